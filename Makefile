@@ -1,0 +1,62 @@
+# One entry for commands. `make help` lists them; everything runs in .venv, which `make setup` fills.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-slow check format golden bench bench-parse docs accuracy conformance ci clean
+
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
+
+.venv/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install -q -e '.[dev]'
+	@touch $@
+
+setup: .venv/.installed ## make .venv and install hloc with the dev extra
+
+run: setup ## compile and run an example and compare it with the evaluator
+	$(BIN)/hloc examples/mlp_train_step.hlo -O2 --run --random=0 --compare-with=interp
+
+test: setup ## the tests that need neither JAX nor a GPU
+	$(BIN)/python -m pytest -q
+
+test-slow: setup ## the slow tests and the comparison with JAX (skipped where it is missing)
+	$(BIN)/python -m pytest -q -m "slow or jax"
+
+check: setup ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup ## rewrite files as `make check` wants them
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+golden: setup ## rewrite the expected texts of the golden tests; read the diff afterwards
+	$(BIN)/python -m pytest -q tests --update-golden
+
+bench-parse: setup ## speed and memory of reading and printing; FILES="a.hlo b.hlo" for other texts
+	$(BIN)/python benchmarks/bench_parse.py $(FILES)
+
+bench: setup ## parse and run times, beside XLA:CPU where jax is installed
+	$(BIN)/python benchmarks/bench_parse.py
+	$(BIN)/python benchmarks/bench_run.py
+
+docs: setup ## rewrite the generated page docs/opcodes.md
+	$(BIN)/python -m hloc.cli.opcode_report > docs/.opcodes.md
+	mv docs/.opcodes.md docs/opcodes.md
+
+accuracy: setup ## measure the elementary functions and rewrite docs/accuracy.md
+	$(BIN)/python benchmarks/accuracy.py --write
+
+conformance: setup ## pass rates on foreign modules against the recorded floors
+	$(BIN)/python tests/conformance_gate.py
+
+ci: ## what CI runs: the README's test line, then the conformance gate
+	.ci/run
+
+clean: ## remove the environment, caches and build products
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,89 @@
+"""Measuring: interleaved rounds, medians, spread, and results per machine as JSON.
+
+Two programs are compared in one run, round by round in turn, so that a busy machine slows both.
+A round repeats its call until it lasts `ROUND_SECONDS`; the figure is the median round.
+"""
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+ROUND_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call: the median of the rounds, and their 10th and 90th percentile."""
+
+    median: float
+    low: float
+    high: float
+
+
+def measure(calls: Mapping[str, Callable[[], object]], rounds: int = 15) -> dict[str, Timing]:
+    """Time every call, `rounds` rounds each, in turn."""
+    repeats = {name: _repeats(call) for name, call in calls.items()}
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            start = time.perf_counter()
+            for _ in range(repeats[name]):
+                call()
+            seconds[name].append((time.perf_counter() - start) / repeats[name])
+    return {name: _timing(values) for name, values in seconds.items()}
+
+
+def _repeats(call: Callable[[], object]) -> int:
+    """Return how often to call per round; warms up on the way."""
+    call()
+    start = time.perf_counter()
+    call()
+    once = time.perf_counter() - start
+    return max(1, int(ROUND_SECONDS / max(once, 1e-7)))
+
+
+def _timing(values: list[float]) -> Timing:
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    return Timing(
+        statistics.median(ordered), ordered[round(0.1 * last)], ordered[round(0.9 * last)]
+    )
+
+
+def use_cores(count: int) -> None:
+    """Keep this process, hloc and XLA alike, on the first `count` cores it may use.
+
+    Call before importing what starts threads.
+    """
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def machine() -> dict[str, Any]:
+    """Return what a reader must know of the machine to judge a figure."""
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    return {"cpu": model, "python": sys.version.split()[0], "system": platform.system()}
+
+
+def save(path: Path, cores: int, results: Mapping[str, Mapping[str, Timing]]) -> None:
+    """Write results with the machine they are from."""
+    rows = {
+        case: {name: asdict(timing) for name, timing in timings.items()}
+        for case, timings in results.items()
+    }
+    content = {"machine": machine(), "cores": cores, "seconds_per_call": rows}
+    path.write_text(json.dumps(content, indent=2) + "\n")

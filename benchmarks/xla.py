@@ -1,0 +1,40 @@
+"""XLA:CPU as the thing to compare with: reads HLO text, compiles and runs it through jaxlib.
+
+Needs the `jax` extra; `available()` says whether it is there. Everything of jaxlib that is not
+public API is used in this file only.
+"""
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def available() -> bool:
+    """Return whether jax and jaxlib are installed."""
+    return all(importlib.util.find_spec(name) is not None for name in ("jax", "jaxlib"))
+
+
+def parse(text: str) -> Any:
+    """Return XLA's own module for `text`."""
+    from jaxlib import _hlo
+
+    return _hlo.hlo_module_from_text(text)
+
+
+def compiled(text: str, arrays: Sequence[Any]) -> Callable[[], object]:
+    """Return a function that runs the module once on `arrays`, which lie on the device already."""
+    import jax
+    from jaxlib import _jax, xla_client
+
+    device = jax.devices("cpu")[0]
+    stablehlo = _jax.mlir.hlo_to_stablehlo(parse(text).as_serialized_hlo_module_proto())
+    executable = device.client.compile_and_load(
+        stablehlo, _jax.DeviceList((device,)), xla_client.CompileOptions()
+    )
+    buffers = [jax.device_put(array, device) for array in arrays]
+
+    def run() -> object:
+        results = executable.execute_sharded(buffers)
+        return jax.block_until_ready(results.disassemble_into_single_device_arrays())
+
+    return run

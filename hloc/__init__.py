@@ -1,0 +1,104 @@
+"""hloc: an HLO compiler in Python. See README.md and docs/architecture.md.
+
+The public names are here; `import hloc` itself loads nothing heavy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+
+    from hloc.errors import HloError as HloError
+    from hloc.ir.module import Module
+    from hloc.opt.pipeline import Pipeline as Pipeline
+    from hloc.runtime.executable import Executable
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "HloError",
+    "Pipeline",
+    "compile",
+    "evaluate",
+    "load",
+    "parse",
+    "register_custom_call",
+]
+
+_LAZY = {"HloError": "hloc.errors", "Pipeline": "hloc.opt.pipeline"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'hloc' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])
+
+
+def parse(text: str | bytes, verify: bool = True) -> Module:
+    """Read the text of a module.
+
+    Args:
+        text: HLO text in any spelling that XLA and JAX print.
+        verify: also check shapes, attributes and structure.
+
+    Raises:
+        HloError: all faults that were found, with their places.
+    """
+    from hloc import driver
+
+    return driver.parse_text(text, verify=verify)
+
+
+def load(path: str, verify: bool = True) -> Module:
+    """Read the module in the file `path`; as `parse`."""
+    from hloc import driver
+
+    return driver.load_module(path, verify=verify)
+
+
+def compile(
+    module: Module | str, opt_level: int = 2, target: str = "cpu", **options: Any
+) -> Executable:
+    """Compile a module, or the text of one, to machine code.
+
+    Args:
+        module: it is not changed.
+        opt_level: 0 to 3.
+        target: name of a backend.
+        options: other fields of `CompileOptions`, e.g. `fill_constants="zeros"`.
+
+    Returns:
+        An executable: call it with NumPy arrays, one per parameter leaf (tuples flattened depth
+        first); it returns the list of result leaves.
+
+    Raises:
+        HloError: faults of the text, or an option that does not exist.
+        UnsupportedError: the module is legal, but the target cannot run it.
+    """
+    from hloc import driver
+
+    return driver.compile_module(module, driver.make_options(opt_level, target, options))
+
+
+def evaluate(module: Module | str, *arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """Run a module in the reference evaluator; arrays and results as for an executable."""
+    from hloc import driver
+
+    return driver.evaluate(module, *arrays)
+
+
+def register_custom_call(target: str, function: Callable[..., Any]) -> None:
+    """Let `custom-call` with `custom_call_target="target"` run `function`, NumPy in and out."""
+    from hloc.runtime import custom_calls
+
+    custom_calls.register_custom_call(target, function)

@@ -1,0 +1,49 @@
+"""Who calls whom: which computations run step by step, and which are applied inside one kernel."""
+
+from __future__ import annotations
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+
+CONTROL_FLOW = frozenset({"while", "conditional", "call", "async-start"})
+"""Opcodes whose called computations run as programs of their own, instruction by instruction."""
+
+
+def control_flow_computations(module: Module) -> tuple[Computation, ...]:
+    """Return the entry and all that loops, branches and calls reach from it, callees first.
+
+    Fusion bodies, reducers and comparators are left out: they run inside a kernel.
+    """
+    running = {module.entry}
+    order = reachable_computations(module.entry)
+    for computation in reversed(order):  # callers before what they call
+        if computation in running:
+            running.update(
+                called
+                for inst in computation.instructions
+                if inst.opcode.name in CONTROL_FLOW
+                for called in inst.called
+            )
+    return tuple(c for c in order if c in running)
+
+
+def effectful_computations(module: Module) -> frozenset[Computation]:
+    """Return the computations that have a side effect, in themselves or in what they call."""
+    found: set[Computation] = set()
+    for computation in reachable_computations(module.entry):
+        if any(has_side_effect(inst, found) for inst in computation.instructions):
+            found.add(computation)
+    return frozenset(found)
+
+
+def has_side_effect(
+    inst: Instruction, effectful: frozenset[Computation] | set[Computation]
+) -> bool:
+    """True if `inst` may not be removed or duplicated, given the computations that may not."""
+    if inst.opcode.side_effect:
+        return True
+    if inst.opcode.name == "custom-call" and inst.attributes.custom_call_has_side_effect:
+        return True
+    return any(called in effectful for called in inst.called)

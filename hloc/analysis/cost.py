@@ -1,0 +1,187 @@
+"""What instructions cost: floating-point operations, transcendental functions, bytes.
+
+Counts are of the mathematics, not of a machine: a dot is 2*M*N*K operations however it is done.
+Loops count once, since trip counts are not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import log2, prod
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.shapes import ArrayShape, Shape, TupleShape
+
+TRANSCENDENTAL = frozenset(
+    {
+        "acos",
+        "acosh",
+        "asin",
+        "asinh",
+        "atan2",
+        "atanh",
+        "cbrt",
+        "cosine",
+        "cosh",
+        "erf",
+        "exponential",
+        "exponential-minus-one",
+        "log",
+        "log-plus-one",
+        "logistic",
+        "power",
+        "rsqrt",
+        "sine",
+        "sinh",
+        "sqrt",
+        "tan",
+        "tanh",
+    }
+)
+"""Counted apart from flops, as XLA does: one per element."""
+
+FREE = frozenset(
+    {
+        "add-dependency",
+        "after-all",
+        "bitcast",
+        "constant",
+        "get-tuple-element",
+        "opt-barrier",
+        "parameter",
+        "tuple",
+    }
+)
+"""Opcodes that move no bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Counts that add up; bytes are those of operands and results in memory."""
+
+    flops: int = 0
+    transcendentals: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes read and written."""
+        return self.bytes_read + self.bytes_written
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            self.flops + other.flops,
+            self.transcendentals + other.transcendentals,
+            self.bytes_read + other.bytes_read,
+            self.bytes_written + other.bytes_written,
+        )
+
+    def times(self, count: int) -> Cost:
+        """Return the cost of doing it `count` times."""
+        return Cost(
+            self.flops * count,
+            self.transcendentals * count,
+            self.bytes_read * count,
+            self.bytes_written * count,
+        )
+
+    def without_bytes(self) -> Cost:
+        """Return the arithmetic alone."""
+        return Cost(self.flops, self.transcendentals)
+
+
+CostOf = Callable[[Computation], Cost]
+
+
+def module_cost(module: Module) -> Cost:
+    """Return the cost of one run of the entry computation, loop bodies counted once."""
+    done: dict[Computation, Cost] = {}
+    for computation in reachable_computations(module.entry):
+        done[computation] = computation_cost(computation, done.__getitem__)
+    return done[module.entry]
+
+
+def computation_cost(computation: Computation, called: CostOf) -> Cost:
+    """Return the sum over the instructions; `called` gives the cost of called computations."""
+    total = Cost()
+    for inst in computation.instructions:
+        total += instruction_cost(inst, called)
+    return total
+
+
+def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
+    """Return the cost of one instruction with all it calls."""
+    name = inst.opcode.name
+    if name in FREE:
+        return Cost()
+    bodies = [called(computation) for computation in inst.called]
+    if name in ("call", "while"):
+        return sum(bodies, Cost())
+    if name == "conditional":
+        return max(bodies, key=lambda cost: cost.flops + cost.bytes, default=Cost())
+    arithmetic = _arithmetic(inst, bodies)
+    read = sum(operand.shape.size_bytes for operand in dict.fromkeys(inst.operands))
+    written = inst.shape.size_bytes
+    if name in ("slice", "dynamic-slice", "gather"):
+        read = min(read, written + sum(o.shape.size_bytes for o in inst.operands[1:]))
+    elif name == "dynamic-update-slice":
+        read = written = inst.operands[1].shape.size_bytes
+    return arithmetic + Cost(0, 0, read, written)
+
+
+def _arithmetic(inst: Instruction, bodies: list[Cost]) -> Cost:
+    name, elements = inst.opcode.name, elements_of(inst.shape)
+    body = bodies[0].without_bytes() if bodies else Cost()
+    if name in TRANSCENDENTAL:
+        return Cost(0, elements)
+    if inst.opcode.elementwise:
+        return Cost(inst.opcode.flops * elements)
+    if name == "fusion":
+        return body
+    if name == "dot":
+        dims = inst.operands[0].array.dims
+        contracted = prod(dims[dim] for dim in inst.attributes.lhs_contracting_dims)
+        return Cost(2 * elements * contracted)
+    if name == "convolution":
+        return Cost(2 * elements * _convolution_depth(inst))
+    if name == "map":
+        return body.times(elements)
+    if name in ("reduce", "scan"):
+        return body.times(elements_of(inst.operands[0].shape))
+    if name == "reduce-window":
+        dims = () if inst.attributes.window is None else inst.attributes.window.dimensions
+        window = prod(dim.size for dim in dims)
+        return body.times(elements_of(inst.shape) * window)
+    if name == "scatter":
+        return body.times(elements_of(inst.operands[-1].shape))
+    if name == "sort":
+        return body.times(_comparisons(inst))
+    return Cost(inst.opcode.flops * elements)
+
+
+def elements_of(shape: Shape) -> int:
+    """Return the elements of an array, or of the first array of a tuple."""
+    while isinstance(shape, TupleShape):
+        if not shape.elements:
+            return 0
+        shape = shape.elements[0]
+    return shape.elements if isinstance(shape, ArrayShape) else shape.array.elements
+
+
+def _convolution_depth(inst: Instruction) -> int:
+    """Return how many products one element of a convolution sums, padding included."""
+    kernel, labels = inst.operands[1].array, inst.attributes.dim_labels
+    if labels is None or not kernel.elements:
+        return 0
+    return int(kernel.elements // kernel.dims[labels.kernel_output_feature])
+
+
+def _comparisons(inst: Instruction) -> int:
+    shape = inst.operands[0].array
+    (dim,) = inst.attributes.dimensions
+    return int(shape.elements * log2(max(shape.dims[dim], 2)))

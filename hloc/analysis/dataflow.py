@@ -1,0 +1,208 @@
+"""Which instruction really makes a value: tuples, calls and loops are looked through.
+
+Expects a flattened module: each computation that runs step by step has one caller. A position is an
+array leaf of an instruction's result, `(inst, index)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hloc.analysis.call_graph import CONTROL_FLOW, control_flow_computations
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.custom_call_targets import target_of
+from hloc.shapes import (
+    ArrayShape,
+    BufferShape,
+    Shape,
+    ShapeIndex,
+    TupleShape,
+    leaves,
+    same_layouts,
+)
+
+Position: TypeAlias = tuple[Instruction, ShapeIndex]
+
+
+_HANDS_ON = frozenset(
+    {
+        "opt-barrier",
+        "add-dependency",
+        "domain",
+        "async-update",
+        "all-reduce",
+        "all-reduce-start",
+        "all-reduce-done",
+    }
+)
+"""Opcodes without an effect on one device; an all-reduce has one participant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataflow:
+    """Answers `source` for every position of one module; stale once the module changes."""
+
+    _callers: dict[Computation, Instruction]
+    _invariant: dict[Instruction, frozenset[ShapeIndex]] = field(default_factory=dict)
+    _sources: dict[Position, Position] = field(default_factory=dict)
+
+    def caller(self, computation: Computation) -> Instruction | None:
+        """Return the instruction that runs `computation`, None for the entry."""
+        return self._callers.get(computation)
+
+    def invariant(self, loop: Instruction) -> frozenset[ShapeIndex]:
+        """Return the leaves of while `loop` that its body hands on unchanged."""
+        return self._invariant[loop]
+
+    def source(self, inst: Instruction, index: ShapeIndex) -> Position:
+        """Return the position that first holds the value of leaf `index` of `inst`."""
+        at = (inst, index)
+        path: list[Position] = []
+        while (found := self._sources.get(at)) is None:
+            path.append(at)
+            step = self._forwarded(*at)
+            if step is None:
+                found = at
+                break
+            at = step
+        for position in path:
+            self._sources[position] = found
+        return found
+
+    def _forwarded(self, inst: Instruction, index: ShapeIndex) -> Position | None:
+        """Return the position whose value leaf `index` of `inst` is, None if it is a new one."""
+        name = inst.opcode.name
+        if name == "parameter":
+            return self._argument(inst, index)
+        if name == "tuple":
+            return inst.operands[index[0]], index[1:]
+        if name == "get-tuple-element":
+            return inst.operands[0], (inst.attributes.index, *index)
+        if name == "call":
+            return inst.called[0].root, index
+        if name == "while":
+            return (inst.operands[0], index) if index in self._invariant.get(inst, ()) else None
+        if name == "async-start":
+            return _async_start(inst, index)
+        if name == "async-done":
+            return inst.operands[0], (1, *index)
+        if name == "copy-done":
+            return inst.operands[0], (0,)
+        if name == "copy-start" and index != (2,):
+            return inst.operands[0], ()
+        if not hands_on(inst):
+            return None
+        if len(inst.operands) == 1 or not isinstance(inst.shape, TupleShape):
+            return inst.operands[0], index
+        return inst.operands[index[0]], index[1:]
+
+    def _argument(self, parameter: Instruction, index: ShapeIndex) -> Position | None:
+        caller = self._callers.get(parameter.computation)
+        if caller is None:
+            return None
+        name = caller.opcode.name
+        if name == "while":
+            invariant = index in self._invariant.get(caller, ())
+            return (caller.operands[0], index) if invariant else None
+        if name == "conditional":
+            return caller.operands[1 + caller.called.index(parameter.computation)], index
+        return caller.operands[parameter.attributes.number], index
+
+
+def _async_start(inst: Instruction, index: ShapeIndex) -> Position | None:
+    if index[0] == 0:
+        return inst.operands[index[1]], index[2:]
+    return (inst.called[0].root, index[1:]) if index[0] == 1 else None
+
+
+def analyse_dataflow(module: Module) -> Dataflow:
+    """Return the dataflow of a flattened `module`."""
+    callers: dict[Computation, Instruction] = {}
+    order = control_flow_computations(module)
+    loops: list[Instruction] = []
+    for computation in order:
+        for inst in computation.instructions:
+            if inst.opcode.name not in CONTROL_FLOW:
+                continue
+            for called in inst.called:
+                assert callers.setdefault(called, inst) is inst, f"{called} has two callers"
+            if inst.opcode.name == "while":
+                loops.append(inst)
+    dataflow = Dataflow(callers)
+    for loop in loops:  # inner loops come first
+        _find_invariant(dataflow, loop)
+    dataflow._sources.clear()
+    return dataflow
+
+
+def _find_invariant(dataflow: Dataflow, loop: Instruction) -> None:
+    body = loop.called[1]
+    (state,) = body.parameters
+    found = [
+        index
+        for index, _ in leaves(loop.shape)
+        if dataflow.source(body.root, index) == (state, index)
+    ]
+    dataflow._invariant[loop] = frozenset(found)
+    if found:
+        dataflow._sources.clear()
+
+
+def array_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
+    """Return the leaves of `shape` that are arrays with elements, depth first.
+
+    Tokens and arrays without elements are left out: they take no memory.
+    """
+    if isinstance(shape, ArrayShape):
+        return [((), shape)] if shape.size_bytes else []
+    found = []
+    for index, leaf in leaves(shape):
+        array = leaf.array if isinstance(leaf, BufferShape) else leaf
+        if array.size_bytes:
+            found.append((index, array))
+    return found
+
+
+def hands_on(inst: Instruction) -> bool:
+    """True if the result of `inst` is the bytes of its operand, or a tuple of all operands."""
+    name = inst.opcode.name
+    if name in _HANDS_ON:
+        return True
+    if name == "bitcast":
+        return inst.operands[0].array.size_bytes == inst.array.size_bytes
+    if name == "reshape":
+        return _reshape_keeps_bytes(inst.operands[0].array, inst.array)
+    if name == "transpose":
+        return _transpose_keeps_bytes(inst)
+    if name == "custom-call":
+        return is_identity_custom_call(inst)
+    return False
+
+
+def is_identity_custom_call(inst: Instruction) -> bool:
+    """True for a custom call that hands its operands on and keeps their layouts."""
+    target = target_of(inst)
+    if target is None or not target.is_identity:
+        return False
+    shapes = tuple(operand.shape for operand in inst.operands)
+    return same_layouts(inst.shape, shapes[0] if len(shapes) == 1 else TupleShape(shapes))
+
+
+def _reshape_keeps_bytes(operand: ArrayShape, result: ArrayShape) -> bool:
+    return _is_row_major(operand) and _is_row_major(result)
+
+
+def _is_row_major(shape: ArrayShape) -> bool:
+    order = [dim for dim in shape.minor_to_major if shape.dims[dim] != 1]
+    return order == sorted(order, reverse=True)
+
+
+def _transpose_keeps_bytes(inst: Instruction) -> bool:
+    operand, permutation = inst.operands[0].array, inst.attributes.dimensions
+    result_order = [permutation[dim] for dim in inst.array.minor_to_major]
+    return [dim for dim in result_order if operand.dims[dim] != 1] == [
+        dim for dim in operand.minor_to_major if operand.dims[dim] != 1
+    ]

@@ -1,0 +1,207 @@
+"""The semantic diff of two modules that share no history.
+
+`module_match` says which instruction is which; the new module's instructions then get the uids of
+the old ones, and `module_diff` does the rest, as it does between two states of one module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from zlib import crc32
+
+import numpy as np
+
+from hloc.analysis.module_diff import (
+    CHANGED,
+    ComputationLines,
+    Line,
+    ModuleDiff,
+    Row,
+    Snapshot,
+    diff_snapshots,
+    line_of,
+)
+from hloc.analysis.module_match import ModuleMatch, match_modules
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.origin import origin_of
+from hloc.ir.print_order import computation_order, instruction_order
+from hloc.shapes import BufferShape, Shape, leaves
+
+_SHOWN_ELEMENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """What counts as a difference beside what the module computes."""
+
+    layouts: bool = True
+    header: bool = True
+    names: bool = False
+    metadata: bool = False
+
+
+DEFAULT = DiffOptions()
+
+
+def diff_modules(old: Module, new: Module, options: DiffOptions = DEFAULT) -> ModuleDiff:
+    """Return what is different in `new`; empty if the two say the same.
+
+    Args:
+        old: a module.
+        new: another one; neither is changed.
+        options: what counts.
+    """
+    match = match_modules(old, new, layouts=options.layouts)
+    names = {a.name: b.name for a, b in match.computations.items()}
+    uids = _common_uids(old, match)
+    before = _snapshot(old, {}, names, options)
+    after = _snapshot(new, uids, {}, options)
+    found = diff_snapshots(before, after, names=options.names)
+    header = tuple(_header_rows(old, new, options)) + tuple(_order_rows(old, new, match))
+    return replace(found, header=header)
+
+
+def _common_uids(old: Module, match: ModuleMatch) -> Mapping[int, int]:
+    """Return uids for the matched part of the new module, those of its counterparts."""
+    shift = 1 + max(
+        (inst.uid for c in old.computations for inst in c.instructions), default=0
+    )  # beyond all uids of the old module, its computations' too
+    shift = max(shift, 1 + max(c.uid for c in old.computations))
+    uids = _Shifted(shift)
+    uids.update({b.uid: a.uid for a, b in match.instructions.items()})
+    uids.update({b.uid: a.uid for a, b in match.computations.items()})
+    return uids
+
+
+class _Shifted(dict[int, int]):
+    """Maps what it does not hold to numbers beyond `shift`."""
+
+    def __init__(self, shift: int) -> None:
+        super().__init__()
+        self.shift = shift
+
+    def __missing__(self, uid: int) -> int:
+        return uid + self.shift
+
+
+def _snapshot(
+    module: Module, uids: Mapping[int, int], called: Mapping[str, str], options: DiffOptions
+) -> Snapshot:
+    """Return the lines of `module` with other uids and other names of called computations."""
+    found = uids or _Shifted(0)
+    return tuple(
+        ComputationLines(
+            found[computation.uid],
+            computation.name,
+            computation is module.entry,
+            tuple(_line(inst, found, called, options) for inst in instruction_order(computation)),
+        )
+        for computation in computation_order(module)
+    )
+
+
+def _line(
+    inst: Instruction, uids: Mapping[int, int], called: Mapping[str, str], options: DiffOptions
+) -> Line:
+    line = line_of(inst)
+    head, tail = line.head, line.tail
+    if options.layouts and _has_layout(inst.shape):
+        head = f"{inst.shape} {inst.opcode.name}"
+    if inst.called and called:
+        tail = _renamed(inst, tail, called)
+    tail += "".join(_additions(inst, options))
+    return Line(
+        uids[line.uid],
+        line.name,
+        head,
+        tuple((uids[uid], name) for uid, name in line.operands),
+        tail,
+        line.is_root,
+    )
+
+
+def _has_layout(shape: Shape) -> bool:
+    """Tell whether a leaf has another layout than plain row-major."""
+    arrays = (leaf.array if isinstance(leaf, BufferShape) else leaf for _, leaf in leaves(shape))
+    return any(array.layout is not None for array in arrays)
+
+
+def _renamed(inst: Instruction, tail: str, called: Mapping[str, str]) -> str:
+    """Return `tail` with the called computations by their names in the other module."""
+    roles = "|".join(re.escape(role.name) for role in inst.opcode.calls)
+    return re.sub(
+        rf"\b(?:{roles})=(?:\{{[^}}]*\}}|[\w.\-]+)",
+        lambda role: re.sub(
+            r"(?<=[={ ])[\w.\-]+", lambda name: called.get(name.group(), name.group()), role.group()
+        ),
+        tail,
+    )
+
+
+def _additions(inst: Instruction, options: DiffOptions) -> Iterator[str]:
+    """Yield what the short print leaves out."""
+    if inst.opcode.parenthesis == "literal":
+        value = inst.attributes.literal.value
+        if isinstance(value, np.ndarray) and value.size > _SHOWN_ELEMENTS:
+            yield f", crc32={crc32(value.tobytes()):08x}"
+    if inst.control_predecessors:
+        names = ", ".join(p.name for p in inst.control_predecessors)
+        yield f", control-predecessors={{{names}}}"
+    if options.metadata and inst.common.metadata is not None:
+        yield f', op_name="{inst.common.metadata.op_name}", origin={origin_of(inst)}'
+
+
+# ---------------------------------------------------------------- header and schedules
+
+
+def _header_rows(old: Module, new: Module, options: DiffOptions) -> Iterator[Row]:
+    if options.names and old.name != new.name:
+        yield _header_row("name", new.name, old.name)
+    if not options.header:
+        return
+    for field in fields(old.config):
+        before, after = (_config_value(m, field.name, options) for m in (old, new))
+        if before != after:
+            yield _header_row(field.name, after, before)
+
+
+def _header_row(name: str, after: str, before: str) -> Row:
+    return Row(CHANGED, 0, f"module {name} = {after}   (was {before})", "", name, before)
+
+
+def _config_value(module: Module, name: str, options: DiffOptions) -> str:
+    value = getattr(module.config, name)
+    if name == "entry_layout":
+        if not options.layouts:
+            return ""
+        parameters = value.parameters if value else [p.shape for p in module.entry.parameters]
+        result = value.result if value else module.entry.root.shape
+        return f"({', '.join(map(str, parameters))})->{result}"
+    if isinstance(value, tuple):
+        return "{" + ", ".join(map(str, value)) + "}"
+    return str(value)
+
+
+def _order_rows(old: Module, new: Module, match: ModuleMatch) -> Iterator[Row]:
+    """Yield a row for each computation whose schedule runs the same in another order."""
+    if not (old.config.is_scheduled and new.config.is_scheduled):
+        return
+    for before, after in match.computations.items():
+        was = _first_out_of_order(before, after, match)
+        if was is not None:
+            text = f"schedule of {after.name} differs from {was.name} on"
+            yield Row(CHANGED, was.uid, text, "", after.name)
+
+
+def _first_out_of_order(
+    before: Computation, after: Computation, match: ModuleMatch
+) -> Instruction | None:
+    old = [match.instructions.get(inst) for inst in before.instructions]
+    kept = [inst for inst in old if inst is not None and inst.computation is after]
+    new = [inst for inst in after.instructions if inst in match.back]
+    new = [inst for inst in new if match.back[inst].computation is before]
+    return next((b for a, b in zip(kept, new, strict=True) if a is not b), None)

@@ -1,0 +1,358 @@
+"""What changed between two states of a module, by instruction identity instead of by text line.
+
+Instructions keep their uid through every pass and clone, so nothing is guessed; the change log says
+which rule did it. A line diff would show every user of a renamed operand as changed. Modules that
+share no history get common uids from `file_diff`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.ir.computation import Computation
+from hloc.ir.events import Created, Event, Modified, Removed, Replaced
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.print_order import computation_order, instruction_order
+from hloc.ir.printer import print_instruction
+from hloc.literal import Literal
+
+SAME, CHANGED, REWIRED, ADDED, REMOVED, MERGED = " ", "~", "⇄", "+", "-", "≡"
+MOVED, RENAMED = "»", "✎"
+"""Kinds of rows, by glyph. REWIRED: only operands changed; MERGED: an equal one took its place;
+MOVED: stood in another computation; RENAMED: only the name changed, shown when asked for."""
+
+KIND_NAMES = {
+    ADDED: "added",
+    REMOVED: "removed",
+    CHANGED: "changed",
+    REWIRED: "rewired",
+    MERGED: "merged",
+    MOVED: "moved",
+    RENAMED: "renamed",
+    SAME: "same",
+}
+
+_LITERAL_ELEMENTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One instruction of a snapshot; `operands` are pairs of uid and name."""
+
+    uid: int
+    name: str
+    head: str
+    operands: tuple[tuple[int, str], ...]
+    tail: str
+    is_root: bool
+
+    def text(self, operands: Iterable[str] | None = None) -> str:
+        """Return `add.5 = f32[8] add(x, y)`, with other operand texts if given."""
+        inside = (name for _, name in self.operands) if operands is None else operands
+        root = "ROOT " if self.is_root else ""
+        return f"{root}{self.name} = {self.head}({', '.join(inside)}{self.tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationLines:
+    """One computation of a snapshot, in print order."""
+
+    uid: int
+    name: str
+    is_entry: bool
+    lines: tuple[Line, ...]
+
+
+Snapshot: TypeAlias = tuple[ComputationLines, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of a diff: glyph of its kind, text, and the pass and rule that did it.
+
+    `name` is that of the instruction, `was` what was there before, as far as the text says it.
+    """
+
+    kind: str
+    uid: int
+    text: str
+    by: str = ""
+    name: str = ""
+    was: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationDiff:
+    """The rows of one computation; `kind` is SAME, ADDED, REMOVED or RENAMED for itself."""
+
+    kind: str
+    name: str
+    is_entry: bool
+    rows: tuple[Row, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.kind == SAME and all(row.kind == SAME for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleDiff:
+    """The differing computations, in the order of the later module, removed ones last.
+
+    `header` has a row for each difference outside of the computations.
+    """
+
+    computations: tuple[ComputationDiff, ...]
+    header: tuple[Row, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.computations and not self.header
+
+    def count(self, *kinds: str) -> int:
+        """Return how many rows are of one of `kinds`."""
+        return sum(row.kind in kinds for c in self.computations for row in c.rows)
+
+    def summary(self) -> str:
+        """Return `+3 -5 ~1 ⇄2 ≡1`, without the kinds that do not occur."""
+        counts = [(kind, self.count(kind)) for kind in KIND_NAMES if kind != SAME]
+        return " ".join(f"{kind}{count}" for kind, count in counts if count) or "no change"
+
+
+# ---------------------------------------------------------------- snapshots
+
+
+def snapshot(module: Module) -> Snapshot:
+    """Return the lines of `module` as they are now."""
+    return tuple(
+        ComputationLines(
+            computation.uid,
+            computation.name,
+            computation is module.entry,
+            tuple(line_of(inst) for inst in instruction_order(computation)),
+        )
+        for computation in computation_order(module)
+    )
+
+
+def line_of(inst: Instruction) -> Line:
+    """Return `inst` as a line; layouts, metadata and long literals are left out."""
+    names = ", ".join(operand.name for operand in inst.operands)
+    if inst.opcode.parenthesis == "literal":
+        tail = f"{literal_text(inst.attributes.literal)})"
+    else:
+        full = print_instruction(inst, "short")
+        opening = full.index("(" + names, len(f"{inst.name} = {inst.shape} "))
+        tail = full[opening + 1 + len(names) :]
+    return Line(
+        inst.uid,
+        inst.name,
+        f"{inst.shape.text_without_layout} {inst.opcode.name}",
+        tuple((operand.uid, operand.name) for operand in inst.operands),
+        tail,
+        inst.is_root,
+    )
+
+
+def literal_text(literal: Literal) -> str:
+    """Return up to eight elements of a literal: `{1, 2, 3, ...}`, `0.5`."""
+    value = literal.value
+    if not isinstance(value, np.ndarray):
+        return "{...}"
+    flat = value.reshape(-1)
+    texts = [element_text(element) for element in flat[:_LITERAL_ELEMENTS]]
+    if value.ndim == 0:
+        return texts[0]
+    return "{" + ", ".join(texts + ["..."] * (flat.size > _LITERAL_ELEMENTS)) + "}"
+
+
+def element_text(element: Any) -> str:
+    """Return a short text of one element: `0.5`, `-inf`, `true`."""
+    if isinstance(element, bool | np.bool_):
+        return "true" if element else "false"
+    if isinstance(element, complex | np.complexfloating):
+        return f"({element.real:.6g}, {element.imag:.6g})"
+    if isinstance(element, int | np.integer) or element.dtype.name.startswith(("int", "uint")):
+        return str(int(element))
+    return f"{float(element):.6g}"
+
+
+# ---------------------------------------------------------------- the diff
+
+
+@dataclass(frozen=True, slots=True)
+class _Causes:
+    """Who did what, by uid: made, took away or changed it, and what took its place.
+
+    `idle` are the instructions that nobody uses afterwards; `homes` are the names of the
+    computations before, `kept` the uids after, `names` whether renaming is a change.
+    """
+
+    made: dict[int, str]
+    removed: dict[int, str]
+    changed: dict[int, str]
+    replaced: dict[int, tuple[int, str]]
+    idle: set[int]
+    homes: dict[int, str]
+    kept: set[int]
+    names: bool
+
+
+def _causes(
+    events: Iterable[Event], idle: set[int], homes: dict[int, str], kept: set[int], names: bool
+) -> _Causes:
+    found = _Causes({}, {}, {}, {}, idle, homes, kept, names)
+    for event in events:
+        if isinstance(event, Created):
+            found.made[event.inst.uid] = event.by
+        elif isinstance(event, Removed):
+            found.removed[event.inst.uid] = event.by
+        elif isinstance(event, Replaced):
+            found.replaced[event.old.uid] = (event.new.uid, event.by)
+        elif isinstance(event, Modified) and not isinstance(event.target, Computation):
+            found.changed[event.target.uid] = event.by
+    return found
+
+
+def diff_snapshots(
+    before: Snapshot, after: Snapshot, events: Iterable[Event] = (), *, names: bool = False
+) -> ModuleDiff:
+    """Return what is different in `after`.
+
+    Args:
+        before: one state.
+        after: another; equal uids mean the same instruction or computation.
+        events: the change log from before to after, which says who did it.
+        names: show what only changed its name, too.
+    """
+    old = {c.uid: c for c in before}
+    new = {c.uid for c in after}
+    homes = {line.uid: c.name for c in before for line in c.lines}
+    kept = {line.uid for c in after for line in c.lines}
+    used = {uid for c in after for line in c.lines for uid, _ in line.operands}
+    idle = {line.uid for c in after for line in c.lines if not line.is_root} - used
+    causes = _causes(events, idle, homes, kept, names)
+    diffs = [_diff_computation(old.get(c.uid), c, causes) for c in after]
+    diffs += [_diff_computation(c, None, causes) for c in before if c.uid not in new]
+    return ModuleDiff(tuple(d for d in diffs if not d.is_empty))
+
+
+def _diff_computation(
+    before: ComputationLines | None, after: ComputationLines | None, causes: _Causes
+) -> ComputationDiff:
+    old = before.lines if before else ()
+    new = after.lines if after else ()
+    kind = ADDED if before is None else REMOVED if after is None else SAME
+    if before and after and causes.names and before.name != after.name:
+        kind = RENAMED
+    shown = after or before
+    assert shown is not None
+    return ComputationDiff(kind, shown.name, shown.is_entry, tuple(_rows(old, new, causes)))
+
+
+def _rows(old: Sequence[Line], new: Sequence[Line], causes: _Causes) -> Iterator[Row]:
+    """Yield the rows in the order of `new`; removed lines stand where they stood before."""
+    by_uid = {line.uid: line for line in old}
+    surviving = {line.uid for line in new}
+    gone_before = _gone_before(old, surviving)
+    for line in new:
+        for gone in gone_before.get(line.uid, ()):
+            if gone.uid not in causes.kept:
+                yield _removed_row(gone, causes)
+        yield _row(by_uid.get(line.uid), line, causes)
+    for gone in gone_before.get(None, ()):
+        if gone.uid not in causes.kept:
+            yield _removed_row(gone, causes)
+
+
+def _gone_before(old: Sequence[Line], surviving: set[int]) -> dict[int | None, list[Line]]:
+    """Return the removed lines by the surviving line that followed them, None for the end."""
+    found: dict[int | None, list[Line]] = {}
+    waiting: list[Line] = []
+    for line in old:
+        if line.uid not in surviving:
+            waiting.append(line)
+        elif waiting:
+            found[line.uid] = waiting
+            waiting = []
+    found[None] = waiting
+    return found
+
+
+def _removed_row(line: Line, causes: _Causes) -> Row:
+    replaced = causes.replaced.get(line.uid)
+    if replaced is None:
+        by = causes.removed.get(line.uid, "")
+        return Row(REMOVED, line.uid, line.text(), by, line.name)
+    new_uid, by = replaced
+    merged = by.partition("/")[0] == "cse" and new_uid in causes.homes
+    return Row(MERGED if merged else REMOVED, line.uid, line.text(), by, line.name)
+
+
+def _row(old: Line | None, new: Line, causes: _Causes) -> Row:
+    uid, name = new.uid, new.name
+    if old is None and uid in causes.homes:
+        was = f"in {causes.homes[uid]}"
+        return Row(MOVED, uid, f"{new.text()}   (was {was})", "", name, was)
+    if old is None:
+        return Row(ADDED, uid, new.text(), causes.made.get(uid, ""), name)
+    if uid in causes.replaced and uid in causes.idle:
+        by = causes.replaced[uid][1]
+        return Row(MERGED, uid, f"{new.text()}   (no users left)", by, name)
+    by = causes.changed.get(uid, "")
+    if (old.head, old.tail, old.is_root, len(old.operands)) != (
+        new.head,
+        new.tail,
+        new.is_root,
+        len(new.operands),
+    ):
+        was = _was(old, new)
+        return Row(CHANGED, uid, f"{new.text()}   (was {was})", by, name, was)
+    if [operand for operand, _ in old.operands] != [operand for operand, _ in new.operands]:
+        was = ", ".join(operand_name for _, operand_name in old.operands)
+        return Row(REWIRED, uid, new.text(_arrows(old, new)), by, name, f"({was})")
+    if causes.names and old.name != name:
+        return Row(RENAMED, uid, f"{new.text()}   (was {old.name})", by, name, old.name)
+    return Row(SAME, uid, new.text(), "", name)
+
+
+def _was(old: Line, new: Line) -> str:
+    """Return the parts of `old` that are different, and only those."""
+    parts = [old.head] if old.head != new.head else []
+    if old.tail != new.tail:
+        kept = set(_parts(new.tail))
+        gone = [part for part in _parts(old.tail) if part not in kept]
+        parts += gone or ["without " + ", ".join(_new_keys(old.tail, new.tail))]
+    if old.is_root != new.is_root:
+        parts.append("root" if old.is_root else "not root")
+    if len(old.operands) != len(new.operands):
+        count = len(old.operands)
+        parts.append(f"{count} operand{'' if count == 1 else 's'}")
+    return ", ".join(parts)
+
+
+_PART = re.compile(r", (?=[\w\-]+=)")
+
+
+def _parts(tail: str) -> list[str]:
+    """Return the attributes of `), dimensions={0}, to_apply=add`; a literal is one as well."""
+    parts = _PART.split(tail.removeprefix(")"))
+    return [part[:-1] if part.count(")") > part.count("(") else part for part in parts if part]
+
+
+def _new_keys(old: str, new: str) -> list[str]:
+    known = {part.partition("=")[0] for part in _parts(old)}
+    keys = [part.partition("=")[0] for part in _parts(new)]
+    return [key for key in keys if key not in known] or ["attributes"]
+
+
+def _arrows(old: Line, new: Line) -> Iterator[str]:
+    """Yield `x` for an operand that stayed and `x → y` for one that changed."""
+    for (old_uid, old_name), (new_uid, new_name) in zip(old.operands, new.operands, strict=True):
+        yield new_name if old_uid == new_uid else f"{old_name} → {new_name}"

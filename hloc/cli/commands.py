@@ -1,0 +1,94 @@
+"""The subcommands of `hloc`: a closed list, each a row with the function that carries it out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from hloc.cli.talk import Talk
+
+CommandFunction: TypeAlias = Callable[["Namespace", "Talk"], int]
+"""Carries out a command and returns the exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One subcommand.
+
+    Attributes:
+        usage: what stands after `hloc`.
+        function: `module:name`, imported when the command is used.
+    """
+
+    usage: str
+    summary: str
+    function: str
+
+    def load(self) -> CommandFunction:
+        """Import the function."""
+        module, _, name = self.function.partition(":")
+        return cast(CommandFunction, getattr(import_module(module), name))
+
+
+COMPILE_COMMAND = Command("FILE...", "compile", "hloc.cli.compile_command:compile_files")
+
+COMMANDS: dict[str, Command] = {
+    "run": Command(
+        "run FILE...",
+        "compile and run, as `hloc FILE... --run`",
+        "hloc.cli.compile_command:run_files",
+    ),
+    "parse": Command(
+        "parse FILE...", "read, check and print HLO text", "hloc.cli.read_commands:parse_files"
+    ),
+    "verify": Command(
+        "verify FILE...", "read and check, print nothing", "hloc.cli.read_commands:verify_files"
+    ),
+    "convert": Command(
+        "convert FILE -o FILE",
+        "write a module in another format: HLO text, protocol buffer, StableHLO",
+        "hloc.cli.convert_command:convert_file",
+    ),
+    "diff": Command(
+        "diff A B",
+        "compare two modules, instruction by instruction (exit 0 same, 1 different, 2 trouble)",
+        "hloc.cli.diff_command:diff_files",
+    ),
+    "stats": Command(
+        "stats FILE...",
+        "count opcodes, operations, bytes and constants",
+        "hloc.cli.stats_command:print_statistics",
+    ),
+    "extract": Command(
+        "extract FILE %NAME",
+        "print the part of a module that one instruction needs",
+        "hloc.cli.extract_command:extract_module",
+    ),
+    "fmt": Command(
+        "fmt FILE...",
+        "write HLO text in one layout, comments and order kept",
+        "hloc.cli.fmt_command:format_files",
+    ),
+    "explain": Command(
+        "explain CODE|NAME",
+        "explain a diagnostic, a pass, a rule, an opcode, or exit-codes",
+        "hloc.cli.explain_command:explain",
+    ),
+    "passes": Command(
+        "passes [NAME]", "list the passes, or describe one", "hloc.cli.list_commands:list_passes"
+    ),
+    "rules": Command(
+        "rules [NAME]", "list the rewrite rules, or find some", "hloc.cli.list_commands:list_rules"
+    ),
+    "ops": Command(
+        "ops [NAME]", "list the opcodes, or describe one", "hloc.cli.list_commands:list_opcodes"
+    ),
+    "repl": Command(
+        "repl [FILE]", "start the interactive program hlo-repl", "hloc.cli.repl_command:start_repl"
+    ),
+}

@@ -1,0 +1,173 @@
+"""Comparison of results with wanted ones, element by element, with the worst element named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.cli.tolerance import Tolerance, tolerance_of
+from hloc.dtypes import DType, component_of, dtype_of_numpy
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Bounds asked for by the user; None takes the ones of the table."""
+
+    rtol: float | None = None
+    atol: float | None = None
+
+    def allowed(self, want: Array, tolerance: Tolerance) -> Array:
+        """Return the allowed absolute error of each element of `want`."""
+        size = np.abs(want)
+        if self.rtol is None and self.atol is None:
+            finite = size[np.isfinite(size)]
+            return tolerance.rtol * size + tolerance.scale * float(finite.max(initial=0.0))
+        return (self.rtol or 0.0) * size + (self.atol or 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Worst:
+    """The element that is furthest off: where, what came, what was wanted."""
+
+    output: int
+    index: tuple[int, ...]
+    got: str
+    want: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a comparison found over all outputs.
+
+    Attributes:
+        bad: number of elements outside the bounds.
+        nan_mismatches: NaN in one of the two only.
+        nans: NaN in both.
+        max_ulp: largest error in units of the last place, over finite floats. The unit is that of
+            the wanted element, or of a thousandth of the largest one if that is larger: an element
+            that is almost zero because terms cancel says nothing in units of its own.
+        max_error: largest absolute error, over finite floats.
+        worst: the element that exceeds its bound most, None if none does.
+    """
+
+    elements: int
+    bad: int
+    nan_mismatches: int
+    nans: int
+    max_ulp: int
+    max_error: float
+    worst: Worst | None
+
+    @property
+    def ok(self) -> bool:
+        return self.bad == 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """The comparison of one array; `excess` is how far beyond its bound the worst element is."""
+
+    bad: int
+    nan_mismatches: int
+    nans: int
+    max_ulp: int
+    max_error: float
+    excess: float
+    index: tuple[int, ...]
+
+
+def compare(got: Sequence[Array], want: Sequence[Array], bounds: Bounds) -> Comparison:
+    """Compare two lists of arrays of the same types and shapes; NaN equals NaN."""
+    outputs = [_compare_array(g, w, bounds) for g, w in zip(got, want, strict=True)]
+    worst = None
+    if any(o.bad for o in outputs):
+        number = max(range(len(outputs)), key=lambda i: (outputs[i].bad > 0, outputs[i].excess))
+        index = outputs[number].index
+        worst = Worst(number, index, str(got[number][index]), str(want[number][index]))
+    return Comparison(
+        elements=sum(w.size for w in want),
+        bad=sum(o.bad for o in outputs),
+        nan_mismatches=sum(o.nan_mismatches for o in outputs),
+        nans=sum(o.nans for o in outputs),
+        max_ulp=max((o.max_ulp for o in outputs), default=0),
+        max_error=max((o.max_error for o in outputs), default=0.0),
+        worst=worst,
+    )
+
+
+def _compare_array(got: Array, want: Array, bounds: Bounds) -> _Output:
+    dtype = dtype_of_numpy(want.dtype)
+    assert dtype is not None
+    assert got.dtype == want.dtype
+    assert got.shape == want.shape
+    if dtype.is_complex:
+        return _merge(
+            _compare_floats(got.real, want.real, dtype, bounds),
+            _compare_floats(got.imag, want.imag, dtype, bounds),
+        )
+    if dtype.is_float:
+        return _compare_floats(got, want, dtype, bounds)
+    return _compare_exact(got, want)
+
+
+def _merge(real: _Output, imag: _Output) -> _Output:
+    worse = max(real, imag, key=lambda o: (o.bad > 0, o.excess))
+    return _Output(
+        real.bad + imag.bad,
+        real.nan_mismatches + imag.nan_mismatches,
+        real.nans + imag.nans,
+        max(real.max_ulp, imag.max_ulp),
+        max(real.max_error, imag.max_error),
+        worse.excess,
+        worse.index,
+    )
+
+
+def _compare_exact(got: Array, want: Array) -> _Output:
+    wrong = got != want
+    bad = int(np.count_nonzero(wrong))
+    index = tuple(int(i) for i in np.argwhere(wrong)[0]) if bad else ()
+    return _Output(bad, 0, 0, 0, 0.0, float(bad), index)
+
+
+def _compare_floats(got: Array, want: Array, dtype: DType, bounds: Bounds) -> _Output:
+    """Compare real numbers, which are parts of complex ones if `dtype` is complex."""
+    if want.size == 0:
+        return _Output(0, 0, 0, 0, 0.0, 0.0, ())
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    tolerance = tolerance_of(dtype)
+    assert tolerance is not None, f"no tolerance for {dtype}"
+    nan_differs = np.isnan(a) != np.isnan(b)
+    finite = np.isfinite(a) & np.isfinite(b)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.where(finite, np.abs(a - b), 0.0)
+        allowed = np.where(finite, bounds.allowed(b, tolerance), 0.0)
+    excess = np.where(finite, error - allowed, np.inf)
+    excess[same] = -np.inf
+    wrong = ~same & (~finite | (error > allowed))
+    where = np.unravel_index(int(np.argmax(excess)), excess.shape)
+    return _Output(
+        int(np.count_nonzero(wrong)),
+        int(np.count_nonzero(nan_differs)),
+        int(np.count_nonzero(np.isnan(a) & np.isnan(b))),
+        _max_ulp(error, np.where(finite, np.abs(b), 0.0), component_of(dtype)),
+        float(error.max()),
+        float(excess.max()),
+        tuple(int(i) for i in where),
+    )
+
+
+def _max_ulp(error: Array, size: Array, dtype: DType) -> int:
+    """Return the largest of `error` in units of the last place of `size` (see `Comparison`)."""
+    smallest_exponent = 2 - (1 << (dtype.exponent_bits - 1))
+    size = np.maximum(size, size.max(initial=0.0) / 1024)
+    exponent = np.maximum(np.frexp(size)[1] - 1, smallest_exponent)
+    ulps = np.ldexp(error, dtype.mantissa_bits - exponent)
+    return math.ceil(min(float(ulps.max(initial=0.0)), 1e18))

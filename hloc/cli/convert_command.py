@@ -1,0 +1,34 @@
+"""`hloc convert FILE -o FILE`: a module in another format."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from hloc.cli.emit import write_form
+from hloc.cli.exits import Exit
+from hloc.cli.source_input import need_files, read_module
+from hloc.cli.talk import Talk
+from hloc.errors import HloError, printable
+from hloc.formats.write import FORMAT_OF_ENDING, format_of_path, module_bytes
+
+
+def convert_file(arguments: Namespace, talk: Talk) -> int:
+    """`hloc convert FILE [-o FILE] [--to FORMAT]`: read any format, write one."""
+    (name,) = need_files(arguments.files, exactly=1)
+    path = arguments.output_file or "-"
+    asked, compress = format_of_path(path)
+    form = arguments.to or asked or ("hlo" if path == "-" else "")
+    if not form:
+        endings = " ".join(FORMAT_OF_ENDING)
+        raise HloError(
+            f"the ending of {printable(path)} names no format",
+            notes=[f"endings are {endings}, each with .gz too; --to=FORMAT goes with any name"],
+        )
+    module = read_module(name, verify=not arguments.no_verify)
+    data = module_bytes(module, form, style=arguments.style, compress=compress)
+    if path == "-":
+        is_text = form in ("hlo", "stablehlo")
+        talk.product(data.decode("utf-8", "surrogateescape") if is_text else data)
+    else:
+        write_form(path, data)
+    return Exit.OK

@@ -1,0 +1,74 @@
+"""The products of a compilation: texts of every stage, to stdout or to files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from hloc.cli.talk import Talk
+from hloc.errors import HloError, reason_of
+from hloc.ir.module import Module
+
+if TYPE_CHECKING:
+    from hloc.codegen.backend import CompiledModule
+
+EXTENSIONS = {
+    "hlo": ".hlo",
+    "llvm-ir": ".ll",
+    "llvm-ir-opt": ".opt.ll",
+    "asm": ".s",
+    "schedule": ".schedule.txt",
+    "buffers": ".buffers.txt",
+    "obj": ".o",
+}
+"""Kind -> ending of its file when several kinds go to one `-o`."""
+
+STAGES = {"schedule": "hlo", "obj": "object"}
+"""Kind -> stage of the backend, where the names differ."""
+
+
+def write_products(
+    kinds: Sequence[str],
+    module: Module,
+    compiled: CompiledModule | None,
+    path: str | None,
+    style: str,
+    talk: Talk,
+) -> None:
+    """Write the texts of `kinds`; with several and a path, FILE.hlo, FILE.ll ...
+
+    Raises:
+        HloError: a file cannot be written.
+    """
+    for kind in kinds:
+        form = _form(kind, module, compiled, style)
+        if path is None or path == "-":
+            talk.product(form)
+        else:
+            stem = os.path.splitext(path)[0]
+            write_form(path if len(kinds) == 1 else stem + EXTENSIONS[kind], form)
+
+
+def _form(kind: str, module: Module, compiled: CompiledModule | None, style: str) -> str | bytes:
+    if kind == "hlo":
+        return module.to_text(style, large_constants=True)
+    assert compiled is not None
+    return compiled.stage(STAGES.get(kind, kind))
+
+
+def write_form(path: str, form: str | bytes) -> None:
+    """Write a text, which then ends with a line end, or bytes to the file `path`.
+
+    Raises:
+        HloError: the file cannot be written.
+    """
+    try:
+        with open(path, "wb") as file:
+            if isinstance(form, str):
+                form = (form if form.endswith("\n") else form + "\n").encode(
+                    "utf-8", "surrogateescape"
+                )
+            file.write(form)
+    except OSError as fault:
+        raise HloError(f"cannot write {path}: {reason_of(fault)}") from None

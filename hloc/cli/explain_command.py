@@ -1,0 +1,66 @@
+"""`hloc explain CODE|NAME`: what hloc says about its diagnostics, passes, rules and opcodes."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from textwrap import fill, indent
+
+from hloc.cli.exits import EXIT_CODES, Exit, UsageError
+from hloc.cli.list_commands import all_rules, describe_opcode, describe_pass, rule_summary
+from hloc.cli.options import OPTIONS
+from hloc.cli.suggest import did_you_mean
+from hloc.cli.talk import Talk
+from hloc.diagnostics import EXPLANATIONS, Explanation
+from hloc.errors import HloError, printable
+from hloc.ir.opcode import OPCODES
+from hloc.opt.registry import ALIASES, PASSES
+
+EXIT_CODE_WORD = "exit-codes"
+_WIDTH = 96
+
+
+def explain(arguments: Namespace, talk: Talk) -> int:
+    """`hloc explain NAME...`."""
+    if not arguments.files:
+        raise UsageError("expected a diagnostic code, a pass, a rule, an opcode, or exit-codes")
+    talk.product("\n\n".join(explanation_of(name) for name in arguments.files))
+    return Exit.OK
+
+
+def explanation_of(name: str) -> str:
+    """Return what there is to say about `name`; of several meanings, all.
+
+    Raises:
+        HloError: nothing has that name.
+    """
+    found: list[str] = []
+    code = name.upper()
+    if code in EXPLANATIONS:
+        found.append(_code_text(EXPLANATIONS[code]))
+    if name == EXIT_CODE_WORD:
+        found.append("\n".join(f"{int(exit):3d}  {meaning}" for exit, meaning in EXIT_CODES))
+    if name in PASSES or name in ALIASES:
+        found.append(f"pass {describe_pass(name)}")
+    found += [
+        f"rule {rule.name}\n  {rule_summary(rule)}" for rule in all_rules() if rule.name == name
+    ]
+    if name in OPCODES:
+        found.append(f"opcode {describe_opcode(name)}")
+    found += [f"option {o.spelling}\n  {o.help}" for o in OPTIONS if name in o.flags]
+    if not found:
+        raise HloError(f"there is nothing called {printable(name)!r} to explain{_hint(name)}")
+    return "\n\n".join(found)
+
+
+def _hint(name: str) -> str:
+    rules = [rule.name for rule in all_rules()]
+    known = [*EXPLANATIONS, EXIT_CODE_WORD, *PASSES, *ALIASES, *rules, *OPCODES]
+    return did_you_mean(name, known) or did_you_mean(name.upper(), known)
+
+
+def _code_text(row: Explanation) -> str:
+    lines = [f"{row.code}: {row.title}", "", fill(row.text, _WIDTH)]
+    if row.example:
+        example = "\n".join(map(printable, row.example.rstrip().split("\n")))
+        lines += ["", "for example", "", indent(example, "    ")]
+    return "\n".join([*lines, "", fill(row.remedy, _WIDTH)])

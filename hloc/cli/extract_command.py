@@ -1,0 +1,33 @@
+"""`hloc extract FILE %NAME`: the part of a module that one instruction needs."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from hloc.analysis.extract import extract, find_instruction
+from hloc.cli.emit import write_form
+from hloc.cli.exits import Exit, UsageError
+from hloc.cli.source_input import read_module, shown_name
+from hloc.cli.talk import Talk
+from hloc.cli.text import plural
+from hloc.ir.verifier import verify
+
+
+def extract_module(arguments: Namespace, talk: Talk) -> int:
+    """`hloc extract FILE %NAME [--height=N] [-o OUT]`."""
+    if len(arguments.files) != 2:
+        raise UsageError("expected a file and the name of an instruction: FILE %NAME")
+    file, name = arguments.files
+    inst = find_instruction(read_module(file), name)
+    module = extract(inst, arguments.height)
+    verify(module)
+    text = module.to_text(arguments.style, large_constants=True)
+    if arguments.output_file and arguments.output_file != "-":
+        write_form(arguments.output_file, text)
+    else:
+        talk.product(text)
+    talk.say(
+        f"{shown_name(file)}: {inst.name} with {plural(module.instruction_count, 'instruction')}, "
+        f"{plural(len(module.entry.parameters), 'parameter')}"
+    )
+    return Exit.OK

@@ -1,0 +1,55 @@
+"""From exceptions to exit codes: faults of the user, of the target, of the run, and of hloc."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+
+from hloc.cli.exits import Exit, OutputFault, RunFailed, UsageError
+from hloc.cli.talk import Talk
+from hloc.errors import HloError, InternalError, UnsupportedError
+
+REPORT = "this is a fault of hloc, not of your module; please report it together with the module"
+
+
+def guarded(talk: Talk, action: Callable[[], int]) -> int:
+    """Return what `action` returns, or the exit code for what it raised, after telling the user."""
+    try:
+        return action()
+    except (UsageError, OutputFault, BrokenPipeError):
+        raise
+    except UnsupportedError as fault:
+        talk.fault(fault)
+        return Exit.UNSUPPORTED
+    except HloError as fault:
+        talk.fault(fault)
+        return Exit.FAULT
+    except RunFailed as fault:
+        talk.complain("run failed", str(fault))
+        return Exit.RUN_FAILED
+    except MemoryError:
+        talk.complain("run failed", "out of memory")
+        return Exit.RUN_FAILED
+    except Exception as fault:
+        report_internal(talk, fault)
+        return Exit.INTERNAL
+
+
+def report_internal(talk: Talk, fault: Exception) -> None:
+    """Tell of a fault of hloc: short, and in full with HLOC_DEBUG=1."""
+    if isinstance(fault, InternalError):
+        first, *rest = str(fault).split("\n")
+    else:
+        frames = traceback.extract_tb(fault.__traceback__)
+        last = frames[-1] if frames else None
+        where = f" ({os.path.basename(last.filename)}:{last.lineno})" if last else ""
+        first, *rest = f"{type(fault).__name__}: {fault}{where}".split("\n")
+    talk.complain("internal error", first)
+    for line in rest[:40]:
+        talk.err.write(f"  {line}\n")
+    if os.environ.get("HLOC_DEBUG") == "1":
+        traceback.print_exception(fault, file=talk.err)
+        talk.err.write(REPORT + "\n")
+    else:
+        talk.err.write(REPORT + "; HLOC_DEBUG=1 shows the traceback\n")

@@ -1,0 +1,206 @@
+"""Inputs of a run: random ones that suit the module, or arrays from a file; and results to a file.
+
+Files are NumPy archives with arg0, arg1 ... or out0, out1 ..., tuples flattened depth first. Types
+NumPy lacks are stored as unsigned integers of the same width (bf16 as uint16), s4 as int8.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.cli.index_ranges import index_limits
+from hloc.cli.text import size_text
+from hloc.dtypes import DType
+from hloc.errors import HloError, reason_of
+from hloc.ir.module import Module
+from hloc.shapes import ArrayShape, Shape, leaves
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_MAX_ROWS = 4096
+_SMALL = 10  # integers that are no indices lie below this
+
+
+def array_leaves(shapes: Sequence[Shape]) -> list[ArrayShape]:
+    """Return the array leaves of `shapes` in order, without tokens and opaque values."""
+    found = [leaf for shape in shapes for _, leaf in leaves(shape)]
+    arrays = [leaf if isinstance(leaf, ArrayShape) else leaf.array for leaf in found]
+    return [array for array in arrays if not array.dtype.is_special]
+
+
+def parameter_leaves(module: Module) -> list[ArrayShape]:
+    """Return the shapes of the arrays that the entry computation takes."""
+    return array_leaves([parameter.shape for parameter in module.entry.parameters])
+
+
+def result_leaves(module: Module) -> list[ArrayShape]:
+    """Return the shapes of the arrays that the entry computation returns."""
+    return array_leaves([module.entry.root.shape])
+
+
+# ---------------------------------------------------------------- random
+
+
+def random_inputs(module: Module, seed: int) -> list[Array]:
+    """Return one array per parameter leaf; the same seed gives the same arrays.
+
+    Raises:
+        HloError: they would not fit into memory.
+
+    Floats are normal; matrices are scaled down by the root of their height, as weights are, or a
+    deep model would overflow and the comparison of NaNs prove nothing. Predicates have even odds,
+    integers are 0 to 9. Integers that the module uses as indices (gather, scatter, dynamic-slice)
+    lie in the range of what they index.
+    """
+    shapes = parameter_leaves(module)
+    _check_memory(sum(shape.size_bytes for shape in shapes))
+    limits = index_limits(module)
+    return [
+        _random_array(shape, np.random.default_rng([seed, number]), limits.get(number))
+        for number, shape in enumerate(shapes)
+    ]
+
+
+def _check_memory(needed: int) -> None:
+    """Refuse inputs that would leave no memory to run; a system short of memory kills processes."""
+    from hloc.codegen.target import physical_memory_bytes
+
+    limit = physical_memory_bytes() // 2
+    if limit and needed > limit:
+        raise HloError(
+            f"the inputs take {size_text(needed)}, more than half of this machine's memory"
+        )
+
+
+def _random_array(shape: ArrayShape, rng: np.random.Generator, limit: int | None) -> Array:
+    dtype, dims = shape.dtype, shape.dims
+    if dtype.is_pred:
+        return rng.integers(0, 2, dims).astype(np.bool_)
+    if dtype.is_complex:
+        real, imag = rng.standard_normal(dims), rng.standard_normal(dims)
+        return np.asarray(real + 1j * imag).astype(dtype.numpy)
+    if dtype.is_float:
+        wide = np.float64 if dtype.bits > 32 else np.float32
+        values = np.asarray(rng.standard_normal(dims, wide) * wide(_scale(dims)))
+        return (np.abs(values) if dtype.name == "f8e8m0fnu" else values).astype(dtype.numpy)
+    highest = _SMALL - 1 if limit is None else max(0, limit)
+    return np.asarray(rng.integers(0, min(highest, _largest(dtype)) + 1, dims)).astype(dtype.numpy)
+
+
+def _scale(dims: tuple[int, ...]) -> float:
+    """Return 1 / sqrt(number of rows) for a matrix, within bounds that narrow types can hold."""
+    return 1.0 if len(dims) < 2 else float(min(max(1, prod(dims[:-1])), _MAX_ROWS) ** -0.5)
+
+
+def _largest(dtype: DType) -> int:
+    return int((1 << (dtype.bits - dtype.is_signed)) - 1)
+
+
+# ---------------------------------------------------------------- files
+
+_DAMAGES = (
+    EOFError,
+    KeyError,
+    MemoryError,
+    NotImplementedError,  # a compression that zipfile does not know
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+"""What NumPy and zipfile raise for archives that are damaged or forged."""
+
+
+def load_arrays(path: str, prefix: str, shapes: Sequence[ArrayShape]) -> list[Array]:
+    """Read `prefix0`, `prefix1`, ... of a NumPy archive as arrays of `shapes`.
+
+    Raises:
+        HloError: the file cannot be read, an array is missing or has another type or shape.
+    """
+    try:
+        with open(path, "rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise HloError(f"{path} is no NumPy archive; expected a file of numpy.savez")
+            file.seek(0)
+            stored = np.load(file, allow_pickle=False)
+            return [_checked(stored, f"{prefix}{i}", shape, path) for i, shape in enumerate(shapes)]
+    except OSError as fault:
+        raise HloError(f"cannot read {path}: {reason_of(fault)}") from None
+    except _DAMAGES as fault:
+        raise HloError(f"cannot read {path}: {fault}") from None
+
+
+def _checked(stored: Any, name: str, shape: ArrayShape, path: str) -> Array:
+    if name not in stored.files:
+        have = ", ".join(sorted(stored.files)[:8]) or "nothing"
+        raise HloError(
+            f"{path} has no array {name!r} (expected {shape.text_without_layout}); it has {have}"
+        )
+    array: Array = stored[name]
+    if array.shape != shape.dims:
+        raise HloError(
+            f"{path}: {name} has dimensions {list(array.shape)}, "
+            f"expected {shape.text_without_layout}"
+        )
+    found = _from_storable(array, shape.dtype)
+    if found is None:
+        raise HloError(
+            f"{path}: {name} holds {array.dtype}, expected {shape.text_without_layout} "
+            f"as {storage_type(shape.dtype)}"
+        )
+    return found
+
+
+def storage_type(dtype: DType) -> np.dtype[Any]:
+    """Return the NumPy type that stands for `dtype` in a file: `bf16` -> uint16, `s4` -> int8."""
+    if dtype.numpy.isbuiltin == 1:
+        return dtype.numpy
+    if dtype.is_integer:
+        return np.dtype(np.int8 if dtype.is_signed else np.uint8)
+    return np.dtype(f"u{dtype.storage_bytes}")
+
+
+def to_storable(array: Array, dtype: DType) -> Array:
+    """Return `array` as it is written to a file."""
+    target = storage_type(dtype)
+    if target == array.dtype:
+        return array
+    return array.astype(target) if dtype.is_integer else np.ascontiguousarray(array).view(target)
+
+
+def _from_storable(array: Array, dtype: DType) -> Array | None:
+    """Return the values of `dtype` that `array` stands for, None if its type does not fit."""
+    if array.dtype == dtype.numpy:
+        return array
+    if dtype.numpy.isbuiltin == 1:
+        return None
+    if dtype.is_integer:
+        fits = array.dtype.kind in "iu" and array.dtype.itemsize == 1
+        return array.astype(dtype.numpy) if fits else None
+    if array.dtype.itemsize != dtype.storage_bytes or array.dtype.kind not in "uV":
+        return None
+    return np.ascontiguousarray(array).view(dtype.numpy)
+
+
+def save_arrays(
+    path: str, prefix: str, arrays: Sequence[Array], shapes: Sequence[ArrayShape]
+) -> None:
+    """Write arrays as `prefix0`, `prefix1`, ... to a NumPy archive.
+
+    Raises:
+        HloError: the file cannot be written.
+    """
+    named: dict[str, Any] = {
+        f"{prefix}{i}": to_storable(np.asarray(array), shape.dtype)
+        for i, (array, shape) in enumerate(zip(arrays, shapes, strict=True))
+    }
+    try:
+        with open(path, "wb") as file:
+            np.savez(file, **named)
+    except OSError as fault:
+        raise HloError(f"cannot write {path}: {reason_of(fault)}") from None

@@ -1,0 +1,294 @@
+"""The options of `hloc`, one row each; parser, help, suggestions and docs derive from the rows.
+
+`parse_arguments` turns a command line into a namespace or raises `UsageError`. An option whose
+value may be left out (`--random[=SEED]`) takes it with `=` only, so that a file name after it stays
+one.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from hloc.cli.exits import UsageError
+from hloc.cli.suggest import did_you_mean
+from hloc.formats.sniff import FORMATS
+
+EMIT_KINDS = ("hlo", "schedule", "buffers", "llvm-ir", "llvm-ir-opt", "asm", "obj")
+STYLES = ("default", "short", "canonical")
+COLOR = ("auto", "always", "never")
+GROUPINGS = ("opcode", "dtype", "scope", "computation")
+IGNORABLE = ("layouts", "header", "names", "metadata", "none")
+
+# Commands that take the options below; "" is the compiler form `hloc FILE`.
+COMPILE = ("", "run")
+READ = ("", "run", "parse", "verify", "convert", "diff", "stats", "extract")
+ALL = (*READ, "fmt", "explain", "passes", "ops", "rules")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        flags: spellings, the first is shown: `-o`, `--output`.
+        group: heading in the help.
+        commands: the subcommands that take it.
+        metavar: name of its value, "" for a switch.
+        implied: value of `--option` without `=`; None if a value must be given.
+        convert: reads the text of the value, raising ValueError with what was expected.
+        repeated: may be given several times and collects a list.
+        target: attribute of the namespace, "" derives it from the longest flag.
+    """
+
+    flags: tuple[str, ...]
+    group: str
+    commands: tuple[str, ...]
+    help: str
+    metavar: str = ""
+    implied: str | None = None
+    convert: Callable[[str], Any] = str
+    default: Any = None
+    repeated: bool = False
+    target: str = ""
+
+    @property
+    def dest(self) -> str:
+        return self.target or max(self.flags, key=len).lstrip("-").replace("-", "_")
+
+    @property
+    def spelling(self) -> str:
+        """How the help shows it: `--random[=SEED]`, `-o FILE`, `-O0..-O3`."""
+        flags = ", ".join(self.flags)
+        if not self.metavar:
+            return flags
+        if self.implied is not None:
+            return f"{flags}[={self.metavar}]" if self.flags[-1].startswith("--") else self.metavar
+        return (
+            f"{flags}={self.metavar}"
+            if self.flags[-1].startswith("--")
+            else f"{flags} {self.metavar}"
+        )
+
+
+def one_of(choices: Sequence[str]) -> Callable[[str], str]:
+    """Return a converter that takes one of `choices`."""
+
+    def convert(text: str) -> str:
+        if text not in choices:
+            hint = did_you_mean(text, choices)
+            raise ValueError(f"expected one of {', '.join(choices)}, found {text!r}{hint}")
+        return text
+
+    return convert
+
+
+def list_of(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """Return a converter for a comma-separated list of `choices`."""
+    one = one_of(choices)
+
+    def convert(text: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one(part.strip()) for part in text.split(",")))
+
+    return convert
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Split a comma-separated list."""
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def count(least: int) -> Callable[[str], int]:
+    """Return a converter for a whole number of at least `least`."""
+
+    def convert(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < least:
+            raise ValueError(f"expected a whole number, {least} or more, found {text!r}")
+        return int(text)
+
+    return convert
+
+
+def pipeline(text: str) -> str:
+    """Take the text of a pipeline; names are looked up later, with the passes at hand."""
+    if not text.strip():
+        raise ValueError("expected names of passes, found nothing; `hloc passes` lists them")
+    return text
+
+
+def tolerance(text: str) -> float:
+    """Read a bound of a comparison: a finite number that is not negative."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 <= value < float("inf"):
+        raise ValueError(f"expected a number that is not negative, found {text!r}")
+    return value
+
+
+OPTIONS: tuple[Option, ...] = (
+    # ---- optimise
+    Option(("-O",), "Optimise", COMPILE, "optimisation level, 2 if not given", "-O0..-O3", "2",
+           one_of("0123"), "2", target="opt_level"),
+    Option(("--passes",), "Optimise", COMPILE, "run this pipeline instead of the level's own: "
+           "names with options, `cse,fusion{max-operands=8}`", "PIPELINE", convert=pipeline),
+    Option(("--disable-pass",), "Optimise", COMPILE, "leave out passes by name",
+           "NAME[,NAME]", convert=names, default=(), repeated=True),
+    Option(("--disable-rule",), "Optimise", COMPILE, "switch off rewrite rules by name",
+           "NAME[,NAME]", convert=names, default=(), repeated=True),
+    # ---- output
+    Option(("--emit",), "Output", ("",), f"what to print: {', '.join(EMIT_KINDS)}; "
+           "hlo without --run", "KIND[,KIND]", convert=list_of(EMIT_KINDS), default=()),
+    Option(("-o",), "Output", ("", "parse", "convert", "extract"), "write to FILE instead of "
+           "stdout; with several kinds FILE.hlo, FILE.ll ...", "FILE", target="output_file"),
+    Option(("--style",), "Output", ("", "parse", "convert", "extract"), "spelling of HLO text, as "
+           "XLA's print options: default, short, canonical", "STYLE", convert=one_of(STYLES),
+           default="default"),
+    Option(("--format",), "Output", ("stats", "diff"), "how to print: text or json", "FORMAT",
+           convert=one_of(("text", "json")), default="text"),
+    Option(("--to",), "Output", ("convert",), f"format to write: {', '.join(FORMATS)}; without it "
+           "the ending of the file decides", "FORMAT", convert=one_of(FORMATS)),
+    # ---- measure
+    Option(("--by",), "Measure", ("stats",), f"one table: by {', '.join(GROUPINGS)}", "WHAT",
+           convert=one_of(GROUPINGS)),
+    # ---- extract
+    Option(("--height",), "Extract", ("extract",), "take N levels of operands; what lies beyond "
+           "becomes a parameter", "N", convert=count(0)),
+    # ---- compare
+    Option(("--stat",), "Compare", ("diff",), "print counts only"),
+    Option(("--context",), "Compare", ("diff",), "unchanged rows around changed ones, 2 if not "
+           "given", "N", convert=count(0), default=2),
+    Option(("--ignore",), "Compare", ("diff",), "what is no difference: layouts, header, names, "
+           "metadata, or none; names,metadata if not given", "WHAT[,WHAT]",
+           convert=list_of(IGNORABLE), default=("names", "metadata")),
+    # ---- format
+    Option(("--check",), "Format", ("fmt",), "write nothing; exit 1 if a file would change"),
+    Option(("--diff",), "Format", ("fmt",), "write nothing; print what would change"),
+    # ---- look inside
+    Option(("--print-changed",), "Look inside", COMPILE, "after each pass that changed something "
+           "print one line (summary) or the changed lines (diff)", "summary|diff", "diff",
+           one_of(("summary", "diff"))),
+    Option(("--print-after",), "Look inside", COMPILE, "print the module after these passes; "
+           "`*` stands for any letters", "PASS[,PASS]", convert=names, default=(), repeated=True),
+    Option(("--time-passes",), "Look inside", COMPILE, "print what each pass took and did"),
+    # ---- trust
+    Option(("--verify-each",), "Trust", COMPILE, "verify the module after every pass"),
+    Option(("--no-verify",), "Trust", ("parse", "convert"), "check the syntax only, not shapes and "
+           "attributes"),
+    # ---- run
+    Option(("--run",), "Run", ("",), "run the compiled module; `hloc run FILE` is the same"),
+    Option(("--random",), "Run", COMPILE, "random inputs from SEED, 0 if not given; integers used "
+           "as indices are in range", "SEED", "0", count(0)),
+    Option(("--inputs",), "Run", COMPILE, "inputs arg0, arg1 ... (tuples flattened)", "FILE.npz"),
+    Option(("--output",), "Run", COMPILE, "store the results as out0, out1 ...", "FILE.npz"),
+    Option(("--print-output",), "Run", COMPILE, "print N elements of each result, 0 for none",
+           "N", "1000", count(0)),
+    Option(("--compare-with",), "Run", COMPILE, "compare with the reference evaluator (interp), "
+           "with the module compiled at -O0, with the result in an HloSnapshot (as it is without "
+           "this option), or with stored results", "interp|O0|snapshot|FILE.npz"),
+    Option(("--rtol",), "Run", COMPILE, "relative bound instead of the one per element type",
+           "X", convert=tolerance),
+    Option(("--atol",), "Run", COMPILE, "absolute bound instead of the one per element type",
+           "X", convert=tolerance),
+    Option(("--repeat",), "Run", COMPILE, "time N runs; without it up to 200, or 0.3 s",
+           "N", convert=count(1)),
+    Option(("--fill-constants",), "Run", COMPILE, "what stands for `constant({...})`, which a dump "
+           "left out: error refuses, zeros fills", "error|zeros",
+           convert=one_of(("error", "zeros")), default="error"),
+    # ---- talk
+    Option(("--color",), "Talk", ALL, "colour of messages: auto, always, never", "WHEN", "always",
+           one_of(COLOR), "auto"),
+    Option(("-q", "--quiet"), "Talk", ALL, "only the product and errors"),
+    Option(("-h", "--help"), "Talk", ALL, "show this help"),
+    Option(("--version",), "Talk", ALL, "show the version"),
+)  # fmt: skip
+
+
+class _Parser(ArgumentParser):
+    """Raises instead of leaving the process."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message.replace("argument ", "", 1))
+
+
+def options_of(command: str) -> tuple[Option, ...]:
+    """Return the options that `command` takes."""
+    return tuple(option for option in OPTIONS if command in option.commands)
+
+
+def parse_arguments(command: str, words: Sequence[str]) -> Namespace:
+    """Read `words` (without the command itself) for `command`.
+
+    Returns:
+        A namespace with one attribute per option, `files` (the positional words) and `ignored`
+        (`--xla_...` flags, which are not an error).
+
+    Raises:
+        UsageError: an unknown option or a bad value.
+    """
+    rows = options_of(command)
+    parser = _Parser(add_help=False, allow_abbrev=False, prog=f"hloc {command}".strip())
+    for row in rows:
+        _add(parser, row)
+    parser.add_argument("files", nargs="*")
+    found, rest = parser.parse_known_intermixed_args(_with_implied_values(rows, words))
+    typed = words[: words.index("--")] if "--" in words else words
+    rest += [word for word in found.files if word in typed and word[:1] == "-" != word]
+    found.ignored = tuple(word for word in rest if word.startswith("--xla_"))
+    for word in rest:
+        if not word.startswith("--xla_"):
+            raise _unknown(word, rows)
+    for row in rows:
+        _convert(found, row)
+    return found
+
+
+def _add(parser: ArgumentParser, row: Option) -> None:
+    if not row.metavar:
+        parser.add_argument(*row.flags, dest=row.dest, action="store_true")
+    elif row.repeated:
+        parser.add_argument(*row.flags, dest=row.dest, action="append", metavar=row.metavar)
+    else:
+        parser.add_argument(*row.flags, dest=row.dest, metavar=row.metavar)
+
+
+def _with_implied_values(rows: Iterable[Option], words: Sequence[str]) -> list[str]:
+    """Write `--random` as `--random=0`, so that the next word is never taken as its value."""
+    implied = {flag: row.implied for row in rows for flag in row.flags if row.implied is not None}
+    out: list[str] = []
+    for i, word in enumerate(words):
+        if word == "--":
+            return [*out, *words[i:]]
+        value = implied.get(word)
+        glue = "=" if word.startswith("--") else ""
+        out.append(word if value is None else f"{word}{glue}{value}")
+    return out
+
+
+def _convert(found: Namespace, row: Option) -> None:
+    """Turn the text of an option into its value."""
+    texts = getattr(found, row.dest)
+    if not row.metavar:
+        return
+    if texts is None:
+        value = row.default
+    else:
+        try:
+            if row.repeated:
+                value = tuple(part for text in texts for part in row.convert(text))
+            else:
+                value = row.convert(texts)
+        except ValueError as fault:
+            raise UsageError(f"{row.flags[0]}: {fault}") from None
+    setattr(found, row.dest, value)
+
+
+def _unknown(word: str, rows: Iterable[Option]) -> UsageError:
+    flag = word.partition("=")[0]
+    known = [f for row in rows for f in row.flags]
+    where = [c for row in OPTIONS if flag in row.flags for c in row.commands]
+    hint = f"; it belongs to `{f'hloc {where[0]}'.strip()}`" if where else did_you_mean(flag, known)
+    return UsageError(f"unknown option {flag}{hint}")

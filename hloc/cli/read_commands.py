@@ -1,0 +1,48 @@
+"""`hloc parse`, `hloc verify`: commands that only read modules."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from hloc.cli.emit import write_form
+from hloc.cli.exits import Exit, UsageError
+from hloc.cli.guard import guarded
+from hloc.cli.source_input import need_files, read_modules, shown_name
+from hloc.cli.talk import Talk
+from hloc.cli.text import plural
+from hloc.parser import SEPARATOR
+
+
+def parse_files(arguments: Namespace, talk: Talk) -> int:
+    """`hloc parse FILE...`: print each module, or its diagnostics."""
+    files = need_files(arguments.files)
+    if len(files) > 1 and arguments.output_file:
+        raise UsageError("-o needs a single input file")
+
+    def parse_one(name: str) -> int:
+        modules = read_modules(name, verify=not arguments.no_verify)
+        texts = (module.to_text(arguments.style, large_constants=True) for module in modules)
+        text = f"{SEPARATOR}\n".join(texts)
+        if arguments.output_file and arguments.output_file != "-":
+            write_form(arguments.output_file, text)
+        else:
+            talk.product(text)
+        return Exit.OK
+
+    return max(guarded(talk, lambda name=name: parse_one(name)) for name in files)  # type: ignore[misc]
+
+
+def verify_files(arguments: Namespace, talk: Talk) -> int:
+    """`hloc verify FILE...`: one line per good module, diagnostics for the others."""
+
+    def verify_one(name: str) -> int:
+        for module in read_modules(name):
+            counts = (
+                f"{plural(module.instruction_count, 'instruction')}, "
+                f"{plural(len(module.computations), 'computation')}"
+            )
+            talk.say(f"{shown_name(name)}: OK, module {module.name}, {counts}")
+        return Exit.OK
+
+    files = need_files(arguments.files)
+    return max(guarded(talk, lambda name=name: verify_one(name)) for name in files)  # type: ignore[misc]

@@ -1,0 +1,15 @@
+"""`hloc repl`: start the program hlo-repl, which stands a floor above and is never imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+def start_repl(words: Sequence[str]) -> NoReturn:
+    """Replace this process by hlo-repl."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "repl", *words])

@@ -1,0 +1,146 @@
+"""Running an executable: warm up, repeat, and say what came out and how long it took."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.analysis.module_diff import element_text
+from hloc.cli.compare import Comparison
+from hloc.cli.exits import RunFailed, leave_interrupted
+from hloc.cli.text import count_text, duration, plural
+from hloc.errors import HloError
+from hloc.shapes import ArrayShape
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Runnable: TypeAlias = Callable[..., list[Array]]
+
+_MAX_RUNS = 200
+_MAX_SECONDS = 0.3
+_MIN_FLOPS = 10_000  # below, the call itself is what is measured
+_PREVIEW_ELEMENTS = 6
+_PREVIEW_OUTPUTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds per run, sorted; the warm-up run is not among them unless it is the only one."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+    @property
+    def p95(self) -> float:
+        return self.seconds[int(0.95 * (len(self.seconds) - 1))]
+
+
+def run_executable(
+    executable: Runnable, inputs: Sequence[Array], repeat: int | None
+) -> tuple[list[Array], Timing]:
+    """Run once and then repeatedly.
+
+    Args:
+        executable: takes the inputs and returns the outputs.
+        inputs: one array per parameter leaf.
+        repeat: number of timed runs; None repeats until 200 runs or 0.3 s are reached.
+
+    Raises:
+        RunFailed: the program failed.
+    """
+    from hloc.runtime.interrupt import interruptible
+
+    try:
+        with interruptible(stuck=leave_interrupted):
+            return _run_repeatedly(executable, inputs, repeat)
+    except HloError as fault:
+        raise RunFailed(fault.message) from fault
+
+
+def _run_repeatedly(
+    executable: Runnable, inputs: Sequence[Array], repeat: int | None
+) -> tuple[list[Array], Timing]:
+    started = time.perf_counter()
+    outputs = executable(*inputs)
+    first = time.perf_counter() - started
+    most, budget = (_MAX_RUNS, _MAX_SECONDS) if repeat is None else (repeat, math.inf)
+    seconds: list[float] = []
+    spent = first
+    while len(seconds) < most and spent < budget:
+        started = time.perf_counter()
+        executable(*inputs)
+        seconds.append(time.perf_counter() - started)
+        spent += seconds[-1]
+    return outputs, Timing(tuple(sorted(seconds or [first])))
+
+
+def run_line(shapes: Sequence[ArrayShape], timing: Timing, flops: int) -> str:
+    """Return `run: output f32[64,512]  median 0.21 ms over 200 runs (p95 0.24 ms)  80 GFLOP/s`."""
+    runs = plural(len(timing.seconds), "run")
+    p95 = f" (p95 {duration(timing.p95)})" if len(timing.seconds) > 1 else ""
+    rate = ""
+    if flops >= _MIN_FLOPS and timing.median:
+        rate = f"   {count_text(flops / timing.median, 'FLOP/s')}"
+    return f"run: {_outputs(shapes)}  median {duration(timing.median)} over {runs}{p95}{rate}"
+
+
+def _outputs(shapes: Sequence[ArrayShape]) -> str:
+    if not shapes:
+        return "no output"
+    texts = [shape.text_without_layout for shape in shapes]
+    if len(texts) == 1:
+        return f"output {texts[0]}"
+    more = f", ... {len(texts)} in all" if len(texts) > 3 else ""
+    return f"outputs {', '.join(texts[:3])}{more}"
+
+
+def output_lines(
+    outputs: Sequence[Array], shapes: Sequence[ArrayShape], elements: int | None
+) -> list[str]:
+    """Return one line per output with its first `elements`; None is a short preview, 0 nothing."""
+    if elements == 0:
+        return []
+    limit = _PREVIEW_ELEMENTS if elements is None else elements
+    shown = len(outputs) if elements is not None else _PREVIEW_OUTPUTS
+    lines = [
+        f"out{i} = {shape.text_without_layout} {_values(np.asarray(output), limit)}"
+        for i, (output, shape) in enumerate(zip(outputs, shapes, strict=True))
+        if i < shown
+    ]
+    if len(outputs) > shown:
+        lines.append(f"... {len(outputs) - shown} more; --print-output shows all")
+    return lines
+
+
+def _values(array: Array, limit: int) -> str:
+    if array.ndim == 0:
+        return element_text(array[()])
+    texts = [element_text(element) for element in array.reshape(-1)[:limit]]
+    return "{" + ", ".join(texts + ["..."] * (array.size > limit)) + "}"
+
+
+def comparison_text(found: Comparison) -> str:
+    """Return what a comparison found, without its verdict."""
+    parts = []
+    if not found.ok:
+        parts.append(f"{found.bad:,} of {found.elements:,} elements differ")
+    if found.worst is not None:
+        index = ",".join(map(str, found.worst.index))
+        place = f"out{found.worst.output}" + (f"[{index}]" if index else "")
+        parts.append(f"worst: {place} is {found.worst.got}, expected {found.worst.want}")
+    parts.append(f"max {found.max_ulp:,} ulp")
+    parts.append(f"max error {found.max_error:.2g}")
+    parts.append(plural(found.nan_mismatches, "NaN mismatch"))
+    if found.nans:
+        parts.append(f"{found.nans:,} NaN in both")
+    if found.ok:
+        parts.append(plural(found.elements, "element"))
+    return ", ".join(parts)

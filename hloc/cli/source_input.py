@@ -1,0 +1,112 @@
+"""Where a module comes from: a file, or stdin for `-`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from hloc import driver
+from hloc.cli.commands import COMMANDS
+from hloc.cli.exits import UsageError
+from hloc.cli.suggest import did_you_mean
+from hloc.errors import Diagnostic, HloError, printable, reason_of
+from hloc.formats.read import uncompressed
+from hloc.formats.snapshot import Snapshot
+from hloc.formats.sniff import TEXT, kind_of
+from hloc.ir.module import Module
+from hloc.parser import SEPARATOR, parse, split_modules
+from hloc.source import SourceFile
+
+
+def read_module(name: str, *, verify: bool = True) -> Module:
+    """Read the one module in file `name`, `-` for stdin.
+
+    Raises:
+        HloError: the file cannot be read, its text has faults, or it holds several modules.
+    """
+    modules = read_modules(name, verify=verify)
+    if len(modules) > 1:
+        raise HloError(f"{shown_name(name)} holds {len(modules)} modules, expected one")
+    return modules[0]
+
+
+def read_modules(name: str, *, verify: bool = True) -> list[Module]:
+    """Read the modules in file `name`, `-` for stdin; lines `// -----` divide them.
+
+    Raises:
+        HloError: the file cannot be read, or its text has faults; those of all modules.
+    """
+    return [found.module for found in read_snapshots(name, verify=verify)]
+
+
+def read_snapshots(name: str, *, verify: bool = True) -> list[Snapshot]:
+    """Read the modules in file `name`, and the arguments and results stored with them.
+
+    Raises:
+        HloError: as for `read_modules`.
+    """
+    data = uncompressed(_read_bytes(name), shown_name(name))
+    if _SEPARATOR not in data or kind_of(data) != TEXT:
+        return [driver.read_snapshot(data, name=shown_name(name), verify=verify)]
+    modules: list[Snapshot] = []
+    faults: list[Diagnostic] = []
+    for source in split_modules(_source(name, data)):
+        try:
+            modules.append(Snapshot(parse(source, verify=verify)))
+        except HloError as fault:
+            faults += fault.diagnostics
+    if faults:
+        raise HloError(faults)
+    return modules
+
+
+def read_source(name: str) -> SourceFile:
+    """Read the text of file `name`, `-` for stdin.
+
+    Raises:
+        HloError: the file cannot be read.
+    """
+    return _source(name, _read_bytes(name))
+
+
+_SEPARATOR = SEPARATOR.encode()
+
+
+def _source(name: str, data: bytes) -> SourceFile:
+    return SourceFile(data.decode("utf-8", "surrogateescape"), shown_name(name))
+
+
+def _read_bytes(name: str) -> bytes:
+    if name != "-":
+        _check_exists(name)
+        return driver.read_file(name)
+    if sys.stdin is None:
+        raise HloError("cannot read <stdin>: it is closed")
+    try:
+        return sys.stdin.buffer.read(driver.MAX_TEXT_BYTES + 1)
+    except OSError as fault:
+        raise HloError(f"cannot read <stdin>: {reason_of(fault)}") from None
+
+
+def _check_exists(name: str) -> None:
+    """Raise HloError for a missing file that looks like a misspelt command."""
+    if not os.path.exists(name):
+        hint = did_you_mean(name, COMMANDS)
+        notes = (f"it is no command either{hint}",) if hint else ()
+        raise HloError(f"cannot read {printable(name)}: no such file", notes=notes)
+
+
+def shown_name(name: str) -> str:
+    """Return how `name` is shown to people."""
+    return "<stdin>" if name == "-" else printable(name)
+
+
+def need_files(files: list[str], *, exactly: int = 0) -> list[str]:
+    """Return `files`; raises UsageError if there are none, or not `exactly` so many."""
+    if not files:
+        raise UsageError("no input file")
+    if exactly and len(files) != exactly:
+        raise UsageError(f"expected {exactly} file{'s' * (exactly > 1)}, found {len(files)}")
+    if files.count("-") > 1:
+        raise UsageError("stdin can be read only once")
+    return files

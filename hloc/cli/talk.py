@@ -1,0 +1,83 @@
+"""The two streams of a command: stdout for the product, stderr for talk and faults."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from hloc.cli.exits import OutputFault
+from hloc.cli.text import Paint, wants_color
+from hloc.errors import HloError, printable, reason_of
+
+
+@dataclass(slots=True)
+class Talk:
+    """Where a command writes.
+
+    Attributes:
+        quiet: nothing but the product and faults.
+        color: `auto`, `always` or `never`, for both streams.
+    """
+
+    quiet: bool = False
+    color: str = "auto"
+    out: TextIO = field(default_factory=lambda: sys.stdout)
+    err: TextIO = field(default_factory=lambda: sys.stderr)
+
+    @property
+    def paint(self) -> Paint:
+        """Colours for stderr."""
+        return Paint(wants_color(self.color, self.err))
+
+    @property
+    def product_paint(self) -> Paint:
+        """Colours for stdout."""
+        return Paint(wants_color(self.color, self.out))
+
+    def product(self, form: str | bytes) -> None:
+        """Write what the user asked for to stdout; a text then ends with a line end.
+
+        Raises:
+            HloError: bytes on a terminal.
+            OutputFault: stdout cannot be written.
+        """
+        if isinstance(form, bytes) and self.out.isatty():
+            raise HloError("binary output is not written to a terminal", notes=("use -o FILE",))
+        try:
+            if isinstance(form, bytes):
+                self.out.flush()
+                self.out.buffer.write(form)
+            else:
+                self.out.write(form if form.endswith("\n") else form + "\n")
+        except BrokenPipeError:
+            raise
+        except OSError as fault:
+            raise OutputFault(reason_of(fault)) from None
+
+    def say(self, text: str) -> None:
+        """Write a line of talk to stderr."""
+        if not self.quiet:
+            self.err.write(text + "\n")
+
+    def warn(self, text: str) -> None:
+        """Write a warning to stderr."""
+        self.say(f"hloc: {self.paint.note('warning')}: {text}")
+
+    def fault(self, error: HloError) -> None:
+        """Write all diagnostics of `error` to stderr, how many, and how to learn more."""
+        paint = self.paint
+        for diagnostic in error.diagnostics:
+            text = "\n".join(map(printable, diagnostic.render().split("\n")))
+            head, mark, rest = text.partition("error")
+            head = head if diagnostic.span else "hloc: "
+            self.err.write(f"{head}{paint.bad(mark)}{rest}\n")
+        if len(error.diagnostics) > 1:
+            self.err.write(f"{len(error.diagnostics)} errors\n")
+        codes = [diagnostic.code for diagnostic in error.diagnostics if diagnostic.code]
+        if codes:
+            self.say(f"explain a code with: hloc explain {codes[-1]}")
+
+    def complain(self, what: str, message: str) -> None:
+        """Write a fault that has no place in a file."""
+        self.err.write(f"hloc: {self.paint.bad(what)}: {printable(message)}\n")

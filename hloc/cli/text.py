@@ -1,0 +1,92 @@
+"""Numbers and names for people: times, sizes, rates, colour, and text that is safe to print."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TextIO
+
+
+def plural(number: int, word: str) -> str:
+    """Return `1 pass`, `2 passes`."""
+    ending = "" if number == 1 else "es" if word.endswith(("s", "ch")) else "s"
+    return f"{number:,} {word}{ending}"
+
+
+def duration(seconds: float) -> str:
+    """Return `8.3 us`, `0.21 ms`, `412 ms`, `3.20 s`."""
+    if seconds >= 1.0:
+        return f"{seconds:.2f} s"
+    ms = seconds * 1e3
+    if ms < 0.1:
+        return f"{ms * 1e3:.1f} us"
+    digits = 0 if ms >= 100 else 1 if ms >= 10 else 2
+    return f"{ms:.{digits}f} ms"
+
+
+def size_text(size_bytes: int) -> str:
+    """Return `712 B`, `128 KiB`, `1.2 MiB`."""
+    value, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+
+
+def count_text(number: float, unit: str) -> str:
+    """Return `17.0 MFLOP` for 17e6 and `FLOP`."""
+    value, prefix = float(number), ""
+    for larger in ("k", "M", "G", "T", "P"):
+        if value < 1000:
+            break
+        value, prefix = value / 1000, larger
+    return f"{value:.0f} {unit}" if not prefix else f"{value:.1f} {prefix}{unit}"
+
+
+def wants_color(when: str, stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Decide on colour: `--color`, then FORCE_COLOR and NO_COLOR, then whether a person looks."""
+    if when != "auto":
+        return when == "always"
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR") or environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return stream.isatty() and environment.get("TERM") != "dumb"
+
+
+@dataclass(frozen=True, slots=True)
+class Paint:
+    """Wraps text in ANSI colours, or leaves it alone; a colour never is the only signal."""
+
+    enabled: bool
+
+    def _wrap(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.enabled else text
+
+    def good(self, text: str) -> str:
+        return self._wrap("32", text)
+
+    def bad(self, text: str) -> str:
+        return self._wrap("1;31", text)
+
+    def note(self, text: str) -> str:
+        return self._wrap("36", text)
+
+    def dim(self, text: str) -> str:
+        return self._wrap("2", text)
+
+    def strong(self, text: str) -> str:
+        return self._wrap("1", text)
+
+    def diff_line(self, line: str) -> str:
+        """Colour a line of a diff by its first letter."""
+        match line[:1]:
+            case "+":
+                return self.good(line)
+            case "-":
+                return self._wrap("31", line)
+            case "~":
+                return self._wrap("33", line)
+        return line

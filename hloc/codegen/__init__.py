@@ -1,0 +1,1 @@
+"""From scheduled modules with buffers to LLVM IR and objects."""

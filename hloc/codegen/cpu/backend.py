@@ -1,0 +1,196 @@
+"""The backend for the processor hloc runs on: LLVM IR text, then objects.
+
+Kernels and control flow are separate LLVM modules of bounded size: kernels take the whole LLVM
+pipeline, control flow almost none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hloc.codegen.backend import Stage
+from hloc.codegen.dynamic_boundary import DynamicBoundary
+from hloc.codegen.entry_function import entry_text
+from hloc.codegen.expansion import expand
+from hloc.codegen.kernel import Kernel, emit_kernel, scratch_bytes
+from hloc.codegen.kernel_support import unsupported_reason
+from hloc.codegen.lowering import lower, refuse_unsupported
+from hloc.codegen.object_file import assembly_text, compile_object, link_object, optimized_text
+from hloc.codegen.plan import (
+    Plan,
+    calls_host,
+    copies_bytes,
+    does_nothing,
+    plan_module,
+    runs_computations,
+)
+from hloc.codegen.target import Target, host_target
+from hloc.errors import Diagnostic, HloError, UnsupportedError
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.memory.buffer_assignment import BufferReport, assign_buffers
+from hloc.memory.heap import PackFunction, pack
+from hloc.memory.schedule import schedule_module, store_schedule
+from hloc.ops.custom_call_targets import refusal_of
+from hloc.options import CompileOptions
+
+_KERNELS_PER_UNIT = 32
+
+STAGES = (
+    Stage("hlo", "the module after all passes, in the order it runs", ".hlo"),
+    Stage("buffers", "bytes of memory by kind, and what sharing saved", ".txt"),
+    Stage("llvm-ir", "LLVM IR as hloc writes it", ".ll"),
+    Stage("llvm-ir-opt", "LLVM IR after LLVM's own passes", ".ll"),
+    Stage("asm", "assembly", ".s"),
+    Stage("object", "one object file", ".o", is_text=False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """LLVM text that is compiled on its own, and the level of its optimisation."""
+
+    text: str
+    level: int
+
+
+@dataclass(slots=True, eq=False)
+class CpuModule:
+    """A compiled module; objects and texts are made when asked for, and kept.
+
+    Attributes:
+        module: as it was scheduled; not to be changed.
+        boundary: parameters and results behind the declared ones, for dynamic sizes.
+        units: LLVM texts, that of the control flow first.
+    """
+
+    module: Module
+    plan: Plan
+    kernels: tuple[Kernel, ...]
+    units: tuple[Unit, ...]
+    machine: Target
+    options: CompileOptions
+    boundary: DynamicBoundary = field(default_factory=DynamicBoundary)
+    target: str = "cpu"
+    stages: tuple[Stage, ...] = STAGES
+    _objects: tuple[bytes, ...] = field(default=())
+
+    @property
+    def buffers(self) -> BufferReport:
+        """Bytes of memory by kind."""
+        return self.plan.assignment.report
+
+    def objects(self) -> tuple[bytes, ...]:
+        """Return the objects of all units, which refer to each other."""
+        if not self._objects:
+            kernels = frozenset(kernel.name for kernel in self.kernels)
+            self._objects = tuple(
+                compile_object(unit.text, self.machine, unit.level, also=kernels)
+                for unit in self.units
+            )
+        return self._objects
+
+    def stage(self, name: str) -> str | bytes:
+        """Return the form called `name`: text, or bytes for `object`.
+
+        Raises:
+            HloError: there is no such stage.
+        """
+        if name == "hlo":
+            return self.module.to_text(style="short", large_constants=True)
+        if name == "buffers":
+            return f"{self.buffers}\n"
+        if name == "llvm-ir":
+            return "\n".join(unit.text for unit in self.units)
+        if name == "object":
+            return link_object([(unit.text, unit.level) for unit in self.units], self.machine)
+        forms = {"llvm-ir-opt": optimized_text, "asm": assembly_text}
+        if name not in forms:
+            known = ", ".join(stage.name for stage in self.stages)
+            raise HloError(f"there is no stage {name!r}; stages are {known}")
+        return "\n".join(forms[name](unit.text, self.machine, unit.level) for unit in self.units)
+
+
+@dataclass(frozen=True, slots=True)
+class CpuBackend:
+    """The built-in backend `cpu`.
+
+    Attributes:
+        pack: places temporaries in memory.
+    """
+
+    name: str = "cpu"
+    stages: tuple[Stage, ...] = STAGES
+    pack: PackFunction = pack
+
+    def compile(self, module: Module, options: CompileOptions) -> CpuModule:
+        """Compile an optimised module, which is changed on the way.
+
+        Raises:
+            UnsupportedError: lists all that cannot run on one processor, with reasons.
+            HloError: constants that the text left out; see `CompileOptions.fill_constants`.
+        """
+        machine = host_target()
+        boundary = expand(module)
+        refuse_unsupported(module, _reason)
+        lower(module, options)
+        refuse_unsupported(module, _reason)  # what stood inside fusions that were taken apart
+        schedule = schedule_module(module)
+        store_schedule(module, schedule)
+        assignment = assign_buffers(module, schedule, _scratch_bytes, self.pack)
+        plan = plan_module(module, schedule, assignment)
+        kernels = _emit_kernels(plan, machine)
+        units = (Unit(entry_text(plan, kernels), 0), *_kernel_units(kernels, options.opt_level))
+        return CpuModule(module, plan, kernels, units, machine, options, boundary)
+
+
+def _emit_kernels(plan: Plan, machine: Target) -> tuple[Kernel, ...]:
+    """Write all kernels; raises one `UnsupportedError` for all that cannot be written."""
+    kernels: list[Kernel] = []
+    faults: list[Diagnostic] = []
+    for request, key in zip(plan.kernels, plan.keys, strict=True):
+        try:
+            kernels.append(emit_kernel(request, _symbol(key), machine))
+        except UnsupportedError as fault:
+            faults += fault.diagnostics
+    if faults:
+        raise UnsupportedError(faults)
+    return tuple(kernels)
+
+
+def _reason(inst: Instruction) -> str:
+    """Return why this backend cannot run `inst`, "" if it can."""
+    if runs_computations(inst) or does_nothing(inst) or inst.is_a("partition-id", "replica-id"):
+        return ""
+    if calls_host(inst):
+        return refusal_of(inst)
+    return "" if copies_bytes(inst) else unsupported_reason(inst)
+
+
+def _scratch_bytes(inst: Instruction) -> int:
+    is_kernel = not (
+        runs_computations(inst) or does_nothing(inst) or calls_host(inst) or copies_bytes(inst)
+    )
+    return scratch_bytes(inst) if is_kernel else 0
+
+
+def _symbol(key: str) -> str:
+    """Return the name of a kernel: a digest, so that equal kernels of all modules share it."""
+    return "kernel_" + hashlib.sha256(key.encode()).hexdigest()[:24]
+
+
+def _kernel_units(kernels: Sequence[Kernel], opt_level: int) -> list[Unit]:
+    # -O0 switches off hloc's passes, not LLVM's: without them a loop runs ten times slower and
+    # compiles no faster, since there is more code to emit.
+    level = max(opt_level, 1)
+    return [
+        Unit(_unit_text(kernels[i : i + _KERNELS_PER_UNIT]), level)
+        for i in range(0, len(kernels), _KERNELS_PER_UNIT)
+    ]
+
+
+def _unit_text(kernels: Sequence[Kernel]) -> str:
+    declarations = dict.fromkeys(d for kernel in kernels for d in kernel.declarations)
+    return "\n".join([*declarations, "", *(kernel.text for kernel in kernels)])

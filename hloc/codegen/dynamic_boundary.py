@@ -1,0 +1,123 @@
+"""Dynamic sizes at the boundary of a compiled module: hidden `s32[]` parameters and results.
+
+After the dynamic padder only `PadToStatic` of entry parameters and `SliceToDynamic` of results have
+dynamic shapes. Here they become static arrays beside their sizes; the executable fills and reads
+these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.dtypes import S32
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import post_order
+from hloc.memory.buffer_assignment import data_leaves
+from hloc.ops.builder import Builder
+from hloc.opt.dynamic.scope import has_dynamic, static
+from hloc.shapes import ArrayShape, ShapeIndex
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenSize:
+    """The present size of dimension `dim` of argument or result `leaf` (both count from 0)."""
+
+    leaf: int
+    dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicBoundary:
+    """Hidden parameters and results, in order, behind those that the module declares."""
+
+    parameters: tuple[HiddenSize, ...] = ()
+    results: tuple[HiddenSize, ...] = ()
+
+
+def make_boundary_static(module: Module) -> DynamicBoundary:
+    """Change `module` in place; returns what the executable must add and take away."""
+    with module.log.acting("dynamic-boundary"):
+        return DynamicBoundary(_static_parameters(module), _static_results(module))
+
+
+def _static_parameters(module: Module) -> tuple[HiddenSize, ...]:
+    entry = module.entry
+    first_leaf = 0
+    hidden: list[HiddenSize] = []
+    sizes: dict[tuple[Instruction, ShapeIndex, int], Instruction] = {}
+    row = opcode_row("parameter")
+    assert row.attributes is not None
+    count = len(entry.parameters)
+    for parameter in entry.parameters:
+        for number, (index, leaf) in enumerate(data_leaves(parameter.shape)):
+            for dim in range(leaf.rank):
+                if leaf.is_dynamic(dim):
+                    attributes = row.attributes(number=count + len(hidden))
+                    size = entry.add(row, ArrayShape(S32), attributes=attributes, name="size")
+                    hidden.append(HiddenSize(first_leaf + number, dim))
+                    sizes[parameter, index, dim] = size
+        first_leaf += len(data_leaves(parameter.shape))
+    if hidden:
+        for inst in post_order(entry):
+            _take_sizes(inst, sizes)
+    return tuple(hidden)
+
+
+def _take_sizes(
+    inst: Instruction, sizes: dict[tuple[Instruction, ShapeIndex, int], Instruction]
+) -> None:
+    """Let a `PadToStatic` be the array and its sizes; make shapes on the way to it static."""
+    computation = inst.computation
+    if inst.is_a("custom-call") and inst.attributes.custom_call_target == "PadToStatic":
+        b = Builder(computation)
+        (array,) = inst.operands
+        parameter, index = _origin(array)
+        parts = [
+            sizes.get((parameter, index, dim)) or b.constant(size, S32)
+            for dim, size in enumerate(array.array.dims)
+        ]
+        computation.replace(inst, b.tuple([array, *parts]))
+        computation.remove(inst)
+    elif inst.is_a("parameter", "get-tuple-element") and has_dynamic(inst.shape):
+        computation.set_shape(inst, static(inst.shape))
+
+
+def _origin(inst: Instruction) -> tuple[Instruction, ShapeIndex]:
+    index: ShapeIndex = ()
+    while inst.is_a("get-tuple-element"):
+        index = (inst.attributes.index, *index)
+        (inst,) = inst.operands
+    return inst, index
+
+
+def _static_results(module: Module) -> tuple[HiddenSize, ...]:
+    entry = module.entry
+    leaves = data_leaves(entry.root.shape)
+    dynamic = [
+        (number, index, dim)
+        for number, (index, leaf) in enumerate(leaves)
+        for dim in range(leaf.rank)
+        if leaf.is_dynamic(dim)
+    ]
+    if not dynamic:
+        return ()
+    calls = [_call_at(entry.root, index) for _, index, _ in dynamic]
+    sizes = [call.operands[1 + dim] for call, (_, _, dim) in zip(calls, dynamic, strict=True)]
+    for inst in post_order(entry):
+        if inst.is_a("custom-call") and inst.attributes.custom_call_target == "SliceToDynamic":
+            entry.replace(inst, inst.operands[0])
+            entry.remove(inst)
+        elif has_dynamic(inst.shape):
+            entry.set_shape(inst, static(inst.shape))
+    entry.set_root(Builder(entry).tuple([entry.root, *sizes]))
+    return tuple(HiddenSize(number, dim) for number, _, dim in dynamic)
+
+
+def _call_at(root: Instruction, index: ShapeIndex) -> Instruction:
+    """Return the `SliceToDynamic` that makes a leaf of the root."""
+    for i in index:
+        assert root.is_a("tuple"), root
+        root = root.operands[i]
+    return root

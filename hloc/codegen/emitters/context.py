@@ -1,0 +1,176 @@
+"""What an emitter is given: the instruction, its arrays, and everything that writes code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hloc.codegen.elemental import ElementGenerator, Frame, Source
+from hloc.codegen.index import Index, IndexMath, loop_order
+from hloc.codegen.ir_array import IrArray, array_in_memory
+from hloc.codegen.llvm_text import FunctionWriter
+from hloc.codegen.loops import Body, IndexValue
+from hloc.codegen.scalar_builder import LlvmBuilder, pointer_value
+from hloc.codegen.target import Target
+from hloc.codegen.values import Value
+from hloc.dtypes import S64, DType
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, Shape, leaves
+
+SMALL_ELEMENTS = 256
+"""Size of arrays up to which short code, which compiles in half the time, is better than fast."""
+
+
+def array_leaves(shape: Shape) -> list[ArrayShape]:
+    """Return the parts of `shape` that are in memory, depth first: no tokens, no opaques."""
+    return [
+        leaf if isinstance(leaf, ArrayShape) else leaf.array
+        for _, leaf in leaves(shape)
+        if not isinstance(leaf, ArrayShape) or not leaf.dtype.is_special
+    ]
+
+
+def root_of(inst: Instruction) -> Instruction:
+    """Return the instruction whose value a kernel for `inst` computes."""
+    return inst.called[0].root if inst.opcode.name == "fusion" else inst
+
+
+@dataclass(frozen=True, slots=True)
+class Emitter:
+    """A way to write kernels.
+
+    Attributes:
+        can_emit: true if it can write the kernel of an instruction or fusion.
+        emit: writes it.
+        extent: size of the outermost loop that may be split between threads, 1 if none.
+        scratch_bytes: memory the kernel needs beside operands and results.
+    """
+
+    name: str
+    can_emit: Callable[[Instruction], bool]
+    emit: Callable[[KernelContext], None]
+    extent: Callable[[Instruction], int]
+    scratch_bytes: Callable[[Instruction], int]
+
+
+def no_scratch(inst: Instruction) -> int:
+    """Return 0: the emitter needs no memory of its own."""
+    return 0
+
+
+def no_split(inst: Instruction) -> int:
+    """Return 1: the kernel runs on one thread."""
+    return 1
+
+
+class KernelContext:
+    """One kernel being written.
+
+    Attributes:
+        root: the instruction to compute, in `frame`.
+        outputs: the arrays of the result's leaves.
+        aliased: per output, the number of the operand leaf that shares its memory, or None.
+        begin, end: the part of the outermost loop to run.
+    """
+
+    def __init__(
+        self,
+        inst: Instruction,
+        aliased: tuple[int | None, ...],
+        name: str,
+        target: Target,
+        has_scratch: bool,
+    ) -> None:
+        self.inst = inst
+        self.root = root_of(inst)
+        self.aliased = aliased
+        self.target = target
+        inputs = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
+        results = array_leaves(inst.shape)
+        largest = max((shape.elements for shape in [*inputs, *results]), default=0)
+        size = "optsize " if largest <= SMALL_ELEMENTS else ""
+        self.fn = FunctionWriter(
+            name,
+            _parameters(len(inputs), len(results), aliased, has_scratch),
+            f'{size}nounwind "prefer-vector-width"="{target.vector_bits}" ',
+        )
+        self.b = LlvmBuilder(self.fn, target)
+        self.body = Body(self.fn, self.b)
+        self.math = IndexMath(self.body)
+        self.g = ElementGenerator(self.body, self.math)
+        pointers = [pointer_value(f"%arg{i}") for i in range(len(inputs) + len(results))]
+        self.inputs = [array_in_memory(p, s) for p, s in zip(pointers, inputs, strict=False)]
+        # A result in place goes through the operand's pointer, so LLVM sees that they are one.
+        places = [
+            pointers[len(inputs) + number if shared is None else shared]
+            for number, shared in enumerate(aliased)
+        ]
+        self.outputs = [array_in_memory(p, s) for p, s in zip(places, results, strict=True)]
+        self.scratch = pointer_value(f"%arg{len(inputs) + len(results)}")
+        self.begin: IndexValue = Value(S64, "%begin")
+        self.end: IndexValue = Value(S64, "%end")
+        self.frame = Frame(self._sources())
+
+    def _sources(self) -> dict[Instruction, Source]:
+        sources: dict[Instruction, Source] = {}
+        seen: dict[Instruction, list[IrArray]] = {}
+        inst, first = self.inst, 0
+        names = inst.called[0].parameters if inst.opcode.name == "fusion" else inst.operands
+        for name, operand in zip(names, inst.operands, strict=True):
+            count = len(array_leaves(operand.shape))
+            # An operand that is given twice is read through its first pointer only.
+            sources[name] = seen.setdefault(operand, self.inputs[first : first + count])
+            first += count
+        return sources
+
+    @property
+    def output(self) -> IrArray:
+        """The only output."""
+        (output,) = self.outputs
+        return output
+
+    def read(self, operand: Instruction, index: Index) -> Value:
+        """Return element `index` of an operand of the root, with its producers fused in."""
+        return self.g.element(self.frame, operand, index)
+
+    def plain_array(self, operand: Instruction) -> IrArray | None:
+        """Return the array in memory that `operand` is, None if it must be computed."""
+        source = self.frame.sources.get(operand)
+        if source is None or isinstance(source, (Value, tuple)):
+            return None
+        return source[0] if len(source) == 1 else None
+
+    def scratch_array(self, offset_bytes: int, dtype: DType, dims: tuple[int, ...]) -> IrArray:
+        """Return a row-major array at a place in the scratch memory."""
+        pointer = self.b.offset_pointer(self.scratch, offset_bytes)
+        return array_in_memory(pointer, ArrayShape(dtype, dims))
+
+    def materialise(self, operand: Instruction, offset_bytes: int) -> IrArray:
+        """Compute `operand` into row-major scratch memory and return it."""
+        shape = operand.array
+        array = self.scratch_array(offset_bytes, shape.dtype, shape.dims)
+        with self.body.nest(shape.dims, [d for d in range(shape.rank) if shape.dims[d] != 1]) as at:
+            index = tuple(at)
+            array.store(self.math, index, self.read(operand, index))
+        return array
+
+    def copy_array(self, operand: Instruction, output: IrArray) -> None:
+        """Write all elements of `operand` to `output`, which has the same sizes."""
+        with self.body.nest(output.dims, loop_order(operand.array)) as at:
+            index = tuple(at)
+            output.store(self.math, index, self.read(operand, index))
+
+
+def _parameters(
+    inputs: int, outputs: int, aliased: tuple[int | None, ...], has_scratch: bool
+) -> list[str]:
+    shared = {number for number in aliased if number is not None}
+    texts = []
+    for number in range(inputs):
+        texts.append(f"ptr noalias{'' if number in shared else ' readonly'} %arg{number}")
+    for number in range(outputs):
+        in_place = aliased[number] is not None
+        texts.append(f"ptr{'' if in_place else ' noalias'} %arg{inputs + number}")
+    if has_scratch:
+        texts.append(f"ptr noalias %arg{inputs + outputs}")
+    return [*texts, "i64 %begin", "i64 %end"]

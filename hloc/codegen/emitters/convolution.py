@@ -1,0 +1,234 @@
+"""Convolution of any rank, with strides, dilations, groups and reversed windows.
+
+Large ones are matrix products (`convolution_product`). Else a strip of the result along its fastest
+dimension (features, a spatial dimension or the batch) is kept in the first-level cache while window
+and input features run. Along a spatial strip the part that a window element can reach is found
+beforehand, so the inner loop asks nothing.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
+from hloc.codegen.emitters.dot import computed_operands, operand_arrays, operand_bytes
+from hloc.codegen.emitters.gemm import accumulator_dtype, multiply_add
+from hloc.codegen.index import Index, loop_order
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.reductions import window_step
+from hloc.codegen.values import Value
+from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
+from hloc.ir.instruction import Instruction
+
+STRIP = 256
+"""Elements of the result that are worked on at a time."""
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a convolution."""
+    return root_of(inst).opcode.name == "convolution"
+
+
+def _strip_dim(root: Instruction) -> int:
+    order = loop_order(root.array)
+    return order[-1] if order else root.attributes.dim_labels.output_feature
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost dimension of the result that is not the strip's."""
+    root = root_of(inst)
+    outer = _outer_dims(root)
+    return root.array.dims[outer[0]] if outer and not computed_operands(inst) else 1
+
+
+def _outer_dims(root: Instruction) -> list[int]:
+    """Return the dimensions of the result with loops of their own, features apart."""
+    feature, strip = root.attributes.dim_labels.output_feature, _strip_dim(root)
+    return [d for d in loop_order(root.array) if d not in (strip, feature)]
+
+
+def emit(k: KernelContext) -> None:
+    """Write the loops."""
+    outer = _outer_dims(k.root)
+    whole = bool(computed_operands(k.inst))
+    writer = _Writer(k)
+    with k.body.nest(k.output.dims, outer, None if whole else (k.begin, k.end)) as at:
+        writer.features(at)
+
+
+class _Writer:
+    """Writes one convolution."""
+
+    def __init__(self, k: KernelContext) -> None:
+        self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
+        self.lhs, self.rhs = operand_arrays(k)
+        a = k.root.attributes
+        self.labels: ConvolutionDimensions = a.dim_labels
+        self.window: tuple[WindowDimension, ...] = (a.window or Window()).dimensions
+        self.batch_groups: int = a.batch_group_count
+        self.groups: int = a.feature_group_count * a.batch_group_count
+        self.outputs = k.output.dims[self.labels.output_feature]
+        self.inputs = self.rhs.dims[self.labels.kernel_input_feature]
+        self.dtype = accumulator_dtype(k.root.array.dtype)
+        self.strip = _strip_dim(k.root)
+        self.size = k.output.dims[self.strip]
+        self.slot = self.b.allocate(self.dtype, min(STRIP, self.size))
+
+    def features(self, at: list[IndexValue]) -> None:
+        """Run over the output features, by groups, and over the strips."""
+        feature = self.labels.output_feature
+        if self.strip != feature:
+            with self.body.loop(0, self.outputs) as at[feature]:
+                self._strips(at, 0, self.size)
+            return
+        per_group = self.outputs // self.groups
+        if per_group == 1:
+            self._strips(at, 0, self.outputs)
+            return
+        with self.body.loop(0, self.groups) as group:
+            first = self.math.mul(group, per_group)
+            self._strips(at, first, per_group, group)
+
+    def _strips(
+        self,
+        at: list[IndexValue],
+        start: IndexValue,
+        size: int,
+        group: IndexValue | None = None,
+    ) -> None:
+        with self.body.loop(0, size, STRIP) as offset:
+            first = self.math.add(start, offset)
+            width: IndexValue = min(size, STRIP)
+            if size > STRIP and size % STRIP:
+                width = self.math.minimum(STRIP, self.math.sub(size, offset))
+            self._strip(at, first, width, group)
+
+    def _strip(
+        self,
+        at: list[IndexValue],
+        first: IndexValue,
+        width: IndexValue,
+        group: IndexValue | None,
+    ) -> None:
+        b = self.b
+        with self.body.loop(0, width) as j:
+            b.store(self.slot, j, b.const(self.dtype, 0))
+        sizes = [d.size for d in self.window]
+        order = [d for d in range(len(sizes)) if sizes[d] != 1]
+        with self.body.nest(sizes, order) as within:
+            position, inside, low, high = self._window(at, within, first, width)
+            with (
+                self.body.when(inside),
+                self.body.loop(0, self.inputs) as channel,
+                self.body.loop(low, high) as j,
+            ):
+                self._add(at, position, within, channel, first, j, group)
+        with self.body.loop(0, width) as j:
+            index = list(at)
+            index[self.strip] = self.math.add(first, j)
+            value = b.convert(b.load(self.slot, self.dtype, j), self.k.output.dtype)
+            self.k.output.store(self.math, tuple(index), value)
+
+    def _window(
+        self,
+        at: list[IndexValue],
+        within: list[IndexValue],
+        first: IndexValue,
+        width: IndexValue,
+    ) -> tuple[list[IndexValue | None], Value, IndexValue, IndexValue]:
+        """Return the input position per spatial dimension, whether it exists, and the reach.
+
+        The dimension of the strip has no position yet; its reach is a range of the strip.
+        """
+        position: list[IndexValue | None] = []
+        conditions: list[Value] = []
+        low: IndexValue = 0
+        high = width
+        for n, d in enumerate(self.window):
+            out_dim = self.labels.output_spatial[n]
+            size = self.lhs.dims[self.labels.input_spatial[n]]
+            if out_dim == self.strip:
+                position.append(None)
+                if d.base_dilation == 1:
+                    low, high = self._reach(d, size, within[n], first, width)
+                continue
+            inside, where = window_step(self.k.g, d, size, at[out_dim], within[n])
+            conditions.extend(inside)
+            position.append(where)
+        return position, self.body.all_of(conditions), low, high
+
+    def _reach(
+        self,
+        d: WindowDimension,
+        size: int,
+        w: IndexValue,
+        first: IndexValue,
+        width: IndexValue,
+    ) -> tuple[IndexValue, IndexValue]:
+        """Return the part of the strip whose windows have element `w` inside the input."""
+        m = self.math
+        if d.reversal:
+            w = m.sub(d.size - 1, w)
+        begin = m.sub(d.pad_low, m.mul(w, d.window_dilation))
+        low = m.div(m.add(m.maximum(begin, 0), d.stride - 1), d.stride)
+        high = m.div(m.maximum(m.add(begin, size - 1 + d.stride), 0), d.stride)
+        return m.maximum(m.sub(low, first), 0), m.minimum(m.sub(high, first), width)
+
+    def _add(
+        self,
+        at: list[IndexValue],
+        position: list[IndexValue | None],
+        within: list[IndexValue],
+        channel: IndexValue,
+        first: IndexValue,
+        j: IndexValue,
+        group: IndexValue | None,
+    ) -> None:
+        """Add one product to element `j` of the strip."""
+        index = list(at)
+        index[self.strip] = self.math.add(first, j)
+        where = list(position)
+        conditions: list[Value] = []
+        for n, d in enumerate(self.window):
+            if where[n] is None:
+                out_dim = self.labels.output_spatial[n]
+                size = self.lhs.dims[self.labels.input_spatial[n]]
+                inside, where[n] = window_step(self.k.g, d, size, index[out_dim], within[n])
+                conditions = inside if d.base_dilation > 1 else []
+        with self.body.when(self.body.all_of(conditions)):
+            left, right = self._operand_indices(index, where, within, channel, group)
+            b = self.b
+            x = b.convert(self.lhs.load(self.math, left), self.dtype)
+            y = b.convert(self.rhs.load(self.math, right), self.dtype)
+            total = b.load(self.slot, self.dtype, j)
+            b.store(self.slot, j, multiply_add(b, x, y, total))
+
+    def _operand_indices(
+        self,
+        index: list[IndexValue],
+        where: list[IndexValue | None],
+        within: list[IndexValue],
+        channel: IndexValue,
+        group: IndexValue | None,
+    ) -> tuple[Index, Index]:
+        m, labels = self.math, self.labels
+        feature, batch = index[labels.output_feature], index[labels.output_batch]
+        if group is None:
+            group = m.div(feature, self.outputs // self.groups)
+        if self.groups == 1:
+            group = 0
+        if self.batch_groups > 1:
+            batch = m.add(batch, m.mul(group, self.k.output.dims[labels.output_batch]))
+            group = 0
+        left: list[IndexValue] = [0] * len(self.lhs.dims)
+        left[labels.input_batch] = batch
+        left[labels.input_feature] = m.add(m.mul(group, self.inputs), channel)
+        right: list[IndexValue] = [0] * len(self.rhs.dims)
+        right[labels.kernel_output_feature] = feature
+        right[labels.kernel_input_feature] = channel
+        for n, at in enumerate(where):
+            assert at is not None
+            left[labels.input_spatial[n]] = at
+            right[labels.kernel_spatial[n]] = within[n]
+        return tuple(left), tuple(right)
+
+
+EMITTER = Emitter("convolution", can_emit, emit, extent, operand_bytes)

@@ -1,0 +1,172 @@
+"""rng-bit-generator: Threefry-2x32 and Philox-4x32, bit for bit as XLA counts.
+
+Sources: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011); the order of counters
+is that of XLA's RngBitGenerator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch, no_split, root_of
+from hloc.codegen.index import row_major_strides
+from hloc.codegen.ir_array import IrArray
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.scalar_builder import LlvmBuilder
+from hloc.codegen.values import Value
+from hloc.dtypes import DTYPES, U32, U64
+from hloc.ir.instruction import Instruction
+
+_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+_PARITY = 0x1BD11BDA
+_PHILOX_FACTORS = (0xD2511F53, 0xCD9E8D57)
+_PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of an rng-bit-generator."""
+    return root_of(inst).opcode.name == "rng-bit-generator"
+
+
+def emit(k: KernelContext) -> None:
+    """Write new state and bits."""
+    operand = k.root.operands[0]
+    state = [k.read(operand, (i,)) for i in range(operand.array.dims[0])]
+    if k.root.attributes.algorithm == "rng_three_fry":
+        new = _three_fry(k, state, k.outputs[-1])
+    else:
+        new = _philox(k, state, k.outputs[-1])
+    if len(k.outputs) == 2:  # an old form has no state among its results
+        for i, value in enumerate(new):
+            k.outputs[0].store(k.math, (i,), value)
+
+
+def _halves(b: LlvmBuilder, x: Value) -> list[Value]:
+    """Return the low and the high word of a u64."""
+    high = b.convert(b.lshr(x, b.const(U64, 32)), U32)
+    return [b.convert(x, U32), high]
+
+
+def _wide(b: LlvmBuilder, low: Value, high: Value) -> Value:
+    """Return the u64 of two words."""
+    upper = b.shl(b.convert(high, U64), b.const(U64, 32))
+    return b.or_(b.convert(low, U64), upper)
+
+
+def _store(k: KernelContext, output: IrArray, index: Sequence[IndexValue], bits: Value) -> None:
+    unsigned = DTYPES[f"u{output.dtype.bits}"]
+    value = k.b.bitcast(k.b.convert(bits, unsigned), output.dtype)
+    output.store(k.math, tuple(index), value)
+
+
+def _count(b: LlvmBuilder, start: Value, steps: IndexValue, k: KernelContext) -> Value:
+    return b.iadd(start, b.convert(k.math.value(steps), U64))
+
+
+# ---------------------------------------------------------------- Threefry
+
+
+def _three_fry(k: KernelContext, state: list[Value], output: IrArray) -> list[Value]:
+    """Write the bits; return the new state."""
+    b = k.b
+    key, counter = state
+    dims = output.dims
+    if output.dtype.bits == 64:
+        used = prod(dims)
+        with k.body.nest(dims, range(len(dims))) as at:
+            number = k.math.linear(at, row_major_strides(dims))
+            x = _three_fry_words(b, key, _count(b, counter, number, k))
+            _store(k, output, at, _wide(b, *x))
+    else:
+        split = _split_dimension(dims)
+        half = [(n + 1) // 2 if d == split else n for d, n in enumerate(dims)]
+        used = prod(half)
+        with k.body.nest(half, range(len(half))) as at:
+            number = k.math.linear(at, row_major_strides(half))
+            x = _three_fry_words(b, key, _count(b, counter, number, k))
+            for which in (0, 1):
+                index = list(at)
+                inside = k.body.all_of([])
+                if dims:
+                    index[split] = k.math.add(k.math.mul(at[split], 2), which)
+                    if which and dims[split] % 2:
+                        inside = k.math.compare("LT", index[split], dims[split])
+                elif which:
+                    continue
+                with k.body.when(inside):
+                    _store(k, output, index, x[which])
+    return [key, _count(b, counter, used, k)]
+
+
+def _split_dimension(dims: Sequence[int]) -> int:
+    """Return the first even dimension, else the largest one."""
+    for dim, size in enumerate(dims):
+        if size % 2 == 0:
+            return dim
+    return max(range(len(dims)), key=lambda dim: dims[dim]) if dims else 0
+
+
+def _three_fry_words(b: LlvmBuilder, key: Value, counter: Value) -> list[Value]:
+    """Encrypt one counter with 20 rounds."""
+    k0, k1 = _halves(b, key)
+    keys = [k0, k1, b.xor(b.xor(k0, k1), b.const(U32, _PARITY))]
+    x0, x1 = _halves(b, counter)
+    x0, x1 = b.iadd(x0, keys[0]), b.iadd(x1, keys[1])
+    for group in range(5):
+        for rotation in _ROTATIONS[group % 2]:
+            x0 = b.iadd(x0, x1)
+            left = b.shl(x1, b.const(U32, rotation))
+            x1 = b.xor(b.or_(left, b.lshr(x1, b.const(U32, 32 - rotation))), x0)
+        x0 = b.iadd(x0, keys[(group + 1) % 3])
+        x1 = b.iadd(b.iadd(x1, keys[(group + 2) % 3]), b.const(U32, group + 1))
+    return [x0, x1]
+
+
+# ---------------------------------------------------------------- Philox
+
+
+def _philox(k: KernelContext, state: list[Value], output: IrArray) -> list[Value]:
+    """Write the bits; return the new state."""
+    b = k.b
+    key, low = state[0], state[1]
+    high = state[2] if len(state) == 3 else key
+    elements = prod(output.dims)
+    per_counter = 2 if output.dtype.bits == 64 else 4
+    counters = -(-elements // per_counter)
+    with k.body.loop(0, counters) as i:
+        words = _philox_words(b, key, _moved(b, low, high, b.convert(k.math.value(i), U64)))
+        if per_counter == 2:
+            words = [_wide(b, words[0], words[1]), _wide(b, words[2], words[3])]
+        for which, word in enumerate(words):
+            number = k.math.add(k.math.mul(i, per_counter), which)
+            inside = k.body.all_of([])
+            if elements % per_counter:
+                inside = k.math.compare("LT", number, elements)
+            with k.body.when(inside):
+                _store(k, output, k.math.delinear(number, output.dims), word)
+    after = _moved(b, low, high, b.const(U64, counters))
+    return [key, *after][: len(state)]
+
+
+def _moved(b: LlvmBuilder, low: Value, high: Value, steps: Value) -> list[Value]:
+    """Return a counter of two u64 plus `steps`."""
+    total = b.iadd(low, steps)
+    carry = b.convert(b.compare("LT", total, steps), U64)
+    return [total, b.iadd(high, carry)]
+
+
+def _philox_words(b: LlvmBuilder, key: Value, counter: list[Value]) -> list[Value]:
+    """Encrypt one counter with 10 rounds."""
+    keys = _halves(b, key)
+    x = [*_halves(b, counter[0]), *_halves(b, counter[1])]
+    factors = [b.const(U64, factor) for factor in _PHILOX_FACTORS]
+    for _ in range(10):
+        low0, high0 = _halves(b, b.imul(b.convert(x[0], U64), factors[0]))
+        low1, high1 = _halves(b, b.imul(b.convert(x[2], U64), factors[1]))
+        x = [b.xor(b.xor(high1, x[1]), keys[0]), low1, b.xor(b.xor(high0, x[3]), keys[1]), low0]
+        keys = [b.iadd(w, b.const(U32, s)) for w, s in zip(keys, _PHILOX_STEPS, strict=True)]
+    return x
+
+
+EMITTER = Emitter("rng-bit-generator", can_emit, emit, no_split, no_scratch)

@@ -1,0 +1,51 @@
+"""The emitters, in the order they are asked; the general loop comes last."""
+
+from __future__ import annotations
+
+from hloc.codegen.emitters import (
+    concatenate,
+    convolution,
+    convolution_product,
+    dot,
+    dynamic_update_slice,
+    fft,
+    loop,
+    random_bits,
+    reduce,
+    scatter,
+    select_and_scatter,
+    sort,
+    topk,
+    triangular,
+)
+from hloc.codegen.emitters.context import Emitter
+from hloc.ir.instruction import Instruction
+
+EMITTERS: tuple[Emitter, ...] = (
+    dot.EMITTER,
+    reduce.EMITTER,
+    convolution_product.EMITTER,
+    convolution.EMITTER,
+    select_and_scatter.EMITTER,
+    sort.EMITTER,
+    topk.EMITTER,
+    fft.EMITTER,
+    triangular.SOLVE,
+    triangular.CHOLESKY,
+    random_bits.EMITTER,
+    scatter.EMITTER,
+    dynamic_update_slice.EMITTER,
+    concatenate.EMITTER,
+    loop.EMITTER,
+)
+
+STRUCTURAL = frozenset(emitter.name for emitter in EMITTERS[:-1])
+"""Opcodes with an emitter of their own, which bear the emitter's name; as root of a kernel."""
+
+
+def emitter_for(inst: Instruction) -> Emitter | None:
+    """Return the first emitter that can write the kernel of `inst`, or None."""
+    for emitter in EMITTERS:
+        if emitter.can_emit(inst):
+            return emitter
+    return None

@@ -1,0 +1,157 @@
+"""Make every copy one of an array: copies of tuples fall apart, changes of layout show up.
+
+Text may give an array one layout where it is made and another where a tuple or a loop holds it;
+since naming and grouping move no bytes, a copy has to stand between. A loop keeps its state as its
+body's parameter says; a call or conditional gives what its computation's root gives, the first
+branch's if there are several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import post_order
+from hloc.shapes import Shape, TupleShape, same_layouts
+
+_GROUPS = ("tuple", "opt-barrier", "all-reduce", "all-reduce-start", "all-reduce-done")
+"""Opcodes whose result lies as their operands do."""
+
+
+def make_copies_explicit(module: Module) -> None:
+    """Change `module` in place; each computation is walked once, operands first."""
+    with module.log.acting("explicit-copies"):
+        for computation in control_flow_computations(module):
+            for inst in post_order(computation):
+                _make_explicit(inst)
+
+
+def _make_explicit(inst: Instruction) -> None:
+    """Settle one instruction; its operands and called computations are settled."""
+    computation = inst.computation
+    if inst.is_a("copy") and isinstance(inst.shape, TupleShape):
+        _replace(inst, _copied(computation, inst.operands[0], inst.shape))
+    elif _is_pair(inst):
+        (array,) = inst.operands
+        shape = TupleShape((array.shape, array.shape))
+        _replace(inst, computation.add(opcode_row("tuple"), shape, [array, array]))
+    elif inst.is_a("all-reduce-done") and inst.operands[0].is_a("tuple"):
+        _replace(inst, inst.operands[0].operands[1])
+    elif inst.is_a(*_GROUPS):
+        _take_layouts_of_operands(inst)
+    elif inst.is_a("while"):
+        _settle_loop(inst)
+    elif inst.is_a("call", "fusion"):
+        _hand_over(inst, 0, inst.called[0].parameters)
+        _copy_after(inst, inst.called[0].root.shape)
+    elif inst.is_a("conditional"):
+        _settle_branches(inst)
+    elif inst.is_a("copy-start"):
+        _settle_copy_start(inst)
+    elif inst.is_a("copy-done"):
+        _copy_after(inst, inst.operands[0].operands[0].shape)
+    elif inst.is_a("get-tuple-element"):
+        whole = inst.operands[0].shape
+        assert isinstance(whole, TupleShape)
+        _copy_after(inst, whole.elements[inst.attributes.index])
+
+
+def _settle_loop(inst: Instruction) -> None:
+    """Let initial value, condition, body and result have the layouts of the body's parameter."""
+    condition, body = inst.called
+    state = body.parameters[0].shape
+    inst.computation.set_shape(inst, state)
+    _copy_operand(inst, 0, state)
+    _copy_root(body, state)
+    if not same_layouts(condition.parameters[0].shape, state):
+        condition.set_shape(condition.parameters[0], state)
+        for reader in post_order(condition):
+            if reader.is_a("get-tuple-element"):
+                _make_explicit(reader)
+
+
+def _settle_branches(inst: Instruction) -> None:
+    shape = inst.called[0].root.shape
+    for number, branch in enumerate(inst.called):
+        _hand_over(inst, number + 1, branch.parameters)
+        _copy_root(branch, shape)
+    _copy_after(inst, shape)
+
+
+def _settle_copy_start(inst: Instruction) -> None:
+    """Copy within one layout; a change of layout comes after the copy-done."""
+    operand, shape = inst.operands[0].shape, inst.shape
+    assert isinstance(shape, TupleShape)
+    inst.computation.set_shape(inst, TupleShape((operand, operand, *shape.elements[2:])))
+
+
+def _hand_over(inst: Instruction, first: int, parameters: Sequence[Instruction]) -> None:
+    """Copy operands from `first` on into the layouts of the parameters that take them."""
+    for number, parameter in enumerate(parameters, first):
+        _copy_operand(inst, number, parameter.shape)
+
+
+def _copy_operand(inst: Instruction, number: int, shape: Shape) -> None:
+    operand = inst.operands[number]
+    if not same_layouts(operand.shape, shape):
+        operands = list(inst.operands)
+        operands[number] = _copied(inst.computation, operand, shape)
+        inst.computation.set_operands(inst, operands)
+
+
+def _copy_root(computation: Computation, shape: Shape) -> None:
+    root = computation.root
+    if not same_layouts(root.shape, shape):
+        computation.set_root(_copied(computation, root, shape))
+
+
+def _is_pair(inst: Instruction) -> bool:
+    """True for an all-reduce-start of one array that is typed `(operand, result)`."""
+    is_start = inst.is_a("all-reduce-start") and len(inst.operands) == 1
+    return is_start and isinstance(inst.shape, TupleShape)
+
+
+def _replace(old: Instruction, new: Instruction) -> None:
+    old.computation.replace(old, new)
+    old.computation.remove(old)
+
+
+def _copied(computation: Computation, inst: Instruction, shape: Shape) -> Instruction:
+    """Return a copy of `inst` in the layouts of `shape`, array by array."""
+    if not isinstance(shape, TupleShape):
+        return computation.add(opcode_row("copy"), shape, [inst])
+    row = opcode_row("get-tuple-element")
+    assert row.attributes is not None
+    assert isinstance(inst.shape, TupleShape)
+    parts = []
+    for i, (given, wanted) in enumerate(zip(inst.shape.elements, shape.elements, strict=True)):
+        part = computation.add(row, given, [inst], row.attributes(index=i))
+        parts.append(_copied(computation, part, wanted))
+    return computation.add(opcode_row("tuple"), shape, parts)
+
+
+def _take_layouts_of_operands(inst: Instruction) -> None:
+    shapes = tuple(operand.shape for operand in inst.operands)
+    grouped = inst.is_a("tuple") or len(shapes) > 1
+    shape = TupleShape(shapes) if grouped else shapes[0]
+    if not same_layouts(inst.shape, shape):
+        inst.computation.set_shape(inst, shape)
+
+
+def _copy_after(inst: Instruction, given: Shape) -> None:
+    """Let `inst` have the layouts `given`, and a copy of it those that it had."""
+    wanted = inst.shape
+    if same_layouts(given, wanted):
+        return
+    computation = inst.computation
+    users, was_root = list(inst.users), inst.is_root
+    computation.set_shape(inst, given)
+    copy = _copied(computation, inst, wanted)
+    for user in users:
+        computation.set_operands(user, [copy if o is inst else o for o in user.operands])
+    if was_root:
+        computation.set_root(copy)

@@ -1,0 +1,116 @@
+"""Kernels: one LLVM function per distinct instruction or fusion, and their calling convention.
+
+    define void @NAME(ptr %arg0, ..., i64 %begin, i64 %end)
+
+The arguments are the arrays of the operands' leaves, those of the result's leaves, then scratch
+memory if the kernel needs any. `begin` and `end` bound the outermost loop, which runs to `extent`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.codegen import reductions, remap, scalar_control
+from hloc.codegen.emitters.context import KernelContext, array_leaves
+from hloc.codegen.emitters.table import emitter_for
+from hloc.codegen.kernel_key import request_key
+from hloc.codegen.target import Target
+from hloc.errors import UnsupportedError
+from hloc.ir.instruction import Instruction
+
+RULE_MODULES = (remap, reductions, scalar_control)
+"""The modules that register element rules; named here so that they are imported."""
+
+_NO_KERNEL = frozenset(
+    {
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "opt-barrier",
+        "after-all",
+        "add-dependency",
+        "call",
+        "while",
+        "conditional",
+        "domain",
+        "async-start",
+        "async-update",
+        "async-done",
+        "copy-start",
+        "copy-done",
+        "custom-call",
+        "partition-id",
+        "replica-id",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRequest:
+    """A kernel to make.
+
+    Attributes:
+        inst: a fusion or a single instruction.
+        aliased: per leaf of the result, the number of the operand leaf in whose memory it is
+            computed, or None.
+    """
+
+    inst: Instruction
+    aliased: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A finished kernel.
+
+    Attributes:
+        text: the function definition.
+        declarations: what it needs outside: declarations and constants, one per entry.
+        extent: end of the outermost loop.
+        scratch_bytes: size of the last argument, 0 if there is none.
+    """
+
+    name: str
+    text: str
+    declarations: tuple[str, ...]
+    extent: int
+    scratch_bytes: int
+
+
+def kernel_key(request: KernelRequest) -> str:
+    """Return a canonical text; equal texts mean equal machine code."""
+    return request_key(request.inst, request.aliased)
+
+
+def needs_kernel(inst: Instruction) -> bool:
+    """True if `inst` computes something in a kernel of its own."""
+    return inst.opcode.name not in _NO_KERNEL
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return the bytes of scratch memory that the kernel of `inst` needs."""
+    if not needs_kernel(inst):
+        return 0
+    emitter = emitter_for(inst)
+    return emitter.scratch_bytes(inst) if emitter else 0
+
+
+def emit_kernel(request: KernelRequest, name: str, target: Target) -> Kernel:
+    """Write the kernel of a request as the LLVM function `name`.
+
+    Raises:
+        UnsupportedError: no emitter can make it.
+    """
+    inst = request.inst
+    emitter = emitter_for(inst)
+    if emitter is None:
+        raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
+    scratch = emitter.scratch_bytes(inst)
+    k = KernelContext(inst, request.aliased, name, target, scratch > 0)
+    if not any(leaf.elements for leaf in array_leaves(inst.shape)):
+        return Kernel(name, k.fn.finish(), (), 1, scratch)
+    emitter.emit(k)
+    text = k.fn.finish()
+    return Kernel(name, text, tuple(k.fn.declarations), emitter.extent(inst), scratch)

@@ -1,0 +1,59 @@
+"""Canonical text of a kernel request, so that equal work is compiled once.
+
+Instructions are numbered by post order; names, metadata and the kind of a fusion do not count.
+"""
+
+from __future__ import annotations
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.literal import Literal
+
+
+def request_key(inst: Instruction, aliased: tuple[int | None, ...]) -> str:
+    """Return the key of a kernel for `inst`."""
+    numbers: dict[Computation, int] = {}
+    parts: list[str] = []
+    for root in inst.called:
+        for computation in reachable_computations(root):
+            if computation not in numbers:
+                numbers[computation] = len(numbers)
+                parts.append(_computation_key(computation, numbers))
+    operands = {operand: i for i, operand in enumerate(dict.fromkeys(inst.operands))}
+    shapes = ",".join(str(operand.shape) for operand in operands)
+    parts.append(f"{shapes}|{_instruction_key(inst, operands, numbers)}|{aliased}")
+    return "\n".join(parts)
+
+
+def _computation_key(computation: Computation, numbers: dict[Computation, int]) -> str:
+    order = post_order(computation)
+    position = {inst: i for i, inst in enumerate(order)}
+    lines = [_instruction_key(inst, position, numbers) for inst in order]
+    return f"{{{position[computation.root]};{';'.join(lines)}}}"
+
+
+def _instruction_key(
+    inst: Instruction, position: dict[Instruction, int], numbers: dict[Computation, int]
+) -> str:
+    operands = ",".join(str(position[operand]) for operand in inst.operands)
+    called = ",".join(str(numbers[computation]) for computation in inst.called)
+    return f"{inst.opcode.name} {inst.shape}({operands}){_attributes_key(inst)}[{called}]"
+
+
+def _attributes_key(inst: Instruction) -> str:
+    name = inst.opcode.name
+    if name == "fusion" or inst.attributes is None:
+        return ""
+    if name == "constant":
+        return _literal_key(inst.attributes.literal)
+    return repr(inst.attributes)
+
+
+def _literal_key(literal: Literal) -> str:
+    if isinstance(literal.value, tuple):
+        return "(" + ",".join(_literal_key(part) for part in literal.value) + ")"
+    uniform = literal.uniform
+    if uniform is not None:
+        return f"={uniform.tobytes().hex()}"
+    return "" if literal.value is None else f"#{literal.value.tobytes().hex()}"

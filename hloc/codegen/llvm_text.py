@@ -1,0 +1,96 @@
+"""The writer of LLVM IR text: one function, its blocks, names and entry allocations.
+
+It knows syntax only; types and semantics are in `scalar_builder`. Text is an order of magnitude
+faster to make than objects of an IR library.
+"""
+
+from __future__ import annotations
+
+
+class FunctionWriter:
+    """Collects the text of one function; instructions go to the current block."""
+
+    def __init__(self, name: str, parameters: list[str], attributes: str = "") -> None:
+        self.name = name
+        self.declarations: dict[str, None] = {}
+        self.block = "entry"
+        self._parameters = parameters
+        self._attributes = attributes
+        self._allocations: list[str] = []
+        self._lines: list[str] = []
+        self._values = 0
+        self._blocks = 0
+        self._globals = 0
+
+    @property
+    def size(self) -> int:
+        """Number of lines written so far."""
+        return len(self._lines)
+
+    def value(self, text: str) -> str:
+        """Write an instruction that makes a value; return the value's name."""
+        self._values += 1
+        name = f"%v{self._values}"
+        self._lines.append(f"  {name} = {text}")
+        return name
+
+    def line(self, text: str) -> None:
+        """Write an instruction without a value."""
+        self._lines.append("  " + text)
+
+    def allocate(self, type_text: str, count: int = 1, align: int = 64) -> str:
+        """Reserve stack memory for the whole function; return the pointer's name."""
+        self._values += 1
+        name = f"%v{self._values}"
+        size = f", i64 {count}" if count != 1 else ""
+        self._allocations.append(f"  {name} = alloca {type_text}{size}, align {align}")
+        return name
+
+    def new_block(self) -> str:
+        """Return a label that no block has yet."""
+        self._blocks += 1
+        return f"b{self._blocks}"
+
+    def start_block(self, label: str) -> None:
+        """Begin the block `label`; the one before must have ended with a jump."""
+        self._lines.append(f"{label}:")
+        self.block = label
+
+    def jump(self, label: str) -> None:
+        """End the block."""
+        self._lines.append(f"  br label %{label}")
+
+    def branch(self, condition: str, on_true: str, on_false: str) -> None:
+        """End the block with a choice."""
+        self._lines.append(f"  br i1 {condition}, label %{on_true}, label %{on_false}")
+
+    def reserve_value(self) -> str:
+        """Return a name whose definition is written later with `line` (for loop counters)."""
+        self._values += 1
+        return f"%v{self._values}"
+
+    def declare(self, text: str) -> None:
+        """Ask for a declaration such as `declare double @exp(double)`."""
+        self.declarations[text] = None
+
+    def global_constant(self, type_text: str, initial: str) -> str:
+        """Add a private constant array; return its name."""
+        self._globals += 1
+        name = f"@{self.name}.constant{self._globals}"
+        text = f"private unnamed_addr constant {type_text} {initial}, align 64"
+        self.declarations[f"{name} = {text}"] = None
+        return name
+
+    def reserve_line(self) -> int:
+        """Leave room for an instruction that `fill_line` writes when its operands are known."""
+        self._lines.append("")
+        return len(self._lines) - 1
+
+    def fill_line(self, slot: int, text: str) -> None:
+        """Write the instruction for which `reserve_line` left room."""
+        self._lines[slot] = "  " + text
+
+    def finish(self) -> str:
+        """Return the text of the whole function; the last block must be open."""
+        head = f"define void @{self.name}({', '.join(self._parameters)}) {self._attributes}{{"
+        return "\n".join([head, "entry:", *self._allocations, *self._lines, "  ret void", "}", ""])

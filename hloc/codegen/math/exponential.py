@@ -1,0 +1,119 @@
+"""exp, expm1, tanh, logistic, sinh, cosh in f32, within 3 ulp.
+
+exp(x) = 2**n * (1 + r + r * r * q(r)) with x = n * ln 2 + r (Cody and Waite's reduction).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hloc.codegen.math.parts import (
+    LN2_HIGH,
+    LN2_LOW,
+    absolute,
+    c,
+    estrin,
+    f32_function,
+    fma,
+    keep_nan,
+    lower,
+    nearest_integer,
+    power_of_two,
+    scale,
+    upper,
+    with_sign,
+)
+from hloc.dtypes import S32
+
+if TYPE_CHECKING:
+    from hloc.codegen.scalar_builder import LlvmBuilder
+    from hloc.codegen.values import Value
+
+# (exp(r) - 1 - r) / r**2 on |r| <= ln(2) / 2, relative error 3e-9
+_EXP = (0.5, 1.6666667e-01, 4.1666456e-02, 8.333362e-03, 1.3934496e-03, 1.9858127e-04)
+# (tanh(r) / r - 1) / r**2 of r**2 on |r| <= 0.625, relative error 5e-9
+_TANH = (-3.3333334e-01, 1.3333304e-01, -5.3959265e-02, 2.1768946e-02, -8.344028e-03, 2.292829e-03)
+# (sinh(r) / r - 1) / r**2 of r**2 on |r| <= 1, relative error 1.2e-9
+_SINH = (1.6666667e-01, 8.333339e-03, 1.9838123e-04, 2.8061418e-06)
+
+_LOG2_E = 1.4426950408889634
+_TANH_SMALL = 0.625
+
+
+def _reduced(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+    """Return exp(r) - 1 and n for x = n * ln 2 + r."""
+    n, exponent = nearest_integer(b, x, _LOG2_E)
+    r = fma(b, n, c(b, -LN2_HIGH), x)
+    r = fma(b, n, c(b, -LN2_LOW), r)
+    return fma(b, b.fmul(r, r), estrin(b, r, _EXP), r), exponent
+
+
+@f32_function("exp")
+def exp(b: LlvmBuilder, x: Value) -> Value:
+    """Return e**x, with subnormal results."""
+    bounded = upper(b, lower(b, x, 89.0), -104.0)
+    less_one, exponent = _reduced(b, bounded)
+    return keep_nan(b, x, scale(b, b.fadd(less_one, c(b, 1.0)), exponent))
+
+
+@f32_function("expm1")
+def expm1(b: LlvmBuilder, x: Value) -> Value:
+    """Return e**x - 1, exact to the last bits near 0."""
+    bounded = upper(b, lower(b, x, 89.0), -18.0)
+    less_one, exponent = _reduced(b, bounded)
+    # Halved, so that 2**128 is not needed.
+    power = power_of_two(b, b.isub(exponent, b.const(S32, 1)))
+    half = fma(b, power, less_one, b.fsub(power, c(b, 0.5)))
+    # Around 0 the steps above would lose subnormals and the sign of zero.
+    near_zero = b.compare("LT", absolute(b, x), c(b, 1e-9))
+    return b.select(near_zero, x, keep_nan(b, x, b.fadd(half, half)))
+
+
+@f32_function("tanh")
+def tanh(b: LlvmBuilder, x: Value) -> Value:
+    """Return the hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e**2|x| + 1)."""
+    magnitude = absolute(b, x)
+    square = b.fmul(x, x)
+    small = fma(b, b.fmul(square, x), estrin(b, square, _TANH), x)
+    bounded = lower(b, magnitude, 10.0)
+    less_one, exponent = _reduced(b, b.fadd(bounded, bounded))
+    power = power_of_two(b, exponent)
+    grown = fma(b, power, less_one, b.fadd(power, c(b, 1.0)))
+    large = b.fsub(c(b, 1.0), b.fdiv(c(b, 2.0), grown))
+    is_small = b.compare("LT", magnitude, c(b, _TANH_SMALL))
+    return keep_nan(b, x, with_sign(b, b.select(is_small, small, large), x))
+
+
+@f32_function("logistic")
+def logistic(b: LlvmBuilder, x: Value) -> Value:
+    """Return 1 / (1 + e**-x) of f32 or f64, by powers of e that do not overflow."""
+    one, zero = b.const(x.dtype, 1.0), b.const(x.dtype, 0.0)
+    small = b.math("exp", b.fneg(absolute(b, x)))
+    above = b.select(b.compare("LT", x, zero), small, one)
+    return b.fdiv(above, b.fadd(one, small))
+
+
+@f32_function("sinh")
+def sinh(b: LlvmBuilder, x: Value) -> Value:
+    """Return the hyperbolic sine: a polynomial near 0, else (e**|x| - e**-|x|) / 2."""
+    magnitude = absolute(b, x)
+    square = b.fmul(x, x)
+    small = fma(b, b.fmul(square, x), estrin(b, square, _SINH), x)
+    half, inverse = _half_exp(b, magnitude)
+    large = with_sign(b, b.fsub(half, inverse), x)
+    return b.select(b.compare("LT", magnitude, c(b, 1.0)), small, large)
+
+
+@f32_function("cosh")
+def cosh(b: LlvmBuilder, x: Value) -> Value:
+    """Return the hyperbolic cosine (e**|x| + e**-|x|) / 2."""
+    return b.fadd(*_half_exp(b, absolute(b, x)))
+
+
+def _half_exp(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+    """Return e**x / 2 without early overflow, and e**-x / 2, for x >= 0."""
+    bounded = lower(b, x, 90.0)
+    less_one, exponent = _reduced(b, bounded)
+    grown = b.fadd(less_one, c(b, 1.0))
+    half = keep_nan(b, x, scale(b, grown, b.isub(exponent, b.const(S32, 1))))
+    return half, b.fdiv(c(b, 0.25), half)

@@ -1,0 +1,64 @@
+"""Values of generated code, and how each element type lies in registers and in memory.
+
+Registers: integers and `pred` as integers of their exact width, f32 and f64 as themselves, narrower
+floats as their bits, complex numbers as two parts. Memory: one element per `dtype.storage_bytes`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.dtypes import DTYPES, F32, F64, DType, component_of
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """A value in a register; compared by identity.
+
+    Attributes:
+        text: name or constant, as an operand of LLVM text; the real part of a complex number.
+        imag: the imaginary part of a complex number.
+    """
+
+    dtype: DType
+    text: str
+    imag: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    """The LLVM types of one element type (of one part, for complex types).
+
+    Attributes:
+        register: type of a value in a register.
+        memory: type that is loaded and stored.
+        is_part: the register is narrower than memory, whose other bits are zero.
+    """
+
+    register: str
+    memory: str
+    is_part: bool
+    bytes: int
+
+
+def _representation(dtype: DType) -> Representation:
+    part = component_of(dtype)
+    size = part.storage_bytes
+    if part is F32 or part is F64:
+        name = "float" if part is F32 else "double"
+        return Representation(name, name, False, size)
+    memory = f"i{8 * size}"
+    if part.bits == 8 * size:
+        return Representation(memory, memory, False, size)
+    return Representation(f"i{part.bits}", memory, True, size)
+
+
+REPRESENTATIONS: dict[DType, Representation] = {
+    dtype: _representation(dtype) for dtype in DTYPES.values() if not dtype.is_special
+}
+"""How values of each element type are held; tokens and opaques have no values."""
+
+
+def is_narrow_float(dtype: DType) -> bool:
+    """True for floats that are computed in f32: bf16, f16 and below."""
+    return dtype.is_float and dtype.bits < 32

@@ -1,0 +1,529 @@
+"""Every diagnostic code: what it means, a small text that is wrong in this way, how to mend it.
+
+`hloc explain CODE` and docs/diagnostics.md are made from this table; a test parses every example.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One code.
+
+    Attributes:
+        title: the fault in a few words.
+        text: what it means and why hloc insists.
+        example: a text that has the fault; "" if only a pass can bring it about.
+        remedy: what to do.
+    """
+
+    code: str
+    title: str
+    text: str
+    example: str
+    remedy: str
+
+
+GROUPS = (
+    ("HLOC01", "The text and its names"),
+    ("HLOC02", "Shapes, attributes and values in the text"),
+    ("HLOC03", "The verified module"),
+)
+
+_BROKEN_BY_A_PASS = (
+    "No text can cause this: a pass, or a program that changes a module through "
+    "the Python interface, left the module broken. Run with --verify-each to see after which pass."
+)
+
+
+def _row(code: str, title: str, text: str, example: str, remedy: str) -> Explanation:
+    return Explanation(code, title, text, example, remedy)
+
+
+def _entry(*lines: str) -> str:
+    """Return a module with an entry computation of these lines."""
+    return "HloModule m\nENTRY main {\n" + "".join(f"  {line}\n" for line in lines) + "}\n"
+
+
+_SUM = (
+    "HloModule m\nadd { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }\n"
+)
+
+_ROWS = (
+    # ---------------------------------------------------------------- the text
+    _row(
+        "HLOC0101", "syntax error",
+        "The text does not follow the grammar of HLO at this place. Reading goes on at the next "
+        "instruction, so that one run shows all such places.",
+        _entry("a = f32[] parameter(0)", "ROOT b = f32[] add(a a)"),
+        "Write what the message expects. Frequent causes: a missing comma between operands, no "
+        "blank before the `=` of an instruction, a `;` at the end of a line.",
+    ),
+    _row(
+        "HLOC0102", "unterminated string, comment or bracket",
+        "A string, a `/*` comment or a bracket is opened and never closed, or a bracket of another "
+        "kind closes first.",
+        _entry('ROOT a = f32[] parameter(0), metadata={op_name="x}'),
+        "Close it. If the text comes from a log, look whether the log cut the line.",
+    ),
+    _row(
+        "HLOC0103", "nested too deeply",
+        "Brackets or computations inside computations are nested deeper than any real module does. "
+        "The bound keeps hostile texts from exhausting the stack.",
+        _entry(f"ROOT a = f32[] parameter(0), sharding={'{' * 130}{'}' * 130}"),
+        "Give the inner computations names of their own instead of writing them in place.",
+    ),
+    _row(
+        "HLOC0104", "unknown opcode",
+        "There is no HLO instruction of this name.",
+        _entry("a = f32[] parameter(0)", "ROOT b = f32[] negat(a)"),
+        "`hloc ops` lists all opcodes. Names of other languages differ: `mul` is `multiply`, "
+        "`matmul` is `dot`, `exp` is `exponential`.",
+    ),
+    _row(
+        "HLOC0105", "unknown operand",
+        "An operand names no instruction that stands before this one in the same computation.",
+        _entry("a = f32[] parameter(0)", "ROOT b = f32[] negate(c)"),
+        "Define it first, in the same computation. What another computation needs is passed as a "
+        "parameter.",
+    ),
+    _row(
+        "HLOC0106", "instruction defined twice",
+        "Two instructions of one computation have the same name.",
+        _entry("a = f32[] parameter(0)", "ROOT a = f32[] negate(a)"),
+        "Rename one: HLO values are never overwritten.",
+    ),
+    _row(
+        "HLOC0107", "unknown computation",
+        "An attribute such as `to_apply` names a computation that is not defined before.",
+        _entry("a = f32[] parameter(0)", "ROOT b = f32[] call(a), to_apply=f"),
+        "Put the called computation above its caller.",
+    ),
+    _row(
+        "HLOC0108", "computation defined twice",
+        "Two computations of the module have the same name.",
+        "HloModule m\nf { ROOT a = f32[] parameter(0) }\nf { ROOT a = f32[] parameter(0) }\n",
+        "Rename one, and its callers' attributes with it.",
+    ),
+    _row(
+        "HLOC0109", "illegal name",
+        "The name is a keyword, an element type, or begins with two underscores, which XLA keeps "
+        "for itself.",
+        _entry("ROOT %s32 = f32[] parameter(0)"),
+        "Choose another name; a keyword can be written with `%` before it.",
+    ),
+    _row(
+        "HLOC0110", "two ENTRY or two ROOT",
+        "A module has one entry computation, a computation has one root.",
+        _entry("ROOT a = f32[] parameter(0)", "ROOT b = f32[] negate(a)"),
+        "Keep the mark on one. Several results are returned as one `tuple`. Several modules in one "
+        "file are divided by a line `// -----`.",
+    ),
+    _row(
+        "HLOC0111", "nothing there",
+        "The text, the module or a computation is empty.",
+        "HloModule m\n",
+        "A module has at least one computation, and a computation at least one instruction.",
+    ),
+    _row(
+        "HLOC0112", "not a text",
+        "The file holds bytes that no text has.",
+        "HloModule m\0\n",
+        "Perhaps it is a binary form of a module; write it with XLA's `--xla_dump_hlo_as_text`.",
+    ),
+    # ---------------------------------------------------------------- shapes and attributes
+    _row(
+        "HLOC0201", "malformed shape",
+        "The element type is unknown, the layout does not fit the dimensions, or the shape has "
+        "another form than the opcode needs.",
+        _entry("ROOT a = float32[2,3] parameter(0)"),
+        "Write `f32[2,3]`, with a layout `f32[2,3]{1,0}` that names every dimension once, minor to "
+        "major.",
+    ),
+    _row(
+        "HLOC0202", "unexpected attribute",
+        "This opcode, computation or module has no such attribute.",
+        _entry("a = f32[2,3] parameter(0)", "ROOT b = f32[3,2] transpose(a), dims={1,0}"),
+        "The note lists the attributes that there are; `hloc ops NAME` describes them.",
+    ),
+    _row(
+        "HLOC0203", "attribute given twice",
+        "One instruction gives the same attribute twice.",
+        _entry(
+            "a = f32[2,3] parameter(0)",
+            "ROOT b = f32[3,2] transpose(a), dimensions={1,0}, dimensions={1,0}",
+        ),
+        "Keep one.",
+    ),
+    _row(
+        "HLOC0204", "missing attribute",
+        "The opcode means nothing without this attribute.",
+        _entry("a = f32[2,3] parameter(0)", "ROOT b = f32[3,2] transpose(a)"),
+        "Add it; `hloc ops NAME` says what it is.",
+    ),
+    _row(
+        "HLOC0205", "malformed attribute",
+        "The value does not have the form that the attribute takes, or contradicts another one.",
+        _entry("a = f32[2,3] parameter(0)", "ROOT b = f32[3,2] transpose(a), dimensions={1;0}"),
+        "Write it as the message says; `hloc ops NAME` names the kind of every attribute.",
+    ),
+    _row(
+        "HLOC0206", "wrong operands",
+        "The opcode takes another number of operands, or operands of another kind.",
+        _entry("a = f32[] parameter(0)", "ROOT b = f32[] add(a)"),
+        "`hloc ops NAME` says how many operands there are.",
+    ),
+    _row(
+        "HLOC0207", "operand written with another shape",
+        "A shape before an operand must be the shape of the instruction it names.",
+        _entry("a = f32[2] parameter(0)", "ROOT b = f32[2] negate(f32[3] a)"),
+        "Leave the shape out, or correct it.",
+    ),
+    _row(
+        "HLOC0208", "signature and root differ",
+        "The result in the head of a computation is not the shape of its root.",
+        "HloModule m\nENTRY f (a: f32[2]) -> f32[3] { ROOT a = f32[2] parameter(0) }\n",
+        "Leave the signature out, or correct it.",
+    ),
+    _row(
+        "HLOC0209", "shape cannot be inferred",
+        "The operands do not determine the shape of this opcode, and none is written.",
+        _entry("a = f32[2] parameter(0)", "ROOT b = convert(a)"),
+        "Write the shape before the opcode: `b = s32[2] convert(a)`.",
+    ),
+    _row(
+        "HLOC0210", "operands do not fit, so no shape follows",
+        "No shape is written, and the operands are such that none can be inferred.",
+        _entry(
+            "a = f32[2] parameter(0)", "b = f32[3] parameter(1)", "ROOT c = add(a, b)"
+        ),
+        "Make the operands fit. HLO never broadcasts by itself: insert a `broadcast`.",
+    ),
+    _row(
+        "HLOC0211", "malformed literal",
+        "The value of a constant does not fit its shape: too many or too few elements, a value "
+        "that the type does not hold, or no value at all.",
+        _entry("ROOT a = s8[2] constant({127, 128})"),
+        "Write as many values as the shape has, in braces per dimension.",
+    ),
+    _row(
+        "HLOC0212", "wrong parameter number",
+        "The parameters of a computation are numbered from 0 without gaps, each number once.",
+        _entry("a = f32[] parameter(0)", "ROOT b = f32[] parameter(2)"),
+        "Renumber them. The number is the place in the callers' operands.",
+    ),
+    _row(
+        "HLOC0213", "alias of a result that does not exist",
+        "`input_output_alias` names a leaf of the result that the entry computation does not have.",
+        "HloModule m, input_output_alias={{1}: (0, {})}\n"
+        "ENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Write the index of a leaf: `{}` for a result that is no tuple, `{0}` for the first of a "
+        "tuple.",
+    ),
+    # ---------------------------------------------------------------- the verifier
+    _row(
+        "HLOC0301", "the entry computation is called",
+        "The entry computation is where execution begins; no instruction may call it.",
+        "HloModule m\nENTRY f { ROOT a = f32[] parameter(0) }\n"
+        "g { x = f32[] parameter(0) ROOT y = f32[] call(x), to_apply=f }\n",
+        "Put what both need into a third computation.",
+    ),
+    _row(
+        "HLOC0302", "calls a computation of another module",
+        "An instruction calls a computation that this module does not hold. " + _BROKEN_BY_A_PASS,
+        "", "Clone the computation into the module before it is called.",
+    ),
+    _row(
+        "HLOC0303", "recursion",
+        "A computation calls itself, directly or through others; HLO has no recursion. "
+        + _BROKEN_BY_A_PASS,
+        "", "Use a `while`.",
+    ),
+    _row(
+        "HLOC0304", "callers out of step",
+        "A computation does not list an instruction that calls it. " + _BROKEN_BY_A_PASS,
+        "", "Change instructions only through the methods of `Computation`.",
+    ),
+    _row(
+        "HLOC0305", "computation without a root",
+        "No instruction is the result of the computation. " + _BROKEN_BY_A_PASS,
+        "", "Call `set_root`.",
+    ),
+    _row(
+        "HLOC0306", "operand of another computation",
+        "Operands and control predecessors stand in the computation that uses them. "
+        + _BROKEN_BY_A_PASS,
+        "", "Pass the value as a parameter.",
+    ),
+    _row(
+        "HLOC0307", "users out of step",
+        "An instruction and its operand disagree on whether one uses the other. "
+        + _BROKEN_BY_A_PASS,
+        "", "Change operands only through `set_operands` and `replace`.",
+    ),
+    _row(
+        "HLOC0308", "cycle",
+        "An instruction depends on itself through operands or control predecessors. "
+        + _BROKEN_BY_A_PASS,
+        "", "Look at the rewrite that connected the two: `hlo-repl` shows it with `why NAME`.",
+    ),
+    _row(
+        "HLOC0309", "parameters with gaps",
+        "The parameters of a computation are not numbered from 0, each number once. "
+        + _BROKEN_BY_A_PASS,
+        "", "Renumber the parameters and the operands of all callers together.",
+    ),
+    _row(
+        "HLOC0310", "wrong number of operands",
+        "The opcode takes another number of operands. " + _BROKEN_BY_A_PASS,
+        "", "`hloc ops NAME` says how many operands there are.",
+    ),
+    _row(
+        "HLOC0311", "impossible layout or size",
+        "A layout does not name each dimension once, a dimension has a negative size, or an "
+        "attribute of the layout (tile, element size, alignment) has a value that makes no sense.",
+        _entry("ROOT a = f32[2,3]{0,0} parameter(0)"),
+        "Give the shape a layout that names every dimension once, or none.",
+    ),
+    _row(
+        "HLOC0312", "implicit broadcast",
+        "An elementwise instruction mixes arrays of different dimensions, or declares a result of "
+        "others than its operands have. HLO never broadcasts by itself.",
+        _entry(
+            "a = f32[8] parameter(0)", "b = f32[] parameter(1)", "ROOT c = f32[8] add(a, b)"
+        ),
+        "Insert a broadcast: `d = f32[8] broadcast(b), dimensions={}`.",
+    ),
+    _row(
+        "HLOC0313", "operands and attributes do not fit",
+        "No shape follows from these operands and attributes; the message says which rule of the "
+        "opcode they break.",
+        _entry(
+            "a = f32[8,4] parameter(0)", "b = f32[8,4] parameter(1)",
+            "ROOT c = f32[8,4] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
+        ),
+        "The notes name every operand, its shape and where it is defined: correct the one that is "
+        "wrong.",
+    ),
+    _row(
+        "HLOC0314", "declared shape is wrong",
+        "The instruction gives another shape than the one written before its opcode. XLA's text "
+        "parser believes what is written; hloc does not.",
+        _entry("a = f32[2,3] parameter(0)", "ROOT b = f32[2,3] transpose(a), dimensions={1,0}"),
+        "Write the shape that the message gives, or leave it out.",
+    ),
+    _row(
+        "HLOC0315", "schedule out of order",
+        "The module says `is_scheduled=true`, so its instructions run in the order of the text; "
+        "here one stands before something that it needs. " + _BROKEN_BY_A_PASS,
+        "", "Move it behind its operands and control predecessors, or drop `is_scheduled`.",
+    ),
+    _row(
+        "HLOC0316", "start and done do not pair",
+        "An asynchronous operation is started once and ended once: `copy-start` by `copy-done`, "
+        "`async-start` by `async-done`, perhaps with updates between.",
+        _entry(
+            "a = f32[2] parameter(0)", "s = (f32[2], f32[2], u32[]) copy-start(a)",
+            "ROOT b = f32[2] get-tuple-element(s), index=0",
+        ),
+        "Let the matching `-done` be the only user of the start.",
+    ),
+    _row(
+        "HLOC0317", "channel misused",
+        "A channel belongs to one kind of instruction: two of different opcodes cannot share it.",
+        _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
+        "  r = f32[2] all-reduce(x), channel_id=1, replica_groups={}, to_apply=add\n"
+        "  ROOT p = f32[2] collective-permute(r), channel_id=1, source_target_pairs={{0,1}}\n}\n",
+        "Give every collective a number of its own.",
+    ),
+    _row(
+        "HLOC0318", "impossible replica groups",
+        "A device stands in two groups, or twice in one.",
+        _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
+        "  ROOT r = f32[2] all-reduce(x), replica_groups={{0,0}}, to_apply=add\n}\n",
+        "Name each device once.",
+    ),
+    _row(
+        "HLOC0319", "sharding does not fit the shape",
+        "The sharding divides other dimensions than the array has, or the tuple has another number "
+        "of leaves.",
+        _entry("ROOT a = f32[4] parameter(0), sharding={devices=[2,2]0,1,2,3}"),
+        "Write one number of tiles per dimension, one sharding per leaf.",
+    ),
+    _row(
+        "HLOC0315", "schedule breaks a dependency",
+        "The header says `is_scheduled=true`, but an instruction stands before one whose value it "
+        "needs. " + _BROKEN_BY_A_PASS,
+        "", "Reorder the computation, or clear the mark.",
+    ),
+    _row(
+        "HLOC0316", "halves of an asynchronous pair do not match",
+        "What an `X-start` begins is ended by exactly one `X-done` (through any number of "
+        "`async-update`), and a done ends a start of its own kind.",
+        _entry(
+            "a = f32[4] parameter(0)", "b = (f32[4], f32[4], u32[]) copy-start(a)",
+            "ROOT c = f32[4] negate(a)",
+        ),
+        "Add the missing done, or remove the start.",
+    ),
+    _row(
+        "HLOC0317", "channel used wrongly",
+        "A channel number is not negative, and all users of a channel have one opcode (sends and "
+        "receives go together).",
+        "HloModule m\n"
+        "f { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
+        "ENTRY main {\n  a = f32[4] parameter(0)\n"
+        "  ROOT b = f32[4] all-reduce(a), channel_id=-1, to_apply=f\n}\n",
+        "Give every collective a channel of its own.",
+    ),
+    _row(
+        "HLOC0318", "impossible replica groups",
+        "Replica groups name every device once; there is at least one group, and none is empty. "
+        "`{}` means one group of all devices.",
+        "HloModule m\n"
+        "f { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
+        "ENTRY main {\n  a = f32[4] parameter(0)\n"
+        "  ROOT b = f32[4] all-reduce(a), replica_groups={{0,1},{1,2}}, to_apply=f\n}\n",
+        "List each device in one group.",
+    ),
+    _row(
+        "HLOC0319", "sharding does not fit the shape",
+        "A tiled sharding has one entry per dimension of the array (and one per subgroup), names "
+        "every device once, and a sharding of a tuple has one element per leaf.",
+        _entry("ROOT a = f32[4] parameter(0), sharding={devices=[2,2]<=[4]}"),
+        "Correct the device array, or mark further dimensions with `last_tile_dims`.",
+    ),
+    _row(
+        "HLOC0320", "entry_computation_layout has another number of parameters",
+        "The header describes more or fewer parameters than the entry computation has.",
+        "HloModule m, entry_computation_layout={(f32[2]{0}, f32[2]{0})->f32[2]{0}}\n"
+        "ENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Leave the attribute out, or correct it after changing parameters.",
+    ),
+    _row(
+        "HLOC0321", "entry_computation_layout and a parameter differ",
+        "The header gives a parameter of the entry computation another shape.",
+        "HloModule m, entry_computation_layout={(f32[3]{0})->f32[2]{0}}\n"
+        "ENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Leave the attribute out, or correct it.",
+    ),
+    _row(
+        "HLOC0322", "entry_computation_layout and the result differ",
+        "The header gives the result of the entry computation another shape.",
+        "HloModule m, entry_computation_layout={(f32[2]{0})->f32[3]{0}}\n"
+        "ENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Leave the attribute out, or correct it.",
+    ),
+    _row(
+        "HLOC0323", "alias of a parameter that does not exist",
+        "`input_output_alias` names a parameter, or a leaf of one, that the entry computation does "
+        "not have.",
+        "HloModule m, input_output_alias={{}: (1, {})}\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Write number and leaf of a parameter that there is.",
+    ),
+    _row(
+        "HLOC0324", "impossible alias",
+        "`input_output_alias` puts an output into a buffer of another size, into that of a tuple, "
+        "or two outputs into one.",
+        "HloModule m, input_output_alias={{}: (0, {})}\n"
+        "ENTRY f { a = f32[2] parameter(0) ROOT b = f32[4] concatenate(a, a), dimensions={0} }\n",
+        "Alias only what has the same size, each parameter once.",
+    ),
+    _row(
+        "HLOC0325", "computation of a fusion called by something else",
+        "The body of a fusion belongs to its fusion alone.",
+        "HloModule m\nf { p = f32[2] parameter(0) ROOT n = f32[2] negate(p) }\n"
+        "ENTRY e {\n  x = f32[2] parameter(0)\n  a = f32[2] fusion(x), kind=kLoop, calls=f\n"
+        "  ROOT b = f32[2] call(a), to_apply=f\n}\n",
+        "Give the other caller a copy.",
+    ),
+    _row(
+        "HLOC0326", "impossible output_to_operand_aliasing",
+        "The attribute names an output or operand that is not there, one output twice, or parts of "
+        "different sizes.",
+        _entry(
+            "a = f32[2] parameter(0)",
+            'ROOT c = f32[2] custom-call(a), custom_call_target="t", '
+            "output_to_operand_aliasing={{}: (3, {})}",
+        ),
+        "Write `{output index}: (operand number, {index})` for parts of the same size.",
+    ),
+    _row(
+        "HLOC0327", "no devices",
+        "`replica_count` and `num_partitions` are at least 1.",
+        "HloModule m, replica_count=0\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Leave the attribute out for a program of one device.",
+    ),
+    _row(
+        "HLOC0328", "impossible buffer donor",
+        "`buffer_donor` names a parameter that does not exist, a tuple, or one that "
+        "`input_output_alias` uses already.",
+        "HloModule m, buffer_donor={ (1, {}) }\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Name an array among the parameters, once.",
+    ),
+    _row(
+        "HLOC0324", "alias that cannot be",
+        "`input_output_alias` lets an output live in the buffer of a parameter. Both are arrays of "
+        "one size in bytes, and a parameter's buffer holds one output.",
+        "HloModule m, input_output_alias={{}: (0, {})}\n"
+        "ENTRY f { a = f32[4] parameter(0) ROOT b = f32[2] slice(a), slice={[0:2]} }\n",
+        "Remove the alias, or name a parameter of the output's size.",
+    ),
+    _row(
+        "HLOC0325", "fused computation called by others",
+        "A computation that a fusion calls is the body of one kernel and has no other callers.",
+        "HloModule m\nf { p = f32[] parameter(0) ROOT n = f32[] negate(p) }\nENTRY main {\n"
+        "  a = f32[] parameter(0)\n  b = f32[] call(a), to_apply=f\n"
+        "  ROOT c = f32[] fusion(b), kind=kLoop, calls=f\n}\n",
+        "Give the fusion a copy of the computation.",
+    ),
+    _row(
+        "HLOC0326", "operand alias that cannot be",
+        "`output_to_operand_aliasing` names leaves of the result and of operands that exist and "
+        "have one size in bytes, each output once.",
+        _entry(
+            "a = f32[4] parameter(0)",
+            'ROOT b = f32[4] custom-call(a), custom_call_target="f", '
+            "output_to_operand_aliasing={{}: (1, {})}",
+        ),
+        "Correct operand number or index.",
+    ),
+    _row(
+        "HLOC0327", "no replica or partition",
+        "`replica_count` and `num_partitions` say for how many devices the program is; there is at "
+        "least one.",
+        "HloModule m, num_partitions=0\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Leave the attribute out for one device.",
+    ),
+    _row(
+        "HLOC0328", "buffer donor that cannot be",
+        "`buffer_donor` names an array among the parameters whose buffer the program may use up; "
+        "one that is aliased to an output is not given away a second time.",
+        "HloModule m, buffer_donor={(1, {})}\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "Name a parameter that there is, or a leaf of one.",
+    ),
+)  # fmt: skip
+
+EXPLANATIONS: dict[str, Explanation] = {row.code: row for row in _ROWS}
+"""The rows by code."""
+
+
+def markdown() -> str:
+    """Return docs/diagnostics.md."""
+    lines = [
+        "# Diagnostics",
+        "",
+        "Generated from `hloc/diagnostics.py` by `pytest tests/unit/test_diagnostics.py "
+        "--update-golden`. `hloc explain CODE` prints one entry.",
+    ]
+    for prefix, title in GROUPS:
+        lines += ["", f"## {title}"]
+        for row in _ROWS:
+            if row.code.startswith(prefix):
+                lines += ["", f"### {row.code}: {row.title}", "", row.text]
+                if row.example:
+                    lines += ["", "```", row.example.replace("\0", "\\0").rstrip(), "```"]
+                lines += ["", row.remedy]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,228 @@
+"""The straight way: text -> module -> passes -> machine code -> executable.
+
+Command line, REPL and the Python names of `hloc` all come through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from hloc.errors import HloError, UnsupportedError, printable, reason_of
+from hloc.formats import read as formats
+from hloc.formats.snapshot import Snapshot
+from hloc.ir.clone import clone_module
+from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions
+from hloc.options import CompileOptions
+from hloc.parser import parse
+from hloc.source import SourceFile
+
+if TYPE_CHECKING:
+    from hloc.codegen.backend import CompiledModule
+    from hloc.opt.pass_base import PassContext
+    from hloc.opt.pipeline import Pipeline, PipelineObserver
+    from hloc.runtime.executable import Executable
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+MAX_TEXT_BYTES = 2 << 30
+DEFAULT = CompileOptions()
+
+
+# ---------------------------------------------------------------- the straight way
+
+
+def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> Executable:
+    """Compile a module, which is not changed, or the text of one."""
+    module = parse_text(module) if isinstance(module, str) else clone_module(module)
+    optimise(module, options)
+    return load_compiled(generate(module, options))
+
+
+def optimise(
+    module: Module,
+    options: CompileOptions,
+    observers: Iterable[PipelineObserver] = (),
+    context: PassContext | None = None,
+) -> None:
+    """Run the passes that `options` ask for over `module`; warnings go to `context`."""
+    pipeline = pipeline_of(options)
+    for observer in observers:
+        pipeline.observe(observer)
+    pipeline.run(module, context or context_of(options))
+
+
+def generate(module: Module, options: CompileOptions) -> CompiledModule:
+    """Lower an optimised module, which may be changed, for the target.
+
+    The stages of the result (`llvm-ir`, `asm` ...) are made when they are asked for.
+    """
+    from hloc.codegen.backend import backend_for
+
+    return backend_for(options.target).compile(module, options)
+
+
+def load_compiled(compiled: CompiledModule) -> Executable:
+    """Make machine code of a lowered module and load it.
+
+    Raises:
+        UnsupportedError: code for that target cannot run in this process.
+    """
+    from hloc.codegen.cpu.backend import CpuModule
+    from hloc.runtime.executable import Executable
+
+    if not isinstance(compiled, CpuModule):
+        raise UnsupportedError(f"code for target {compiled.target!r} cannot run in this process")
+    return Executable(compiled)
+
+
+# ---------------------------------------------------------------- text to module
+
+
+def parse_text(text: str | bytes, *, name: str = "<string>", verify: bool = True) -> Module:
+    """Read the text of a module; `name` is what messages call it.
+
+    Raises:
+        HloError: all faults that were found.
+    """
+    if isinstance(text, bytes):
+        if len(text) > MAX_TEXT_BYTES:
+            raise HloError(f"{name} has more than {MAX_TEXT_BYTES >> 30} GiB")
+        text = text.decode("utf-8", "surrogateescape")
+    return parse(SourceFile(text, name), verify=verify)
+
+
+def load_module(path: str, *, verify: bool = True) -> Module:
+    """Read the module in the file `path`, HLO text or another format (`read_snapshot`).
+
+    Raises:
+        HloError: the file cannot be read, or its text has faults.
+    """
+    return read_snapshot(read_file(path), name=printable(str(path)), verify=verify).module
+
+
+def read_file(path: str) -> bytes:
+    """Return the contents of the file `path`, one byte more than the limit if it is too large.
+
+    Raises:
+        HloError: the file cannot be read.
+    """
+    shown = printable(str(path))
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_TEXT_BYTES + 1)
+    except OSError as fault:
+        raise HloError(f"cannot read {shown}: {reason_of(fault)}") from None
+    except ValueError as fault:  # a path with a NUL
+        raise HloError(f"cannot read {shown}: {fault}") from None
+
+
+def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:
+    """Read the contents of a file in any format that `docs/formats.md` lists.
+
+    Returns:
+        The module and, from an HloSnapshot, the arguments and result of one run.
+
+    Raises:
+        HloError: the data are no module, or one with faults; a package that reads them is missing.
+    """
+    if len(data) > MAX_TEXT_BYTES:
+        raise HloError(f"{name} has more than {MAX_TEXT_BYTES >> 30} GiB")
+    return formats.read_snapshot(data, name, verify=verify)
+
+
+# ---------------------------------------------------------------- passes
+
+
+def pipeline_of(options: CompileOptions) -> Pipeline:
+    """Return the target-independent pipeline that `options` ask for.
+
+    Raises:
+        HloError: a pass or rule that does not exist.
+    """
+    from hloc.opt.pipeline import Pipeline
+    from hloc.opt.pipelines import pipeline_for
+    from hloc.opt.registry import canonical_name
+
+    left_out = [canonical_name(name) for name in options.disabled_passes]
+    found = Pipeline.parse(options.passes) if options.passes else pipeline_for(options.opt_level)
+    return found.without(left_out)
+
+
+def context_of(options: CompileOptions) -> PassContext:
+    """Return a context for the passes that `options` ask for.
+
+    Raises:
+        HloError: a disabled rule does not exist.
+    """
+    from hloc.opt.pass_base import PassContext, did_you_mean
+
+    if options.disabled_rules:
+        from hloc.opt.rules import ALL_RULES
+
+        known = [rule.name for rule in ALL_RULES]
+        for name in options.disabled_rules:
+            if name not in known:
+                raise HloError(f"there is no rule {name!r}", notes=did_you_mean(name, known))
+    return PassContext(
+        disabled_rules=frozenset(options.disabled_rules), fast_math=options.fast_math
+    )
+
+
+def compile_as_it_stands(module: Module) -> Executable:
+    """Compile a module, which is not changed, with no passes but those the target needs."""
+    return load_compiled(generate(clone_module(module), CompileOptions(opt_level=0)))
+
+
+# ---------------------------------------------------------------- the reference evaluator
+
+
+def evaluate(module: Module | str, *arrays: Array, fill_constants: str = "error") -> list[Array]:
+    """Run a module in the reference evaluator.
+
+    Args:
+        module: a module, or the text of one.
+        arrays: one per parameter leaf, tuples flattened depth first; tokens take none.
+        fill_constants: as in `CompileOptions`.
+
+    Returns:
+        One array per leaf of the result.
+
+    Raises:
+        HloError: wrong arguments, or a result that is too large.
+        UnsupportedError: one device cannot run an instruction.
+    """
+    from hloc.evaluator import evaluate_module
+
+    if isinstance(module, str):
+        module = parse_text(module)
+    return evaluate_module(module, arrays, fill_constants=fill_constants)
+
+
+# ---------------------------------------------------------------- options and registries
+
+
+def make_options(opt_level: int, target: str, others: Mapping[str, Any]) -> CompileOptions:
+    """Return compile options from keywords.
+
+    Raises:
+        HloError: a keyword that is no option, or a value that it does not take.
+    """
+    known = [field.name for field in fields(CompileOptions)]
+    for name in others:
+        if name not in known:
+            raise HloError(f"there is no option {name!r}; options are {', '.join(known)}")
+    return CompileOptions(opt_level=opt_level, target=target, **others)
+
+
+def flops_of(module: Module) -> int:
+    """Return the floating-point operations of one run, 0 if unknown (a loop runs so many times)."""
+    from hloc.analysis.cost import module_cost
+
+    if any(inst.is_a("while") for inst in all_instructions(module)):
+        return 0
+    return module_cost(module).flops

@@ -1,0 +1,91 @@
+"""Faults of the user: diagnostics with place, line, caret and advice, gathered in one exception.
+
+A fault of the compiler itself is an assertion or an `InternalError`, never an `HloError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from hloc.source import Span
+
+_MAX_LINE = 160
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One fault: lower-case message without a final period, where, and what to do about it."""
+
+    message: str
+    span: Span | None = None
+    notes: tuple[str, ...] = ()
+    code: str = ""
+
+    def render(self) -> str:
+        """Return the text shown to people: place, message, the line, a caret, the notes."""
+        label = f"error[{self.code}]" if self.code else "error"
+        if self.span is None:
+            head = f"{label}: {self.message}"
+            return "\n".join([head, *(f"note: {note}" for note in self.notes)])
+        lines = [f"{self.span.place()}: {label}: {self.message}", *self._excerpt(self.span)]
+        lines += [f"note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    @staticmethod
+    def _excerpt(span: Span) -> list[str]:
+        line, column = span.source.line_column(min(span.start, len(span.source.text)))
+        text = span.source.line_text(line)
+        width = max(1, min(span.end - span.start, len(text) - column + 1))
+        cut = max(0, column - _MAX_LINE // 2) if len(text) > _MAX_LINE else 0
+        shown = text[cut : cut + _MAX_LINE]
+        width = max(1, min(width, len(shown) - (column - 1 - cut)))
+        number = f"{line:5d} | "
+        blank = " " * (len(number) - 2) + "| "
+        return [number + printable(shown), blank + " " * (column - 1 - cut) + "^" * width]
+
+
+def printable(text: str) -> str:
+    """Replace what a terminal would act on; one character stays one column."""
+    return "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in text)
+
+
+def reason_of(fault: OSError) -> str:
+    """Return why the system refused, in the style of a message: `no such file or directory`."""
+    words = fault.strerror or str(fault)
+    return words[:1].lower() + words[1:]
+
+
+class HloError(Exception):
+    """One or more faults in the input or in how hloc was called; `str()` shows them all."""
+
+    def __init__(
+        self,
+        message: str | Iterable[Diagnostic],
+        span: Span | None = None,
+        notes: Iterable[str] = (),
+        code: str = "",
+    ) -> None:
+        if isinstance(message, str):
+            self.diagnostics: tuple[Diagnostic, ...] = (
+                Diagnostic(message, span, tuple(notes), code),
+            )
+        else:
+            self.diagnostics = tuple(message)
+        super().__init__(self.diagnostics)
+
+    @property
+    def message(self) -> str:
+        """The first message, without its place."""
+        return self.diagnostics[0].message
+
+    def __str__(self) -> str:
+        return "\n".join(diagnostic.render() for diagnostic in self.diagnostics)
+
+
+class UnsupportedError(HloError):
+    """The module is legal, but this target cannot run it; the message says what and why."""
+
+
+class InternalError(Exception):
+    """A fault of hloc itself; the message says pass, instruction and how to report it."""

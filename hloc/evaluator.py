@@ -1,0 +1,294 @@
+"""The evaluator: runs a module with NumPy, one instruction after another, as HLO defines it.
+
+It shares nothing with code generation and runs unoptimised modules, so it is the oracle for passes
+and kernels. Semantics of every opcode stand in its row (`hloc/ops/`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import hloc.ops  # noqa: F401  fills the table
+from hloc.dtypes import dtype_of_numpy
+from hloc.errors import HloError, UnsupportedError
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import HostValue
+from hloc.ir.traversal import post_order_from
+from hloc.literal import Literal
+from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
+from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, leaves
+
+MEMORY_LIMIT_BYTES = 4 << 30
+"""Largest result of one instruction that is computed without being asked for more."""
+
+MAX_NESTING = 100
+"""Deepest nesting of called computations; Python's own stack ends soon after."""
+
+
+def evaluate_module(
+    module: Module,
+    arguments: Sequence[np.ndarray[Any, Any]],
+    *,
+    fill_constants: str = "error",
+    memory_limit_bytes: int = MEMORY_LIMIT_BYTES,
+) -> list[np.ndarray[Any, Any]]:
+    """Run the entry computation of `module`.
+
+    Args:
+        module: need not be optimised, but must be verified.
+        arguments: one array per leaf of the parameters, in order, tuples flattened.
+        fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
+        memory_limit_bytes: refuse instructions with a larger result.
+
+    Returns:
+        One array per leaf of the result, in order; tokens are left out.
+
+    Raises:
+        HloError: arguments do not fit the parameters, a result is too large, a constant is elided.
+        UnsupportedError: one device cannot run an instruction; the message says which and why.
+    """
+    run = _Run(fill_constants, memory_limit_bytes)
+    entry = module.entry
+    values = _bound_arguments(entry, arguments)
+    with np.errstate(all="ignore"):
+        result = run.call(entry, *values)
+    return [np.array(array) for array in _arrays_of(result)]
+
+
+def evaluate_computation(computation: Computation, *values: HostValue) -> HostValue:
+    """Run one computation on host values: arrays, tuples of host values, None for tokens."""
+    with np.errstate(all="ignore"):
+        return _Run("error", MEMORY_LIMIT_BYTES).call(computation, *values)
+
+
+# ---------------------------------------------------------------- arguments and results
+
+
+def _bound_arguments(
+    entry: Computation, arguments: Sequence[np.ndarray[Any, Any]]
+) -> list[HostValue]:
+    """Return one host value per parameter; raises HloError if the arguments do not fit."""
+    wanted = [
+        (parameter, _array_part(shape))
+        for parameter in entry.parameters
+        for _, shape in leaves(parameter.shape)
+        if not _array_part(shape).dtype.is_special
+    ]
+    if len(wanted) != len(arguments):
+        raise HloError(
+            f"computation {entry.name} takes {len(wanted)} arrays, but {len(arguments)} were given"
+        )
+    arrays = iter(
+        _checked_argument(parameter, shape, argument)
+        for (parameter, shape), argument in zip(wanted, arguments, strict=True)
+    )
+    return [_nested(parameter.shape, arrays) for parameter in entry.parameters]
+
+
+def _array_part(shape: ArrayShape | BufferShape) -> ArrayShape:
+    return shape.array if isinstance(shape, BufferShape) else shape
+
+
+def _checked_argument(
+    parameter: Instruction, shape: ArrayShape, argument: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    array = np.asarray(argument)
+    if _fits(array, shape) and array.dtype == shape.dtype.numpy:
+        return array
+    found = dtype_of_numpy(array.dtype)
+    text = f"{found or array.dtype}[{','.join(map(str, array.shape))}]"
+    raise HloError(
+        f"parameter {parameter.attributes.number} ({parameter.name}) is "
+        f"{shape.text_without_layout}, but the argument is {text}",
+        parameter.span,
+    )
+
+
+def _fits(array: np.ndarray[Any, Any], shape: ArrayShape) -> bool:
+    """True if every dimension has its size, a dynamic one at most that."""
+    return array.ndim == shape.rank and all(
+        size == bound or (size < bound and shape.is_dynamic(dim))
+        for dim, (size, bound) in enumerate(zip(array.shape, shape.dims, strict=True))
+    )
+
+
+def _nested(shape: Shape, arrays: Iterator[np.ndarray[Any, Any]]) -> HostValue:
+    """Build the host value of `shape` from arrays in order."""
+    if isinstance(shape, TupleShape):
+        return tuple(_nested(element, arrays) for element in shape.elements)
+    return None if _array_part(shape).dtype.is_special else next(arrays)
+
+
+def _arrays_of(value: HostValue) -> Iterator[np.ndarray[Any, Any]]:
+    """Yield the arrays of a host value in order."""
+    if isinstance(value, tuple):
+        for element in value:
+            yield from _arrays_of(element)
+    elif value is not None:
+        yield np.asarray(value)
+
+
+def literal_value(literal: Literal, *, fill_zeros: bool) -> HostValue:
+    """Return the host value of a literal; elided parts are zero, or an error."""
+    if isinstance(literal.value, tuple):
+        return tuple(literal_value(part, fill_zeros=fill_zeros) for part in literal.value)
+    if literal.value is not None:
+        return literal.value
+    if not fill_zeros:
+        raise HloError(
+            f"the values of {literal.shape.text_without_layout} constant({{...}}) are elided",
+            notes=('fill_constants="zeros" runs the module with zeros instead',),
+        )
+    assert isinstance(literal.shape, ArrayShape)
+    return np.zeros(literal.shape.dims, literal.shape.dtype.numpy)
+
+
+# ---------------------------------------------------------------- running
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One instruction to run; values are known by the position of their step in the plan.
+
+    Attributes:
+        inst: the instruction.
+        operands: positions of the operands.
+        frees: positions of values that nobody needs after this step.
+        parameter: number of the argument that is the value, -1 if the value is computed.
+        constant: the value of a constant, None for others.
+    """
+
+    inst: Instruction
+    operands: tuple[int, ...]
+    frees: tuple[int, ...]
+    parameter: int = -1
+    constant: HostValue = None
+
+
+@dataclass(slots=True)
+class _Run:
+    """One evaluation: plans of the computations met so far, and how deep the calls nest."""
+
+    fill_constants: str
+    memory_limit_bytes: int
+    plans: dict[Computation, tuple[tuple[_Step, ...], int]] = field(default_factory=dict)
+    depth: int = 0
+
+    def call(self, computation: Computation, *arguments: HostValue) -> HostValue:
+        """Run `computation`.
+
+        Scalar parameters may be given arrays of one common shape: elementwise instructions then
+        compute all elements at once (`hloc/ops/folding.py` decides when this is right).
+        """
+        plan = self.plans.get(computation)
+        if plan is None:
+            plan = self.plans[computation] = self._plan(computation)
+        if self.depth >= MAX_NESTING:
+            raise HloError(f"computations nest more than {MAX_NESTING} deep at {computation.name}")
+        self.depth += 1
+        try:
+            return self._run(*plan, arguments)
+        finally:
+            self.depth -= 1
+
+    def _run(
+        self, steps: tuple[_Step, ...], root: int, arguments: tuple[HostValue, ...]
+    ) -> HostValue:
+        values: list[HostValue] = []
+        for step in steps:
+            if step.constant is not None:
+                values.append(step.constant)
+            elif step.parameter >= 0:
+                values.append(arguments[step.parameter])
+            else:
+                operands = tuple([values[position] for position in step.operands])
+                values.append(self._evaluate(step.inst, operands))
+            for position in step.frees:
+                values[position] = None
+        return values[root]
+
+    def _evaluate(self, inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+        evaluate = inst.opcode.evaluate
+        assert evaluate is not None
+        present = inst
+        given = operands
+        if inst.operands and has_present_sizes(inst, operands):
+            present, operands = with_present_sizes(inst, operands)
+        try:
+            value = evaluate(present, operands, self.call)
+        except MemoryError:
+            raise self._too_large(inst) from None
+        if present is not inst:
+            value = cut_to_present(inst, value, given)
+        if isinstance(inst.shape, ArrayShape) and not inst.shape.dtype.is_special:
+            value = np.asarray(value)
+            assert value.dtype == inst.shape.dtype.numpy, (inst, value.dtype)
+            # Fewer or other dimensions are right only where scalars are computed many at once.
+            fits = value.shape == inst.shape.dims or inst.shape.is_scalar
+            assert fits or _is_cut(value, inst.shape), (inst, value.shape)
+        return value
+
+    def _plan(self, computation: Computation) -> tuple[tuple[_Step, ...], int]:
+        """Return what the root and the side effects need, operands first, and the root's place."""
+        effects = [inst for inst in computation.instructions if inst.opcode.side_effect]
+        order = post_order_from([*effects, computation.root])
+        position = {inst: number for number, inst in enumerate(order)}
+        last_use = list(range(len(order)))
+        for number, inst in enumerate(order):
+            self._check_runnable(inst)
+            for operand in inst.operands:
+                last_use[position[operand]] = number
+        frees: list[list[int]] = [[] for _ in order]
+        for number, last in enumerate(last_use):
+            if order[number] is not computation.root:
+                frees[last].append(number)
+        steps = tuple(
+            self._step(inst, tuple(position[o] for o in inst.operands), tuple(dead))
+            for inst, dead in zip(order, frees, strict=True)
+        )
+        return steps, position[computation.root]
+
+    def _step(self, inst: Instruction, operands: tuple[int, ...], frees: tuple[int, ...]) -> _Step:
+        if inst.is_a("parameter"):
+            return _Step(inst, operands, frees, parameter=inst.attributes.number)
+        if inst.is_a("constant"):
+            fill_zeros = self.fill_constants == "zeros"
+            value = literal_value(inst.attributes.literal, fill_zeros=fill_zeros)
+            return _Step(inst, operands, frees, constant=value)
+        return _Step(inst, operands, frees)
+
+    def _check_runnable(self, inst: Instruction) -> None:
+        if inst.opcode.name in ("parameter", "constant"):
+            return
+        if inst.opcode.refusal or inst.opcode.evaluate is None:
+            reason = inst.opcode.refusal or "it has no NumPy semantics"
+            raise UnsupportedError(
+                f"cannot run {inst.opcode.name} {inst.name}: {reason}", inst.span
+            )
+        if inst.shape.size_bytes > self.memory_limit_bytes and _makes_data(inst):
+            raise self._too_large(inst)
+
+    def _too_large(self, inst: Instruction) -> HloError:
+        return HloError(
+            f"{inst.opcode.name} {inst.name} of shape {inst.shape.text_without_layout} needs "
+            f"{inst.shape.size_bytes} bytes, more than the limit of {self.memory_limit_bytes}",
+            inst.span,
+        )
+
+
+def _is_cut(array: np.ndarray[Any, Any], shape: ArrayShape) -> bool:
+    """True if `array` fits into `shape`: some dimension is dynamic, here or before."""
+    return array.ndim == shape.rank and all(
+        size <= bound for size, bound in zip(array.shape, shape.dims, strict=True)
+    )
+
+
+def _makes_data(inst: Instruction) -> bool:
+    """False for instructions that only hand on what others made."""
+    return not inst.is_a("tuple", "get-tuple-element", "opt-barrier", "while", "call")

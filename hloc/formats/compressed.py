@@ -1,0 +1,43 @@
+"""gzip files, without letting a small one become a huge one."""
+
+from __future__ import annotations
+
+import zlib
+
+from hloc.errors import HloError
+
+MAX_BYTES = 2 << 30
+"""Most bytes that a compressed file may hold."""
+
+MAX_FACTOR, SMALL = 250, 64 << 20
+"""What is larger than `SMALL` may be `MAX_FACTOR` times its file; a bomb is 1000 times."""
+
+_CHUNK = 1 << 20
+
+
+def decompress(data: bytes, name: str) -> bytes:
+    """Return what the gzip file `data` holds, all its members joined.
+
+    Raises:
+        HloError: the file is damaged, or holds more than the limits allow.
+    """
+    parts: list[bytes] = []
+    size = 0
+    limit = min(MAX_BYTES, max(SMALL, len(data) * MAX_FACTOR))
+    rest = data
+    try:
+        while rest.startswith(b"\x1f\x8b"):
+            member = zlib.decompressobj(zlib.MAX_WBITS | 16)
+            while not member.eof:
+                part = member.decompress(rest, _CHUNK)
+                rest = member.unconsumed_tail
+                if not part and not rest and not member.eof:
+                    raise HloError(f"{name} is a gzip file that ends too early")
+                size += len(part)
+                if size > limit:
+                    raise HloError(f"{name} is a gzip file that holds more than {limit} bytes")
+                parts.append(part)
+            rest = member.unused_data
+    except zlib.error as fault:
+        raise HloError(f"{name} is a damaged gzip file: {fault}") from None
+    return b"".join(parts)

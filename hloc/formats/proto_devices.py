@@ -1,0 +1,284 @@
+"""Shardings, replica groups and meshes: messages to the text that the grammar reads, and back.
+
+The grammar normalises and checks; nothing of that is repeated here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+from hloc.formats.faults import BadMessage, name_of, number_of, text_of
+from hloc.formats.proto_metadata import fill_metadata, metadata_of
+from hloc.ir.attributes import Metadata, RawText, metadata_text
+from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding
+
+MAX_DEVICES = 1 << 20
+
+# ---------------------------------------------------------------- shardings: message to text
+
+
+def sharding_text(proto: Any, payloads: tuple[bytes, ...]) -> str:
+    """Return the text of an `OpSharding`; `BadMessage` if it describes none."""
+    if proto.HasField("named_sharding"):
+        return _named_text(proto.named_sharding, payloads)
+    kind = name_of("sharding", proto.type)
+    if kind == "tuple":
+        parts = [sharding_text(part, payloads) for part in proto.tuple_shardings]
+        return "{" + ", ".join(parts) + "}"
+    if kind == "maximal":
+        if len(proto.tile_assignment_devices) != 1:
+            raise BadMessage("a maximal sharding names one device")
+        words = [f"maximal device={proto.tile_assignment_devices[0]}"]
+    else:
+        words = _tile_words(proto) if kind == "tiled" else [kind]
+    if proto.is_shard_group:
+        words.append(f"{name_of('shard_group', proto.shard_group_type)} {proto.shard_group_id}")
+    found = [_metadata_text(metadata_of(m, payloads)) for m in proto.metadata]
+    if found:
+        words.append("metadata=" + (found[0] if len(found) == 1 else f"{{{', '.join(found)}}}"))
+    return "{" + " ".join(words) + "}"
+
+
+def _tile_words(proto: Any) -> list[str]:
+    dims = tuple(proto.tile_assignment_dimensions)
+    text = f"devices=[{_commas(dims)}]"
+    if proto.iota_reshape_dims:
+        text += iota_text(proto.iota_reshape_dims, proto.iota_transpose_perm)
+    else:
+        text += _commas(proto.tile_assignment_devices)
+    words = [text]
+    if proto.last_tile_dims:
+        kinds = [name_of("sharding", kind) for kind in proto.last_tile_dims]
+        words.append(f"last_tile_dims={{{', '.join(kinds)}}}")
+    elif proto.replicate_on_last_tile_dim:
+        words.append("last_tile_dim_replicate")
+    return words
+
+
+def iota_text(reshape: Iterable[int], transpose: Iterable[int]) -> str:
+    """Return `<=[2,2]T(1,0)`; `BadMessage` for more devices than anyone has."""
+    dims = tuple(reshape)
+    if len(dims) > 64 or any(dim < 1 for dim in dims) or prod(dims) > MAX_DEVICES:
+        raise BadMessage("an iota list has dimensions above 0 and at most 2^20 devices")
+    text = f"<=[{_commas(dims)}]"
+    return text if len(dims) == 1 else f"{text}T({_commas(transpose)})"
+
+
+def _metadata_text(metadata: Metadata) -> str:
+    return "{" + metadata_text(metadata, metadata.stack_frame_id) + "}"
+
+
+def _named_text(proto: Any, payloads: tuple[bytes, ...]) -> str:
+    mesh = proto.mesh
+    if not mesh.axes:
+        if len(mesh.device_ids) == 1:
+            return f"{{maximal_mesh[device_id={mesh.device_ids[0]}]}}"
+        raise BadMessage("a mesh without axes names one device")
+    parts = [mesh_text(mesh)]
+    lists = {
+        "replicated": proto.replicated_axes,
+        "unreduced": proto.unreduced_axes,
+        "manual": proto.manual_axes,
+    }
+    everywhere = [kind for kind, axes in lists.items() if _are_all_axes(axes, mesh)]
+    if not proto.dim_shardings and not any(lists.values()):
+        parts.append("replicated")
+    elif not proto.dim_shardings and everywhere:
+        parts.append(everywhere[0])
+    else:
+        dims = []
+        for dim in proto.dim_shardings:
+            axes = [_axis_text(axis, mesh) for axis in dim.axes]
+            dims.append("{" + ", ".join(axes if dim.is_closed else [*axes, "?"]) + "}")
+        parts.append(f"[{', '.join(dims)}]")
+        for kind, axes in lists.items():
+            if axes:
+                parts.append(f"{kind}={{{', '.join(_axis_text(axis, mesh) for axis in axes)}}}")
+    found = [_metadata_text(metadata_of(m, payloads)) for m in proto.metadata]
+    if found:
+        parts.append(f"metadata={{{', '.join(found)}}}")
+    return "{" + ", ".join(parts) + "}"
+
+
+def _are_all_axes(axes: Any, mesh: Any) -> bool:
+    return [axis.mesh_axis_index for axis in axes] == list(range(len(mesh.axes))) and not any(
+        axis.HasField("sub_axis_info") for axis in axes
+    )
+
+
+def mesh_text(mesh: Any) -> str:
+    """Return `mesh['x'=2,'y'=4], device_ids=(...)`."""
+    axes = ",".join(f"{_name(axis.name)}={axis.size}" for axis in mesh.axes)
+    text = f"mesh[{axes}]"
+    if mesh.HasField("iota_transform"):
+        iota = iota_text(mesh.iota_transform.reshape_dims, mesh.iota_transform.transpose_perm)
+        text += f", device_ids=({iota.removeprefix('<=')})"
+    elif mesh.device_ids:
+        text += f", device_ids=({_commas(mesh.device_ids)})"
+    return text
+
+
+def _axis_text(axis: Any, mesh: Any) -> str:
+    if not 0 <= axis.mesh_axis_index < len(mesh.axes):
+        raise BadMessage(f"the mesh has no axis number {axis.mesh_axis_index}")
+    name = _name(mesh.axes[axis.mesh_axis_index].name)
+    if not axis.HasField("sub_axis_info"):
+        return name
+    return f"{name}:({axis.sub_axis_info.pre_size}){axis.sub_axis_info.size}"
+
+
+def _name(data: bytes) -> str:
+    name = text_of(data)
+    if not re.fullmatch(r"[^'\"\\\x00-\x1f\ud800-\udfff]+", name):
+        raise BadMessage(f"a mesh axis cannot be called {name!r}")
+    return f"'{name}'"
+
+
+# ---------------------------------------------------------------- shardings: value to message
+
+
+def fill_sharding(proto: Any, sharding: Sharding) -> None:
+    """Describe `sharding` in an empty `OpSharding`."""
+    if isinstance(sharding, TupleSharding):
+        proto.type = number_of("sharding", "tuple")
+        for element in sharding.elements:
+            fill_sharding(proto.tuple_shardings.add(), element)
+        return
+    if sharding.kind == "named":
+        _fill_named(proto.named_sharding, sharding)
+        return
+    proto.type = number_of("sharding", sharding.kind)
+    if sharding.kind == "maximal":
+        proto.tile_assignment_devices.append(sharding.device)
+    if sharding.tiles is not None:
+        proto.tile_assignment_dimensions.extend(sharding.tiles.dims)
+        if isinstance(sharding.tiles.devices, Iota):
+            proto.iota_reshape_dims.extend(sharding.tiles.devices.reshape)
+            proto.iota_transpose_perm.extend(sharding.tiles.devices.transpose)
+        else:
+            proto.tile_assignment_devices.extend(sharding.tiles.devices)
+    if sharding.subgroups == ("replicated",):
+        proto.replicate_on_last_tile_dim = True
+    else:
+        proto.last_tile_dims.extend(number_of("sharding", kind) for kind in sharding.subgroups)
+    if sharding.group:
+        kind, number = sharding.group.split()
+        proto.is_shard_group = True
+        proto.shard_group_type = number_of("shard_group", kind)
+        proto.shard_group_id = int(number)
+    for metadata in sharding.metadata:
+        fill_metadata(proto.metadata.add(), metadata)
+
+
+_AXIS = re.compile(r"['\"]([^'\"]*)['\"](?::\((\d+)\)(\d+))?|(\?)")
+_AXIS_SIZE = re.compile(r"['\"]([^'\"]*)['\"]=(\d+)")
+_DEVICE_IDS = re.compile(r", device_ids=\((?:\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))\)")
+_AXES = re.compile(r"(replicated|unreduced|manual)=\{([^}]*)\}")
+_MAXIMAL = re.compile(r"maximal_mesh\[device_id=(-?\d+)\]")
+
+
+def _fill_named(proto: Any, sharding: LeafSharding) -> None:
+    for metadata in sharding.metadata:
+        fill_metadata(proto.metadata.add(), metadata)
+    if maximal := _MAXIMAL.fullmatch(sharding.name):
+        proto.mesh.device_ids.append(int(maximal.group(1)))
+        return
+    rest = _fill_mesh(proto.mesh, sharding.name)
+    places = {axis.name: place for place, axis in enumerate(proto.mesh.axes)}
+    word = rest.removeprefix(", ")
+    lists = {
+        "unreduced": proto.unreduced_axes,
+        "manual": proto.manual_axes,
+        "replicated": proto.replicated_axes,
+    }
+    if word in ("unreduced", "manual"):
+        for place in range(len(places)):
+            lists[word].add(mesh_axis_index=place)
+    for kind, axes in _AXES.findall(rest):
+        _fill_axes(lists[kind], axes, places)
+    if word.startswith("["):
+        for dim in re.findall(r"\{([^}]*)\}", word[: word.index("]")]):
+            entry = proto.dim_shardings.add()
+            entry.is_closed = not _fill_axes(entry.axes, dim, places)
+
+
+def _fill_mesh(proto: Any, text: str) -> str:
+    """Describe the mesh that `text` starts with and return what follows it."""
+    end = text.index("]") + 1
+    for name, size in _AXIS_SIZE.findall(text[:end]):
+        proto.axes.add(name=name.encode(), size=int(size))
+    rest = text[end:]
+    if found := _DEVICE_IDS.match(rest):
+        reshape, transpose, ids = found.groups()
+        if ids:
+            proto.device_ids.extend(_numbers(ids))
+        else:
+            proto.iota_transform.reshape_dims.extend(_numbers(reshape))
+            proto.iota_transform.transpose_perm.extend(_numbers(transpose or "0"))
+        rest = rest[found.end() :]
+    return rest
+
+
+def _fill_axes(proto: Any, text: str, places: dict[bytes, int]) -> bool:
+    """Add the axes that `text` lists; True if a `?` leaves the list open."""
+    is_open = False
+    for name, before, size, mark in _AXIS.findall(text):
+        if mark:
+            is_open = True
+            continue
+        axis = proto.add(mesh_axis_index=places[name.encode()])
+        if size:
+            axis.sub_axis_info.pre_size, axis.sub_axis_info.size = int(before), int(size)
+    return is_open
+
+
+# ---------------------------------------------------------------- replica groups
+
+
+def groups_text(inst: Any) -> str:
+    """Return the text of an instruction's replica groups."""
+    if inst.HasField("mesh_axes_replica_group_list"):
+        found = inst.mesh_axes_replica_group_list
+        axes = ",".join(_axis_text(axis, found.mesh) for axis in found.axes)
+        return f"{mesh_text(found.mesh)} {{{axes}}}"
+    if inst.HasField("iota_collective_device_list"):
+        iota = inst.iota_collective_device_list
+        dims = f"[{iota.num_replica_groups},{iota.num_devices_per_group}]"
+        return dims + iota_text(iota.iota_reshape_dims, iota.iota_transpose_perm)
+    groups = inst.collective_device_list.replica_groups or inst.replica_groups
+    return "{" + ",".join("{" + _commas(group.replica_ids) + "}" for group in groups) + "}"
+
+
+_IOTA_GROUPS = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
+
+
+def fill_groups(inst: Any, value: RawText) -> None:
+    """Describe replica groups, whose text is in normal form, in an instruction."""
+    text = value.text
+    if text.startswith("mesh"):
+        proto = inst.mesh_axes_replica_group_list
+        rest = _fill_mesh(proto.mesh, text)
+        places = {axis.name: place for place, axis in enumerate(proto.mesh.axes)}
+        _fill_axes(proto.axes, rest, places)
+    elif iota := _IOTA_GROUPS.fullmatch(text):
+        groups, size, reshape, transpose = iota.groups()
+        proto = inst.iota_collective_device_list
+        proto.num_replica_groups, proto.num_devices_per_group = int(groups), int(size)
+        proto.iota_reshape_dims.extend(_numbers(reshape))
+        proto.iota_transpose_perm.extend(_numbers(transpose or "0"))
+    else:
+        proto = inst.collective_device_list
+        proto.SetInParent()
+        for group in re.findall(r"\{([^{}]*)\}", text[1:-1]):
+            proto.replica_groups.add(replica_ids=_numbers(group))
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",") if number.strip()]
+
+
+def _commas(values: Iterable[int]) -> str:
+    return ",".join(map(str, values))

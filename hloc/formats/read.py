@@ -1,0 +1,64 @@
+"""The way in: bytes of any format to modules."""
+
+from __future__ import annotations
+
+from hloc.errors import HloError
+from hloc.formats.compressed import decompress
+from hloc.formats.snapshot import Snapshot
+from hloc.formats.sniff import BYTECODE, GZIP, PROTOS, STABLEHLO, TEXT, kind_of
+from hloc.parser import parse
+from hloc.source import SourceFile
+
+_READABLE = (
+    "hloc reads HLO text, HloModuleProto, HloProto and HloSnapshot, StableHLO, and gzip of these"
+)
+
+
+def uncompressed(data: bytes, name: str) -> bytes:
+    """Return `data`, or what it holds if it is a gzip file.
+
+    Raises:
+        HloError: a gzip file that is damaged, too large, or inside another.
+    """
+    if kind_of(data) != GZIP:
+        return data
+    data = decompress(data, name)
+    if kind_of(data) == GZIP:
+        raise HloError(f"{name} is a gzip file inside a gzip file")
+    return data
+
+
+def read_snapshot(data: bytes, name: str, *, verify: bool = True) -> Snapshot:
+    """Return the module in `data`, and the arguments and result a snapshot has.
+
+    Args:
+        data: contents of a file in any format.
+        name: what messages call it.
+        verify: check every shape and attribute.
+
+    Raises:
+        HloError: the data are no module, or one with faults; a package that reads them is missing.
+    """
+    data = uncompressed(data, name)
+    kind = kind_of(data)
+    if kind in PROTOS:
+        return _read_proto(data, kind, name, verify)
+    if kind in (STABLEHLO, BYTECODE):
+        from hloc.formats.stablehlo import to_hlo
+
+        data, kind = to_hlo(data, kind, name), TEXT
+    if kind != TEXT:
+        raise HloError(f"{name} is no HLO: it looks like {kind}", notes=(_READABLE,))
+    text = data.decode("utf-8", "surrogateescape")
+    return Snapshot(parse(SourceFile(text, name), verify=verify))
+
+
+def _read_proto(data: bytes, kind: str, name: str, verify: bool) -> Snapshot:
+    from hloc.formats.proto_snapshot import snapshot_from_bytes
+    from hloc.ir.verifier import verify as verify_module
+
+    found = snapshot_from_bytes(data, kind, name)
+    if verify:
+        verify_module(found.module)
+    found.module.log.recording = True
+    return found

@@ -1,0 +1,60 @@
+"""StableHLO, text and bytecode, by way of jaxlib.
+
+jaxlib ends the process on some inputs, so it works in a process of its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from hloc.errors import HloError
+
+TIMEOUT_SECONDS = 300
+_WORKER = Path(__file__).with_name("stablehlo_worker.py")
+_INSTALL = "pip install 'hloc[jax]'"
+
+
+def to_hlo(data: bytes, kind: str, name: str) -> bytes:
+    """Return the HLO text of a StableHLO module.
+
+    Raises:
+        HloError: jaxlib is not installed, or does not take the module.
+    """
+    return _work("to-hlo", data, f"{name} is {kind}", name)
+
+
+def from_hlo(text: str, name: str) -> bytes:
+    """Return HLO text as StableHLO text; faults as for `to_hlo`."""
+    return _work(
+        "from-hlo", text.encode("utf-8", "surrogateescape"), "StableHLO is asked for", name
+    )
+
+
+def _work(task: str, data: bytes, what: str, name: str) -> bytes:
+    if find_spec("jaxlib") is None:
+        raise HloError(f"{what}, which hloc converts with jaxlib", notes=(_INSTALL,))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", str(_WORKER), task],
+            input=data,
+            capture_output=True,
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise HloError(f"{name}: jaxlib took more than {TIMEOUT_SECONDS} s") from None
+    if done.returncode:
+        raise HloError(f"{name}: jaxlib cannot convert this module: {_reason(done.stderr)}")
+    return done.stdout
+
+
+def _reason(output: bytes) -> str:
+    """Return the line of jaxlib's output that says most."""
+    lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("@", "***"))]
+    errors = [line for line in lines if "error:" in line]
+    found = (errors or lines[-1:] or ["it gave no reason"])[0]
+    return "".join(c if c.isprintable() else "?" for c in found[:300])

@@ -1,0 +1,45 @@
+"""The way out: a module to the bytes of any format."""
+
+from __future__ import annotations
+
+import gzip
+
+from hloc.formats.proto_snapshot import hlo_proto_bytes
+from hloc.formats.sniff import FORMATS
+from hloc.formats.stablehlo import from_hlo
+from hloc.formats.to_proto import module_to_bytes
+from hloc.ir.module import Module
+
+FORMAT_OF_ENDING = {
+    ".hlo": "hlo", ".txt": "hlo", ".pb": "pb", ".mlir": "stablehlo", ".stablehlo": "stablehlo",
+}  # fmt: skip
+_COMPRESSED = ".gz"
+
+
+def format_of_path(path: str) -> tuple[str, bool]:
+    """Return the format that a file name asks for, "" if none, and whether it ends in .gz."""
+    compressed = path.endswith(_COMPRESSED)
+    stem = path.removesuffix(_COMPRESSED)
+    found = next((form for end, form in FORMAT_OF_ENDING.items() if stem.endswith(end)), "")
+    return found, compressed
+
+
+def module_bytes(
+    module: Module, form: str, *, style: str = "default", compress: bool = False
+) -> bytes:
+    """Return `module` in `form`, one of `FORMATS`.
+
+    Raises:
+        HloError: a value that the format cannot hold; a package that writes it is missing.
+    """
+    if form == "pb":
+        data = hlo_proto_bytes(module)
+    elif form == "module-pb":
+        data = module_to_bytes(module)
+    else:
+        assert form in FORMATS, form
+        text = module.to_text(style, large_constants=True)
+        data = text.encode("utf-8", "surrogateescape")
+        if form == "stablehlo":
+            data = from_hlo(text, module.name)
+    return gzip.compress(data, mtime=0) if compress else data

@@ -1,0 +1,406 @@
+"""Values of attributes: frozen types, their text form, and `attr`, which declares one in a row.
+
+A row's attributes are a frozen dataclass; each field is made with `attr(kind, ...)`. The kind names
+both the value's printer here (`KINDS`) and the grammar rule that reads it (`grammar/hlo.lark`).
+Text forms: format reference, section 10.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, replace
+from functools import cache
+from types import MappingProxyType
+from typing import Any
+
+from hloc.shapes import Shape, ShapeIndex
+
+# ---------------------------------------------------------------- values of kinds
+
+
+@dataclass(frozen=True, slots=True)
+class WindowDimension:
+    """One dimension of a window; `reversal` runs the window backwards."""
+
+    size: int
+    stride: int = 1
+    pad_low: int = 0
+    pad_high: int = 0
+    base_dilation: int = 1
+    window_dilation: int = 1
+    reversal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`window={size=3x3 stride=2x2 pad=0_1x0_1 lhs_dilate=1x1 rhs_dilate=1x1 rhs_reversal=0x1}`."""
+
+    dimensions: tuple[WindowDimension, ...] = ()
+
+    def __str__(self) -> str:
+        dims = self.dimensions
+        if not dims:
+            return "{}"
+        parts = ["size=" + "x".join(str(d.size) for d in dims)]
+        if any(d.stride != 1 for d in dims):
+            parts.append("stride=" + "x".join(str(d.stride) for d in dims))
+        if any(d.pad_low or d.pad_high for d in dims):
+            parts.append("pad=" + "x".join(f"{d.pad_low}_{d.pad_high}" for d in dims))
+        if any(d.base_dilation != 1 for d in dims):
+            parts.append("lhs_dilate=" + "x".join(str(d.base_dilation) for d in dims))
+        if any(d.window_dilation != 1 for d in dims):
+            parts.append("rhs_dilate=" + "x".join(str(d.window_dilation) for d in dims))
+        if any(d.reversal for d in dims):
+            parts.append("rhs_reversal=" + "x".join(str(int(d.reversal)) for d in dims))
+        return "{" + " ".join(parts) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionDimensions:
+    """`dim_labels=b01f_01io->b01f`: which dimension of each array plays which part.
+
+    `text` keeps the labels as they are printed; unused dimensions are written `?`.
+    """
+
+    input_batch: int
+    input_feature: int
+    input_spatial: tuple[int, ...]
+    kernel_input_feature: int
+    kernel_output_feature: int
+    kernel_spatial: tuple[int, ...]
+    output_batch: int
+    output_feature: int
+    output_spatial: tuple[int, ...]
+    text: str = field(compare=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDimension:
+    """`[start:limit:stride]` of one dimension."""
+
+    start: int
+    limit: int
+    stride: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PaddingDimension:
+    """`low_high_interior` of one dimension; low and high may be negative, which trims."""
+
+    low: int
+    high: int
+    interior: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RawText:
+    """A value that hloc keeps as it was written, checked only for its outer form."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """Where an instruction came from in the user's program (format reference, 10.6)."""
+
+    op_type: str = ""
+    op_name: str = ""
+    source_file: str = ""
+    source_line: int = 0
+    source_end_line: int = 0
+    source_column: int = 0
+    source_end_column: int = 0
+    profile_type: tuple[int, ...] = ()
+    deduplicated_name: str = ""
+    scheduling_name: str = ""
+    stack_frame_id: int = 0
+    metadata_payload: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommonAttributes:
+    """Attributes that every opcode may have (format reference, section 11).
+
+    `frontend_attributes` are sorted pairs of key and value text as printed (quoted or `{...}`).
+    """
+
+    sharding: Any = None
+    frontend_attributes: tuple[tuple[str, str], ...] = ()
+    statistics: RawText | None = None
+    parameter_replication: tuple[bool, ...] = ()
+    result_accuracy: RawText | None = None
+    origin: RawText | None = None
+    metadata: Metadata | None = None
+    backend_config: str | None = None
+
+    def with_metadata(self, metadata: Metadata | None) -> CommonAttributes:
+        """Return these attributes with another `metadata`."""
+        return replace(self, metadata=metadata)
+
+
+NO_COMMON = CommonAttributes()
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """One entry of `input_output_alias`: an output leaf may live in a parameter's buffer."""
+
+    output_index: ShapeIndex
+    parameter: int
+    parameter_index: ShapeIndex
+    must: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EntryLayout:
+    """`entry_computation_layout={(shapes)->shape}`."""
+
+    parameters: tuple[Shape, ...]
+    result: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleConfig:
+    """The attributes of the `HloModule` line (format reference, section 5).
+
+    `entry_layout` None means: as the entry computation's parameters and root are.
+    """
+
+    is_scheduled: bool = False
+    aliases: tuple[Alias, ...] = ()
+    buffer_donors: tuple[tuple[int, ShapeIndex], ...] = ()
+    alias_passthrough_params: bool = False
+    entry_layout: EntryLayout | None = None
+    propagate_sharding_to_parameters: tuple[bool, ...] = (False,)
+    propagate_sharding_to_output: tuple[bool, ...] = (False,)
+    replica_count: int = 1
+    num_partitions: int = 1
+    frontend_attributes: tuple[tuple[str, str], ...] = ()
+    origin_recovery_table: RawText | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileLocation:
+    """A range of source text; file and function by position in their tables, from 1."""
+
+    file_name_id: int
+    function_name_id: int
+    line: int
+    end_line: int
+    column: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrame:
+    """A location and the frame that called it; parent 1 is none, 2 is frame 1."""
+
+    file_location_id: int
+    parent_frame_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class StackFrames:
+    """The four tables after the header (format reference, section 6); entry N is at N - 1."""
+
+    file_names: tuple[str, ...] = ()
+    function_names: tuple[str, ...] = ()
+    file_locations: tuple[FileLocation, ...] = ()
+    frames: tuple[StackFrame, ...] = ()
+
+
+# ---------------------------------------------------------------- text forms
+
+
+def int_list_text(values: tuple[int, ...]) -> str:
+    """Return `{0,1}`."""
+    return "{" + ",".join(map(str, values)) + "}"
+
+
+def _nested_int_list_text(lists: tuple[tuple[int, ...], ...]) -> str:
+    return "{" + ",".join(int_list_text(values) for values in lists) + "}"
+
+
+def _bool_text(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _enum_list_text(values: tuple[str, ...]) -> str:
+    return "{" + ",".join(values) + "}"
+
+
+def _slice_text(dims: tuple[SliceDimension, ...]) -> str:
+    strides = any(d.stride != 1 for d in dims)
+    texts = (
+        f"[{d.start}:{d.limit}:{d.stride}]" if strides else f"[{d.start}:{d.limit}]" for d in dims
+    )
+    return "{" + ", ".join(texts) + "}"
+
+
+def _padding_text(dims: tuple[PaddingDimension, ...]) -> str:
+    interior = any(d.interior for d in dims)
+    return "x".join(
+        f"{d.low}_{d.high}_{d.interior}" if interior else f"{d.low}_{d.high}" for d in dims
+    )
+
+
+def quoted(text: str) -> str:
+    """Return `text` in double quotes with C escapes; bytes beyond ASCII in octal, as XLA does."""
+    if _PLAIN.fullmatch(text):
+        return f'"{text}"'
+    out = []
+    for byte in text.encode("utf-8", "surrogateescape"):
+        char = chr(byte)
+        if char in _ESCAPES:
+            out.append(_ESCAPES[char])
+        elif 32 <= byte < 127:
+            out.append(char)
+        else:
+            out.append(f"\\{byte:03o}")
+    return '"' + "".join(out) + '"'
+
+
+_PLAIN = re.compile(r"[ !#-&(-\[\]-~]*")
+_ESCAPES = {'"': '\\"', "'": "\\'", "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def metadata_text(metadata: Metadata, frame: int) -> str:
+    """Return the inside of `metadata={...}` with `frame` as stack_frame_id; "" if XLA omits it."""
+    if not (
+        metadata.op_name or frame or metadata.op_type or metadata.source_file
+        or metadata.scheduling_name or metadata.metadata_payload
+    ):  # fmt: skip
+        return ""
+    parts = []
+    if metadata.op_type:
+        parts.append("op_type=" + quoted(metadata.op_type))
+    if metadata.op_name:
+        parts.append("op_name=" + quoted(metadata.op_name))
+    if metadata.source_file:
+        parts.append("source_file=" + quoted(metadata.source_file))
+    for name in ("source_line", "source_end_line", "source_column", "source_end_column"):
+        if value := getattr(metadata, name):
+            parts.append(f"{name}={value}")
+    if metadata.profile_type:
+        parts.append("profile_type=" + int_list_text(metadata.profile_type))
+    if metadata.deduplicated_name:
+        parts.append("deduplicated_name=" + quoted(metadata.deduplicated_name))
+    if metadata.scheduling_name:
+        parts.append("scheduling_name=" + quoted(metadata.scheduling_name))
+    if frame:
+        parts.append(f"stack_frame_id={frame}")
+    if metadata.metadata_payload:
+        parts.append("metadata_payload=" + quoted(metadata.metadata_payload))
+    return " ".join(parts)
+
+
+def _shape_list_text(shapes: tuple[Shape, ...]) -> str:
+    return "{" + ", ".join(map(str, shapes)) + "}"
+
+
+KINDS: dict[str, Callable[[Any], str]] = {
+    "bool": _bool_text,
+    "int": str,
+    "float": lambda value: f"{value:.6g}",
+    "int_list": int_list_text,
+    "int_list_list": _nested_int_list_text,
+    "enum": str,
+    "enum_list": _enum_list_text,
+    "string": quoted,
+    "shape": str,
+    "shape_list": _shape_list_text,
+    "window": str,
+    "dim_labels": str,
+    "slice": _slice_text,
+    "padding": _padding_text,
+    "replica_groups": str,
+    "sharding": str,
+    "raw": str,
+}
+"""Kind of attribute -> its text. The grammar has a rule of the same name for each."""
+
+# ---------------------------------------------------------------- declaring attributes
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeField:
+    """One attribute of a row, as parser and printer see it.
+
+    Attributes:
+        name: spelling in the text, `lhs_contracting_dims`.
+        field: name of the dataclass field.
+        required: the text must have it.
+        always: printed even when it has its default value.
+        choices: legal values of an enum, () for others.
+        fold_case: the enum is read in any case and kept in lower case.
+    """
+
+    name: str
+    field: str
+    kind: str
+    default: Any
+    required: bool
+    always: bool
+    choices: tuple[str, ...]
+    fold_case: bool
+
+
+def attr(
+    kind: str,
+    *,
+    default: Any = MISSING,
+    name: str = "",
+    always: bool = False,
+    choices: tuple[str, ...] = (),
+    fold_case: bool = False,
+) -> Any:
+    """Declare an attribute of `kind`; without a default it is required and always printed.
+
+    Fields stand in print order. A field that is required must be keyword-only or come first:
+    declare the dataclass with `kw_only=True`.
+    """
+    assert kind in KINDS, kind
+    metadata: Mapping[str, Any] = MappingProxyType(
+        {
+            "kind": kind,
+            "name": name,
+            "always": always or default is MISSING,
+            "choices": choices,
+            "fold_case": fold_case,
+        }
+    )
+    return field(default=default, metadata=metadata)
+
+
+def attribute_fields(attributes: type[Any] | None) -> tuple[AttributeField, ...]:
+    """Return the attributes that dataclass `attributes` declares, in print order."""
+    key: Any = attributes
+    return _attribute_fields(key)
+
+
+@cache
+def _attribute_fields(attributes: Any) -> tuple[AttributeField, ...]:
+    if attributes is None:
+        return ()
+    return tuple(
+        AttributeField(
+            f.metadata["name"] or f.name,
+            f.name,
+            f.metadata["kind"],
+            f.default,
+            f.default is MISSING,
+            f.metadata["always"],
+            f.metadata["choices"],
+            f.metadata["fold_case"],
+        )
+        for f in dataclasses.fields(attributes)
+        if "kind" in f.metadata
+    )

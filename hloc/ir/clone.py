@@ -1,0 +1,196 @@
+"""Copies of modules and computations; calls replaced by bodies, instructions made into bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+
+from hloc.ir.attributes import NO_COMMON, CommonAttributes
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.shapes import Shape, TupleShape
+
+
+def clone_module(module: Module) -> Module:
+    """Return a copy that shares frozen data only: same uids and names, a fresh change log."""
+    copy = Module(module.name, module.config, module.stack_frames, module.source)
+    copy.instruction_names = deepcopy(module.instruction_names)
+    copy.computation_names = deepcopy(module.computation_names)
+    computations: dict[Computation, Computation] = {}
+    for old in module.computations:
+        computations[old] = copy.adopt_computation(
+            Computation(old.uid, old.name, copy, old.execution_thread)
+        )
+    highest = 0
+    for old, new in computations.items():
+        instructions: dict[Instruction, Instruction] = {}
+        for inst in _operands_first(old):
+            instructions[inst] = Instruction(
+                inst.uid,
+                inst.name,
+                inst.opcode,
+                inst.shape,
+                tuple(instructions[o] for o in inst.operands),
+                inst.attributes,
+                tuple(computations[c] for c in inst.called),
+                new,
+                inst.common,
+                tuple(instructions[p] for p in inst.control_predecessors),
+                {},
+                inst.span,
+            )
+            highest = max(highest, inst.uid)
+        for inst in old.instructions:
+            new.adopt(instructions[inst])
+        new.set_root(instructions[old.root])
+        highest = max(highest, old.uid)
+    copy.reserve_uids(highest)
+    copy.set_entry(computations[module.entry])
+    copy.log.recording = True
+    return copy
+
+
+def _operands_first(computation: Computation) -> Sequence[Instruction]:
+    """Return the instructions in stored order if that is topological, else in post order."""
+    seen: set[Instruction] = set()
+    for inst in computation.instructions:
+        if any(o not in seen for o in inst.operands) or any(
+            p not in seen for p in inst.control_predecessors
+        ):
+            return post_order(computation)
+        seen.add(inst)
+    return computation.instructions
+
+
+def copy_instructions(
+    source: Computation,
+    into: Computation,
+    values: Mapping[Instruction, Instruction],
+    *,
+    suffix: str = "",
+) -> dict[Instruction, Instruction]:
+    """Copy the instructions of `source` that `values` does not already map into `into`.
+
+    Called computations are shared. Returns the map from old to new instructions, `values` included.
+    """
+    found = dict(values)
+    for inst in post_order(source):
+        if inst not in found:
+            found[inst] = into.add(
+                inst.opcode,
+                inst.shape,
+                [found[o] for o in inst.operands],
+                inst.attributes,
+                inst.called,
+                name=inst.name + suffix,
+                common=inst.common,
+                control_predecessors=[found[p] for p in inst.control_predecessors],
+                span=inst.span,
+            )
+    return found
+
+
+def clone_computation(computation: Computation, *, suffix: str = ".clone") -> Computation:
+    """Add a copy of `computation` to its module; what it calls is shared."""
+    copy = computation.module.add_computation(
+        computation.name + suffix, execution_thread=computation.execution_thread
+    )
+    found = copy_instructions(computation, copy, {})
+    copy.set_root(found[computation.root])
+    return copy
+
+
+def clone_computation_deep(computation: Computation, *, suffix: str = ".clone") -> Computation:
+    """Like `clone_computation`, with copies of everything it calls."""
+    copies: dict[Computation, Computation] = {}
+    for old in reachable_computations(computation):
+        new = clone_computation(old, suffix=suffix)
+        for inst in new.instructions:
+            if inst.called:
+                new.set_called(inst, [copies[c] for c in inst.called])
+        copies[old] = new
+    return copies[computation]
+
+
+def inline(call: Instruction) -> Instruction:
+    """Replace `call` (a `call` or `fusion`) by a copy of the computation it calls.
+
+    Returns the instruction that stands for its value. `call` itself is removed.
+    """
+    (body,) = call.called
+    computation = call.computation
+    values = dict(zip(body.parameters, call.operands, strict=True))
+    found = copy_instructions(body, computation, values)
+    result = found[body.root]
+    for predecessor_user in computation.controlled:
+        if call in predecessor_user.control_predecessors:
+            computation.set_control_predecessors(
+                predecessor_user,
+                [result if p is call else p for p in predecessor_user.control_predecessors],
+            )
+    computation.replace(call, result)
+    computation.remove(call)
+    return result
+
+
+def outline(
+    computation: Computation,
+    members: Sequence[Instruction],
+    outputs: Sequence[Instruction],
+    *,
+    name: str,
+) -> tuple[Computation, tuple[Instruction, ...]]:
+    """Add a computation that holds copies of `members` and returns `outputs`.
+
+    Args:
+        computation: where the members live; it is not changed.
+        members: instructions in an order with operands first.
+        outputs: the members whose values are returned, as a tuple if there is more than one.
+        name: name of the new computation.
+
+    Returns:
+        The new computation and the outside instructions that become its operands, in the order of
+        its parameters.
+    """
+    body = computation.module.add_computation(name)
+    parameter = opcode_row("parameter")
+    assert parameter.attributes is not None
+    inside = set(members)
+    found: dict[Instruction, Instruction] = {}
+    operands: list[Instruction] = []
+    for inst in members:
+        for operand in inst.operands:
+            if operand not in inside and operand not in found:
+                found[operand] = body.add(
+                    parameter,
+                    operand.shape,
+                    attributes=parameter.attributes(number=len(operands)),
+                    name=f"param_{len(operands)}",
+                )
+                operands.append(operand)
+        found[inst] = body.add(
+            inst.opcode,
+            inst.shape,
+            [found[o] for o in inst.operands],
+            inst.attributes,
+            inst.called,
+            name=inst.name,
+            common=inst.common,
+            span=inst.span,
+        )
+    if len(outputs) == 1:
+        body.set_root(found[outputs[0]])
+    else:
+        shape: Shape = TupleShape(tuple(o.shape for o in outputs))
+        body.set_root(body.add(opcode_row("tuple"), shape, [found[o] for o in outputs]))
+    return body, tuple(operands)
+
+
+def common_of(inst: Instruction) -> CommonAttributes:
+    """Return only the metadata of `inst`, for an instruction that takes its place."""
+    if inst.common.metadata is None:
+        return NO_COMMON
+    return NO_COMMON.with_metadata(inst.common.metadata)

@@ -1,0 +1,259 @@
+"""A computation: a graph of instructions with one root, and the only way to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from hloc.ir.attributes import NO_COMMON, CommonAttributes
+from hloc.ir.events import Created, Modified, Removed, Replaced
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import Opcode
+from hloc.shapes import Shape, compatible
+from hloc.source import Span
+
+if TYPE_CHECKING:
+    from hloc.ir.module import Module
+
+
+@dataclass(eq=False, slots=True)
+class Computation:
+    """Instructions in the order they were added; execution order lives in a schedule.
+
+    Every change keeps users, callers, `version` and the module's change log in step.
+
+    Attributes:
+        callers: ordered set of the instructions that call this computation.
+        version: grows with every change, so that analyses know when they are stale.
+        execution_thread: `main` unless the text says otherwise.
+    """
+
+    uid: int
+    name: str
+    module: Module
+    execution_thread: str = "main"
+    callers: dict[Instruction, None] = field(default_factory=dict)
+    version: int = 0
+    _root: Instruction | None = None
+    _instructions: dict[int, Instruction] = field(default_factory=dict)
+    _controlled: dict[int, Instruction] = field(default_factory=dict)
+    _parameters: tuple[Instruction, ...] = ()
+    _parameters_version: int = -1
+
+    def __repr__(self) -> str:
+        return f"computation {self.name} ({len(self._instructions)} instructions)"
+
+    # ---- reading
+
+    @property
+    def root(self) -> Instruction:
+        """The instruction whose value the computation returns."""
+        assert self._root is not None, f"computation {self.name} has no root yet"
+        return self._root
+
+    @property
+    def has_root(self) -> bool:
+        return self._root is not None
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """All instructions in the order they were added (a snapshot)."""
+        return tuple(self._instructions.values())
+
+    def __len__(self) -> int:
+        return len(self._instructions)
+
+    def __contains__(self, inst: Instruction) -> bool:
+        return self._instructions.get(inst.uid) is inst
+
+    @property
+    def parameters(self) -> tuple[Instruction, ...]:
+        """Parameters by number; looked for again only after a change."""
+        if self._parameters_version != self.version:
+            found = [i for i in self._instructions.values() if i.opcode.name == "parameter"]
+            found.sort(key=lambda inst: inst.attributes.number)
+            self._parameters = tuple(found)
+            self._parameters_version = self.version
+        return self._parameters
+
+    @property
+    def controlled(self) -> tuple[Instruction, ...]:
+        """The instructions that have control predecessors."""
+        return tuple(self._controlled.values())
+
+    @property
+    def is_fusion(self) -> bool:
+        """True if a fusion instruction calls it."""
+        return any(caller.opcode.name == "fusion" for caller in self.callers)
+
+    # ---- changing
+
+    def add(
+        self,
+        opcode: Opcode,
+        shape: Shape,
+        operands: Sequence[Instruction] = (),
+        attributes: Any = None,
+        called: Sequence[Computation] = (),
+        *,
+        name: str = "",
+        common: CommonAttributes = NO_COMMON,
+        control_predecessors: Sequence[Instruction] = (),
+        span: Span | None = None,
+    ) -> Instruction:
+        """Add an instruction and return it; its name is made unique in the module."""
+        module = self.module
+        inst = Instruction(
+            module.new_uid(),
+            module.instruction_names.unique(name or opcode.name),
+            opcode,
+            shape,
+            tuple(operands),
+            attributes,
+            tuple(called),
+            self,
+            common,
+            tuple(control_predecessors),
+            {},
+            span,
+        )
+        self._put(inst)
+        module.log.record(Created(inst, self, module.log.by))
+        return inst
+
+    def adopt(self, inst: Instruction) -> None:
+        """Put in an instruction made elsewhere (`clone` keeps uids this way)."""
+        assert inst.computation is self
+        self._put(inst)
+
+    def _put(self, inst: Instruction) -> None:
+        self._instructions[inst.uid] = inst
+        if inst.control_predecessors:
+            self._controlled[inst.uid] = inst
+        for operand in inst.operands:
+            operand.users[inst] = None
+        for computation in inst.called:
+            computation.callers[inst] = None
+        self.version += 1
+
+    def set_root(self, inst: Instruction) -> None:
+        """Make `inst` the root."""
+        assert inst in self, f"{inst.name} is not in {self.name}"
+        self._modified(self, "root", self._root, inst)
+        self._root = inst
+
+    def set_operands(self, inst: Instruction, operands: Iterable[Instruction]) -> None:
+        """Give `inst` other operands."""
+        new = tuple(operands)
+        if new == inst.operands:
+            return
+        self._modified(inst, "operands", inst.operands, new)
+        for operand in inst.operands:
+            operand.users.pop(inst, None)
+        inst.operands = new
+        for operand in new:
+            operand.users[inst] = None
+
+    def set_called(self, inst: Instruction, called: Iterable[Computation]) -> None:
+        """Let `inst` call other computations."""
+        new = tuple(called)
+        if new == inst.called:
+            return
+        self._modified(inst, "called", inst.called, new)
+        for computation in inst.called:
+            computation.callers.pop(inst, None)
+        inst.called = new
+        for computation in new:
+            computation.callers[inst] = None
+
+    def set_shape(self, inst: Instruction, shape: Shape) -> None:
+        """Give `inst` another shape; users must be able to live with it."""
+        if shape != inst.shape:
+            self._modified(inst, "shape", inst.shape, shape)
+            inst.shape = shape
+
+    def set_attributes(self, inst: Instruction, attributes: Any) -> None:
+        """Give `inst` other attributes of the same row."""
+        if attributes != inst.attributes:
+            self._modified(inst, "attributes", inst.attributes, attributes)
+            inst.attributes = attributes
+
+    def set_common(self, inst: Instruction, common: CommonAttributes) -> None:
+        """Give `inst` other common attributes."""
+        if common != inst.common:
+            self._modified(inst, "common", inst.common, common)
+            inst.common = common
+
+    def set_control_predecessors(
+        self, inst: Instruction, predecessors: Iterable[Instruction]
+    ) -> None:
+        """Give `inst` other control predecessors."""
+        new = tuple(predecessors)
+        if new != inst.control_predecessors:
+            self._modified(inst, "control_predecessors", inst.control_predecessors, new)
+            inst.control_predecessors = new
+            if new:
+                self._controlled[inst.uid] = inst
+            else:
+                self._controlled.pop(inst.uid, None)
+
+    def rename(self, inst: Instruction, name: str) -> None:
+        """Give `inst` the name `name`, made unique."""
+        unique = self.module.instruction_names.unique(name)
+        self._modified(inst, "name", inst.name, unique)
+        inst.name = unique
+
+    def replace(self, old: Instruction, new: Instruction) -> None:
+        """Let every user of `old` use `new`, which stands for the same value.
+
+        Metadata goes over to an instruction that has none; `old` stays until removed (`dce`).
+        """
+        assert old is not new
+        assert compatible(old.shape, new.shape), f"{old!r} cannot be replaced by {new!r}"
+        self.module.log.record(Replaced(old, new, self.module.log.by))
+        for user in tuple(old.users):
+            if user is not new:
+                self._exchange(user, old, new)
+        if self._root is old:
+            self.set_root(new)
+        if new.common.metadata is None and old.common.metadata is not None:
+            self.set_common(new, new.common.with_metadata(old.common.metadata))
+        self.version += 1
+
+    def _exchange(self, user: Instruction, old: Instruction, new: Instruction) -> None:
+        """Let `user` use `new` for `old`; the users of its other operands stay as they are.
+
+        A tuple of 2,000 results has all of them replaced one by one, so this is a hot loop.
+        """
+        operands = tuple([new if o is old else o for o in user.operands])
+        self._modified(user, "operands", user.operands, operands)
+        user.operands = operands
+        del old.users[user]
+        new.users[user] = None
+
+    def remove(self, inst: Instruction) -> None:
+        """Take out `inst`, which has no users and is not the root."""
+        assert not inst.users, f"{inst.name} still has users"
+        assert self._root is not inst, f"{inst.name} is the root"
+        self.module.log.record(Removed(inst, self, self.module.log.by))
+        for operand in inst.operands:
+            operand.users.pop(inst, None)
+        for computation in inst.called:
+            computation.callers.pop(inst, None)
+        del self._instructions[inst.uid]
+        self._controlled.pop(inst.uid, None)
+        self.version += 1
+
+    def reorder(self, order: Sequence[Instruction]) -> None:
+        """Store the instructions in `order`, a permutation of them."""
+        assert len(order) == len(self._instructions)
+        self._instructions = {inst.uid: inst for inst in order}
+        self.version += 1
+
+    def _modified(
+        self, target: Instruction | Computation, what: str, before: Any, after: Any
+    ) -> None:
+        log = self.module.log
+        log.record(Modified(target, what, before, after, log.by))
+        self.version += 1

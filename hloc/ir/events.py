@@ -1,0 +1,102 @@
+"""The change log: what happened to a module, in order, and which rewrite did it.
+
+Undo, single steps, diffs by identity, provenance and bisection are readers of this one list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from hloc.ir.computation import Computation
+    from hloc.ir.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """An instruction came into being."""
+
+    inst: Instruction
+    computation: Computation
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """All uses of `old` (and its place as root) went to `new`, which stands for the same value."""
+
+    old: Instruction
+    new: Instruction
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """An instruction went away; it had no users."""
+
+    inst: Instruction
+    computation: Computation
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Modified:
+    """One field of an instruction or computation changed from `before` to `after`."""
+
+    target: Instruction | Computation
+    field: str
+    before: Any
+    after: Any
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationAdded:
+    """A computation was added to the module."""
+
+    computation: Computation
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ComputationRemoved:
+    """A computation was removed from the module."""
+
+    computation: Computation
+    by: str
+
+
+Event: TypeAlias = Created | Replaced | Removed | Modified | ComputationAdded | ComputationRemoved
+
+
+@dataclass(eq=False, slots=True)
+class ChangeLog:
+    """Events of one module; `by` names the pass and rule at work (`algebraic-simplifier/add-zero`).
+
+    Recording starts when the module is complete, so reading a text leaves no events.
+    """
+
+    events: list[Event] = field(default_factory=list)
+    by: str = ""
+    recording: bool = False
+
+    def record(self, event: Event) -> None:
+        """Append `event` if the module is complete."""
+        if self.recording:
+            self.events.append(event)
+
+    @contextmanager
+    def acting(self, by: str) -> Iterator[None]:
+        """Attribute the events inside to `by`, then to whoever was acting before."""
+        before, self.by = self.by, by
+        try:
+            yield
+        finally:
+            self.by = before
+
+    def since(self, mark: int) -> tuple[Event, ...]:
+        """Return the events after the first `mark` ones."""
+        return tuple(self.events[mark:])

@@ -1,0 +1,114 @@
+"""A module: computations, the entry among them, and what the header says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hloc.ir.attributes import ModuleConfig, StackFrames
+from hloc.ir.computation import Computation
+from hloc.ir.events import ChangeLog, ComputationAdded, ComputationRemoved, Modified
+from hloc.ir.names import NameUniquer
+from hloc.source import SourceFile
+
+
+@dataclass(eq=False, slots=True)
+class Module:
+    """Computations in text order; called ones stand before their callers.
+
+    Attributes:
+        config: the attributes of the `HloModule` line.
+        stack_frames: the tables that `stack_frame_id` of metadata points into.
+        log: what was done to the module since it was read.
+        source: the text it came from, for messages.
+    """
+
+    name: str
+    config: ModuleConfig = field(default_factory=ModuleConfig)
+    stack_frames: StackFrames = field(default_factory=StackFrames)
+    source: SourceFile | None = None
+    log: ChangeLog = field(default_factory=ChangeLog)
+    instruction_names: NameUniquer = field(default_factory=NameUniquer)
+    computation_names: NameUniquer = field(default_factory=NameUniquer)
+    _entry: Computation | None = None
+    _computations: dict[int, Computation] = field(default_factory=dict)
+    _next_uid: int = 0
+
+    def __repr__(self) -> str:
+        return f"module {self.name} ({len(self._computations)} computations)"
+
+    def __str__(self) -> str:
+        return self.to_text(style="short", large_constants=True)
+
+    # ---- reading
+
+    @property
+    def entry(self) -> Computation:
+        """The computation that runs when the module is executed."""
+        assert self._entry is not None, "module has no entry yet"
+        return self._entry
+
+    @property
+    def computations(self) -> tuple[Computation, ...]:
+        """All computations, in the order they were added (a snapshot)."""
+        return tuple(self._computations.values())
+
+    @property
+    def instruction_count(self) -> int:
+        return sum(len(computation) for computation in self._computations.values())
+
+    def to_text(self, style: str = "default", *, large_constants: bool | None = None) -> str:
+        """Return the module as HLO text.
+
+        Args:
+            style: `default`, `short` or `canonical`, XLA's print options of these names.
+            large_constants: print constants of more than 10 elements in full; None takes the
+                style's own choice.
+        """
+        from hloc.ir.printer import print_module
+
+        return print_module(self, style, large_constants=large_constants)
+
+    # ---- changing
+
+    def new_uid(self) -> int:
+        """Return an id that no instruction or computation has had."""
+        self._next_uid += 1
+        return self._next_uid
+
+    def reserve_uids(self, highest: int) -> None:
+        """Never hand out an id up to `highest` again (used by `clone`)."""
+        self._next_uid = max(self._next_uid, highest)
+
+    def add_computation(self, name: str, *, execution_thread: str = "main") -> Computation:
+        """Add an empty computation; its name is made unique."""
+        computation = Computation(
+            self.new_uid(), self.computation_names.unique(name), self, execution_thread
+        )
+        return self.adopt_computation(computation)
+
+    def adopt_computation(self, computation: Computation) -> Computation:
+        """Put in a computation made elsewhere, id and name as they are."""
+        self._computations[computation.uid] = computation
+        self.log.record(ComputationAdded(computation, self.log.by))
+        return computation
+
+    def remove_computation(self, computation: Computation) -> None:
+        """Take out a computation that nobody calls, with all it holds."""
+        assert not computation.callers
+        assert computation is not self._entry
+        for inst in computation.instructions:
+            for called in inst.called:
+                called.callers.pop(inst, None)
+        del self._computations[computation.uid]
+        self.log.record(ComputationRemoved(computation, self.log.by))
+
+    def set_entry(self, computation: Computation) -> None:
+        """Make `computation` the entry."""
+        assert computation.uid in self._computations
+        self._entry = computation
+
+    def set_config(self, config: ModuleConfig) -> None:
+        """Replace the header attributes."""
+        if config != self.config:
+            self.log.record(Modified(self.entry, "config", self.config, config, self.log.by))
+            self.config = config

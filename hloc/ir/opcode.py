@@ -1,0 +1,217 @@
+"""The type of an opcode row, and the registry of rows.
+
+Everything hloc knows of an operation stands in its row (`hloc/ops/`): arity, attributes, shape
+rule, evaluator, elemental emitter, cost, law. Parser, printer, verifier, REPL and docs read it from
+here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from hloc.dtypes import DType
+from hloc.shapes import Shape
+
+if TYPE_CHECKING:
+    from hloc.ir.computation import Computation
+    from hloc.ir.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeRequest:
+    """What a shape rule sees.
+
+    Attributes:
+        operands: shapes of the operands.
+        attributes: the row's attributes dataclass, None if the row has none.
+        called: the called computations, in the order of `Opcode.calls`.
+        declared: the shape the text wrote, None if it left it out.
+    """
+
+    operands: tuple[Shape, ...]
+    attributes: Any = None
+    called: tuple[Computation, ...] = ()
+    declared: Shape | None = None
+
+
+InferFunction: TypeAlias = Callable[[ShapeRequest], Shape]
+"""Return the result shape or raise `HloError`; a rule that cannot infer checks `declared`."""
+
+HostValue: TypeAlias = Any
+"""What the evaluator computes with: a NumPy array, a tuple of host values, or None for a token."""
+
+CallFunction: TypeAlias = Callable[..., HostValue]
+"""`call(computation, *host_values)` evaluates a called computation."""
+
+EvaluateFunction: TypeAlias = Callable[
+    ["Instruction", tuple[HostValue, ...], CallFunction], HostValue
+]
+"""`evaluate(inst, operands, call)`: NumPy semantics of one instruction."""
+
+
+class ScalarValue(Protocol):
+    """A value in a register of the generated code, of one element type."""
+
+    @property
+    def dtype(self) -> DType: ...
+
+
+class ScalarBuilder(Protocol):
+    """What an elemental emitter may ask of code generation; one method per machine idea.
+
+    Values are typed by HLO element type. Narrow floats (bf16, f16, fp8 ...) are computed in f32 and
+    every arithmetic result is rounded to its type; use `convert(x, F32)` first to round only once.
+    Integers below a byte stay in the range of their type. Both operands have the same type.
+    """
+
+    def const(self, dtype: DType, value: float | int | bool | complex) -> Any: ...
+
+    # floats
+    def fadd(self, x: Any, y: Any) -> Any: ...
+    def fsub(self, x: Any, y: Any) -> Any: ...
+    def fmul(self, x: Any, y: Any) -> Any: ...
+    def fdiv(self, x: Any, y: Any) -> Any: ...
+    def fneg(self, x: Any) -> Any: ...
+
+    # integers; pred takes part in and_, or_, xor only
+    def iadd(self, x: Any, y: Any) -> Any: ...
+    def isub(self, x: Any, y: Any) -> Any: ...
+    def imul(self, x: Any, y: Any) -> Any: ...
+    def idiv(self, x: Any, y: Any) -> Any:
+        """Truncating division by the sign of the type; `y` is not 0 and the result fits."""
+
+    def irem(self, x: Any, y: Any) -> Any:
+        """Remainder with the sign of `x`; `y` is not 0 and `x / y` fits."""
+
+    def and_(self, x: Any, y: Any) -> Any: ...
+    def or_(self, x: Any, y: Any) -> Any: ...
+    def xor(self, x: Any, y: Any) -> Any: ...
+    def shl(self, x: Any, y: Any) -> Any:
+        """Shift left; `y` is below the width."""
+
+    def lshr(self, x: Any, y: Any) -> Any:
+        """Logical shift right within the width of the type; `y` is below the width."""
+
+    def ashr(self, x: Any, y: Any) -> Any:
+        """Arithmetic shift right; `y` is below the width."""
+
+    # all types
+    def compare(self, direction: str, x: Any, y: Any) -> Any:
+        """`EQ NE LT LE GT GE`, IEEE for floats, by the sign of the type for integers."""
+
+    def select(self, pred: Any, on_true: Any, on_false: Any) -> Any: ...
+    def convert(self, x: Any, dtype: DType) -> Any:
+        """HLO's `convert`: saturating float to integer, wrapping integers, nearest-even floats."""
+
+    def bitcast(self, x: Any, dtype: DType) -> Any:
+        """Reinterpret the bits; same width."""
+
+    # complex
+    def complex(self, real: Any, imag: Any) -> Any: ...
+    def real(self, z: Any) -> Any: ...
+    def imag(self, z: Any) -> Any: ...
+
+    def intrinsic(self, name: str, *args: Any) -> Any:
+        """One instruction of most machines.
+
+        `fabs floor ceil trunc rint sqrt copysign minimum maximum` (floats; minimum and maximum hand
+        on NaN and order -0 below +0), `fma`, `ctpop ctlz smin smax umin umax` (integers).
+        """
+
+    def math(self, name: str, *args: Any) -> Any:
+        """A function of f32 or f64 arguments.
+
+        `exp expm1 log log1p tanh sin cos tan erf cbrt pow atan2 logistic fmod asin acos atan sinh
+        cosh asinh acosh atanh`.
+        """
+
+
+ElementalFunction: TypeAlias = Callable[..., Any]
+"""`elemental(b, inst, *operands)` emits one element of an elementwise instruction."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalledRole:
+    """The attribute that names a called computation: `to_apply`, `condition` ...
+
+    Attributes:
+        many: the value is a list of computations.
+        aliases: other spellings that are read.
+    """
+
+    name: str
+    many: bool = False
+    optional: bool = False
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opcode:
+    """One row of the table.
+
+    Attributes:
+        name: HLO's spelling, `dynamic-update-slice`.
+        reads: the law in one line.
+        arity: number of operands, None if it varies.
+        infer: the shape rule.
+        shape_required: the text must write the result shape.
+        attributes: frozen dataclass whose fields are made with `attributes.attr`, or None.
+        calls: roles of called computations, in the order of `Instruction.called`.
+        parenthesis: name of the attribute that stands where others have operands
+            (`number` of parameter, `literal` of constant), else "".
+        evaluate: NumPy semantics, None if one device cannot run it.
+        elemental: emitter of one element; only for elementwise rows.
+        elementwise: element i of the result depends on element i of the operands only.
+        commutative: the two operands may change places.
+        side_effect: may not be removed, duplicated or reordered with others of its kind.
+        flops: floating-point operations per element of the result.
+        refusal: why one device cannot run it, "" if it can.
+        result_accuracy: takes `result_accuracy=` (format reference, 10.11).
+    """
+
+    name: str
+    reads: str
+    arity: int | None
+    infer: InferFunction
+    shape_required: bool = False
+    attributes: type[Any] | None = None
+    calls: tuple[CalledRole, ...] = ()
+    parenthesis: str = ""
+    evaluate: EvaluateFunction | None = None
+    elemental: ElementalFunction | None = None
+    elementwise: bool = False
+    commutative: bool = False
+    side_effect: bool = False
+    flops: int = 0
+    refusal: str = ""
+    result_accuracy: bool = False
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return opcode_row, (self.name,)
+
+    def __copy__(self) -> Opcode:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Opcode:
+        return self
+
+
+OPCODES: dict[str, Opcode] = {}
+"""Every row by name; filled by importing `hloc.ops`."""
+
+
+def define(row: Opcode) -> Opcode:
+    """Add `row` to the table and return it; two rows of one name are a fault of hloc."""
+    assert row.name not in OPCODES, f"opcode {row.name} is defined twice"
+    OPCODES[row.name] = row
+    return row
+
+
+def opcode_row(name: str) -> Opcode:
+    """Return the row called `name`; raises KeyError. `hloc.ops` must have been imported."""
+    return OPCODES[name]

@@ -1,0 +1,74 @@
+"""Walks over instructions and computations; all iterative, since real graphs are 3,700 deep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+
+
+def post_order_from(roots: Iterable[Instruction]) -> list[Instruction]:
+    """Return `roots` and all they depend on, operands before users, each once.
+
+    The order is XLA's (format reference, 13.3): operands first to last, after the control
+    predecessors, whose last one comes first.
+    """
+    order: list[Instruction] = []
+    state: dict[Instruction, bool] = {}  # False: operands pushed, True: emitted
+    for root in roots:
+        stack = [root]
+        while stack:
+            inst = stack[-1]
+            seen = state.get(inst)
+            if seen is None:
+                state[inst] = False
+                for operand in reversed(inst.operands):
+                    if operand not in state:
+                        stack.append(operand)
+                for predecessor in inst.control_predecessors:
+                    if predecessor not in state:
+                        stack.append(predecessor)
+                continue
+            stack.pop()
+            if not seen:
+                state[inst] = True
+                order.append(inst)
+    return order
+
+
+def post_order(computation: Computation) -> list[Instruction]:
+    """Return all instructions of `computation`, operands before users, dead ones too."""
+    return post_order_from(inst for inst in computation.instructions if not inst.users)
+
+
+def reachable_computations(*roots: Computation) -> list[Computation]:
+    """Return `roots` and every computation they call, directly or not, each once, callees first."""
+    order: list[Computation] = []
+    state: dict[Computation, bool] = {}
+    for root in roots:
+        stack = [root]
+        while stack:
+            computation = stack[-1]
+            seen = state.get(computation)
+            if seen is None:
+                state[computation] = False
+                stack.extend(
+                    called
+                    for inst in reversed(computation.instructions)
+                    for called in reversed(inst.called)
+                    if called not in state
+                )
+                continue
+            stack.pop()
+            if not seen:
+                state[computation] = True
+                order.append(computation)
+    return order
+
+
+def all_instructions(module: Module) -> Iterator[Instruction]:
+    """Yield every instruction of `module`, computations and instructions in text order."""
+    for computation in module.computations:
+        yield from computation.instructions

@@ -1,0 +1,42 @@
+"""The verifier: what must hold of every module between two passes.
+
+`verify` checks a module that a user wrote or a pass left behind, in stages: calls between
+computations, the graph of each computation, each instruction, what concerns several instructions,
+the header. A stage runs only over what the one before found sound. Rules: XLA's
+`hlo_verifier.cc`; shapes by the rows' `infer`. Time is linear in the size of the module.
+"""
+
+from __future__ import annotations
+
+from hloc.errors import Diagnostic, HloError
+from hloc.ir.module import Module
+from hloc.ir.verifier.graph import check_call_graph, check_graph
+from hloc.ir.verifier.header import check_header
+from hloc.ir.verifier.instruction import InstructionChecks
+from hloc.ir.verifier.structure import StructureChecks
+
+_MOST_DIAGNOSTICS = 100
+
+
+def verify(module: Module) -> None:
+    """Raise `HloError` with every fault found in `module`."""
+    found = check(module)
+    if found:
+        raise HloError(found[:_MOST_DIAGNOSTICS])
+
+
+def check(module: Module) -> list[Diagnostic]:
+    """Return a diagnostic for every fault of `module`, in text order."""
+    found = list(check_call_graph(module))
+    if found:
+        return found
+    instructions = InstructionChecks()
+    structure = StructureChecks()
+    for computation in module.computations:
+        broken = check_graph(computation)
+        found += broken
+        if broken:
+            continue
+        faults = instructions.check(computation)
+        found += faults or structure.check(computation)
+    return found or list(check_header(module))

@@ -1,0 +1,28 @@
+"""Diagnostics of the verifier: about an instruction, with its place and those of its operands."""
+
+from __future__ import annotations
+
+from hloc.errors import Diagnostic
+from hloc.ir.instruction import Instruction
+from hloc.ir.origin import origin_of
+
+_MOST_OPERANDS = 4
+
+
+def fault(code: str, message: str, inst: Instruction, *notes: str) -> Diagnostic:
+    """Return the diagnostic that `inst` has a fault: `add 'x' message`, and where it was made."""
+    origin = origin_of(inst)
+    if origin:
+        notes = (*notes, f"made at {origin}")
+    return Diagnostic(f"{inst.opcode.name} '{inst.name}' {message}", inst.span, notes, code)
+
+
+def operand_notes(inst: Instruction) -> list[str]:
+    """Return a note per operand (of the first four): shape, name, where it is defined."""
+    notes = []
+    for number, operand in enumerate(inst.operands[:_MOST_OPERANDS]):
+        place = f", defined at {operand.span.place()}" if operand.span else ""
+        notes.append(
+            f"operand {number} is {operand.shape.text_without_layout} '{operand.name}'{place}"
+        )
+    return notes

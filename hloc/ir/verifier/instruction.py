@@ -1,0 +1,178 @@
+"""Is every instruction right by itself: operand count, layouts, shape as its row infers.
+
+Real modules repeat: 20,000 instructions share a few hundred combinations of opcode, shapes and
+attributes, so what was found for one holds for the next of the same.
+"""
+
+from __future__ import annotations
+
+from hloc.errors import Diagnostic, HloError
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import ShapeRequest
+from hloc.ir.verifier.faults import fault, operand_notes
+from hloc.shapes import (
+    UNBOUNDED,
+    ArrayShape,
+    BufferShape,
+    Layout,
+    Shape,
+    TupleShape,
+    compatible,
+    leaves,
+)
+
+# The result type of these is chosen by the program, not by the operands.
+_CHOOSES_RESULT_TYPE = frozenset(
+    ("dot", "ragged-dot", "scaled-dot", "convolution", "reduce-scatter", "all-reduce")
+)
+_ELEMENT_BITS = frozenset((0, 1, 2, 4, 8, 16, 32, 64, 128))
+
+
+class InstructionChecks:
+    """Checks instructions of one module, which nobody changes meanwhile."""
+
+    def __init__(self) -> None:
+        # By identity of shapes and attributes: the parser shares equal ones, and the module keeps
+        # them alive. Only combinations without a fault are in here.
+        self._sound: set[tuple[object, ...]] = set()
+
+    def check(self, computation: Computation) -> list[Diagnostic]:
+        """Return the faults of the instructions of `computation`."""
+        found: list[Diagnostic] = []
+        sound = self._sound
+        for inst in computation.instructions:
+            attributes = 0 if inst.opcode.name == "parameter" else id(inst.attributes)
+            key = (
+                inst.opcode,
+                attributes,
+                id(inst.shape),
+                *[id(operand.shape) for operand in inst.operands],
+                *inst.called,
+            )
+            if key in sound:
+                continue
+            faults = _faults(inst)
+            if faults:
+                found += faults
+            else:
+                sound.add(key)
+        return found
+
+
+def _faults(inst: Instruction) -> list[Diagnostic]:
+    row = inst.opcode
+    if row.arity is not None and len(inst.operands) != row.arity:
+        return [
+            fault("HLOC0310", f"takes {row.arity} operands, but has {len(inst.operands)}", inst)
+        ]
+    for _, leaf in leaves(inst.shape):
+        message = _layout_fault(leaf)
+        if message:
+            return [fault("HLOC0311", message, inst)]
+    message = _implicit_broadcast(inst)
+    if message:
+        note = "HLO does not broadcast implicitly; insert a broadcast instruction"
+        return [fault("HLOC0312", message, inst, note)]
+    request = ShapeRequest(
+        tuple(operand.shape for operand in inst.operands),
+        inst.attributes,
+        inst.called,
+        inst.shape,
+    )
+    try:
+        inferred = row.infer(request)
+    except HloError as error:
+        message = error.message.removeprefix(f"{row.name}: ")
+        return [fault("HLOC0313", message, inst, *operand_notes(inst))]
+    if _agrees(inst, inferred):
+        return []
+    return [
+        fault(
+            "HLOC0314",
+            f"is declared {inst.shape.text_without_layout}, but gives "
+            f"{inferred.text_without_layout}",
+            inst,
+            *operand_notes(inst),
+        )
+    ]
+
+
+# ---------------------------------------------------------------- layouts
+
+
+def _layout_fault(leaf: ArrayShape | BufferShape) -> str:
+    array = leaf.array if isinstance(leaf, BufferShape) else leaf
+    if any(size < 0 and size != UNBOUNDED for size in array.dims):
+        return f"shape {array.text_without_layout} has a negative size"
+    layout = array.layout
+    if layout is None:
+        return ""
+    if sorted(layout.minor_to_major) != list(range(array.rank)):
+        order = ",".join(map(str, layout.minor_to_major))
+        return f"layout {{{order}}} does not name each of {array.rank} dimensions once"
+    return _layout_attribute_fault(array, layout)
+
+
+def _layout_attribute_fault(array: ArrayShape, layout: Layout) -> str:
+    bits = layout.element_bits
+    if bits not in _ELEMENT_BITS or (bits and bits < array.dtype.bits):
+        return f"layout attribute E({bits}) is no size in bits for an element of {array.dtype}"
+    if any(size == 0 for tile in layout.tiles for size in tile):
+        return f"layout {layout} has a tile of size 0"
+    if layout.tail_alignment < 1:
+        return f"layout attribute L({layout.tail_alignment}) must be at least 1"
+    if layout.memory_space < 0:
+        return f"layout attribute S({layout.memory_space}) is negative"
+    if any(not 0 <= dim < array.rank for dim, _ in layout.splits):
+        return f"layout {layout} splits a dimension that {array.text_without_layout} does not have"
+    return ""
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def _implicit_broadcast(inst: Instruction) -> str:
+    """Return what is wrong if an elementwise instruction mixes dimensions."""
+    if not inst.opcode.elementwise or not isinstance(inst.shape, ArrayShape):
+        return ""
+    scalars_allowed = {"select": (0,), "clamp": (0, 2)}.get(inst.opcode.name, ())
+    for number, operand in enumerate(inst.operands):
+        shape = operand.shape
+        if not isinstance(shape, ArrayShape):
+            continue
+        if number in scalars_allowed and not shape.dims:
+            continue
+        if not _same_sizes(shape, inst.shape):
+            return (
+                f"operand {number} has shape {shape.text_without_layout}, "
+                f"but the result has {inst.shape.text_without_layout}"
+            )
+    return ""
+
+
+def _same_sizes(a: ArrayShape, b: ArrayShape) -> bool:
+    return a.dims == b.dims or compatible(a.with_dtype(b.dtype), b)
+
+
+def _agrees(inst: Instruction, inferred: Shape) -> bool:
+    declared = inst.shape
+    if compatible(declared, inferred):
+        return True
+    if inst.opcode.name in _CHOOSES_RESULT_TYPE or inst.opcode.calls:
+        return _same_sizes_everywhere(declared, inferred)
+    return False
+
+
+def _same_sizes_everywhere(a: Shape, b: Shape) -> bool:
+    """Same structure and sizes, element types of one class (both floats, both integers ...)."""
+    if isinstance(a, TupleShape) and isinstance(b, TupleShape):
+        return len(a.elements) == len(b.elements) and all(
+            _same_sizes_everywhere(x, y) for x, y in zip(a.elements, b.elements, strict=True)
+        )
+    return (
+        isinstance(a, ArrayShape)
+        and isinstance(b, ArrayShape)
+        and _same_sizes(a, b)
+        and (a.dtype.kind == b.dtype.kind or (a.dtype.is_integer and b.dtype.is_integer))
+    )

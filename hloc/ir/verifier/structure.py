@@ -1,0 +1,166 @@
+"""Rules that shapes do not say: halves of pairs, channels, callers of fusions, devices, aliases."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hloc.errors import Diagnostic
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.verifier.devices import replica_groups_fault, sharding_fault
+from hloc.ir.verifier.faults import fault
+from hloc.shapes import Shape, shape_at
+
+# First half of a pair -> what may use it.
+_SECOND_HALF = {
+    "async-start": ("async-update", "async-done"),
+    "async-update": ("async-update", "async-done"),
+    "copy-start": ("copy-done",),
+    "all-reduce-start": ("all-reduce-done",),
+    "all-gather-start": ("all-gather-done",),
+    "collective-permute-start": ("collective-permute-done",),
+}
+# Second half -> what it ends; send-done and recv-done may also take theirs from a loop's tuple.
+_FIRST_HALF = {
+    "async-update": ("async-start", "async-update"),
+    "async-done": ("async-start", "async-update"),
+    "copy-done": ("copy-start",),
+    "all-reduce-done": ("all-reduce-start",),
+    "all-gather-done": ("all-gather-start",),
+    "collective-permute-done": ("collective-permute-start",),
+}
+_TRANSFERS = frozenset(("send", "send-done", "recv", "recv-done"))
+_ALIAS = re.compile(r"\{([\d, ]*)\}:\s*\((-?\d+),\s*\{([\d, ]*)\}")
+
+
+class StructureChecks:
+    """Checks the instructions of one module, computation by computation."""
+
+    def __init__(self) -> None:
+        self._channels: dict[int, Instruction] = {}
+
+    def check(self, computation: Computation) -> list[Diagnostic]:
+        """Return the faults of `computation`, whose instructions are right by themselves."""
+        found = list(_check_fusion_callers(computation))
+        for inst in computation.instructions:
+            name = inst.opcode.name
+            if name in _SECOND_HALF:
+                found += _check_started(inst, _SECOND_HALF[name])
+            if name in _FIRST_HALF:
+                found += _check_ended(inst, _FIRST_HALF[name])
+            if inst.common.sharding is not None and name != "outfeed":  # there it is of the data
+                message = sharding_fault(inst.common.sharding, inst.shape)
+                if message:
+                    found.append(fault("HLOC0319", message, inst))
+            if inst.attributes is not None:
+                found += self._check_attributes(inst)
+        return found
+
+    def _check_attributes(self, inst: Instruction) -> Iterator[Diagnostic]:
+        attributes = inst.attributes
+        channel = getattr(attributes, "channel_id", None)
+        if channel is not None:
+            yield from self._check_channel(inst, channel)
+        groups = getattr(attributes, "replica_groups", None)
+        if groups is not None:
+            message = replica_groups_fault(str(groups))
+            if message:
+                yield fault("HLOC0318", message, inst)
+        aliasing = getattr(attributes, "output_to_operand_aliasing", None)
+        if aliasing is not None:
+            yield from _check_aliasing(inst, str(aliasing))
+
+    def _check_channel(self, inst: Instruction, channel: int) -> Iterator[Diagnostic]:
+        if channel < 0:
+            yield fault("HLOC0317", f"has channel_id {channel}, which is negative", inst)
+        if channel <= 0:
+            return  # 0 is no channel
+        first = self._channels.setdefault(channel, inst)
+        names = {first.opcode.name, inst.opcode.name}
+        if len(names) > 1 and not names <= _TRANSFERS:
+            yield fault(
+                "HLOC0317",
+                f"has channel_id {channel}, which {first.opcode.name} '{first.name}' uses",
+                inst,
+            )
+
+
+def _check_fusion_callers(computation: Computation) -> Iterator[Diagnostic]:
+    """A fused computation belongs to fusions alone."""
+    callers = list(computation.callers)
+    if not computation.is_fusion:
+        return
+    for caller in callers:
+        if caller.opcode.name != "fusion":
+            yield fault(
+                "HLOC0325", f"calls '{computation.name}', which belongs to a fusion", caller
+            )
+
+
+def _check_started(inst: Instruction, halves: tuple[str, ...]) -> Iterator[Diagnostic]:
+    wanted = " or ".join(halves)
+    wrong = [user for user in inst.users if user.opcode.name not in halves]
+    if wrong:
+        yield fault("HLOC0316", f"is used by '{wrong[0].name}', which is no {wanted}", inst)
+    elif len(inst.users) > 1:
+        second = list(inst.users)[1]
+        yield fault("HLOC0316", f"is ended a second time by '{second.name}'", inst)
+    elif inst.is_root and not inst.users:
+        return  # a computation may hand a started operation to its caller
+    elif not inst.users:
+        yield fault("HLOC0316", f"is never ended by {wanted}", inst)
+
+
+def _check_ended(inst: Instruction, halves: tuple[str, ...]) -> Iterator[Diagnostic]:
+    operand = inst.operands[0]
+    if operand.opcode.name not in halves:
+        yield fault(
+            "HLOC0316",
+            f"ends '{operand.name}', which is {operand.opcode.name} and not {' or '.join(halves)}",
+            inst,
+        )
+
+
+def _check_aliasing(inst: Instruction, text: str) -> Iterator[Diagnostic]:
+    """Check `{{0}: (0, {}), {1}: (1, {0})}`: both ends exist and nothing is named twice."""
+    outputs: set[tuple[int, ...]] = set()
+    for found in _ALIAS.finditer(text):
+        output, number, index = _index(found[1]), int(found[2]), _index(found[3])
+        if output in outputs:
+            yield fault("HLOC0326", f"aliases output {_braced(output)} twice", inst)
+        outputs.add(output)
+        result = _part(inst.shape, output)
+        operand = _part(inst.operands[number].shape, index) if _has(inst, number) else None
+        if result is None:
+            yield fault("HLOC0326", f"aliases output {_braced(output)}, which is not there", inst)
+        elif operand is None:
+            where = f"operand {number} at {_braced(index)}"
+            yield fault("HLOC0326", f"aliases {where}, which is not there", inst)
+        elif result.size_bytes != operand.size_bytes:
+            yield fault(
+                "HLOC0326",
+                f"aliases {result.text_without_layout} with {operand.text_without_layout}, "
+                "which has another size",
+                inst,
+            )
+
+
+def _has(inst: Instruction, number: int) -> bool:
+    return 0 <= number < len(inst.operands)
+
+
+def _index(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.replace(",", " ").split())
+
+
+def _braced(index: tuple[int, ...]) -> str:
+    return "{" + ",".join(map(str, index)) + "}"
+
+
+def _part(shape: Shape, index: tuple[int, ...]) -> Shape | None:
+    """Return the part of `shape` at `index`, None if there is none."""
+    try:
+        return shape_at(shape, index)
+    except IndexError:
+        return None

@@ -1,0 +1,96 @@
+"""Literals: the values of constants, over NumPy arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from hloc.dtypes import DType, dtype_of_numpy
+from hloc.shapes import ArrayShape, TupleShape
+
+
+@dataclass(frozen=True, eq=False)
+class Literal:
+    """A constant value; compared bit for bit, so that NaN payloads and the sign of zero count.
+
+    Attributes:
+        shape: array or tuple shape.
+        value: read-only array in logical (row-major) order, a tuple of literals for a tuple, or
+            None for data that a dump left out: `constant({...})`.
+    """
+
+    shape: ArrayShape | TupleShape
+    value: np.ndarray[Any, Any] | tuple[Literal, ...] | None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal):
+            return NotImplemented
+        return self is other or (
+            self._digest == other._digest and self.shape == other.shape and self._same_value(other)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self._digest))
+
+    def __repr__(self) -> str:
+        return f"Literal({self.shape})"
+
+    @cached_property
+    def _digest(self) -> bytes | tuple[Literal, ...] | None:
+        """A sample that differs for most different values; the whole value when it is small."""
+        if not isinstance(self.value, np.ndarray):
+            return self.value
+        return self.value.reshape(-1)[:16].tobytes()
+
+    def _same_value(self, other: Literal) -> bool:
+        if not isinstance(self.value, np.ndarray) or not isinstance(other.value, np.ndarray):
+            return self.value == other.value
+        return self.value.tobytes() == other.value.tobytes()
+
+    @property
+    def is_elided(self) -> bool:
+        """True if the values were left out of the text, in whole or in part."""
+        if isinstance(self.value, tuple):
+            return any(part.is_elided for part in self.value)
+        return self.value is None
+
+    @property
+    def array(self) -> np.ndarray[Any, Any]:
+        """The values; the caller knows this is an array that was not elided."""
+        assert isinstance(self.value, np.ndarray)
+        return self.value
+
+    @property
+    def is_scalar(self) -> bool:
+        return isinstance(self.shape, ArrayShape) and self.shape.is_scalar
+
+    @cached_property
+    def uniform(self) -> np.generic | None:
+        """The one value of all elements (equal bit for bit), or None."""
+        if not isinstance(self.value, np.ndarray) or self.value.size == 0:
+            return None
+        flat = self.value.reshape(-1)
+        first: np.generic = flat[0]
+        if flat.size > 1:
+            width = self.value.dtype.itemsize
+            data = np.ascontiguousarray(flat).view(np.uint8).reshape(-1, width)
+            if (data != data[0]).any():
+                return None
+        return first
+
+    def is_all(self, value: float | int | bool) -> bool:
+        """True if every element equals `value`; -0.0 equals 0 here."""
+        uniform = self.uniform
+        return uniform is not None and bool(uniform == np.asarray(value).astype(uniform.dtype))
+
+
+def literal_of(array: np.ndarray[Any, Any], dtype: DType | None = None) -> Literal:
+    """Return a literal that holds a read-only view of `array` (`f32[2,3]` from float32 2x3)."""
+    found = dtype or dtype_of_numpy(array.dtype)
+    assert found is not None, f"no HLO type for NumPy type {array.dtype}"
+    value = np.asarray(array, dtype=found.numpy).view()
+    value.flags.writeable = False
+    return Literal(ArrayShape(found, value.shape), value)

@@ -1,0 +1,1 @@
+"""From instructions to memory: order, live ranges, buffers."""

@@ -1,0 +1,301 @@
+"""Where every array of a scheduled module lies while it runs.
+
+Parameters, outputs and constants are allocations of their own; all temporaries share one arena.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from hloc.analysis.dataflow import analyse_dataflow, array_leaves
+from hloc.dtypes import TOKEN
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.literal import Literal
+from hloc.memory.coalescing import BufferClass, Coalescer, coalesce
+from hloc.memory.heap import PackFunction, Packing, Request, pack
+from hloc.memory.live_range import live_ranges
+from hloc.memory.schedule import Schedule
+from hloc.memory.values import Timeline, Value, Values, find_values, lay_out, operand_leaves
+from hloc.shapes import ArrayShape, BufferShape, Shape, ShapeIndex, leaves
+
+ARENA, CONSTANT, PARAMETER, OUTPUT = "arena", "constant", "parameter", "output"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A place in memory.
+
+    Attributes:
+        kind: `arena`, `constant`, `parameter` or `output`.
+        number: which constant, parameter leaf or output leaf; 0 for the arena.
+        offset: in bytes; only the arena has offsets other than 0.
+    """
+
+    kind: str
+    number: int
+    offset: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantArray:
+    """The data of a constant leaf and the shape that says how it lies in memory."""
+
+    literal: Literal
+    shape: ArrayShape
+
+
+@dataclass(frozen=True, slots=True)
+class BufferReport:
+    """Bytes by kind of allocation, and what sharing saved.
+
+    Attributes:
+        peak_bytes: temporaries at the worst moment; no arena can be smaller.
+        in_place: results that lie in the buffer of an operand, copies left out.
+        copies, copies_elided: copies of the module, and those that cost nothing at run time.
+    """
+
+    arena_bytes: int
+    constant_bytes: int
+    parameter_bytes: int
+    output_bytes: int
+    peak_bytes: int
+    in_place: int
+    copies: int
+    copies_elided: int
+
+    def __str__(self) -> str:
+        return (
+            f"arena {self.arena_bytes} bytes (at least {self.peak_bytes}), "
+            f"constants {self.constant_bytes}, parameters {self.parameter_bytes}, "
+            f"outputs {self.output_bytes}; {self.in_place} results in place, "
+            f"{self.copies_elided} of {self.copies} copies elided"
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BufferAssignment:
+    """The answer to: where does leaf `index` of this instruction lie?
+
+    Attributes:
+        constants: data of the allocations of kind `constant`, by number.
+        parameters, outputs: array leaves of the entry's parameters and root, tokens left out.
+    """
+
+    values: Values
+    timeline: Timeline
+    arena_bytes: int
+    constants: tuple[ConstantArray, ...]
+    parameters: tuple[ArrayShape, ...]
+    outputs: tuple[ArrayShape, ...]
+    report: BufferReport
+    _slices: tuple[Slice, ...]
+    _scratch: Mapping[Instruction, Slice]
+
+    def slice_of(self, inst: Instruction, index: ShapeIndex = ()) -> Slice:
+        """Return where leaf `index` of `inst` lies; the leaf has elements."""
+        return self._slices[self.values.at(inst, index).number]
+
+    def slice_of_value(self, value: Value) -> Slice:
+        """Return where `value` lies."""
+        return self._slices[value.number]
+
+    def scratch(self, inst: Instruction) -> Slice | None:
+        """Return the working memory of `inst`, None if it asked for none."""
+        return self._scratch.get(inst)
+
+    def arena_ranges(self) -> list[tuple[int, int]]:
+        """Return offset and size of all that lies in the arena, overlaps included."""
+        found = {(s.offset, s.size_bytes) for s in self._slices if s.kind == ARENA}
+        found.update((s.offset, s.size_bytes) for s in self._scratch.values())
+        return sorted(found)
+
+    def aliased(self, inst: Instruction) -> tuple[int | None, ...]:
+        """Return per array leaf of the result the operand leaf it overwrites, None for no one.
+
+        Operand leaves are counted over all operands, those without elements included.
+        """
+        operands: dict[Slice, int] = {}
+        for number, (operand, index, shape) in enumerate(_all_operand_leaves(inst)):
+            if shape.size_bytes:
+                operands.setdefault(self.slice_of(operand, index), number)
+        return tuple(
+            operands.get(self.slice_of(inst, index)) if shape.size_bytes else None
+            for index, shape in data_leaves(inst.shape)
+        )
+
+
+def data_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
+    """Return the array leaves of `shape`, without tokens but with arrays that have no elements."""
+    if isinstance(shape, ArrayShape):
+        return [] if shape.dtype is TOKEN else [((), shape)]
+    found = []
+    for index, leaf in leaves(shape):
+        array = leaf.array if isinstance(leaf, BufferShape) else leaf
+        if array.dtype is not TOKEN:
+            found.append((index, array))
+    return found
+
+
+def _all_operand_leaves(inst: Instruction) -> list[tuple[Instruction, ShapeIndex, ArrayShape]]:
+    return [
+        (operand, index, shape)
+        for operand in inst.operands
+        for index, shape in data_leaves(operand.shape)
+    ]
+
+
+def assign_buffers(
+    module: Module,
+    schedule: Schedule,
+    scratch_bytes: Callable[[Instruction], int] = lambda inst: 0,
+    pack: PackFunction = pack,
+) -> BufferAssignment:
+    """Return the places of all arrays of a scheduled module.
+
+    Args:
+        module: after `flatten-call-graph` and `copy-insertion`.
+        schedule: of this module.
+        scratch_bytes: working memory that an instruction wants while it runs.
+        pack: places temporaries in the arena.
+
+    Cost: O(n log n) in the instructions for all but pathological live ranges.
+    """
+    dataflow = analyse_dataflow(module)
+    timeline = lay_out(module.entry, schedule, dataflow)
+    values = find_values(timeline, dataflow, module.entry)
+    coalescer = Coalescer(timeline, values)
+    coalescer.start(live_ranges(timeline, values))
+    coalesce(coalescer)
+    return _Assigner(module, timeline, values, coalescer, pack).run(scratch_bytes)
+
+
+@dataclass(slots=True)
+class _Assigner:
+    """Gives each class of values its place."""
+
+    module: Module
+    timeline: Timeline
+    values: Values
+    coalescer: Coalescer
+    pack: PackFunction
+
+    def run(self, scratch_bytes: Callable[[Instruction], int]) -> BufferAssignment:
+        parameters = [
+            (parameter, index, shape)
+            for parameter in self.module.entry.parameters
+            for index, shape in data_leaves(parameter.shape)
+        ]
+        root = self.module.entry.root
+        outputs = data_leaves(root.shape)
+        constants, slices = self._constants()
+        for number, (inst, index, shape) in enumerate(parameters):
+            if shape.size_bytes:
+                value = self.values.at(inst, index)
+                slices[value.number] = Slice(PARAMETER, number, 0, shape.size_bytes)
+        for number, (index, shape) in enumerate(outputs):
+            if shape.size_bytes:
+                value = self.values.at(root, index)
+                assert value.number not in slices, f"output {number} has no buffer of its own"
+                place = Slice(OUTPUT, number, 0, shape.size_bytes)
+                for member in self.coalescer.class_of[value.number].members:
+                    slices[member.number] = place
+        scratch, packing = self._arena(slices, scratch_bytes)
+        shapes = tuple(shape for _, _, shape in parameters)
+        return BufferAssignment(
+            self.values,
+            self.timeline,
+            packing.total_bytes,
+            tuple(constants),
+            shapes,
+            tuple(shape for _, shape in outputs),
+            self._report(slices, packing, constants),
+            tuple(slices[value.number] for value in self.values.all),
+            MappingProxyType(scratch),
+        )
+
+    def _constants(self) -> tuple[list[ConstantArray], dict[int, Slice]]:
+        """Return the constant arrays, equal ones once, and the places of the constant values."""
+        constants: list[ConstantArray] = []
+        numbers: dict[tuple[Literal, ArrayShape], int] = {}
+        slices: dict[int, Slice] = {}
+        for value in self.values.all:
+            if not value.inst.is_a("constant"):
+                continue
+            literal = _literal_at(value.inst.attributes.literal, value.index)
+            number = numbers.setdefault((literal, value.shape), len(numbers))
+            if number == len(constants):
+                constants.append(ConstantArray(literal, value.shape))
+            slices[value.number] = Slice(CONSTANT, number, 0, value.size_bytes)
+        return constants, slices
+
+    def _arena(
+        self, slices: dict[int, Slice], scratch_bytes: Callable[[Instruction], int]
+    ) -> tuple[dict[Instruction, Slice], Packing]:
+        """Place what has no place yet, and working memory, in the arena."""
+        classes: dict[int, BufferClass] = {}
+        for value in self.values.all:
+            if value.number not in slices:
+                found = self.coalescer.class_of[value.number]
+                classes.setdefault(found.members[0].number, found)
+        requests = [
+            Request(
+                found.members[0].size_bytes,
+                found.intervals[0].first,
+                max(interval.last for interval in found.intervals),
+            )
+            for found in classes.values()
+        ]
+        users = []
+        for inst in self.timeline.order:
+            size = scratch_bytes(inst)
+            if size:
+                users.append((inst, size))
+                requests.append(Request(size, self.timeline.start[inst], self.timeline.end[inst]))
+        packing = self.pack(requests)
+        for found, offset in zip(classes.values(), packing.offsets, strict=False):
+            place = Slice(ARENA, 0, offset, found.members[0].size_bytes)
+            for member in found.members:
+                slices[member.number] = place
+        offsets = packing.offsets[len(classes) :]
+        scratch = {
+            inst: Slice(ARENA, 0, offset, size)
+            for (inst, size), offset in zip(users, offsets, strict=True)
+        }
+        return scratch, packing
+
+    def _report(
+        self, slices: dict[int, Slice], packing: Packing, constants: list[ConstantArray]
+    ) -> BufferReport:
+        copies = in_place = elided = 0
+        for value in self.values.all:
+            inst = value.inst
+            if value.joined or value.fixed:
+                continue
+            shares = any(
+                slices[self.values.at(inst.operands[number], index).number] == slices[value.number]
+                for number, index in operand_leaves(inst)
+            )
+            in_place += shares
+            copies += inst.is_a("copy")
+            elided += shares and inst.is_a("copy")
+        return BufferReport(
+            packing.total_bytes,
+            sum(constant.shape.size_bytes for constant in constants),
+            sum(parameter.shape.size_bytes for parameter in self.module.entry.parameters),
+            sum(shape.size_bytes for _, shape in array_leaves(self.module.entry.root.shape)),
+            packing.lower_bound_bytes,
+            in_place,
+            copies,
+            elided,
+        )
+
+
+def _literal_at(literal: Literal, index: ShapeIndex) -> Literal:
+    for i in index:
+        assert isinstance(literal.value, tuple)
+        literal = literal.value[i]
+    return literal

@@ -1,0 +1,148 @@
+"""Which operands an instruction may overwrite with its result: pure functions of the instruction.
+
+Code generation obeys: it is told where a result shares the buffer of an operand, and reads each
+element of that operand before it writes the one in its place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, Shape, ShapeIndex, shape_at
+
+_INDEX_ONLY = frozenset(
+    {
+        "parameter",
+        "constant",
+        "iota",
+        "broadcast",
+        "reshape",
+        "transpose",
+        "slice",
+        "reverse",
+        "pad",
+        "concatenate",
+        "bitcast",
+        "copy",
+        "tuple",
+        "dynamic-slice",
+        "gather",
+    }
+)
+"""Opcodes that a loop over the result computes element by element."""
+
+Pair = tuple[int, ShapeIndex]
+"""Number of an operand, and the leaf of the result that may take its buffer."""
+
+
+@dataclass(frozen=True, slots=True)
+class InPlace:
+    """Answers for one module, which does not change meanwhile; fused computations are read once."""
+
+    _fusions: dict[Computation, frozenset[Pair]] = field(default_factory=dict)
+
+    def may_overwrite(self, inst: Instruction, number: int, index: ShapeIndex) -> bool:
+        """True if leaf `index` of the result may lie in the buffer of operand `number`.
+
+        Only the instruction is looked at; whether the operand is still needed is for the caller.
+        """
+        if inst.is_a("fusion"):
+            return (number, index) in self._fusion_pairs(inst.called[0])
+        if inst.is_a("dynamic-update-slice"):
+            return number == 0 and _same_storage(inst.operands[0].shape, inst.shape)
+        if inst.is_a("scatter"):
+            return _is_scatter_pair(inst, number, index)
+        return (inst.opcode.elementwise or inst.is_a("copy")) and _same_storage(
+            inst.operands[number].shape, inst.shape
+        )
+
+    def overwritten_operands(self, inst: Instruction) -> tuple[int, ...]:
+        """Return the operands whose buffer the result should take, since else it costs a copy."""
+        if inst.is_a("dynamic-update-slice", "copy"):
+            return (0,)
+        if inst.is_a("scatter"):
+            return tuple(range(len(inst.operands) // 2))
+        if inst.is_a("fusion") and inst.called[0].root.is_a("dynamic-update-slice", "scatter"):
+            return tuple(sorted(number for number, _ in self._fusion_pairs(inst.called[0])))
+        return ()
+
+    def _fusion_pairs(self, body: Computation) -> frozenset[Pair]:
+        found = self._fusions.get(body)
+        if found is None:
+            found = self._fusions[body] = _fusion_pairs(body)
+        return found
+
+
+def _is_scatter_pair(inst: Instruction, number: int, index: ShapeIndex) -> bool:
+    count = len(inst.operands) // 2
+    fits = number < count and index == ((number,) if count > 1 else ())
+    return fits and _same_storage(inst.operands[number].shape, shape_at(inst.shape, index))
+
+
+def _same_storage(a: Shape, b: Shape) -> bool:
+    """Same sizes, order of dimensions and bytes per element."""
+    return (
+        isinstance(a, ArrayShape)
+        and isinstance(b, ArrayShape)
+        and a.dims == b.dims
+        and a.minor_to_major == b.minor_to_major
+        and a.dtype.storage_bytes == b.dtype.storage_bytes
+    )
+
+
+def _fusion_pairs(body: Computation) -> frozenset[Pair]:
+    """Return all pairs of a fused computation."""
+    root = body.root
+    if root.is_a("dynamic-update-slice", "scatter"):
+        return _update_pairs(root)
+    if any(not (i.opcode.elementwise or i.opcode.name in _INDEX_ONLY) for i in body.instructions):
+        return frozenset()
+    outputs = list(enumerate(root.operands)) if root.is_a("tuple") else [(-1, root)]
+    same_index = [_reached_at_same_index(output) for _, output in outputs]
+    found = set()
+    for (number, output), reached in zip(outputs, same_index, strict=True):
+        index: ShapeIndex = () if number < 0 else (number,)
+        for inst, only_same_index in reached.items():
+            others = sum(inst in other for other in same_index)
+            alone = only_same_index and others == 1
+            if inst.is_a("parameter") and alone and _same_storage(inst.shape, output.shape):
+                found.add((inst.attributes.number, index))
+    return frozenset(found)
+
+
+def _update_pairs(root: Instruction) -> frozenset[Pair]:
+    """Return the pairs of a fusion whose root changes part of an array."""
+    count = len(root.operands) // 2 if root.is_a("scatter") else 1
+    found = set()
+    for number in range(count):
+        inst = root.operands[number]
+        index: ShapeIndex = (number,) if count > 1 else ()
+        same = _same_storage(inst.shape, shape_at(root.shape, index))
+        while inst.is_a("bitcast") and len(inst.users) == 1:
+            inst = inst.operands[0]
+        once = len(inst.users) == 1 and sum(operand is inst for operand in root.operands) <= 1
+        if inst.is_a("parameter") and same and once:
+            found.add((inst.attributes.number, index))
+    return frozenset(found)
+
+
+def _reached_at_same_index(output: Instruction) -> dict[Instruction, bool]:
+    """Return what `output` depends on: True where only the element at its own index is read."""
+    found = {output: True}
+    stack = [output]
+    while stack:
+        inst = stack.pop()
+        for operand in inst.operands:
+            same = (
+                found[inst]
+                and inst.opcode.elementwise
+                and isinstance(operand.shape, ArrayShape)
+                and operand.shape.dims == inst.array.dims
+            )
+            before = found.get(operand)
+            if before is None or (before and not same):
+                found[operand] = same
+                stack.append(operand)
+    return found

@@ -1,0 +1,254 @@
+"""The order in which the instructions of each computation run.
+
+The order decides how long values live: a copy waits until its value is needed, whoever reads an
+array goes before whoever overwrites it, and new loop state is written last.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.dataflow import hands_on
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
+from hloc.memory.in_place import InPlace
+from hloc.shapes import ShapeIndex
+
+_SEARCH_BUDGET = 200_000
+"""Instructions that may be looked at, per computation, to let readers run before writers."""
+
+_MAX_READERS = 64
+"""An array with more readers is left alone; their order would cost more than a copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Orders of the entry and of all computations that loops, branches and calls run."""
+
+    orders: Mapping[Computation, tuple[Instruction, ...]]
+
+    def order(self, computation: Computation) -> tuple[Instruction, ...]:
+        """Return the instructions of `computation` in the order they run."""
+        return self.orders[computation]
+
+    def __iter__(self) -> Iterator[Computation]:
+        return iter(self.orders)
+
+
+def schedule_module(module: Module) -> Schedule:
+    """Return a schedule; a module marked `is_scheduled` keeps its order but for late copies.
+
+    Expects `copy-insertion`. Cost: O(n log n) in the instructions.
+    """
+    return Schedule(
+        MappingProxyType({c: schedule_computation(c) for c in control_flow_computations(module)})
+    )
+
+
+def store_schedule(module: Module, schedule: Schedule) -> None:
+    """Put the instructions of `module` in the order of `schedule` and mark it as scheduled."""
+    for computation in schedule:
+        computation.reorder(schedule.order(computation))
+    module.set_config(replace(module.config, is_scheduled=True))
+
+
+def schedule_computation(computation: Computation) -> tuple[Instruction, ...]:
+    """Return an order with operands and control predecessors first."""
+    base = _base_order(computation)
+    final = _final_copies(computation)
+    ranks = _ranks(base, final)
+    before = _readers_before_writers(base, final)
+    return _ordered(base, ranks, before)
+
+
+def _base_order(computation: Computation) -> list[Instruction]:
+    if computation.module.config.is_scheduled:
+        seen: set[Instruction] = set()
+        for inst in computation.instructions:
+            if not all(i in seen for i in (*inst.operands, *inst.control_predecessors)):
+                break
+            seen.add(inst)
+        else:
+            return list(computation.instructions)
+    return post_order(computation)
+
+
+Rank = tuple[int, int, int]
+"""Anchor, 0 for what waits for the anchor and 1 for itself, place in the base order."""
+
+
+def _ranks(base: list[Instruction], final: dict[Instruction, int]) -> dict[Instruction, Rank]:
+    """Return sort keys: copies and what moves no bytes stand right before their first user."""
+    ranks: dict[Instruction, Rank] = {}
+    for place in range(len(base) - 1, -1, -1):
+        inst = base[place]
+        if inst in final:
+            ranks[inst] = (len(base), final[inst], place)
+        elif _waits(inst) and inst.users:
+            first = min(ranks[user] for user in inst.users)
+            ranks[inst] = (first[0], min(first[1], 0), place)
+        else:
+            ranks[inst] = (place, 1, place)
+    return ranks
+
+
+def _waits(inst: Instruction) -> bool:
+    return inst.is_a("copy", "tuple", "get-tuple-element", "parameter") or hands_on(inst)
+
+
+def _final_copies(computation: Computation) -> dict[Instruction, int]:
+    """Return the root and the copies that only feed it: they run when all else is done."""
+    root = computation.root
+    found = {root: 2} if root.is_a("tuple", "copy") and not root.users else {}
+    stack = [root] if root in found else []
+    while stack:
+        inst = stack.pop()
+        if not inst.is_a("tuple"):
+            continue
+        for operand in inst.operands:
+            if operand.is_a("tuple", "copy") and all(user in found for user in operand.users):
+                if operand not in found:
+                    stack.append(operand)
+                found[operand] = 1
+    return found
+
+
+def _readers_before_writers(
+    base: list[Instruction], final: dict[Instruction, int]
+) -> dict[Instruction, list[Instruction]]:
+    """Return, per instruction that would like to overwrite an operand, the other readers of it.
+
+    Readers that depend on the writer are left out, since they keep the old value alive anyway, and
+    so are the final copies, which must stay last.
+    """
+    before: dict[Instruction, list[Instruction]] = {}
+    after: dict[Instruction, list[Instruction]] = {}
+    for inst in base:
+        for predecessor in inst.control_predecessors:
+            after.setdefault(predecessor, []).append(inst)
+    in_place = InPlace()
+    entry = base[0].computation.module.entry
+    updates = _updates_of_state(final, in_place)
+    budget = _SEARCH_BUDGET
+    for writer in base:
+        readers = [
+            user
+            for number in (*in_place.overwritten_operands(writer), *updates.get(writer, ()))
+            for user in _readers(writer.operands[number], entry)
+            if user is not writer and user not in final
+        ]
+        if not readers or len(readers) > _MAX_READERS:
+            continue
+        later = _depends_on(writer, after, budget)
+        if later is None:
+            break
+        budget -= len(later)
+        before[writer] = [reader for reader in dict.fromkeys(readers) if reader not in later]
+        for reader in before[writer]:
+            after.setdefault(reader, []).append(writer)
+    return before
+
+
+def _updates_of_state(
+    final: dict[Instruction, int], in_place: InPlace
+) -> dict[Instruction, list[int]]:
+    """Return the instructions that make new loop state out of old, and which operand that is.
+
+    Where they can do so in place, no copy is needed, provided that all others have read the old
+    state before.
+    """
+    found: dict[Instruction, list[int]] = {}
+    for copy in final:
+        if not copy.is_a("copy"):
+            continue
+        inst = copy.operands[0]
+        index: ShapeIndex = ()
+        if inst.is_a("get-tuple-element"):
+            inst, index = inst.operands[0], (inst.attributes.index,)
+        for number, operand in enumerate(inst.operands):
+            is_state = operand.is_a("get-tuple-element") and operand.operands[0].is_a("parameter")
+            if is_state and in_place.may_overwrite(inst, number, index):
+                found.setdefault(inst, []).append(number)
+    return found
+
+
+def _readers(inst: Instruction, entry: Computation) -> Iterator[Instruction]:
+    """Yield the users of the array `inst`, through instructions that hand it on.
+
+    Nobody can overwrite a constant or a parameter of the entry, so their readers do not matter.
+    """
+    source = inst
+    while hands_on(source):
+        source = source.operands[0]
+    is_parameter = source.is_a("parameter") and source.computation is entry
+    if is_parameter or source.is_a("constant"):
+        return
+    if source.is_a("get-tuple-element"):
+        index = source.attributes.index
+        stack = [
+            u
+            for u in source.operands[0].users
+            if u.is_a("get-tuple-element") and u.attributes.index == index
+        ]
+    else:
+        stack = [source]
+    seen: set[Instruction] = set(stack)
+    while stack:
+        for user in stack.pop().users:
+            if user in seen:
+                continue
+            seen.add(user)
+            if hands_on(user):
+                stack.append(user)
+            elif not user.is_a("tuple"):
+                yield user
+
+
+def _depends_on(
+    writer: Instruction, after: dict[Instruction, list[Instruction]], budget: int
+) -> set[Instruction] | None:
+    """Return what runs after `writer`: users, and what `after` adds. None if that is too much."""
+    found = {writer}
+    stack = [writer]
+    while stack:
+        inst = stack.pop()
+        for later in (*inst.users, *after.get(inst, ())):
+            if later not in found:
+                found.add(later)
+                stack.append(later)
+        if len(found) > budget:
+            return None
+    return found
+
+
+def _ordered(
+    base: list[Instruction],
+    ranks: dict[Instruction, Rank],
+    before: dict[Instruction, list[Instruction]],
+) -> tuple[Instruction, ...]:
+    """Return `base` in order of rank as far as dependencies allow."""
+    waiting: dict[Instruction, int] = {}
+    followers: dict[Instruction, list[Instruction]] = {}
+    for inst in base:
+        needed = dict.fromkeys((*inst.operands, *inst.control_predecessors, *before.get(inst, ())))
+        waiting[inst] = len(needed)
+        for other in needed:
+            followers.setdefault(other, []).append(inst)
+    ready = [(ranks[inst], inst.uid, inst) for inst in base if not waiting[inst]]
+    heapq.heapify(ready)
+    order: list[Instruction] = []
+    while ready:
+        inst = heapq.heappop(ready)[2]
+        order.append(inst)
+        for follower in followers.get(inst, ()):
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(ready, (ranks[follower], follower.uid, follower))
+    assert len(order) == len(base), "cyclic control dependencies"
+    return tuple(order)

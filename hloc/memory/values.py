@@ -1,0 +1,163 @@
+"""Values: the array leaves that instructions really make, numbered in the order they are made.
+
+Tuples, calls and everything else that moves no bytes make no values (see `analysis/dataflow.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from hloc.analysis.dataflow import Dataflow, Position, array_leaves, hands_on
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.memory.schedule import Schedule
+from hloc.shapes import ArrayShape, ShapeIndex
+
+MAKES_NOTHING = frozenset(
+    {
+        "tuple",
+        "get-tuple-element",
+        "call",
+        "async-start",
+        "async-update",
+        "async-done",
+        "copy-start",
+        "copy-done",
+        "after-all",
+    }
+)
+"""Opcodes that only name, group or hand on arrays."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """An array that is made at one place; `number` counts from 0 in program order.
+
+    Attributes:
+        fixed: a parameter of the entry or a constant, whose bytes nobody may overwrite.
+        joined: stands for several values, one of which it has at a time: loop state, the result of
+            a loop or a conditional.
+    """
+
+    number: int
+    inst: Instruction
+    index: ShapeIndex
+    shape: ArrayShape
+    fixed: bool
+    joined: bool
+
+    def __repr__(self) -> str:
+        index = "".join(f"{{{i}}}" for i in self.index)
+        return f"{self.inst.name}{index}"
+
+    @property
+    def size_bytes(self) -> int:
+        return self.shape.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """All values of a scheduled module."""
+
+    dataflow: Dataflow
+    all: tuple[Value, ...]
+    _by_position: dict[Position, Value]
+
+    def at(self, inst: Instruction, index: ShapeIndex) -> Value:
+        """Return the value that leaf `index` of `inst` holds; the leaf has elements."""
+        return self._by_position[self.dataflow.source(inst, index)]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """One number per event of a module that runs straight through.
+
+    A loop shows up as one run of condition and body, a conditional as its branches one after the
+    other. An instruction that calls nothing starts and ends at the same time.
+    """
+
+    order: tuple[Instruction, ...]
+    start: dict[Instruction, int]
+    end: dict[Instruction, int]
+    begin: dict[Computation, int]
+    finish: dict[Computation, int]
+
+
+def lay_out(entry: Computation, schedule: Schedule, dataflow: Dataflow) -> Timeline:
+    """Return the timeline of `entry` and all it runs."""
+    order: list[Instruction] = []
+    start: dict[Instruction, int] = {}
+    end: dict[Instruction, int] = {}
+    begin: dict[Computation, int] = {}
+    finish: dict[Computation, int] = {}
+    events: list[tuple[str, Any]] = [("begin", entry)]
+    now = 0
+    while events:
+        event, what = events.pop()
+        if event == "begin":
+            begin[what] = now
+            events.append(("finish", what))
+            events += (("start", inst) for inst in reversed(schedule.order(what)))
+        elif event == "start":
+            order.append(what)
+            start[what] = end[what] = now
+            called = [c for c in what.called if dataflow.caller(c) is what]
+            if called:
+                events.append(("end", what))
+                events += (("begin", computation) for computation in reversed(called))
+        elif event == "end":
+            end[what] = now
+        else:
+            finish[what] = now
+        now += 1
+    return Timeline(tuple(order), start, end, begin, finish)
+
+
+def find_values(timeline: Timeline, dataflow: Dataflow, entry: Computation) -> Values:
+    """Return the values that the instructions on `timeline` make."""
+    found: dict[Position, Value] = {}
+    for inst in timeline.order:
+        if inst.opcode.name in MAKES_NOTHING and not inst.is_a("async-start", "copy-start"):
+            continue
+        is_parameter = inst.is_a("parameter")
+        fixed = inst.is_a("constant") or (is_parameter and inst.computation is entry)
+        joined = inst.is_a("while", "conditional") or (is_parameter and not fixed)
+        for index, shape in array_leaves(inst.shape):
+            if dataflow.source(inst, index) == (inst, index):
+                found[inst, index] = Value(len(found), inst, index, shape, fixed, joined)
+    return Values(dataflow, tuple(found.values()), found)
+
+
+def operand_leaves(inst: Instruction) -> list[tuple[int, ShapeIndex]]:
+    """Return the array leaves of the operands of `inst`: operand number and index."""
+    return [
+        (number, index)
+        for number, operand in enumerate(inst.operands)
+        for index, _ in array_leaves(operand.shape)
+    ]
+
+
+def read_leaves(inst: Instruction, dataflow: Dataflow) -> list[tuple[int, ShapeIndex]]:
+    """Return the operand leaves whose bytes `inst` reads when it starts."""
+    if inst.opcode.name in MAKES_NOTHING or hands_on(inst):
+        return []
+    if inst.is_a("conditional"):
+        return [(0, ())]
+    found = operand_leaves(inst)
+    if inst.is_a("while"):
+        return [leaf for leaf in found if leaf[1] not in dataflow.invariant(inst)]
+    return found
+
+
+def read_at_end(computation: Computation, dataflow: Dataflow) -> list[ShapeIndex]:
+    """Return the leaves of the root that must have their value when `computation` is done."""
+    caller = dataflow.caller(computation)
+    found = [index for index, _ in array_leaves(computation.root.shape)]
+    if caller is None or caller.is_a("conditional"):
+        return found
+    if caller.is_a("while"):
+        if computation is caller.called[0]:
+            return found
+        return [index for index in found if index not in dataflow.invariant(caller)]
+    return []

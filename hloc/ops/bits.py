@@ -1,0 +1,222 @@
+"""Operations on the bits of integers and on truth values: not, and, or, xor, shifts, counts.
+
+Shift amounts are unsigned; the width or more shifts every bit out. Semantics: XLA's CPU run time,
+samples in tests/unit/ops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloc.dtypes import DTYPES, PRED
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import (
+    CallFunction,
+    EvaluateFunction,
+    HostValue,
+    Opcode,
+    ScalarBuilder,
+    define,
+)
+from hloc.ops import emit
+from hloc.ops.emit import Value, by_type, signed_of, unsigned_of
+from hloc.ops.shared import (
+    compute_type,
+    elementwise_binary,
+    is_integer,
+    is_numeric,
+    is_pred_or_integer,
+    narrowed,
+    pointwise,
+    same_shape,
+    unsigned_bits,
+)
+
+# ---------------------------------------------------------------- not, popcnt, count-leading-zeros
+
+
+def _emit_not(b: ScalarBuilder, x: Value) -> Value:
+    return b.xor(x, b.const(x.dtype, emit.all_ones(x.dtype)))
+
+
+def _emit_not_pred(b: ScalarBuilder, x: Value) -> Value:
+    return b.xor(x, b.const(PRED, True))
+
+
+def _evaluate_popcnt(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    dtype = inst.array.dtype
+    return narrowed(np.bitwise_count(unsigned_bits(operands[0], dtype)), dtype)
+
+
+def _evaluate_clz(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    dtype = inst.array.dtype
+    smeared = unsigned_bits(operands[0], dtype)
+    for shift in (1, 2, 4, 8, 16, 32):
+        if shift < dtype.bits:
+            smeared = smeared | (smeared >> smeared.dtype.type(shift))
+    return narrowed(dtype.bits - np.bitwise_count(smeared).astype(np.int64), dtype)
+
+
+def _zero_extended(b: ScalarBuilder, x: Value) -> Value:
+    """Emit the bits of `x` as an unsigned integer of at least 32 bits."""
+    unsigned = x if x.dtype.is_unsigned else b.bitcast(x, unsigned_of(x.dtype))
+    return unsigned if x.dtype.bits >= 32 else b.convert(unsigned, DTYPES["u32"])
+
+
+def _emit_popcnt(b: ScalarBuilder, x: Value) -> Value:
+    return b.convert(b.intrinsic("ctpop", _zero_extended(b, x)), x.dtype)
+
+
+def _emit_clz(b: ScalarBuilder, x: Value) -> Value:
+    wide = _zero_extended(b, x)
+    extra = b.const(wide.dtype, wide.dtype.bits - x.dtype.bits)
+    return b.convert(b.isub(b.intrinsic("ctlz", wide), extra), x.dtype)
+
+
+NOT = define(
+    Opcode(
+        name="not",
+        reads="not(x) flips every bit; pred: true and false change places",
+        arity=1,
+        infer=same_shape(is_pred_or_integer),
+        evaluate=pointwise(np.invert),
+        elemental=by_type(integers=_emit_not, pred=_emit_not_pred),
+        elementwise=True,
+    )
+)
+POPCNT = define(
+    Opcode(
+        name="popcnt",
+        reads="number of set bits within the width of the type",
+        arity=1,
+        infer=same_shape(is_integer),
+        evaluate=_evaluate_popcnt,
+        elemental=by_type(integers=_emit_popcnt),
+        elementwise=True,
+    )
+)
+COUNT_LEADING_ZEROS = define(
+    Opcode(
+        name="count-leading-zeros",
+        reads="number of zero bits above the highest set one; the width for 0",
+        arity=1,
+        infer=same_shape(is_integer),
+        evaluate=_evaluate_clz,
+        elemental=by_type(integers=_emit_clz),
+        elementwise=True,
+    )
+)
+
+# ---------------------------------------------------------------- and, or, xor
+
+
+def _define_bitwise(name: str, function: Any, emitter: emit.Emit) -> Opcode:
+    return define(
+        Opcode(
+            name=name,
+            reads=f"bitwise {name}; logical for pred",
+            arity=2,
+            infer=elementwise_binary(is_pred_or_integer),
+            evaluate=pointwise(function),
+            elemental=by_type(integers=emitter, pred=emitter),
+            elementwise=True,
+            commutative=True,
+        )
+    )
+
+
+AND = _define_bitwise("and", np.bitwise_and, lambda b, x, y: b.and_(x, y))
+OR = _define_bitwise("or", np.bitwise_or, lambda b, x, y: b.or_(x, y))
+XOR = _define_bitwise("xor", np.bitwise_xor, lambda b, x, y: b.xor(x, y))
+
+# ---------------------------------------------------------------- shifts
+
+
+def _shift(logical: bool, left: bool) -> EvaluateFunction:
+    """Return an evaluator; the amount is unsigned, and the width or more shifts all bits out."""
+
+    def evaluate(
+        inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    ) -> HostValue:
+        dtype = inst.array.dtype
+        amount = unsigned_bits(operands[1], dtype)
+        beyond = amount >= dtype.bits
+        if logical:
+            bits = unsigned_bits(operands[0], dtype)
+            safe = np.where(beyond, 0, amount).astype(bits.dtype)
+            shifted = np.where(beyond, 0, bits << safe if left else bits >> safe)
+            return narrowed(shifted.astype(bits.dtype), dtype)
+        value = operands[0].astype(compute_type(dtype)).view(f"i{dtype.storage_bytes}")
+        if dtype.is_unsigned and dtype.bits < 8:
+            value = narrowed(value, signed_of(dtype)).astype(np.int8)
+        safe = np.where(beyond, dtype.bits - 1, amount).astype(value.dtype)
+        return narrowed(value >> safe, dtype)
+
+    return evaluate
+
+
+def _safe_amount(b: ScalarBuilder, y: Value, instead: int) -> tuple[Value, Value]:
+    """Return "the amount is the width or more" and the amount with `instead` in that case."""
+    dtype = y.dtype
+    unsigned = y if dtype.is_unsigned else b.bitcast(y, unsigned_of(dtype))
+    # The width does not fit into types of 1 or 2 bits; the greatest amount always does.
+    beyond = b.compare("GT", unsigned, b.const(unsigned.dtype, dtype.bits - 1))
+    return beyond, b.select(beyond, b.const(dtype, instead), y)
+
+
+def _emit_shift_left(b: ScalarBuilder, x: Value, y: Value) -> Value:
+    beyond, amount = _safe_amount(b, y, 0)
+    return b.select(beyond, b.const(x.dtype, 0), b.shl(x, amount))
+
+
+def _emit_shift_right_logical(b: ScalarBuilder, x: Value, y: Value) -> Value:
+    beyond, amount = _safe_amount(b, y, 0)
+    return b.select(beyond, b.const(x.dtype, 0), b.lshr(x, amount))
+
+
+def _emit_shift_right_arithmetic(b: ScalarBuilder, x: Value, y: Value) -> Value:
+    dtype, signed = x.dtype, signed_of(x.dtype)
+    _, amount = _safe_amount(b, y, dtype.bits - 1)
+    if dtype is signed:
+        return b.ashr(x, amount)
+    return b.bitcast(b.ashr(b.bitcast(x, signed), b.bitcast(amount, signed)), dtype)
+
+
+def _define_shift(name: str, reads: str, evaluate: EvaluateFunction, integers: emit.Emit) -> Opcode:
+    return define(
+        Opcode(
+            name=name,
+            reads=reads,
+            arity=2,
+            infer=elementwise_binary(is_numeric, needed=is_integer),
+            evaluate=evaluate,
+            elemental=by_type(integers=integers),
+            elementwise=True,
+        )
+    )
+
+
+SHIFT_LEFT = _define_shift(
+    "shift-left",
+    "x * 2^y; 0 for amounts of the width or more",
+    _shift(logical=True, left=True),
+    _emit_shift_left,
+)
+SHIFT_RIGHT_LOGICAL = _define_shift(
+    "shift-right-logical",
+    "the bits of x moved down, zeros from above; 0 for amounts of the width or more",
+    _shift(logical=True, left=False),
+    _emit_shift_right_logical,
+)
+SHIFT_RIGHT_ARITHMETIC = _define_shift(
+    "shift-right-arithmetic",
+    "the bits of x moved down, copies of the top bit from above",
+    _shift(logical=False, left=False),
+    _emit_shift_right_arithmetic,
+)

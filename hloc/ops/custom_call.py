@@ -1,0 +1,79 @@
+"""custom-call: attributes, shape rule and row; `custom_call_targets.py` says what targets do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.errors import UnsupportedError
+from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ops.checks import check_compatible, declared_shape, require
+from hloc.ops.custom_call_targets import refusal_of, target_of
+from hloc.shapes import Shape
+
+PADDING_TYPES = ("PADDING_INVALID", "PADDING_SAME", "PADDING_VALID")
+SCHEDULES = ("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
+API_VERSIONS = (
+    "API_VERSION_ORIGINAL",
+    "API_VERSION_STATUS_RETURNING",
+    "API_VERSION_STATUS_RETURNING_UNIFIED",
+    "API_VERSION_TYPED_FFI",
+)
+PRECISIONS = ("default", "high", "highest", "packed_nibble")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CustomCallAttributes:
+    window: Window | None = attr("window", default=None)
+    dim_labels: ConvolutionDimensions | None = attr("dim_labels", default=None)
+    feature_group_count: int = attr("int", default=1)
+    batch_group_count: int = attr("int", default=1)
+    operand_precision: tuple[str, ...] = attr(
+        "enum_list", default=(), choices=PRECISIONS, fold_case=True
+    )
+    padding_type: str = attr("enum", default="PADDING_INVALID", choices=PADDING_TYPES)
+    custom_call_target: str = attr("string")
+    operand_layout_constraints: tuple[Shape, ...] | None = attr("shape_list", default=None)
+    custom_call_has_side_effect: bool = attr("bool", default=False)
+    literal: RawText | None = attr("raw", default=None)
+    output_to_operand_aliasing: RawText | None = attr("raw", default=None)
+    schedule: str = attr("enum", default="SCHEDULE_NONE", choices=SCHEDULES)
+    api_version: str = attr("enum", default="API_VERSION_ORIGINAL", choices=API_VERSIONS)
+
+
+def infer_custom_call(request: ShapeRequest) -> Shape:
+    """Return the declared shape; layout constraints fit the operands one by one."""
+    constraints = request.attributes.operand_layout_constraints
+    if constraints is not None:
+        require(
+            len(constraints) == len(request.operands),
+            f"custom-call: {len(request.operands)} operands, "
+            f"but {len(constraints)} operand_layout_constraints",
+        )
+        for index, (shape, operand) in enumerate(zip(constraints, request.operands, strict=True)):
+            check_compatible("custom-call", f"layout constraint {index}", shape, operand)
+    return declared_shape("custom-call", request)
+
+
+def _evaluate_custom_call(
+    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
+) -> HostValue:
+    target = target_of(inst)
+    if target is None:
+        raise UnsupportedError(f"{inst.name}: {refusal_of(inst)}", inst.span)
+    return target.evaluate(inst, operands)
+
+
+CUSTOM_CALL = define(
+    Opcode(
+        name="custom-call",
+        reads="custom-call(a, ...) is what the library function custom_call_target does",
+        arity=None,
+        infer=infer_custom_call,
+        shape_required=True,
+        attributes=CustomCallAttributes,
+        calls=(CalledRole("called_computations", many=True, optional=True, aliases=("to_apply",)),),
+        evaluate=_evaluate_custom_call,
+    )
+)

@@ -1,0 +1,252 @@
+"""Operations that copy or rearrange values without computing: broadcast to bitcast.
+
+Rules: format reference 12.4. Elements of a result are elements of an operand, bit for bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hloc.errors import HloError
+from hloc.ir.attributes import attr
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import CallFunction, HostValue, Opcode, ScalarBuilder, ShapeRequest, define
+from hloc.ops.shared import (
+    DimensionsAttributes,
+    array_of,
+    array_operand,
+    declared_array,
+)
+from hloc.shapes import UNBOUNDED, ArrayShape, Layout, Shape, row_major
+
+# ---------------------------------------------------------------- broadcast, reshape, transpose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroadcastAttributes:
+    """`dimensions[i]` is the result dimension that operand dimension i becomes."""
+
+    dimensions: tuple[int, ...] = attr("int_list", default=(), always=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReshapeAttributes:
+    """`inferred_dimension` names the one dynamic dimension whose size follows from the others."""
+
+    inferred_dimension: int = attr("int", default=-1)
+
+
+def _infer_broadcast(request: ShapeRequest) -> Shape:
+    """Check the declared shape: its sizes at `dimensions` are those of the operand."""
+    operand, dims = array_operand(request, 0), request.attributes.dimensions
+    if len(dims) != operand.rank:
+        raise HloError(
+            f"dimensions has {len(dims)} entries, but the operand has rank {operand.rank}: "
+            f"{operand.text_without_layout}"
+        )
+    if request.declared is None:
+        return _smallest_broadcast(operand, dims)
+    result = array_of(request.declared, "the result")
+    if result.dtype is not operand.dtype:
+        raise HloError(f"operand has element type {operand.dtype}, result {result.dtype}")
+    check_broadcast_dimensions(dims, result.rank)
+    for i, dim in enumerate(dims):
+        if operand.dims[i] != result.dims[dim] and UNBOUNDED not in (
+            operand.dims[i],
+            result.dims[dim],
+        ):
+            raise HloError(
+                f"dimension {i} of the operand has size {operand.dims[i]}, "
+                f"but dimension {dim} of the result has size {result.dims[dim]}"
+            )
+    return result
+
+
+def check_broadcast_dimensions(dims: tuple[int, ...], rank: int) -> None:
+    """Raise HloError unless `dims` are different dimensions of a result of `rank`."""
+    for dim in dims:
+        if not 0 <= dim < rank:
+            raise HloError(f"dimensions has dimension {dim}, but the result has rank {rank}")
+    if len(set(dims)) != len(dims):
+        raise HloError(f"dimensions names a dimension twice: {{{','.join(map(str, dims))}}}")
+
+
+MAX_INFERRED_RANK = 64
+"""A `dimensions` entry beyond this asks for an array of absurd rank."""
+
+
+def _smallest_broadcast(operand: ArrayShape, dims: tuple[int, ...]) -> ArrayShape:
+    """Return the result when the text leaves it out: size 1 where no operand dimension goes."""
+    rank = max(dims, default=-1) + 1
+    check_broadcast_dimensions(dims, min(rank, MAX_INFERRED_RANK))
+    sizes, dynamic = [1] * rank, [False] * rank
+    for i, dim in enumerate(dims):
+        sizes[dim], dynamic[dim] = operand.dims[i], operand.is_dynamic(i)
+    return ArrayShape(operand.dtype, tuple(sizes), None, tuple(dynamic))
+
+
+def _evaluate_broadcast(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    dims, array = inst.array.dims, operands[0]
+    if not dims:  # a scalar of a reducer that is evaluated for all elements at once
+        return array
+    places: list[int] = [1] * len(dims)
+    for i, dim in enumerate(inst.attributes.dimensions):
+        places[dim] = array.shape[i]
+    order = np.argsort(inst.attributes.dimensions)
+    return np.broadcast_to(array.transpose(order).reshape(places), dims)
+
+
+def _infer_reshape(request: ShapeRequest) -> Shape:
+    """Return the declared shape, of as many elements as the operand."""
+    operand, result = array_operand(request, 0), declared_array(request)
+    if operand.dtype is not result.dtype:
+        raise HloError(f"operand has element type {operand.dtype}, result {result.dtype}")
+    unbounded = UNBOUNDED in operand.dims or UNBOUNDED in result.dims
+    if not unbounded and operand.elements != result.elements:
+        raise HloError(
+            f"operand {operand.text_without_layout} has {operand.elements} elements, "
+            f"but result {result.text_without_layout} has {result.elements}"
+        )
+    if not -1 <= request.attributes.inferred_dimension < result.rank:
+        raise HloError(
+            f"inferred_dimension is {request.attributes.inferred_dimension}, "
+            f"but the result has rank {result.rank}"
+        )
+    return result
+
+
+def _evaluate_reshape(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    if not inst.array.dims and not inst.operands[0].array.dims:
+        return operands[0]
+    return operands[0].reshape(inst.array.dims)
+
+
+def _infer_transpose(request: ShapeRequest) -> Shape:
+    """Return the sizes in the order of `dimensions`: `f32[2,3,4]`, `{2,0,1}` -> `f32[4,2,3]`."""
+    operand, dims = array_operand(request, 0), request.attributes.dimensions
+    if sorted(dims) != list(range(operand.rank)):
+        raise HloError(
+            f"dimensions={{{','.join(map(str, dims))}}} is not a permutation of the dimensions "
+            f"of {operand.text_without_layout}"
+        )
+    return ArrayShape(
+        operand.dtype,
+        tuple(operand.dims[dim] for dim in dims),
+        _permuted_layout(operand, dims),
+        tuple(operand.is_dynamic(dim) for dim in dims),
+    )
+
+
+def _permuted_layout(operand: ArrayShape, dims: tuple[int, ...]) -> Layout:
+    """Return the layout that makes the transpose a mere change of view."""
+    place = {dim: i for i, dim in enumerate(dims)}
+    order = tuple(place[dim] for dim in operand.minor_to_major)
+    return replace(operand.layout or row_major(operand.rank), minor_to_major=order)
+
+
+def _evaluate_transpose(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    return operands[0].transpose(inst.attributes.dimensions)
+
+
+BROADCAST = define(
+    Opcode(
+        name="broadcast",
+        reads="broadcast(x)[i] = x[i at dimensions]",
+        arity=1,
+        infer=_infer_broadcast,
+        attributes=BroadcastAttributes,
+        evaluate=_evaluate_broadcast,
+    )
+)
+RESHAPE = define(
+    Opcode(
+        name="reshape",
+        reads="reshape(x) has the elements of x in row-major order",
+        arity=1,
+        infer=_infer_reshape,
+        shape_required=True,
+        attributes=ReshapeAttributes,
+        evaluate=_evaluate_reshape,
+    )
+)
+TRANSPOSE = define(
+    Opcode(
+        name="transpose",
+        reads="result dimension i is operand dimension dimensions[i]",
+        arity=1,
+        infer=_infer_transpose,
+        attributes=DimensionsAttributes,
+        evaluate=_evaluate_transpose,
+    )
+)
+
+# ---------------------------------------------------------------- copy, bitcast
+
+
+def _infer_copy(request: ShapeRequest) -> Shape:
+    """Return the operand's shape; the text may declare another layout."""
+    return request.operands[0]
+
+
+def _emit_copy(b: ScalarBuilder, inst: Instruction, x: Any) -> Any:
+    return x
+
+
+def _evaluate_copy(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    return operands[0]
+
+
+def _infer_bitcast(request: ShapeRequest) -> Shape:
+    """Return the declared shape, of as many bytes as the operand."""
+    operand, result = array_operand(request, 0), declared_array(request)
+    if operand.size_bytes != result.size_bytes:
+        raise HloError(
+            f"operand {operand.text_without_layout} has {operand.size_bytes} bytes, "
+            f"but result {result.text_without_layout} has {result.size_bytes}"
+        )
+    return result
+
+
+def _evaluate_bitcast(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    source, result = inst.operands[0].array, inst.array
+    memory = np.ascontiguousarray(operands[0].transpose(source.minor_to_major[::-1]))
+    order = result.minor_to_major[::-1]
+    stored = memory.reshape(-1).view(result.dtype.numpy)
+    in_memory_order = stored.reshape([result.dims[dim] for dim in order])
+    return in_memory_order.transpose(np.argsort(order))
+
+
+COPY = define(
+    Opcode(
+        name="copy",
+        reads="copy(x) = x, perhaps in another layout",
+        arity=1,
+        infer=_infer_copy,
+        evaluate=_evaluate_copy,
+        elemental=_emit_copy,
+        elementwise=True,
+    )
+)
+BITCAST = define(
+    Opcode(
+        name="bitcast",
+        reads="bitcast(x) reads the memory of x with another type, shape or layout",
+        arity=1,
+        infer=_infer_bitcast,
+        shape_required=True,
+        evaluate=_evaluate_bitcast,
+    )
+)

@@ -1,0 +1,229 @@
+"""Transfers and the place of a program among others: infeed, send, partition-id and relatives.
+
+hloc runs one program on one device: its ids are 0, and there is nobody to send to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hloc.dtypes import TOKEN, U32, U64
+from hloc.ir.attributes import attr
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ops.checks import check_compatible, declared_shape, declared_tuple, require
+from hloc.shapes import TOKEN_SHAPE, ArrayShape, Shape, TupleShape, array_shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InfeedAttributes:
+    infeed_config: str = attr("string", default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutfeedAttributes:
+    """`outfeed_shape` None is the shape of operand 0; it is always printed."""
+
+    outfeed_shape: Shape | None = attr("shape", default=None, always=True)
+    outfeed_config: str = attr("string", default="")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChannelAttributes:
+    channel_id: int | None = attr("int", default=None)
+    is_host_transfer: bool = attr("bool", default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RngStateAttributes:
+    delta: int = attr("int")
+
+
+def _check_token(name: str, request: ShapeRequest, index: int) -> None:
+    shape = request.operands[index]
+    require(
+        isinstance(shape, ArrayShape) and shape.dtype is TOKEN,
+        f"{name}: operand {index} must be token[], but is {shape.text_without_layout}",
+    )
+
+
+def infer_infeed(request: ShapeRequest) -> Shape:
+    """Check the declared `(data, token[])`."""
+    _check_token("infeed", request, 0)
+    declared = declared_tuple("infeed", request, 2)
+    check_compatible("infeed", "element 1 of the result", declared.elements[1], TOKEN_SHAPE)
+    return declared
+
+
+def infer_outfeed(request: ShapeRequest) -> Shape:
+    """Return `token[]`; `outfeed_shape` is as operand 0."""
+    _check_token("outfeed", request, 1)
+    shape = request.attributes.outfeed_shape
+    if shape is not None:
+        check_compatible("outfeed", "outfeed_shape", shape, request.operands[0])
+    return TOKEN_SHAPE
+
+
+def infer_send(request: ShapeRequest) -> Shape:
+    """Return `(data, u32[], token[])`."""
+    _check_token("send", request, 1)
+    return TupleShape((request.operands[0], ArrayShape(U32), TOKEN_SHAPE))
+
+
+def infer_recv(request: ShapeRequest) -> Shape:
+    """Check the declared `(data, u32[], token[])`."""
+    _check_token("recv", request, 0)
+    declared = declared_tuple("recv", request, 3)
+    expected = TupleShape((declared.elements[0], ArrayShape(U32), TOKEN_SHAPE))
+    check_compatible("recv", "the result", declared, expected)
+    return declared
+
+
+def infer_send_done(_request: ShapeRequest) -> Shape:
+    """Return `token[]`."""
+    return TOKEN_SHAPE
+
+
+def infer_recv_done(request: ShapeRequest) -> Shape:
+    """Return `(data, token[])` of the recv it ends."""
+    (shape,) = request.operands
+    require(
+        isinstance(shape, TupleShape) and len(shape.elements) == 3,
+        f"recv-done: operand 0 must be a recv, but is {shape.text_without_layout}",
+    )
+    assert isinstance(shape, TupleShape)
+    return TupleShape((shape.elements[0], TOKEN_SHAPE))
+
+
+def infer_id(_request: ShapeRequest) -> Shape:
+    """Return `u32[]`."""
+    return ArrayShape(U32)
+
+
+def infer_rng_state(request: ShapeRequest) -> Shape:
+    """Check the declared `u64[2]`."""
+    declared = declared_shape("rng-get-and-update-state", request)
+    check_compatible("rng-get-and-update-state", "the result", declared, array_shape(U64, 2))
+    return declared
+
+
+def _evaluate_id(
+    _inst: Instruction, _operands: tuple[HostValue, ...], _call: CallFunction
+) -> HostValue:
+    return np.asarray(0, np.uint32)
+
+
+_NO_PEER = "one device has no other program or host queue to exchange data with"
+
+PARTITION_ID = define(
+    Opcode(
+        name="partition-id",
+        reads="partition-id() is the number of this partition, 0 on one device",
+        arity=0,
+        infer=infer_id,
+        evaluate=_evaluate_id,
+    )
+)
+
+REPLICA_ID = define(
+    Opcode(
+        name="replica-id",
+        reads="replica-id() is the number of this replica, 0 on one device",
+        arity=0,
+        infer=infer_id,
+        evaluate=_evaluate_id,
+    )
+)
+
+RNG_GET_AND_UPDATE_STATE = define(
+    Opcode(
+        name="rng-get-and-update-state",
+        reads="rng-get-and-update-state() is the state of the device's generator, then adds delta",
+        arity=0,
+        infer=infer_rng_state,
+        shape_required=True,
+        attributes=RngStateAttributes,
+        side_effect=True,
+        refusal="the state would outlive the run; pass a state to rng-bit-generator instead",
+    )
+)
+
+INFEED = define(
+    Opcode(
+        name="infeed",
+        reads="infeed(token) takes data from the host's queue: (data, token)",
+        arity=1,
+        infer=infer_infeed,
+        shape_required=True,
+        attributes=InfeedAttributes,
+        side_effect=True,
+        refusal=_NO_PEER,
+    )
+)
+
+OUTFEED = define(
+    Opcode(
+        name="outfeed",
+        reads="outfeed(x, token) puts x into the host's queue",
+        arity=2,
+        infer=infer_outfeed,
+        shape_required=True,
+        attributes=OutfeedAttributes,
+        side_effect=True,
+        refusal=_NO_PEER,
+    )
+)
+
+SEND = define(
+    Opcode(
+        name="send",
+        reads="send(x, token) starts sending x over a channel: (x, context, token)",
+        arity=2,
+        infer=infer_send,
+        shape_required=True,
+        attributes=ChannelAttributes,
+        side_effect=True,
+        refusal=_NO_PEER,
+    )
+)
+
+SEND_DONE = define(
+    Opcode(
+        name="send-done",
+        reads="send-done(s) waits until s has been sent",
+        arity=1,
+        infer=infer_send_done,
+        shape_required=True,
+        attributes=ChannelAttributes,
+        side_effect=True,
+        refusal=_NO_PEER,
+    )
+)
+
+RECV = define(
+    Opcode(
+        name="recv",
+        reads="recv(token) starts receiving from a channel: (data, context, token)",
+        arity=1,
+        infer=infer_recv,
+        shape_required=True,
+        attributes=ChannelAttributes,
+        side_effect=True,
+        refusal=_NO_PEER,
+    )
+)
+
+RECV_DONE = define(
+    Opcode(
+        name="recv-done",
+        reads="recv-done(r) waits for the data of r: (data, token)",
+        arity=1,
+        infer=infer_recv_done,
+        shape_required=True,
+        attributes=ChannelAttributes,
+        side_effect=True,
+        refusal=_NO_PEER,
+    )
+)

@@ -1,0 +1,111 @@
+"""Elementary functions of floats and complex numbers: exponential, log, sine, square roots ...
+
+The evaluator computes in f64 or c128 and rounds once, so that it is nearly correctly rounded for
+narrower types. Special values are those of C99 (Annex F and G).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hloc.ir.opcode import Opcode, ScalarBuilder, define
+from hloc.ops import complex_functions, emit
+from hloc.ops.emit import Emit, Value, by_type, in_f32, intrinsic
+from hloc.ops.shared import Array, is_float, is_float_or_complex, same_shape, transcendental
+
+
+def _define(
+    name: str,
+    reads: str,
+    function: Any,
+    floats: Emit,
+    complexes: Emit | None,
+    flops: int = 10,
+) -> Opcode:
+    """Define one function; without a `complexes` emitter it takes floats only."""
+    return define(
+        Opcode(
+            name=name,
+            reads=reads,
+            arity=1,
+            infer=same_shape(is_float if complexes is None else is_float_or_complex),
+            evaluate=transcendental(function),
+            elemental=by_type(floats=floats, complexes=complexes),
+            elementwise=True,
+            flops=flops,
+            result_accuracy=True,
+        )
+    )
+
+
+# ---------------------------------------------------------------- evaluation beyond NumPy
+
+
+def _logistic(x: Array) -> Array:
+    """1 / (1 + e^-x); e^x / (1 + e^x) on the left, where e^-x overflows."""
+    left = np.real(x) < 0
+    power = np.exp(np.where(left, x, -x))
+    return np.asarray(np.where(left, power, 1) / (1 + power))
+
+
+def _rsqrt(x: Array) -> Array:
+    return np.asarray(1 / np.sqrt(x))
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
+def _erf_array(x: Array) -> Array:
+    return np.asarray(_erf(x), dtype=np.float64)
+
+
+# ---------------------------------------------------------------- emission
+
+
+def _emit_rsqrt(b: ScalarBuilder, x: Value) -> Value:
+    return b.fdiv(b.const(x.dtype, 1.0), b.intrinsic("sqrt", x))
+
+
+COS = _define("cosine", "cos(x)", np.cos, emit.math("cos"), complex_functions.cosine)
+SIN = _define("sine", "sin(x)", np.sin, emit.math("sin"), complex_functions.sine)
+TAN = _define("tan", "tan(x)", np.tan, emit.math("tan"), complex_functions.tan)
+COSH = _define("cosh", "cosh(x)", np.cosh, emit.math("cosh"), complex_functions.cosh)
+SINH = _define("sinh", "sinh(x)", np.sinh, emit.math("sinh"), complex_functions.sinh)
+TANH = _define("tanh", "tanh(x)", np.tanh, emit.math("tanh"), complex_functions.tanh)
+ACOS = _define("acos", "arccos(x)", np.arccos, emit.math("acos"), complex_functions.acos)
+ASIN = _define("asin", "arcsin(x)", np.arcsin, emit.math("asin"), complex_functions.asin)
+ACOSH = _define("acosh", "arcosh(x)", np.arccosh, emit.math("acosh"), complex_functions.acosh)
+ASINH = _define("asinh", "arsinh(x)", np.arcsinh, emit.math("asinh"), complex_functions.asinh)
+ATANH = _define("atanh", "artanh(x)", np.arctanh, emit.math("atanh"), complex_functions.atanh)
+EXPONENTIAL = _define("exponential", "e^x", np.exp, emit.math("exp"), emit.exponential)
+EXPONENTIAL_MINUS_ONE = _define(
+    "exponential-minus-one",
+    "e^x - 1, accurate near 0",
+    np.expm1,
+    emit.math("expm1"),
+    complex_functions.expm1,
+)
+LOG = _define("log", "natural logarithm", np.log, emit.math("log"), emit.log)
+LOG_PLUS_ONE = _define(
+    "log-plus-one",
+    "log(1 + x), accurate near 0",
+    np.log1p,
+    emit.math("log1p"),
+    complex_functions.log1p,
+)
+LOGISTIC = _define(
+    "logistic",
+    "logistic(x) = 1 / (1 + e^-x)",
+    _logistic,
+    emit.math("logistic"),
+    complex_functions.logistic,
+)
+SQRT = _define("sqrt", "square root", np.sqrt, intrinsic("sqrt"), emit.sqrt, flops=1)
+RSQRT = _define(
+    "rsqrt", "1 / sqrt(x)", _rsqrt, in_f32(_emit_rsqrt), complex_functions.rsqrt, flops=2
+)
+CBRT = _define("cbrt", "cube root, also of negative x", np.cbrt, emit.math("cbrt"), None)
+ERF = _define("erf", "error function", _erf_array, emit.math("erf"), None)

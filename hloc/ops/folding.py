@@ -1,0 +1,246 @@
+"""Evaluating called computations on scalars: recognised reducers, whole arrays at once, folds.
+
+A computation of elementwise instructions on scalars gives the same values when it is evaluated once
+on arrays of any one shape; this is how reduce, map, sort and scatter stay fast in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hloc.dtypes import DType
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import CallFunction, HostValue
+from hloc.ops.shared import Array, narrowed, oracle_type
+from hloc.shapes import ArrayShape, Shape, TupleShape
+
+SEQUENTIAL_LIMIT = 4096
+"""Longest fold done left to right; longer ones go pairwise, which HLO allows (any association)."""
+
+_RECOGNISED = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
+_PASSIVE = ("parameter", "constant", "tuple", "get-tuple-element", "call", "fusion", "map")
+
+
+def recognised_reducer(computation: Computation) -> str:
+    """Return the opcode of a two-parameter computation that does one plain thing, else "".
+
+    The opcodes are those whose operands may change places; "second" stands for a computation that
+    returns its second parameter, as a scatter that overwrites has.
+    """
+    root = computation.root
+    parameters = computation.parameters
+    if len(parameters) != 2 or not isinstance(root.shape, ArrayShape):
+        return ""
+    if root is parameters[1]:
+        return "second"
+    same_types = all(parameter.shape == root.shape for parameter in parameters)
+    if root.opcode.name in _RECOGNISED and same_types and set(root.operands) == set(parameters):
+        return root.opcode.name
+    return ""
+
+
+def vectorises(computation: Computation) -> bool:
+    """True if evaluating on arrays gives what evaluating every element on its own would."""
+    for inst in computation.instructions:
+        if not works_per_element(inst) and inst.opcode.name not in _PASSIVE:
+            return False
+        if inst.opcode.name == "constant" and not inst.attributes.literal.is_scalar:
+            return False
+        if not all(vectorises(called) for called in inst.called):
+            return False
+    return True
+
+
+def works_per_element(inst: Instruction) -> bool:
+    """True if element i of the result depends on element i of the operands only."""
+    if inst.is_a("bitcast-convert"):
+        return inst.array.dtype.bits == inst.operands[0].array.dtype.bits
+    return inst.opcode.elementwise
+
+
+def map_scalars(
+    call: CallFunction, computation: Computation, arrays: Sequence[Array], dims: tuple[int, ...]
+) -> tuple[Array, ...]:
+    """Apply `computation`, which takes scalars, to every element of `arrays`.
+
+    Args:
+        call: evaluates a computation.
+        computation: takes one scalar per array, returns a scalar or a tuple of scalars.
+        arrays: of shape `dims`, or scalars that stand for every element.
+        dims: shape of the results.
+
+    Returns:
+        One array per scalar of the result.
+    """
+    types = result_types(computation.root.shape)
+    whole = [np.broadcast_to(array, dims) for array in arrays]
+    if vectorises(computation):
+        results = as_tuple(call(computation, *whole))
+        return tuple(
+            np.broadcast_to(np.asarray(result, dtype=dtype.numpy), dims)
+            for result, dtype in zip(results, types, strict=True)
+        )
+    out = tuple(np.empty(dims, dtype.numpy) for dtype in types)
+    for index in np.ndindex(dims):
+        results = as_tuple(call(computation, *(array[index] for array in whole)))
+        for array, result in zip(out, results, strict=True):
+            array[index] = result
+    return out
+
+
+def result_types(shape: Shape) -> tuple[DType, ...]:
+    """Return the element types of a scalar or of a tuple of scalars."""
+    if isinstance(shape, TupleShape):
+        return tuple(dtype for element in shape.elements for dtype in result_types(element))
+    assert isinstance(shape, ArrayShape)
+    return (shape.dtype,)
+
+
+def as_tuple(value: HostValue) -> tuple[Array, ...]:
+    """Return a tuple value as it is and one array as a tuple of one."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def ufunc_of(kind: str, dtype: np.dtype[Any]) -> np.ufunc:
+    """Return the NumPy function of a recognised reducer on `dtype`; on pred, add is or."""
+    if dtype == np.bool_:
+        kind = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}.get(kind, kind)
+    return _UFUNCS[kind]
+
+
+_UFUNCS: dict[str, np.ufunc] = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "minimum": np.minimum,
+    "maximum": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+
+
+def fold_recognised(
+    kind: str, array: Array, init: Array, dims: tuple[int, ...], dtype: DType
+) -> Array:
+    """Reduce `array` over `dims` with one NumPy reduction; floats are rounded once, at the end."""
+    wide = oracle_type(dtype)
+    ufunc = ufunc_of(kind, wide)
+    values, start = (narrowed(value, dtype).astype(wide) for value in (array, init))
+    if values.size == 0:
+        kept = tuple(size for dim, size in enumerate(values.shape) if dim not in dims)
+        return narrowed(np.broadcast_to(start, kept), dtype)
+    folded = ufunc.reduce(values, axis=dims, dtype=wide) if dims else values
+    return narrowed(ufunc(start, folded), dtype)
+
+
+def fold_general(
+    call: CallFunction,
+    computation: Computation,
+    arrays: Sequence[Array],
+    inits: Sequence[Array],
+    dims: tuple[int, ...],
+) -> tuple[Array, ...]:
+    """Reduce `arrays` over `dims` with any reducer, left to right; all other elements at once."""
+    types = result_types(computation.root.shape)
+    kept = tuple(size for dim, size in enumerate(arrays[0].shape) if dim not in dims)
+    rows = [
+        np.moveaxis(array, dims, range(len(dims))).reshape(-1, *kept) if array.size else array
+        for array in arrays
+    ]
+    values = tuple(
+        np.broadcast_to(np.asarray(init).astype(dtype.numpy), kept)
+        for init, dtype in zip(inits, types, strict=True)
+    )
+    if arrays[0].size == 0:
+        return values
+    rows = [row.astype(dtype.numpy) for row, dtype in zip(rows, types, strict=True)]
+    if len(rows[0]) > SEQUENTIAL_LIMIT:
+        rows = _fold_pairwise(call, computation, rows)
+    for step in range(len(rows[0])):
+        values = map_scalars(call, computation, [*values, *(row[step] for row in rows)], kept)
+    return values
+
+
+def _fold_pairwise(call: CallFunction, computation: Computation, rows: list[Array]) -> list[Array]:
+    """Combine neighbours until one row is left; order is kept, only the association changes."""
+    while len(rows[0]) > 1:
+        count = len(rows[0])
+        even = count - count % 2
+        arguments = [row[0:even:2] for row in rows] + [row[1:even:2] for row in rows]
+        results = map_scalars(call, computation, arguments, arguments[0].shape)
+        rows = [
+            np.concatenate([result, row[even:]]) if even < count else result
+            for result, row in zip(results, rows, strict=True)
+        ]
+    return rows
+
+
+def identity_of(kind: str, dtype: np.dtype[Any]) -> Array:
+    """Return the value that a recognised reducer leaves alone: 0 of add, inf of minimum ..."""
+    if kind in ("minimum", "maximum") and dtype != np.bool_:
+        if dtype.kind == "c":
+            return np.asarray(complex(np.inf if kind == "minimum" else -np.inf), dtype)
+        if dtype.kind == "f":
+            return np.asarray(np.inf if kind == "minimum" else -np.inf, dtype)
+        limits = np.iinfo(dtype)
+        return np.asarray(limits.max if kind == "minimum" else limits.min, dtype)
+    if kind == "and":
+        return ~np.zeros((), dtype)
+    return np.asarray(1 if kind in ("multiply", "minimum") else 0, dtype)
+
+
+def combine_at(
+    call: CallFunction,
+    computation: Computation,
+    targets: tuple[Array, ...],
+    places: Array,
+    updates: tuple[Array, ...],
+    *,
+    update_first: bool = False,
+) -> tuple[Array, ...]:
+    """Apply `computation(current, update)` at flat `places`, one update after the other.
+
+    Args:
+        call: evaluates a computation.
+        computation: takes the current values and the updates, returns the new values.
+        targets: arrays of one dimension; they are not changed.
+        places: index into the targets per update; an index may occur more than once.
+        updates: one value per place for each target.
+        update_first: the computation takes the update before the current value.
+    """
+    kind = recognised_reducer(computation) if len(targets) == 1 else ""
+    results = tuple(target.copy() for target in targets)
+    if kind == "second" and not update_first:
+        results[0][places] = updates[0]
+        return results
+    if kind and kind != "second" and _adds_in_place(results[0].dtype):
+        ufunc_of(kind, results[0].dtype).at(results[0], places, updates[0])
+        return results
+    for chosen in _rounds(places):
+        where = places[chosen]
+        current = [result[where] for result in results]
+        new = [update[chosen] for update in updates]
+        arguments = [*new, *current] if update_first else [*current, *new]
+        values = map_scalars(call, computation, arguments, where.shape)
+        for result, value in zip(results, values, strict=True):
+            result[where] = value
+    return results
+
+
+def _adds_in_place(dtype: np.dtype[Any]) -> bool:
+    """True if NumPy's in-place operations round each step as HLO does."""
+    return dtype.kind in "biuc" or dtype in (np.float32, np.float64)
+
+
+def _rounds(places: Array) -> Iterator[Array]:
+    """Yield positions in `places` such that no place occurs twice in one round, in order."""
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    first = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
+    counts = np.diff(np.append(first, len(ordered)))
+    for turn in range(int(counts.max(initial=0))):
+        yield order[first[counts > turn] + turn]

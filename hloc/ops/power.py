@@ -1,0 +1,149 @@
+"""Elementwise operations on two arrays that are no plain arithmetic: power, atan2, complex.
+
+Integer powers are exact modulo 2^width; XLA's CPU run time uses the low 6 bits of the exponent.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloc.dtypes import complex_of
+from hloc.errors import HloError
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import (
+    CallFunction,
+    HostValue,
+    Opcode,
+    ScalarBuilder,
+    ShapeRequest,
+    define,
+)
+from hloc.ops import complex_functions, emit
+from hloc.ops.emit import Value, by_type, one_bit_in_bytes
+from hloc.ops.shared import (
+    Array,
+    array_operand,
+    elementwise_binary,
+    is_float_or_complex,
+    is_numeric,
+    joined,
+    transcendental,
+)
+from hloc.shapes import Shape
+
+
+def _power(x: Array, y: Array) -> Array:
+    if x.dtype.kind == "c":
+        return _complex_power(x, y)
+    if x.dtype.kind == "f":
+        return np.asarray(np.power(x, y))
+    return _integer_power(x, y)
+
+
+def _complex_power(x: Array, y: Array) -> Array:
+    result = np.exp(y * np.log(x))
+    result = np.where((x == 0) & (np.real(y) > 0), 0, result)
+    return np.where((x == 1) | (y == 0), 1, result)
+
+
+def _integer_power(x: Array, y: Array) -> Array:
+    """Square and multiply, wrapping; a negative exponent gives 1 / x^-y, which is 0, 1 or -1."""
+    base, y = np.broadcast_arrays(x, y)
+    x, result = base, np.ones_like(base)
+    exponent = np.where(y < 0, 0, y).astype(y.dtype)
+    while exponent.any():
+        result = np.where(exponent & 1, result * base, result).astype(x.dtype)
+        base = base * base
+        exponent = exponent >> 1
+    unit = np.where((x == -1) & ((y & 1) == 0), 1, np.where(np.abs(x) == 1, x, 0))
+    return np.where(y < 0, unit, result).astype(x.dtype)
+
+
+def _emit_integer_power(b: ScalarBuilder, x: Value, y: Value) -> Value:
+    dtype = x.dtype
+    zero, one = b.const(dtype, 0), b.const(dtype, 1)
+    result, base = one, x
+    for bit in range(dtype.bits - (1 if dtype.is_signed else 0)):
+        mask = b.const(dtype, 1 << bit)
+        unset = b.compare("EQ", b.and_(y, mask), zero)
+        result = b.select(unset, result, b.imul(result, base))
+        base = b.imul(base, base)
+    if not dtype.is_signed:
+        return result
+    odd = b.compare("NE", b.and_(y, one), zero)
+    minus_one = b.const(dtype, -1)
+    flipped = b.select(b.compare("EQ", x, minus_one), b.select(odd, minus_one, one), zero)
+    inverse = b.select(b.compare("EQ", x, one), one, flipped)
+    return b.select(b.compare("LT", y, zero), inverse, result)
+
+
+def _atan2(y: Array, x: Array) -> Array:
+    if x.dtype.kind != "c":
+        return np.asarray(np.arctan2(y, x))
+    return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
+
+
+def _infer_complex(request: ShapeRequest) -> Shape:
+    """Return the shape of both operands: `f32[8]` -> `c64[8]`, `f64[8]` -> `c128[8]`."""
+    lhs, rhs = array_operand(request, 0), array_operand(request, 1)
+    shape = joined(lhs, rhs, strict=request.declared is not None)
+    dtype = complex_of(shape.dtype)
+    if dtype is None or lhs.dtype is not rhs.dtype:
+        raise HloError(
+            f"operands have element types {lhs.dtype} and {rhs.dtype}, but both must be f32 or f64"
+        )
+    return shape.with_dtype(dtype)
+
+
+def _evaluate_complex(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    real, imag = np.broadcast_arrays(*operands)
+    result = np.empty(real.shape, inst.array.dtype.numpy)
+    result.real, result.imag = real, imag
+    return result
+
+
+def _emit_complex(b: ScalarBuilder, inst: Instruction, x: Value, y: Value) -> Value:
+    return b.complex(x, y)
+
+
+POWER = define(
+    Opcode(
+        name="power",
+        reads="power(x, y) = x^y; 1^y = x^0 = 1 also for NaN; integers wrap, 1 / x^-y truncates",
+        arity=2,
+        infer=elementwise_binary(is_numeric),
+        evaluate=transcendental(_power),
+        elemental=by_type(
+            floats=emit.math("pow"),
+            integers=one_bit_in_bytes(_emit_integer_power),
+            complexes=complex_functions.power,
+        ),
+        elementwise=True,
+        flops=10,
+    )
+)
+ATAN2 = define(
+    Opcode(
+        name="atan2",
+        reads="atan2(y, x): angle of the point (x, y), from -pi to pi",
+        arity=2,
+        infer=elementwise_binary(is_float_or_complex),
+        evaluate=transcendental(_atan2),
+        elemental=by_type(floats=emit.math("atan2"), complexes=complex_functions.atan2),
+        elementwise=True,
+        flops=10,
+    )
+)
+COMPLEX = define(
+    Opcode(
+        name="complex",
+        reads="complex(x, y) = x + iy",
+        arity=2,
+        infer=_infer_complex,
+        evaluate=_evaluate_complex,
+        elemental=_emit_complex,
+        elementwise=True,
+    )
+)

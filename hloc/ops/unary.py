@@ -1,0 +1,242 @@
+"""Elementwise operations on one array that are no plain function of floats: sign, rounding, bits.
+
+The elementary functions (exponential, sine ...) are in `elementary.py`. Semantics: XLA's CPU run
+time, samples in tests/unit/ops.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloc.dtypes import F32, PRED, DType, component_of
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import CallFunction, HostValue, Opcode, ScalarBuilder, define
+from hloc.ops import complex_functions, emit
+from hloc.ops.emit import Value, by_type, in_f32, intrinsic, one_bit_in_bytes
+from hloc.ops.shared import (
+    Array,
+    is_float,
+    is_float_or_complex,
+    is_numeric,
+    is_signed_numeric,
+    narrowed,
+    pointwise,
+    same_shape,
+    transcendental,
+)
+
+# ---------------------------------------------------------------- abs, negate, sign
+
+
+def _evaluate_abs(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    (x,) = operands
+    if x.dtype.kind != "c":
+        return _absolute(inst, operands, call)
+    with np.errstate(all="ignore"):
+        return narrowed(np.abs(x.astype(np.complex128)), inst.array.dtype)
+
+
+_absolute = pointwise(np.abs)
+
+
+def _emit_abs(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
+    if x.dtype.is_complex:
+        return emit.magnitude(b, x)
+    if x.dtype.is_float:
+        return intrinsic("fabs")(b, x)
+    zero = b.const(x.dtype, 0)
+    return b.select(b.compare("LT", x, zero), b.isub(zero, x), x)
+
+
+def _negate_integer(b: ScalarBuilder, x: Value) -> Value:
+    return b.isub(b.const(x.dtype, 0), x)
+
+
+def _sign(x: Array) -> Array:
+    if x.dtype.kind == "c":
+        size = np.abs(x)
+        return np.where(size == 0, x, x / np.where(size == 0, 1, size))
+    if x.dtype.kind != "f":
+        return np.sign(x)
+    return np.where((x == 0) | np.isnan(x), x, np.copysign(np.ones_like(x), x))
+
+
+def _sign_float(b: ScalarBuilder, x: Value) -> Value:
+    one, zero = b.const(x.dtype, 1.0), b.const(x.dtype, 0.0)
+    unit = b.intrinsic("copysign", one, x)
+    nonzero = b.or_(b.compare("LT", x, zero), b.compare("GT", x, zero))
+    return b.select(nonzero, unit, x)
+
+
+def _sign_integer(b: ScalarBuilder, x: Value) -> Value:
+    zero, one, minus_one = (b.const(x.dtype, v) for v in (0, 1, -1))
+    positive = b.select(b.compare("GT", x, zero), one, zero)
+    return b.select(b.compare("LT", x, zero), minus_one, positive)
+
+
+ABS = define(
+    Opcode(
+        name="abs",
+        reads="abs(x) = |x|; the most negative integer stays itself; complex gives the real type",
+        arity=1,
+        infer=same_shape(is_signed_numeric, component_of),
+        evaluate=_evaluate_abs,
+        elemental=_emit_abs,
+        elementwise=True,
+        flops=1,
+    )
+)
+NEGATE = define(
+    Opcode(
+        name="negate",
+        reads="negate(x) = -x; integers wrap",
+        arity=1,
+        infer=same_shape(is_numeric),
+        evaluate=pointwise(np.negative),
+        elemental=by_type(
+            floats=lambda b, x: b.fneg(x), integers=_negate_integer, complexes=emit.negate
+        ),
+        elementwise=True,
+        flops=1,
+    )
+)
+SIGN = define(
+    Opcode(
+        name="sign",
+        reads="sign(x) = -1, 0 or 1; NaN and signed zeros stay; complex gives x / |x|",
+        arity=1,
+        infer=same_shape(is_signed_numeric),
+        evaluate=transcendental(_sign),
+        elemental=by_type(
+            floats=in_f32(_sign_float),
+            integers=one_bit_in_bytes(_sign_integer),
+            complexes=complex_functions.sign,
+        ),
+        elementwise=True,
+        flops=1,
+    )
+)
+
+# ---------------------------------------------------------------- rounding to whole numbers
+
+
+def _round_away(x: Array) -> Array:
+    whole = np.trunc(x)
+    step = np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0)
+    return np.asarray(np.copysign(whole + step, x), dtype=x.dtype)
+
+
+def _emit_round_away(b: ScalarBuilder, x: Value) -> Value:
+    whole = b.intrinsic("trunc", x)
+    rest = b.intrinsic("fabs", b.fsub(x, whole))
+    unit = b.intrinsic("copysign", b.const(x.dtype, 1.0), x)
+    up = b.compare("GE", rest, b.const(x.dtype, 0.5))
+    return b.select(up, b.fadd(whole, unit), whole)
+
+
+def _define_rounding(name: str, reads: str, function: Any, emitter: emit.Emit) -> Opcode:
+    return define(
+        Opcode(
+            name=name,
+            reads=reads,
+            arity=1,
+            infer=same_shape(is_float),
+            evaluate=pointwise(function),
+            elemental=by_type(floats=emitter),
+            elementwise=True,
+            flops=1,
+        )
+    )
+
+
+CEIL = _define_rounding("ceil", "least whole number >= x", np.ceil, intrinsic("ceil"))
+FLOOR = _define_rounding("floor", "greatest whole number <= x", np.floor, intrinsic("floor"))
+ROUND_NEAREST_EVEN = _define_rounding(
+    "round-nearest-even", "nearest whole number, ties to even", np.rint, intrinsic("rint")
+)
+ROUND_NEAREST_AFZ = _define_rounding(
+    "round-nearest-afz",
+    "nearest whole number, ties away from zero",
+    _round_away,
+    in_f32(_emit_round_away),
+)
+
+# ---------------------------------------------------------------- is-finite, real, imag
+
+
+def _to_pred(dtype: DType) -> DType:
+    return PRED
+
+
+def _evaluate_is_finite(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    return np.asarray(np.isfinite(operands[0].astype(np.float64)))
+
+
+def _emit_is_finite(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
+    wide = b.convert(x, F32) if x.dtype.bits < F32.bits else x
+    return b.compare("LT", b.intrinsic("fabs", wide), b.const(wide.dtype, float("inf")))
+
+
+def _evaluate_real(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    return np.asarray(np.real(operands[0]))
+
+
+def _evaluate_imag(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    (x,) = operands
+    if x.dtype.kind == "c":
+        return np.asarray(np.imag(x))
+    return narrowed(np.zeros(x.shape, np.float32), inst.array.dtype)
+
+
+def _emit_real(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
+    return b.real(x) if x.dtype.is_complex else x
+
+
+def _emit_imag(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
+    return b.imag(x) if x.dtype.is_complex else b.const(x.dtype, 0.0)
+
+
+IS_FINITE = define(
+    Opcode(
+        name="is-finite",
+        reads="is-finite(x) is false for NaN and infinities",
+        arity=1,
+        infer=same_shape(is_float, _to_pred),
+        evaluate=_evaluate_is_finite,
+        elemental=_emit_is_finite,
+        elementwise=True,
+        flops=1,
+    )
+)
+REAL = define(
+    Opcode(
+        name="real",
+        reads="real(x + iy) = x",
+        arity=1,
+        infer=same_shape(is_float_or_complex, component_of),
+        evaluate=_evaluate_real,
+        elemental=_emit_real,
+        elementwise=True,
+    )
+)
+IMAG = define(
+    Opcode(
+        name="imag",
+        reads="imag(x + iy) = y; 0 for a real operand",
+        arity=1,
+        infer=same_shape(is_float_or_complex, component_of),
+        evaluate=_evaluate_imag,
+        elemental=_emit_imag,
+        elementwise=True,
+    )
+)

@@ -1,0 +1,36 @@
+"""The laws of algebra, applied until none fires."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+from hloc.ir.module import Module
+from hloc.opt.pass_base import PassContext
+from hloc.opt.rewriter import rewrite
+from hloc.opt.rule import RuleSet
+from hloc.opt.rules import ALGEBRAIC, ALL_RULES
+
+RULES = ALL_RULES
+"""Every rewrite rule there is, for listings."""
+
+
+@dataclass(frozen=True)
+class AlgebraicSimplifier:
+    """Apply the rules of `hloc/opt/rules` to every computation.
+
+    Rules that are not exact fire only under fast_math. Removes what it leaves dead. Cost:
+    O(instructions + rewrites).
+    """
+
+    name: ClassVar[str] = "algebraic-simplifier"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite until no rule fires."""
+        return rewrite(module, _rules(), context, self.name)
+
+
+@cache
+def _rules() -> RuleSet:
+    return RuleSet.of(ALGEBRAIC)

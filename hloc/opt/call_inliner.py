@@ -1,0 +1,41 @@
+"""Calls replaced by the computations they call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.clone import inline
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class CallInliner:
+    """Replace every `call` by a copy of its body; calls in the bodies are inlined before.
+
+    A call that would make the module larger than `max-instructions` stays: nested calls can grow
+    a module exponentially. Leaves the called computations to `dce`. Cost: O(instructions made).
+    """
+
+    name: ClassVar[str] = "call-inliner"
+    max_instructions: int = 200_000
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Inline callees first, so that every body is copied complete."""
+        room = self.max_instructions - module.instruction_count
+        before = context.rewrites
+        for computation in reachable_computations(module.entry):
+            calls = [i for i in computation.instructions if i.opcode.name == "call"]
+            for call in calls:
+                if context.spent:
+                    break
+                growth = len(call.called[0])
+                if growth > room:
+                    continue
+                room -= growth
+                context.at = call
+                with context.rewriting(module, self.name):
+                    inline(call)
+        return context.rewrites > before

@@ -1,0 +1,149 @@
+"""Instructions whose operands are known are computed now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.analysis.cost import Cost, computation_cost, elements_of, instruction_cost
+from hloc.errors import HloError
+from hloc.evaluator import evaluate_computation
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.literal import literal_of
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import ArrayShape
+
+_NOT_FOLDED = frozenset(
+    {
+        "async-done",
+        "async-start",
+        "async-update",
+        "broadcast",  # is cheaper than its result
+        "constant",
+        "copy",  # is there for its buffer
+        "custom-call",
+        "fft",
+        "iota",
+        "opt-barrier",
+        "parameter",
+        "rng",
+        "rng-get-and-update-state",
+        "while",
+    }
+)
+_SMALL = 1024
+"""Broadcasts and iotas of at most so many elements count as known."""
+
+
+@dataclass(frozen=True)
+class ConstantFolding:
+    """Evaluate instructions whose operands are constants, with the evaluator's row functions.
+
+    Small broadcasts of constants and iotas count as constants. A result of more than `max-elements`
+    is made only if it is not larger than its operands; `max-flops` bounds the work of one
+    instruction and `max-total-flops` that of a run. Loops, random numbers, side effects and data
+    that the text left out are not touched. Cost: O(instructions) and the evaluation.
+    """
+
+    name: ClassVar[str] = "constant-folding"
+    max_elements: int = 65_536
+    max_flops: int = 10_000_000
+    max_total_flops: int = 200_000_000
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Fold, operands before users, so that whole constant expressions go at once."""
+        effectful = effectful_computations(module)
+        before = context.rewrites
+        costs: dict[Computation, Cost] = {}
+        work_left = self.max_total_flops
+        for computation in reachable_computations(module.entry):
+            for inst in post_order(computation):
+                if context.spent:
+                    return context.rewrites > before
+                if not _is_known(inst) or has_side_effect(inst, effectful):
+                    continue
+                context.at = inst
+                work = self._work(inst, costs)
+                if work > min(self.max_flops, work_left):
+                    continue
+                work_left -= work
+                value = _evaluate(inst)
+                if value is not None:
+                    self._replace(inst, value, context)
+            costs[computation] = computation_cost(computation, costs.__getitem__)
+        return context.rewrites > before
+
+    def _work(self, inst: Instruction, costs: dict[Computation, Cost]) -> int:
+        """Return a measure of the time to evaluate `inst`, far above the budget if too large."""
+        elements = inst.array.elements
+        operands = sum(elements_of(operand.shape) for operand in inst.operands)
+        if elements > self.max_elements and elements > operands:
+            return self.max_total_flops
+        cost = instruction_cost(inst, costs.__getitem__)
+        calls = 100 if inst.called else 1  # a called computation may run element by element
+        return calls * (cost.flops + 10 * cost.transcendentals) + elements + operands
+
+    def _replace(
+        self, inst: Instruction, value: np.ndarray[Any, Any], context: PassContext
+    ) -> None:
+        computation = inst.computation
+        row = opcode_row("constant")
+        assert row.attributes is not None
+        literal = literal_of(np.array(value), inst.array.dtype)
+        with context.rewriting(computation.module, self.name):
+            folded = computation.add(row, inst.shape, attributes=row.attributes(literal=literal))
+            computation.replace(inst, folded)
+
+
+def _is_known(inst: Instruction) -> bool:
+    return (
+        isinstance(inst.shape, ArrayShape)
+        and not inst.shape.dtype.is_special
+        and not inst.shape.dynamic
+        and bool(inst.operands)
+        and bool(inst.users or inst.is_root)
+        and inst.opcode.name not in _NOT_FOLDED
+        and inst.opcode.evaluate is not None
+        and not inst.control_predecessors
+        and all(_is_known_operand(operand) for operand in inst.operands)
+    )
+
+
+def _is_known_operand(inst: Instruction) -> bool:
+    if not isinstance(inst.shape, ArrayShape) or inst.shape.dynamic:
+        return False
+    if inst.opcode.name == "broadcast" and inst.shape.elements <= _SMALL:
+        inst = inst.operands[0]
+    if inst.opcode.name == "iota":
+        return inst.array.elements <= _SMALL
+    return inst.opcode.name == "constant" and not inst.attributes.literal.is_elided
+
+
+def _evaluate(inst: Instruction) -> np.ndarray[Any, Any] | None:
+    """Return the value, or None if the evaluator refuses or the value is not of the shape."""
+    try:
+        with np.errstate(all="ignore"):
+            operands = tuple(_operand_value(operand) for operand in inst.operands)
+            value = _apply(inst, operands)
+    except HloError:
+        return None
+    array = np.asarray(value)
+    return array if array.shape == inst.array.dims else None
+
+
+def _operand_value(inst: Instruction) -> Any:
+    if inst.opcode.name == "broadcast":
+        return _apply(inst, (_operand_value(inst.operands[0]),))
+    return _apply(inst, ())
+
+
+def _apply(inst: Instruction, operands: tuple[Any, ...]) -> Any:
+    assert inst.opcode.evaluate is not None
+    return inst.opcode.evaluate(inst, operands, evaluate_computation)

@@ -1,0 +1,106 @@
+"""Common subexpression elimination."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.opt.pass_base import PassContext
+
+RANDOM = frozenset({"rng", "rng-get-and-update-state"})
+"""Two of these with equal operands give different values."""
+
+
+@dataclass(frozen=True)
+class CommonSubexpressionElimination:
+    """Let one instruction stand for all that compute the same value in a computation.
+
+    Same means: opcode, shape with layout, attributes, result accuracy, operands (in any order if
+    commutative) and called computations of the same structure. Constants are compared bit for bit.
+    Leaves the duplicates dead. Cost: one walk, O(instructions).
+    """
+
+    name: ClassVar[str] = "cse"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Merge duplicates in every computation that is called."""
+        effectful = effectful_computations(module)
+        structures = _Structures()
+        before = context.rewrites
+        for computation in reachable_computations(module.entry):
+            self._run_on(computation, structures, effectful, context)
+        return context.rewrites > before
+
+    def _run_on(
+        self,
+        computation: Computation,
+        structures: _Structures,
+        effectful: frozenset[Computation],
+        context: PassContext,
+    ) -> None:
+        first: dict[Hashable, Instruction] = {}
+        order = post_order(computation)
+        ordered = {p for inst in order for p in inst.control_predecessors}
+        for inst in order:
+            if context.spent:
+                return
+            if inst in ordered or inst.control_predecessors or not _may_merge(inst, effectful):
+                continue
+            if not inst.users and not inst.is_root:
+                continue  # a dead one must stand for nothing, or the next run would swap the two
+            context.at = inst
+            same = first.setdefault(structures.key(inst), inst)
+            if same is not inst:
+                with context.rewriting(computation.module, self.name):
+                    computation.replace(inst, same)
+
+
+def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
+    name = inst.opcode.name
+    if name == "constant":
+        return not inst.attributes.literal.is_elided
+    return name != "parameter" and name not in RANDOM and not has_side_effect(inst, effectful)
+
+
+class _Structures:
+    """Keys that are equal for instructions of equal value, given that their operands are merged."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._of: dict[tuple[Computation, int], int] = {}
+
+    def key(self, inst: Instruction) -> Hashable:
+        operands = [operand.uid for operand in inst.operands]
+        return self._key(inst, operands)
+
+    def _key(self, inst: Instruction, operands: list[int]) -> Hashable:
+        if inst.opcode.commutative:
+            operands.sort()
+        return (
+            inst.opcode.name,
+            inst.shape,
+            tuple(operands),
+            inst.attributes,
+            tuple([self.structure(called) for called in inst.called]) if inst.called else (),
+            inst.common.result_accuracy,
+        )
+
+    def structure(self, computation: Computation) -> int:
+        """Return a number that two computations share exactly if they are written alike."""
+        found = self._of.get((computation, computation.version))
+        if found is None:
+            places: dict[Instruction, int] = {}
+            rows: list[Hashable] = []
+            for inst in post_order(computation):
+                places[inst] = len(rows)
+                rows.append(self._key(inst, [places[o] for o in inst.operands]))
+            text = (places[computation.root], tuple(rows))
+            found = self._numbers.setdefault(text, len(self._numbers))
+            self._of[computation, computation.version] = found
+        return found

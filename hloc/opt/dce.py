@@ -1,0 +1,98 @@
+"""Dead code elimination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order_from, reachable_computations
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class DeadCodeElimination:
+    """Remove what no root needs and what has no side effect, then computations nobody calls.
+
+    Parameters stay, except those of fusions, which are dropped with their operands. Expects
+    verified IR. Cost: one walk, O(instructions).
+    """
+
+    name: ClassVar[str] = "dce"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Remove dead instructions, callers first, so that what they call dies with them."""
+        effectful = effectful_computations(module)
+        before = context.rewrites
+        for computation in reversed(reachable_computations(module.entry)):
+            if computation.callers or computation is module.entry:
+                self._remove_dead(computation, effectful, context)
+        self._remove_uncalled(module, context)
+        return context.rewrites > before
+
+    def _remove_dead(
+        self, computation: Computation, effectful: frozenset[Computation], context: PassContext
+    ) -> None:
+        roots = [computation.root]
+        roots += [i for i in computation.instructions if has_side_effect(i, effectful)]
+        live = set(post_order_from(roots))
+        dead = [i for i in computation.instructions if i not in live]
+        parameters = [i for i in dead if i.opcode.name == "parameter"]
+        dead = [i for i in dead if i.opcode.name != "parameter"]
+        for inst in reversed(operands_first(dead)):
+            if context.spent:
+                return
+            with context.rewriting(computation.module, self.name):
+                computation.remove(inst)
+        if parameters and len(computation.callers) == 1 and computation.is_fusion:
+            (fusion,) = computation.callers
+            _drop_fusion_parameters(computation, fusion, parameters, context)
+
+    def _remove_uncalled(self, module: Module, context: PassContext) -> None:
+        reachable = set(reachable_computations(module.entry))
+        dead = [c for c in module.computations if c not in reachable]
+        for computation in _callers_first(dead):
+            if context.spent:
+                return
+            with context.rewriting(module, self.name):
+                module.remove_computation(computation)
+
+
+def operands_first(members: list[Instruction]) -> list[Instruction]:
+    """Return `members`, a set closed under users, with operands before users."""
+    inside = set(members)
+    order = post_order_from(i for i in members if not any(u in inside for u in i.users))
+    return [i for i in order if i in inside]
+
+
+def _callers_first(dead: list[Computation]) -> list[Computation]:
+    order: list[Computation] = []
+    seen: set[Computation] = set()
+    for root in dead:
+        for computation in reachable_computations(root):
+            if computation not in seen:
+                seen.add(computation)
+                order.append(computation)
+    unwanted = set(dead)
+    return [c for c in reversed(order) if c in unwanted]
+
+
+def _drop_fusion_parameters(
+    body: Computation, fusion: Instruction, unused: list[Instruction], context: PassContext
+) -> None:
+    """Remove parameters that nothing in the fusion reads, and the operands they stand for."""
+    if context.spent or fusion.attributes.output_to_operand_aliasing:
+        return
+    numbers = {inst.attributes.number for inst in unused}
+    kept = [inst for inst in body.parameters if inst.attributes.number not in numbers]
+    with context.rewriting(body.module, DeadCodeElimination.name):
+        for inst in unused:
+            body.remove(inst)
+        for number, inst in enumerate(kept):
+            body.set_attributes(inst, type(inst.attributes)(number=number))
+        fusion.computation.set_operands(
+            fusion, [o for i, o in enumerate(fusion.operands) if i not in numbers]
+        )

@@ -1,0 +1,190 @@
+"""Ragged and scaled dots become dots with masks and multiplied operands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hloc.dtypes import F32, F64, S32
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.expander import expand_all
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import ArrayShape
+
+
+@dataclass(frozen=True)
+class RaggedDotRewriter:
+    """Replace `ragged-dot` by one dot of all groups, of which a mask keeps what belongs together.
+
+    Cost: as many multiplications as groups times those of the ragged dot.
+    """
+
+    name: ClassVar[str] = "ragged-dot-rewriter"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every computation."""
+        return expand_all(module, context, self.name, ("ragged-dot",), _ragged)
+
+
+@dataclass(frozen=True)
+class ScaledDotRewriter:
+    """Replace `scaled-dot` by a dot of operands times their scales, in f32 (f64 if one is)."""
+
+    name: ClassVar[str] = "scaled-dot-rewriter"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every computation."""
+        return expand_all(module, context, self.name, ("scaled-dot",), _scaled)
+
+
+# ---------------------------------------------------------------- ragged-dot
+
+
+def _ragged(inst: Instruction) -> Instruction:
+    a, b = inst.attributes, Builder(inst.computation)
+    lhs, rhs, sizes = inst.operands
+    (ragged,) = a.lhs_ragged_dims
+    if ragged in a.lhs_batch_dims:
+        return _dot(b, inst, lhs, rhs, inst.array.dims, _numbers(a))
+    groups = sizes.array.dims[-1]
+    dims = (*lhs.array.dims, groups)
+    mask = _group_mask(b, inst, dims)
+    if ragged in a.lhs_contracting_dims:
+        wide = b.broadcast(lhs, dims, range(lhs.array.rank))
+        chosen = b.select(mask, wide, b.broadcast(_zero(b, lhs), dims))
+        count = len(a.lhs_batch_dims)
+        free = len(_free(lhs, a.lhs_batch_dims, a.lhs_contracting_dims))
+        place = count + free  # where the groups come out: the last free dimension of lhs
+        rest = list(inst.array.dims[1:])
+        result = _dot(b, inst, chosen, rhs, [*rest[:place], groups, *rest[place:]], _numbers(a))
+        order = [place, *(d for d in range(len(rest) + 1) if d != place)]
+        return b.transpose(result, order)
+    return _ragged_rows(b, inst, mask)
+
+
+def _ragged_rows(b: Builder, inst: Instruction, mask: Instruction) -> Instruction:
+    """Return the dot with every group, of which each row keeps its own."""
+    a = inst.attributes
+    lhs, rhs, _ = inst.operands
+    (group_dim,) = a.rhs_group_dims
+    free = _free(lhs, a.lhs_batch_dims, a.lhs_contracting_dims)
+    rhs_free = _free(rhs, a.rhs_batch_dims, a.rhs_contracting_dims)
+    kept = [*a.lhs_batch_dims, *free]
+    dims = [lhs.array.dims[d] for d in kept] + [rhs.array.dims[d] for d in rhs_free]
+    place = len(kept) + rhs_free.index(group_dim)
+    every = _dot(b, inst, lhs, rhs, dims, _numbers(a))
+    gone = [d for d in range(lhs.array.rank) if d not in kept]
+    limits = [1 if d in gone else n for d, n in enumerate(mask.array.dims)]
+    rows = b.slice(mask, [0] * len(limits), limits)
+    order = [*kept, lhs.array.rank]
+    rows = b.transpose(rows, [*gone, *order])
+    rows = b.reshape(rows, [mask.array.dims[d] for d in order])
+    chosen = b.select(
+        b.broadcast(rows, dims, [*range(len(kept)), place]),
+        every,
+        b.broadcast(_zero(b, every), dims),
+    )
+    return b.reduce([chosen], [_zero(b, every)], [place], _adder(b, every))
+
+
+def _group_mask(b: Builder, inst: Instruction, dims: tuple[int, ...]) -> Instruction:
+    """Return `pred[lhs..., groups]`: the element lies in the group."""
+    a = inst.attributes
+    lhs, _, sizes = inst.operands
+    (ragged,) = a.lhs_ragged_dims
+    sizes = b.convert(sizes, S32)
+    before = sizes.array.dims
+    groups = before[-1]
+    outer = _outer(inst) if len(before) > 1 else []
+    square = (*before, groups)
+    rank = len(square)
+    earlier = b.compare(b.iota(S32, square, rank - 2), b.iota(S32, square, rank - 1), "LE")
+    spread = b.broadcast(sizes, square, range(rank - 1))
+    counted = b.select(earlier, spread, b.broadcast(b.constant(0, S32), square))
+    ends = b.reduce([counted], [b.constant(0, S32)], [rank - 2], _adder(b, counted))
+    places = [*outer, lhs.array.rank]
+    end = b.broadcast(ends, dims, places)
+    start = b.subtract(end, b.broadcast(sizes, dims, places))
+    position = b.iota(S32, dims, ragged)
+    return b.logical_and(b.compare(position, start, "GE"), b.compare(position, end, "LT"))
+
+
+def _outer(inst: Instruction) -> list[int]:
+    """Return the lhs dimensions that have group sizes of their own, in the order of the sizes."""
+    a, lhs = inst.attributes, inst.operands[0]
+    (ragged,) = a.lhs_ragged_dims
+    if ragged in a.lhs_contracting_dims:
+        before = a.lhs_contracting_dims[: a.lhs_contracting_dims.index(ragged)]
+        return [*a.lhs_batch_dims, *before]
+    free = _free(lhs, a.lhs_batch_dims, a.lhs_contracting_dims)
+    return [*a.lhs_batch_dims, *free[: free.index(ragged)]]
+
+
+def _free(inst: Instruction, batch: tuple[int, ...], contracting: tuple[int, ...]) -> list[int]:
+    return [dim for dim in range(inst.array.rank) if dim not in (*batch, *contracting)]
+
+
+def _numbers(a: Any) -> dict[str, Any]:
+    return {
+        "lhs_batch_dims": a.lhs_batch_dims,
+        "lhs_contracting_dims": a.lhs_contracting_dims,
+        "rhs_batch_dims": a.rhs_batch_dims,
+        "rhs_contracting_dims": a.rhs_contracting_dims,
+    }
+
+
+def _dot(
+    b: Builder, inst: Instruction, lhs: Instruction, rhs: Instruction, dims: Any, numbers: Any
+) -> Instruction:
+    shape = ArrayShape(inst.array.dtype, tuple(dims))
+    return b.instruction("dot", (lhs, rhs), b.attributes_of("dot", **numbers), shape=shape)
+
+
+def _zero(b: Builder, like: Instruction) -> Instruction:
+    dtype = like.array.dtype
+    return b.constant(np.zeros((), dtype.numpy), dtype)
+
+
+def _adder(b: Builder, like: Instruction) -> Any:
+    computation = b.computation.module.add_computation("add")
+    inner = Builder(computation)
+    scalar = ArrayShape(like.array.dtype)
+    computation.set_root(inner.add(inner.parameter(0, scalar), inner.parameter(1, scalar)))
+    return computation
+
+
+# ---------------------------------------------------------------- scaled-dot
+
+
+def _scaled(inst: Instruction) -> Instruction:
+    b = Builder(inst.computation)
+    lhs, rhs, lhs_scale, rhs_scale = inst.operands
+    left, right = _times_scale(b, lhs, lhs_scale), _times_scale(b, rhs, rhs_scale)
+    wide = (
+        left.array.dtype if left.array.dtype.bits >= right.array.dtype.bits else right.array.dtype
+    )
+    left, right = b.convert(left, wide), b.convert(right, wide)
+    shape = ArrayShape(wide, inst.array.dims)
+    attributes = b.attributes_of("dot", **_numbers(inst.attributes))
+    product = b.instruction("dot", (left, right), attributes, shape=shape)
+    return b.convert(product, inst.array.dtype)
+
+
+def _times_scale(b: Builder, array: Instruction, scale: Instruction) -> Instruction:
+    """Return `array` times its scale, each scale repeated over its block."""
+    wide = F64 if F64 in (array.array.dtype, scale.array.dtype) else F32
+    array, scale = b.convert(array, wide), b.convert(scale, wide)
+    dims = array.array.dims
+    if not scale.array.rank:
+        return b.multiply(array, b.broadcast(scale, dims))
+    blocks: list[int] = []
+    places = []
+    for size, parts in zip(dims, scale.array.dims, strict=True):
+        places.append(len(blocks))
+        blocks += [parts, size // max(1, parts)]
+    spread = b.reshape(b.broadcast(scale, blocks, places), dims)
+    return b.multiply(array, spread)

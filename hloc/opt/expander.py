@@ -1,0 +1,51 @@
+"""What expander passes share: an instruction is replaced by others that compute the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from hloc.dtypes import F32, DType
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import TupleShape
+
+Expansion: TypeAlias = Callable[[Instruction], Instruction]
+"""Adds instructions that stand for one and returns the last of them."""
+
+
+def expand_all(
+    module: Module, context: PassContext, name: str, opcodes: tuple[str, ...], expand: Expansion
+) -> bool:
+    """Replace every instruction of `opcodes`; pass `name` returns what this returns."""
+    before = context.rewrites
+    for computation in reachable_computations(module.entry):
+        for inst in computation.instructions:
+            if context.spent:
+                return context.rewrites > before
+            if inst.is_a(*opcodes):
+                context.at = inst
+                with context.rewriting(module, name):
+                    _replace(inst, expand(inst))
+    return context.rewrites > before
+
+
+def _replace(inst: Instruction, new: Instruction) -> None:
+    computation = inst.computation
+    if not isinstance(inst.shape, TupleShape) and new.shape != inst.shape:
+        new = computation.add(opcode_row("copy"), inst.shape, [new])
+    for user in computation.instructions:
+        if inst in user.control_predecessors:
+            computation.set_control_predecessors(
+                user, [new if p is inst else p for p in user.control_predecessors]
+            )
+    computation.replace(inst, new)
+    computation.remove(inst)
+
+
+def working_type(dtype: DType) -> DType:
+    """Return the type to compute in: f32 for narrower floats, else the type itself."""
+    return F32 if dtype.is_float and dtype.bits < 32 else dtype

@@ -1,0 +1,132 @@
+"""What it costs and saves to compute a producer inside the groups that read it.
+
+Work is counted in adds of one element; a byte to or from memory is a quarter of that, and a kernel
+of its own is 500. Rough numbers, for comparing with each other only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hloc.analysis.cost import elements_of
+from hloc.ir.instruction import Instruction
+from hloc.opt.fusion.fusible import EXPENSIVE, weight_of
+from hloc.opt.fusion.group import ROOT_INDEX, SCALAR, Group, Maps
+
+_KERNEL = 500
+_BYTES_PER_ADD = 4
+_MAX_MAPS = 12
+"""Each index map is code of its own in the kernel."""
+
+_MAX_CONCATENATED = 4
+_MAX_COPIES = 16
+_MAX_OUTPUTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on one fusion: kernel arguments and instructions."""
+
+    max_operands: int
+    max_instructions: int
+
+
+def may_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits) -> bool:
+    """True if `inst` should be computed inside all of the groups that `reads` names.
+
+    Args:
+        inst: the producer.
+        reads: for each group, the index maps at which it reads `inst`, and how many elements.
+        limits: bounds that a group may not pass.
+    """
+    if not all(_has_room(inst, group, limits) for group in reads):
+        return False
+    if any(len(maps) > _MAX_MAPS for maps in reads.values()):
+        return False
+    if inst.opcode.name == "constant":
+        return True
+    if any(_changes_what_it_reads(inst, group) for group in reads):
+        return False
+    if inst.opcode.name in ("concatenate", "pad") and not _may_branch(inst, reads):
+        return False
+    return _is_worth_it(inst, reads)
+
+
+def may_be_output(inst: Instruction, group: Group, maps: Maps) -> bool:
+    """True if the loop over the root of `group`, which reads `inst`, can store `inst` as well."""
+    root = group.root
+    return (
+        len(group.outputs) < _MAX_OUTPUTS
+        and inst.opcode.elementwise
+        and root.opcode.elementwise
+        and list(maps) == [ROOT_INDEX]
+        and inst.array.dims == root.array.dims
+        and inst.array.layout == root.array.layout
+    )
+
+
+def _has_room(inst: Instruction, group: Group, limits: Limits) -> bool:
+    if len(group.maps) >= limits.max_instructions:
+        return False
+    new = sum(1 for operand in inst.operands if operand not in group.operands)
+    return len(group.operands) + new - 1 <= limits.max_operands
+
+
+def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
+    """An update in place may not read its buffer elsewhere, nor have it made on the way."""
+    root = group.root
+    if root.opcode.name not in ("dynamic-update-slice", "scatter"):
+        return False
+    return inst is root.operands[0] or _buffer_of(root.operands[0]) in map(
+        _buffer_of, inst.operands
+    )
+
+
+def _may_branch(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
+    """A branch for every element, which slows expensive functions beside it down."""
+    if len(inst.operands) > _MAX_CONCATENATED:
+        return False
+    return not any(weight_of(member) >= EXPENSIVE for group in reads for member in group.maps)
+
+
+def _buffer_of(inst: Instruction) -> Instruction:
+    """Return the instruction that made the bytes of `inst`, seen through changes of view."""
+    while inst.opcode.name in ("bitcast", "reshape", "copy"):
+        inst = inst.operands[0]
+    return inst
+
+
+def _is_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
+    elements = elements_of(inst.shape)
+    all_reads = [read for maps in reads.values() for read in maps.values()]
+    asked = sum(read.asked for read in all_reads)
+    computed = sum(read.computed for read in all_reads)
+    weight = weight_of(inst)
+    times_made = len(all_reads)
+    if weight and len(reads) > _MAX_COPIES:
+        return False
+    if weight >= EXPENSIVE and (asked > elements or times_made > 1 or _in_a_loop(reads)):
+        return False
+    extra = max(0, computed - elements) * weight
+    extra += (times_made - 1) * _bytes_read(inst) // _BYTES_PER_ADD
+    saved = inst.shape.size_bytes * (1 + times_made) // _BYTES_PER_ADD + _KERNEL
+    return extra <= saved
+
+
+def _in_a_loop(reads: Mapping[Group, Maps]) -> bool:
+    """True if the producer is one value that a loop over many elements would compute again."""
+    return any(
+        SCALAR in maps and elements_of(group.root.shape) > 1 for group, maps in reads.items()
+    )
+
+
+def _bytes_read(inst: Instruction) -> int:
+    """Return the bytes that computing `inst` reads; of what is broadcast, hardly any."""
+    if inst.opcode.name in ("slice", "dynamic-slice", "gather", "pad", "concatenate"):
+        return inst.shape.size_bytes
+    return sum(
+        operand.shape.size_bytes
+        for operand in dict.fromkeys(inst.operands)
+        if operand.opcode.name not in ("broadcast", "iota", "constant")
+    )

@@ -1,0 +1,130 @@
+"""What may be part of a fusion, as its root or inside, and what its arithmetic weighs."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import lru_cache
+
+from hloc.analysis.dataflow import hands_on
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, Shape, TupleShape
+
+
+class Role(Enum):
+    """How an instruction takes part in fusions."""
+
+    NONE = "never part of a fusion"
+    VIEW = "free on its own, since no bytes move; part of a fusion only between other parts"
+    LOOP = "one element at a time; root or inside"
+    REDUCE = "root that reads many elements for each result; never inside"
+    UPDATE = "root that changes a buffer in place; never inside"
+
+
+_MOVES = frozenset(
+    {
+        "broadcast",
+        "concatenate",
+        "copy",
+        "dynamic-slice",
+        "gather",
+        "iota",
+        "pad",
+        "reshape",
+        "reverse",
+        "slice",
+        "transpose",
+    }
+)
+"""Opcodes whose result elements are elements of an operand at another index."""
+
+WEIGHTS: dict[str, int] = {
+    "atan2": 40,
+    "cbrt": 20,
+    "concatenate": 3,
+    "cosine": 20,
+    "divide": 4,
+    "dynamic-slice": 1,
+    "erf": 20,
+    "exponential": 10,
+    "exponential-minus-one": 15,
+    "gather": 4,
+    "log": 12,
+    "log-plus-one": 15,
+    "logistic": 15,
+    "pad": 2,
+    "popcnt": 2,
+    "power": 40,
+    "remainder": 12,
+    "reshape": 1,
+    "rsqrt": 5,
+    "sine": 20,
+    "sqrt": 5,
+    "tan": 30,
+    "tanh": 15,
+}
+"""Work for one element, where an add is 1 and a byte from memory about a quarter."""
+
+_UNLISTED_FUNCTION = 30  # acos, sinh and the like
+EXPENSIVE = 10
+"""From this weight on, an element is never computed twice."""
+
+
+def role_of(inst: Instruction) -> Role:
+    """Return how `inst` may take part in fusions."""
+    name = inst.opcode.name
+    if not _is_plain(inst.shape) or inst.control_predecessors or inst.opcode.side_effect:
+        return Role.NONE
+    if not all(_is_plain(operand.shape) for operand in inst.operands):
+        return Role.NONE
+    if name == "constant":
+        return Role.LOOP if inst.array.is_scalar else Role.NONE
+    if name == "reduce":
+        return Role.REDUCE
+    if name in ("dynamic-update-slice", "scatter"):
+        return Role.UPDATE if isinstance(inst.shape, ArrayShape) else Role.NONE
+    if name in ("bitcast", "reshape", "transpose") and hands_on(inst):
+        return Role.VIEW if _same_elements(inst) else Role.NONE
+    if isinstance(inst.shape, ArrayShape) and (_is_elementwise(inst) or name in _MOVES):
+        return Role.LOOP
+    return Role.NONE
+
+
+def _is_elementwise(inst: Instruction) -> bool:
+    """False also for a bitcast-convert that makes or takes a dimension."""
+    return inst.opcode.elementwise and all(
+        operand.array.dims in ((), inst.array.dims) for operand in inst.operands
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(shape: Shape) -> bool:
+    """An array, or a tuple of arrays as a reduce of several has, of static size and not empty."""
+    if isinstance(shape, TupleShape):
+        return bool(shape.elements) and all(
+            isinstance(e, ArrayShape) and _is_plain(e) for e in shape.elements
+        )
+    return (
+        isinstance(shape, ArrayShape)
+        and not shape.dynamic
+        and not shape.dtype.is_special
+        and shape.elements > 0
+        and not (shape.layout is not None and shape.layout.has_attributes)
+    )
+
+
+def _same_elements(inst: Instruction) -> bool:
+    """False for a bitcast that cuts its bytes into other elements."""
+    return inst.array.dtype is inst.operands[0].array.dtype
+
+
+def weight_of(inst: Instruction) -> int:
+    """Return the work for one element; moving an element to another index costs nothing."""
+    name = inst.opcode.name
+    found = WEIGHTS.get(name)
+    if found is None:
+        if not inst.opcode.elementwise:
+            return 0
+        found = _UNLISTED_FUNCTION if inst.opcode.flops >= 10 else 1
+    if name == "divide" and isinstance(inst.shape, ArrayShape) and not inst.shape.dtype.is_float:
+        return EXPENSIVE  # an integer division is slow, and may not be moved out of a loop
+    return found

@@ -1,0 +1,157 @@
+"""A fusion in the making: its members, how often each is computed, what it reads.
+
+For each member the group knows the index maps at which it is read, starting from the root's own
+index. Members read at the same map are computed once, which is how the kernel emitter works too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
+
+from hloc.analysis.cost import elements_of
+from hloc.ir.instruction import Instruction
+
+IndexMap: TypeAlias = int
+"""Number of an index map within its group; 0 is the index of the root."""
+
+
+class Reads(NamedTuple):
+    """How many elements are asked for at one index map.
+
+    Attributes:
+        asked: once for each element of the reader.
+        computed: without those that the innermost loop asks for again and again, which the
+            compiler of the kernel computes once, before the loop.
+    """
+
+    asked: int
+    computed: int
+
+    def times(self, factor: int) -> Reads:
+        return Reads(self.asked * factor, self.computed * factor)
+
+
+Maps: TypeAlias = dict[IndexMap, Reads]
+
+ROOT_INDEX: IndexMap = 0
+SCALAR: IndexMap = -1
+"""The one map of arrays with one element, however they are read: computed once, outside loops."""
+
+
+_ROOTS_WITH_LOOPS_OF_THEIR_OWN = frozenset({"concatenate", "dynamic-update-slice", "scatter"})
+"""Their kernels loop over an operand, not over the result."""
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """Members of one fusion.
+
+    Attributes:
+        root: the member that nothing else in the fusion reads; decides its loops.
+        maps: for each member, its index maps and how many elements are asked for at each.
+        operands: what the members read from outside.
+        outputs: members whose values leave the fusion, `root` first.
+    """
+
+    root: Instruction
+    maps: dict[Instruction, Maps] = field(default_factory=dict)
+    operands: dict[Instruction, None] = field(default_factory=dict)
+    outputs: list[Instruction] = field(default_factory=list)
+    _numbers: dict[object, IndexMap] = field(default_factory=dict)
+
+    @staticmethod
+    def of(root: Instruction) -> Group:
+        """Return a group with nothing but `root`."""
+        count = elements_of(root.shape)
+        group = Group(root, {root: {ROOT_INDEX: Reads(count, count)}})
+        group.operands.update(dict.fromkeys(root.operands))
+        group.outputs.append(root)
+        return group
+
+    def reads(self, user: Instruction, producer: Instruction) -> Maps:
+        """Return the index maps at which member `user` reads `producer`, with element counts."""
+        if elements_of(producer.shape) == 1:
+            return {SCALAR: Reads(1, 1)}
+        maps = self.maps[user]
+        found: Maps = {}
+        for place, operand in enumerate(user.operands):
+            if operand is producer:
+                found.update(self._reads(user, place, maps))
+        return found
+
+    def _reads(self, user: Instruction, place: int, maps: Maps) -> Maps:
+        """Return the maps at which `user`, itself read at `maps`, reads operand `place`."""
+        if user.opcode.elementwise or user.opcode.name == "copy":
+            return maps
+        if user is self.root and user.opcode.name in _ROOTS_WITH_LOOPS_OF_THEIR_OWN:
+            count = _reads_by_root(user, place)
+            return {self._number((0, *_law(user, place))): Reads(count, count)}
+        if user.opcode.name == "broadcast" and _repeats_innermost(user):
+            return {
+                self._number((index_map, *_law(user, place))): _before_loop(reads, user)
+                for index_map, reads in maps.items()
+            }
+        factor = _reads_per_element(user, place)
+        return {
+            self._number((index_map, *_law(user, place))): reads.times(factor)
+            for index_map, reads in maps.items()
+        }
+
+    def _number(self, key: object) -> IndexMap:
+        return self._numbers.setdefault(key, len(self._numbers) + 1)
+
+    def join(self, member: Instruction, reads: Maps) -> None:
+        """Take in `member`, which is read at `reads`."""
+        self.maps[member] = reads
+        self.operands.pop(member, None)
+        for operand in member.operands:
+            if operand not in self.maps:
+                self.operands[operand] = None
+
+    def leave(self, member: Instruction) -> None:
+        """Let go of `member`, none of whose operands is a member; it becomes an operand."""
+        del self.maps[member]
+        self.operands[member] = None
+        for operand in member.operands:
+            if not any(user in self.maps for user in operand.users):
+                self.operands.pop(operand, None)
+
+
+def _repeats_innermost(broadcast: Instruction) -> bool:
+    """True if the dimensions that come new are the fastest ones."""
+    dims = broadcast.attributes.dimensions
+    plain = broadcast.array.layout is None and broadcast.operands[0].array.layout is None
+    return plain and dims == tuple(range(len(dims)))
+
+
+def _before_loop(reads: Reads, broadcast: Instruction) -> Reads:
+    source, result = elements_of(broadcast.operands[0].shape), elements_of(broadcast.shape)
+    return Reads(reads.asked, max(1, reads.computed * source // result))
+
+
+def _reads_by_root(root: Instruction, place: int) -> int:
+    """Return how many elements of operand `place` are read: each once, indices for each update."""
+    if root.opcode.name == "scatter" and place == 1:
+        return elements_of(root.operands[2].shape)
+    return elements_of(root.operands[place].shape)
+
+
+def _reads_per_element(user: Instruction, place: int) -> int:
+    name = user.opcode.name
+    operand = user.operands[place]
+    if name == "reduce":
+        return max(1, elements_of(operand.shape) // elements_of(user.shape))
+    if name == "gather" and place == 1:
+        return max(1, len(user.attributes.start_index_map))
+    return 1
+
+
+def _law(user: Instruction, place: int) -> tuple[object, ...]:
+    """Return what decides the element of operand `place` that an element of `user` reads."""
+    name = user.opcode.name
+    if name in ("broadcast", "reshape", "transpose", "reverse", "slice", "reduce"):
+        operand = user.operands[place]
+        shape = operand.shape.text_without_layout.partition("[")[2]  # any element type
+        return name, user.attributes, shape
+    return name, user.uid, place

@@ -1,0 +1,159 @@
+"""Fusion: instructions that one kernel computes without storing what lies between them.
+
+Consumers are looked at before their producers, so that when a producer's turn comes all its users
+have their groups; it then joins them, or starts a group of its own. One pass, no search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.ir.clone import common_of, outline
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import post_order
+from hloc.opt.fusion.cost_model import Limits, may_be_output, may_join
+from hloc.opt.fusion.fusible import Role, role_of
+from hloc.opt.fusion.group import Group, Maps
+from hloc.opt.make import make
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class InstructionFusion:
+    """Group elementwise and index-moving instructions, with a reduce or an update as root.
+
+    A producer that several groups read joins all of them if it is cheap, or none. A fusion has
+    several outputs where results of the computation depend on one another. Expects a module
+    without dead code. Leaves `fusion` instructions of kind kLoop, or kInput with a reduce as root.
+    Cost: O(instructions), as each producer is weighed once.
+    """
+
+    name: ClassVar[str] = "fusion"
+    max_operands: int = 48
+    max_instructions: int = 256
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Fuse in the entry and in the bodies of loops, branches and calls."""
+        before = context.rewrites
+        limits = Limits(self.max_operands, self.max_instructions)
+        for computation in control_flow_computations(module):
+            for group in _groups(computation, limits):
+                if context.spent:
+                    return context.rewrites > before
+                context.at = group.root
+                with context.rewriting(module, self.name):
+                    _outline(computation, group)
+        return context.rewrites > before
+
+
+def _groups(computation: Computation, limits: Limits) -> list[Group]:
+    """Return the groups of more than one instruction, users' groups before producers'."""
+    order = post_order(computation)
+    pinned = {p for inst in order for p in inst.control_predecessors}
+    of: dict[Instruction, tuple[Group, ...]] = {}
+    found: list[Group] = []
+    for inst in reversed(order):
+        role = Role.NONE if inst in pinned else role_of(inst)
+        if role is Role.NONE:
+            continue
+        joined = _join(inst, role, of, limits)
+        if not joined and role is not Role.VIEW:
+            group = Group.of(inst)
+            found.append(group)
+            joined = (group,)
+        of[inst] = joined
+    for group in found:
+        _let_go_of_views(group)
+    return [group for group in found if _is_worth_it(group)]
+
+
+def _join(
+    inst: Instruction, role: Role, of: dict[Instruction, tuple[Group, ...]], limits: Limits
+) -> tuple[Group, ...]:
+    """Let `inst` join the groups of its users; return those it is part of.
+
+    A constant, which is written nowhere, joins where it can even if others read it too. A result
+    of the computation may become another output of the one group that reads it; nothing comes
+    after the result, so no cycle can arise. Anything else is computed inside all its users or
+    inside none.
+    """
+    if role in (Role.REDUCE, Role.UPDATE) or not inst.users:
+        return ()
+    is_constant = inst.opcode.name == "constant"
+    result = inst.computation.root
+    outside = [user for user in inst.users if not of.get(user)]
+    is_output = outside == [result] and result.opcode.name == "tuple"
+    if inst.is_root or (outside and not (is_constant or is_output)):
+        return ()
+    reads: dict[Group, Maps] = {}
+    for user in inst.users:
+        for group in of.get(user, ()):
+            reads.setdefault(group, {}).update(group.reads(user, inst))
+    if not reads or not may_join(inst, reads, limits):
+        return ()
+    if is_output and not is_constant:
+        (group, maps), *others = reads.items()
+        if others or not may_be_output(inst, group, maps):
+            return ()
+        group.outputs.append(inst)
+    for group, maps in reads.items():
+        group.join(inst, maps)
+    return tuple(reads)
+
+
+def _let_go_of_views(group: Group) -> None:
+    """Take reshapes at the edge out again: outside they are free, inside they cost divisions."""
+    waiting = [m for m in group.maps if m is not group.root and role_of(m) is Role.VIEW]
+    for member in reversed(waiting):
+        if not any(operand in group.maps for operand in member.operands):
+            group.leave(member)
+
+
+def _is_worth_it(group: Group) -> bool:
+    return len(group.maps) > 1
+
+
+def _outline(computation: Computation, group: Group) -> None:
+    """Replace the root of `group` by a fusion and remove the members nobody else reads."""
+    members = _operands_first(group)
+    outputs = group.outputs
+    body, operands = outline(computation, members, outputs, name="fused_computation")
+    row = opcode_row("fusion")
+    assert row.attributes is not None
+    kind = "kInput" if group.root.opcode.name == "reduce" else "kLoop"
+    fusion = computation.add(
+        row,
+        body.root.shape,
+        operands,
+        row.attributes(kind=kind),
+        (body,),
+        name=_fusion_name(group, members),
+        common=common_of(group.root),
+    )
+    if len(outputs) == 1:
+        computation.replace(group.root, fusion)
+    else:
+        for index, output in enumerate(outputs):
+            element = make(computation, "get-tuple-element", output.shape, fusion, index=index)
+            computation.replace(output, element)
+    for member in reversed(members):
+        if not member.users and not member.is_root:
+            computation.remove(member)
+
+
+def _operands_first(group: Group) -> list[Instruction]:
+    """Return the members, which joined users first, with operands before users."""
+    return list(reversed(group.maps))
+
+
+def _fusion_name(group: Group, members: Sequence[Instruction]) -> str:
+    """Return `exponential_reduce_fusion` and the like: the last two opcodes that compute."""
+    telling = [m.opcode.name for m in members if m.opcode.name not in ("constant", "broadcast")]
+    names = dict.fromkeys([*telling[-2:], group.root.opcode.name])
+    return "_".join(name.replace("-", "_") for name in names) + "_fusion"

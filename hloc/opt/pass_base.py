@@ -1,0 +1,134 @@
+"""What a pass is, what it is given, and its text form `fusion{max-operands=8}`.
+
+The options of a pass are the fields of its dataclass; parsing and printing are derived from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from hloc.analysis.cache import AnalysisCache
+from hloc.errors import HloError
+
+if TYPE_CHECKING:
+    from hloc.ir.instruction import Instruction
+    from hloc.ir.module import Module
+
+
+@dataclass(eq=False, slots=True)
+class PassContext:
+    """State that passes of one pipeline run share.
+
+    Attributes:
+        disabled_rules: names of rewrite rules that must not fire.
+        fast_math: rules that are not exact may fire.
+        rewrite_limit: stop changing anything after so many rewrites (single steps, bisection);
+            None is no limit.
+        rewrites: rewrites done so far.
+        fired: how often each `pass/rule` (or `pass`) has changed something.
+        warnings: what the user should hear about, in order.
+        at, rule: the instruction that is being looked at and the rewrite in progress, for the
+            message of an internal error.
+    """
+
+    analyses: AnalysisCache = field(default_factory=AnalysisCache)
+    disabled_rules: frozenset[str] = frozenset()
+    fast_math: bool = False
+    rewrite_limit: int | None = None
+    rewrites: int = 0
+    fired: Counter[str] = field(default_factory=Counter)
+    warnings: list[str] = field(default_factory=list)
+    at: Instruction | None = None
+    rule: str = ""
+
+    @property
+    def spent(self) -> bool:
+        """True if the rewrite limit is reached; a pass then leaves the rest as it is."""
+        return self.rewrite_limit is not None and self.rewrites >= self.rewrite_limit
+
+    @contextmanager
+    def rewriting(self, module: Module, by: str) -> Iterator[None]:
+        """Do one rewrite: events inside belong to `by`, and it counts once."""
+        self.rule = by
+        with module.log.acting(by):
+            yield
+        self.rule = ""
+        self.count(by)
+
+    def count(self, by: str) -> None:
+        """Count one rewrite by `pass` or `pass/rule`."""
+        self.rewrites += 1
+        self.fired[by] += 1
+
+
+@runtime_checkable
+class Pass(Protocol):
+    """A frozen dataclass whose fields are its options.
+
+    `run` takes a verified module, leaves a verified module, and returns True exactly when it
+    changed something. It asks `context.spent` before each rewrite and does it inside
+    `context.rewriting(module, "name/rule")`.
+    """
+
+    name: ClassVar[str]
+
+    def run(self, module: Module, context: PassContext) -> bool: ...
+
+
+# ---------------------------------------------------------------- text form
+
+
+def pass_text(p: Pass) -> str:
+    """Return the text form: the name, and in braces the options that are not at their default."""
+    options = [
+        f"{f.name.replace('_', '-')}={_value_text(getattr(p, f.name))}"
+        for f in dataclasses.fields(p)  # type: ignore[arg-type]  # a Pass is a dataclass
+        if getattr(p, f.name) != f.default and f.init
+    ]
+    return p.name + ("{" + ",".join(options) + "}" if options else "")
+
+
+def _value_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def make_pass(cls: type[Any], options: Sequence[tuple[str, str]]) -> Pass:
+    """Return a pass of class `cls` with `options`, pairs of names and texts.
+
+    Raises:
+        HloError: an option that the pass does not have, or a value that its type does not take.
+    """
+    fields = {f.name.replace("_", "-"): f for f in dataclasses.fields(cls) if f.init}
+    values: dict[str, Any] = {}
+    for name, text in options:
+        if name not in fields:
+            has = f"its options are {', '.join(fields)}" if fields else "it has no options"
+            raise HloError(
+                f"pass {cls.name} has no option {name!r}; {has}", notes=did_you_mean(name, fields)
+            )
+        values[fields[name].name] = _value(cls.name, name, str(fields[name].type), text)
+    made: Pass = cls(**values)
+    return made
+
+
+def _value(pass_name: str, option: str, kind: str, text: str) -> Any:
+    if kind == "bool" and text in ("true", "false"):
+        return text == "true"
+    if kind == "int" and text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text)
+    if kind == "str":
+        return text
+    expected = {"bool": "true or false", "int": "a number of 0 or more"}[kind]
+    raise HloError(f"option {option} of pass {pass_name} is {expected}, not {text!r}")
+
+
+def did_you_mean(name: str, known: Sequence[str] | dict[str, Any]) -> tuple[str, ...]:
+    """Return a note with the nearest known name, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return (f"did you mean {near[0]!r}?",) if near else ()

@@ -1,0 +1,220 @@
+"""A pipeline: passes in order, watched by observers, with faults of a pass explained.
+
+Text form: `tuple-simplifier,fixpoint{limit=10}(algebraic-simplifier,dce),fusion{max-operands=8}`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from hloc.errors import HloError, InternalError
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
+from hloc.opt.pass_base import Pass, PassContext, pass_text
+from hloc.opt.pipeline_text import parse_passes
+
+
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """What one pass did.
+
+    Attributes:
+        number: position in the run, from 0; passes inside a fixpoint count as one.
+        rewrites: rewrites it counted.
+        before, after: instructions in the module.
+        events: range in the module's change log.
+    """
+
+    number: int
+    what: Pass
+    changed: bool
+    wall_ms: float
+    rewrites: int
+    before: int
+    after: int
+    events: tuple[int, int]
+
+
+class PipelineObserver:
+    """Hears of every pass; dumps, timings, verification and displays are observers."""
+
+    def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
+        """Called before pass `number` runs."""
+
+    def on_pass_end(self, module: Module, run: PassRun) -> None:
+        """Called after a pass has run."""
+
+
+@dataclass(frozen=True)
+class Fixpoint:
+    """Run passes in turn until all in a row change nothing, at most `limit` rounds.
+
+    Reaching the limit leaves a warning that names what still changes; the module is fine then.
+    """
+
+    name: ClassVar[str] = "fixpoint"
+    passes: tuple[Pass, ...]
+    limit: int = 25
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Run the rounds; True if any pass of any round changed something."""
+        changed, quiet = False, 0
+        if not self.passes:
+            return False
+        for _ in range(self.limit):
+            before = context.fired.copy()
+            for p in self.passes:
+                quiet = 0 if run_pass(p, module, context) else quiet + 1
+                changed = changed or not quiet
+                if quiet == len(self.passes) or context.spent:
+                    return changed
+        busy = sorted((context.fired - before).items(), key=lambda item: (-item[1], item[0]))
+        context.warnings.append(
+            f"{self} still changes the module after {self.limit} rounds: "
+            + ", ".join(f"{name} {count} times" for name, count in busy[:5])
+        )
+        return changed
+
+    def __str__(self) -> str:
+        limit = "" if self.limit == 25 else f"{{limit={self.limit}}}"
+        return f"fixpoint{limit}({','.join(map(text_of, self.passes))})"
+
+
+def text_of(p: Pass) -> str:
+    """Return the text form of a pass, fixpoints included."""
+    return str(p) if isinstance(p, Fixpoint) else pass_text(p)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Passes in order.
+
+    Attributes:
+        check_changed: compare each pass's answer with what the change log says; a lie is an
+            internal error.
+    """
+
+    passes: tuple[Pass, ...] = ()
+    check_changed: bool = False
+    _observers: list[PipelineObserver] = field(default_factory=list, compare=False, repr=False)
+
+    @staticmethod
+    def parse(text: str, *, check_changed: bool = False) -> Pipeline:
+        """Return the pipeline that `text` describes: `algsimp,dce,fusion{max-operands=8}`.
+
+        Raises:
+            HloError: an unknown pass or option, or a text of another form.
+        """
+        return Pipeline(parse_passes(text, Fixpoint), check_changed)
+
+    def __str__(self) -> str:
+        return ",".join(map(text_of, self.passes))
+
+    def without(self, names: Iterable[str]) -> Pipeline:
+        """Return this pipeline without the passes called `names`, inside fixpoints too."""
+        left_out = frozenset(names)
+        return Pipeline(_without(self.passes, left_out), self.check_changed, self._observers)
+
+    def observe(self, observer: PipelineObserver) -> None:
+        """Let `observer` hear of every pass from now on."""
+        self._observers.append(observer)
+
+    def run(self, module: Module, context: PassContext | None = None) -> bool:
+        """Run all passes over `module`; True if anything changed.
+
+        Raises:
+            InternalError: a pass failed or lied; the message says where.
+            HloError: a pass refused the module.
+        """
+        return any([run.changed for run in self.steps(module, context)])
+
+    def steps(self, module: Module, context: PassContext | None = None) -> Iterator[PassRun]:
+        """Run the passes one by one, each when the next item is asked for."""
+        shared = context or PassContext()
+        for number, p in enumerate(self.passes):
+            for observer in self._observers:
+                observer.on_pass_start(module, number, p)
+            run = self._run_one(number, p, module, shared)
+            for observer in self._observers:
+                observer.on_pass_end(module, run)
+            yield run
+
+    def _run_one(self, number: int, p: Pass, module: Module, context: PassContext) -> PassRun:
+        before, rewrites = module.instruction_count, context.rewrites
+        mark = len(module.log.events)
+        started = time.perf_counter()
+        changed = run_pass(p, module, context)
+        if changed:
+            _drop_broken_schedule(module)
+        wall_ms = (time.perf_counter() - started) * 1e3
+        events = (mark, len(module.log.events))
+        if self.check_changed and changed != (events[0] != events[1]):
+            raise InternalError(
+                f"pass {text_of(p)} says {'changed' if changed else 'unchanged'}, "
+                f"but the change log has {events[1] - events[0]} new events"
+            )
+        rewrites = context.rewrites - rewrites
+        after = module.instruction_count
+        return PassRun(number, p, changed, wall_ms, rewrites, before, after, events)
+
+
+def _drop_broken_schedule(module: Module) -> None:
+    """Let a module no longer count as scheduled if a pass put users before their operands."""
+    if module.config.is_scheduled and not all(map(_is_operands_first, module.computations)):
+        module.set_config(replace(module.config, is_scheduled=False))
+
+
+def _is_operands_first(computation: Computation) -> bool:
+    seen: set[Instruction] = set()
+    for inst in computation.instructions:
+        if not all(before in seen for before in (*inst.operands, *inst.control_predecessors)):
+            return False
+        seen.add(inst)
+    return True
+
+
+def _without(passes: Sequence[Pass], names: frozenset[str]) -> tuple[Pass, ...]:
+    kept: list[Pass] = []
+    for p in passes:
+        if p.name in names:
+            continue
+        if isinstance(p, Fixpoint):
+            p = Fixpoint(_without(p.passes, names), p.limit)
+        kept.append(p)
+    return tuple(kept)
+
+
+def run_pass(p: Pass, module: Module, context: PassContext) -> bool:
+    """Run one pass; a fault inside it becomes an `InternalError` that says where it happened."""
+    context.at, context.rule = None, ""
+    with module.log.acting(p.name):
+        try:
+            return p.run(module, context)
+        except (HloError, InternalError):
+            raise
+        except Exception as fault:
+            raise InternalError(_explain(p, module, context, fault)) from fault
+
+
+def _explain(p: Pass, module: Module, context: PassContext, fault: Exception) -> str:
+    lines = [f"pass {text_of(p)} failed: {type(fault).__name__}: {fault}"]
+    if context.rule:
+        lines.append(f"rewrite: {context.rule}")
+    if context.at is not None:
+        lines.append(f"instruction: {context.at.name} in {context.at.computation.name}")
+        lines += _surroundings(context.at)
+    return "\n".join(lines)
+
+
+def _surroundings(at: Instruction, lines: int = 10) -> list[str]:
+    """Return about `lines` instructions around `at`, in print order, `at` marked."""
+    computation: Computation = at.computation
+    order = post_order(computation) if at in computation else [*at.operands, at]
+    place = order.index(at)
+    first = max(0, place - lines // 2)
+    return [f"{'->' if inst is at else '  '} {inst!r}" for inst in order[first : first + lines + 1]]

@@ -1,0 +1,165 @@
+"""The driver of rewrite rules: a worklist that looks again only where something changed."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.opt.pass_base import PassContext
+from hloc.opt.pattern import match
+from hloc.opt.rule import Rule, RuleSet
+from hloc.shapes import ArrayShape
+
+_MAX_REWRITES_PER_INSTRUCTION = 20
+
+
+def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str) -> bool:
+    """Apply `rules` to every computation until none fires; True if one did.
+
+    Dead instructions are removed on the way, so that rules can ask for a single user. Instructions
+    with control dependencies or dynamic dimensions are left alone.
+    Cost: O(instructions + rewrites).
+    """
+    effectful = effectful_computations(module)
+    before = context.rewrites
+    for computation in reachable_computations(module.entry):
+        _Rewriter(computation, rules, context, pass_name, effectful).run()
+    return context.rewrites > before
+
+
+class _Rewriter:
+    """The worklist of one computation."""
+
+    def __init__(
+        self,
+        computation: Computation,
+        rules: RuleSet,
+        context: PassContext,
+        pass_name: str,
+        effectful: frozenset[Computation],
+    ) -> None:
+        self.computation = computation
+        self.rules = rules
+        self.context = context
+        self.pass_name = pass_name
+        self.effectful = effectful
+        order = post_order(computation)
+        self.pinned = {p for inst in order for p in inst.control_predecessors}
+        self.pinned.update(inst for inst in order if inst.control_predecessors)
+        self.worklist = deque(order)
+        self.queued = set(order)
+        self.budget = _MAX_REWRITES_PER_INSTRUCTION * (len(order) + 10)
+
+    def run(self) -> None:
+        while self.worklist and not self.context.spent:
+            inst = self.worklist.popleft()
+            self.queued.discard(inst)
+            if inst in self.computation and self._may_change(inst):
+                self._try_rules(inst)
+
+    def _may_change(self, inst: Instruction) -> bool:
+        if not inst.users and not inst.is_root:
+            return False
+        return inst not in self.pinned
+
+    def _try_rules(self, inst: Instruction) -> None:
+        for rule in self.rules.for_opcode(inst.opcode.name):
+            if rule.name in self.context.disabled_rules:
+                continue
+            if rule.exactness != "exact" and not self.context.fast_math:
+                continue
+            found = match(rule.pattern, inst)
+            if (
+                found is None
+                or _is_dynamic(inst)
+                or (rule.when is not None and not rule.when(inst, found))
+            ):
+                continue
+            if self._apply(rule, inst, found):
+                return
+
+    def _apply(self, rule: Rule, inst: Instruction, found: dict[str, Instruction]) -> bool:
+        """Let `rule` replace `inst`; False if it declined."""
+        module = self.computation.module
+        by = f"{self.pass_name}/{rule.name}"
+        self.context.at, self.context.rule = inst, by
+        newest = module.new_uid()
+        with module.log.acting(by):
+            new = rule.build(self.computation, inst, found)
+            if new is None or (new.uid < newest and new.shape != inst.shape):
+                # An operand in another layout may not stand for `inst`.
+                self.context.rule = ""
+                return False
+            assert new.shape == inst.shape, f"{by} made {new!r} of {inst!r}"
+            self.computation.replace(inst, new)
+            self._remove_dead(inst)
+        self.context.rule = ""
+        self.context.count(by)
+        for created in _newer_than(new, newest):
+            self._queue(created)
+        for user in new.users:
+            self._queue(user)
+        self.budget -= 1
+        if self.budget == 0:
+            self.context.warnings.append(
+                f"{self.pass_name} stopped in {self.computation.name}: rule {rule.name} and others "
+                "keep firing"
+            )
+            self.worklist.clear()
+        return True
+
+    def _queue(self, inst: Instruction) -> None:
+        if inst not in self.queued:
+            self.queued.add(inst)
+            self.worklist.append(inst)
+
+    def _remove_dead(self, inst: Instruction) -> None:
+        """Remove `inst` if nothing needs it, and then its operands in the same way."""
+        stack = [inst]
+        while stack:
+            dead = stack.pop()
+            if dead not in self.computation or not self._is_removable(dead):
+                continue
+            operands = tuple(dict.fromkeys(dead.operands))
+            self.computation.remove(dead)
+            for operand in reversed(operands):
+                if operand.users:
+                    self._queue_single_user(operand)
+                else:
+                    stack.append(operand)
+
+    def _is_removable(self, inst: Instruction) -> bool:
+        return (
+            not inst.users
+            and not inst.is_root
+            and inst.opcode.name != "parameter"
+            and inst not in self.pinned
+            and not has_side_effect(inst, self.effectful)
+        )
+
+    def _queue_single_user(self, operand: Instruction) -> None:
+        """A rule that asks for a single user of `operand` may fire now."""
+        if len(operand.users) == 1:
+            self._queue(next(iter(operand.users)))
+
+
+def _is_dynamic(inst: Instruction) -> bool:
+    return any(
+        isinstance(part.shape, ArrayShape) and part.shape.dynamic for part in (inst, *inst.operands)
+    )
+
+
+def _newer_than(new: Instruction, uid: int) -> list[Instruction]:
+    """Return `new` and what it depends on, as far as made after `uid`, operands first."""
+    found: dict[Instruction, None] = {}
+    stack = [new]
+    while stack:
+        inst = stack.pop()
+        if inst.uid > uid and inst not in found:
+            found[inst] = None
+            stack.extend(inst.operands)
+    return sorted(found, key=lambda inst: inst.uid)

@@ -1,0 +1,62 @@
+"""A rewrite rule: a named row of pattern, guard and builder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.pattern import Found, P
+
+Exactness: TypeAlias = Literal["exact", "ignores-zero-sign", "reassociates", "assumes-finite"]
+"""What a rule may do to a result.
+
+`exact`: nothing (the payload and sign of a NaN excepted). `ignores-zero-sign`: -0 may become +0.
+`reassociates`: roundings differ. `assumes-finite`: wrong where an infinity or NaN takes part.
+All but `exact` need fast_math.
+"""
+
+Build: TypeAlias = Callable[[Computation, Instruction, Found], Instruction | None]
+"""Return what stands for the instruction, or None, having added nothing, to leave it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One law.
+
+    Attributes:
+        name: kebab-case, unique; seen in logs, goldens and `--disable-rule`.
+        pattern: what to look for; the opcodes of its root index the rule.
+        build: makes the replacement, of exactly the same shape.
+        when: guard over the whole match; says which values the law needs.
+        exactness: see `Exactness`.
+    """
+
+    name: str
+    pattern: P
+    build: Build
+    when: Callable[[Instruction, Found], bool] | None = None
+    exactness: Exactness = "exact"
+
+
+@dataclass(frozen=True, slots=True)
+class RuleSet:
+    """Rules by the opcode of their root, in the order they are tried."""
+
+    by_opcode: dict[str, tuple[Rule, ...]]
+    for_any: tuple[Rule, ...]
+
+    @staticmethod
+    def of(rules: Sequence[Rule]) -> RuleSet:
+        """Index `rules`, keeping their order."""
+        by_opcode: dict[str, tuple[Rule, ...]] = {}
+        for rule in rules:
+            for opcode in rule.pattern.opcodes:
+                by_opcode[opcode] = (*by_opcode.get(opcode, ()), rule)
+        return RuleSet(by_opcode, tuple(r for r in rules if not r.pattern.opcodes))
+
+    def for_opcode(self, opcode: str) -> tuple[Rule, ...]:
+        """Return the rules whose root may have `opcode`."""
+        return self.by_opcode.get(opcode, ()) + self.for_any

@@ -1,0 +1,31 @@
+"""Rewrite rules in themed files; a rule's pattern and builder are its law."""
+
+from hloc.opt.rule import Rule
+from hloc.opt.rules.arithmetic import ARITHMETIC
+from hloc.opt.rules.broadcast import BROADCAST
+from hloc.opt.rules.compare_select import COMPARE_SELECT
+from hloc.opt.rules.convert import CONVERT
+from hloc.opt.rules.dot import DOT
+from hloc.opt.rules.dynamic import DYNAMIC
+from hloc.opt.rules.logic import LOGIC
+from hloc.opt.rules.reduce import REDUCE
+from hloc.opt.rules.reshape_transpose import RESHAPE_TRANSPOSE
+from hloc.opt.rules.slice_pad_concat import SLICE_PAD_CONCAT
+from hloc.opt.rules.tuples import TUPLES
+
+ALGEBRAIC: tuple[Rule, ...] = (
+    *ARITHMETIC,
+    *LOGIC,
+    *COMPARE_SELECT,
+    *CONVERT,
+    *RESHAPE_TRANSPOSE,
+    *BROADCAST,
+    *SLICE_PAD_CONCAT,
+    *REDUCE,
+    *DOT,
+    *DYNAMIC,
+)
+"""The rules of `algebraic-simplifier`, in the order they are tried."""
+
+ALL_RULES: tuple[Rule, ...] = (*ALGEBRAIC, *TUPLES)
+"""Every rule, for listings and for the test that each one fires in a golden."""

@@ -1,0 +1,296 @@
+"""Laws of add, subtract, multiply, divide, remainder, power, negate, abs and complex parts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.make import like, make, splat
+from hloc.opt.pattern import Found, P
+from hloc.opt.rule import Build, Rule
+from hloc.opt.rules.builders import answer, apply, filled
+from hloc.opt.values import (
+    has_one_user,
+    is_float,
+    is_integer,
+    is_negative_zero,
+    is_positive_zero,
+    is_pred,
+    is_splat,
+    is_unsigned,
+    is_zero,
+    power_of_two,
+    splat_of,
+    splat_value,
+)
+
+x, y = P(bind="x"), P(bind="y")
+c, d = P(bind="c", when=is_splat), P(bind="d", when=is_splat)
+one, minus_one, zero = P(when=splat_of(1)), P(when=splat_of(-1)), P(when=is_zero)
+
+
+def _signed_or_float(inst: Instruction, _found: Found) -> bool:
+    return is_float(inst) or (is_integer(inst) and not is_unsigned(inst))
+
+
+def _integer(inst: Instruction, _found: Found) -> bool:
+    return is_integer(inst)
+
+
+def _float(inst: Instruction, _found: Found) -> bool:
+    return is_float(inst)
+
+
+def _not_complex(inst: Instruction, _found: Found) -> bool:
+    """(inf + bi) * 1 has a NaN in it."""
+    return not inst.array.dtype.is_complex
+
+
+def _combine(outer: str, combine: str) -> Build:
+    """(x op c) op d -> x op (c combine d), for splats c and d; integers wrap as HLO's do."""
+
+    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+        dtype = inst.array.dtype.numpy
+        left, right = np.array([splat_value(found["c"])]), np.array([splat_value(found["d"])])
+        with np.errstate(all="ignore"):
+            value = (left + right if combine == "add" else left * right).astype(dtype)[0]
+        return make(
+            computation, outer, inst.shape, found["x"], splat(computation, inst.array, value)
+        )
+
+    return build
+
+
+def _wide_integer(inst: Instruction, _found: Found) -> bool:
+    return is_integer(inst) and inst.array.dtype.bits >= 8
+
+
+def _exact_reciprocal(inst: Instruction, found: Found) -> bool:
+    """The divisor is a power of two whose reciprocal is a normal number of the type."""
+    k = power_of_two(found["c"])
+    if k is None or not is_float(inst) or inst.array.dtype.exponent_bits < 5:
+        return False
+    return bool(abs(k) < 2 ** (inst.array.dtype.exponent_bits - 1) - 2)
+
+
+def _multiply_by_reciprocal(
+    computation: Computation, inst: Instruction, found: Found
+) -> Instruction:
+    divisor = np.float64(splat_value(found["c"]))
+    return make(
+        computation,
+        "multiply",
+        inst.shape,
+        found["x"],
+        splat(computation, inst.array, 1.0 / divisor),
+    )
+
+
+def _finite_divisor(inst: Instruction, found: Found) -> bool:
+    if not is_float(inst):
+        return False
+    value = np.float64(splat_value(found["c"]))
+    return bool(np.isfinite(value) and value != 0 and np.isfinite(1.0 / value))
+
+
+def _unsigned_power_of_two(inst: Instruction, found: Found) -> bool:
+    return is_unsigned(inst) and power_of_two(found["c"]) is not None
+
+
+def _shift_right(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    k = power_of_two(found["c"])
+    assert k is not None
+    amount = splat(computation, inst.array, k)
+    return make(computation, "shift-right-logical", inst.shape, found["x"], amount)
+
+
+def _mask(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    k = power_of_two(found["c"])
+    assert k is not None
+    return make(
+        computation, "and", inst.shape, found["x"], splat(computation, inst.array, 2**k - 1)
+    )
+
+
+def _square(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    return make(computation, "multiply", inst.shape, found["x"], found["x"])
+
+
+def _cube(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    return make(computation, "multiply", inst.shape, _square(computation, inst, found), found["x"])
+
+
+def _reciprocal(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    numerator = splat(computation, inst.array, 1)
+    return make(computation, "divide", inst.shape, numerator, found["x"])
+
+
+def _select_by_pred(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    nothing = splat(computation, inst.array, 0)
+    return make(computation, "select", inst.shape, found["p"], found["y"], nothing)
+
+
+def _exp_of_sum(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    total = make(computation, "add", inst.shape, found["x"], found["y"])
+    return like(computation, found["e"], total, shape=inst.shape)
+
+
+ARITHMETIC = (
+    # ---- add and subtract
+    Rule("add-zero", P("add", (x, P(when=is_zero))), answer("x"), when=_integer),
+    Rule("add-negative-zero", P("add", (x, P(when=is_negative_zero))), answer("x")),
+    Rule(
+        "add-positive-zero",  # -0 + 0 is 0
+        P("add", (x, P(when=is_positive_zero))),
+        answer("x"),
+        exactness="ignores-zero-sign",
+    ),
+    Rule("subtract-zero", P("subtract", (x, zero)), answer("x"), when=_integer),
+    Rule("subtract-positive-zero", P("subtract", (x, P(when=is_positive_zero))), answer("x")),
+    Rule("subtract-self", P("subtract", (x, x)), filled(0), when=_integer),  # inf - inf is NaN
+    Rule("add-negate", P("add", (x, P("negate", (y,)))), apply("subtract", "x", "y")),
+    Rule("subtract-negate", P("subtract", (x, P("negate", (y,)))), apply("add", "x", "y")),
+    Rule(
+        "add-constants",
+        P("add", (P("add", (x, c)), d)),
+        _combine("add", "add"),
+        when=_wide_integer,
+    ),
+    Rule(
+        "add-float-constants",
+        P("add", (P("add", (x, c)), d)),
+        _combine("add", "add"),
+        when=_float,
+        exactness="reassociates",
+    ),
+    # ---- multiply
+    Rule("multiply-one", P("multiply", (x, one)), answer("x"), when=_not_complex),
+    Rule("multiply-zero", P("multiply", (x, zero)), filled(0), when=_integer),  # inf * 0 is NaN
+    Rule(
+        "multiply-float-zero",
+        P("multiply", (x, zero)),
+        filled(0),
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "multiply-minus-one",
+        P("multiply", (x, minus_one)),
+        apply("negate", "x"),
+        when=_signed_or_float,
+    ),
+    Rule(
+        "multiply-negates",
+        P("multiply", (P("negate", (x,)), P("negate", (y,)))),
+        apply("multiply", "x", "y"),
+    ),
+    Rule(
+        "multiply-constants",
+        P("multiply", (P("multiply", (x, c)), d)),
+        _combine("multiply", "multiply"),
+        when=_wide_integer,
+    ),
+    Rule(
+        "multiply-float-constants",
+        P("multiply", (P("multiply", (x, c)), d)),
+        _combine("multiply", "multiply"),
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "multiply-by-pred",  # 0 * inf is NaN, so integers only
+        P("multiply", (P("convert", (P(bind="p", when=is_pred),)), y)),
+        _select_by_pred,
+        when=_integer,
+    ),
+    Rule(
+        "multiply-exponentials",
+        P(
+            "multiply",
+            (
+                P("exponential", (x,), bind="e", when=has_one_user),
+                P("exponential", (y,), when=has_one_user),
+            ),
+        ),
+        _exp_of_sum,
+        exactness="reassociates",
+    ),
+    # ---- divide and remainder
+    Rule("divide-one", P("divide", (x, one)), answer("x"), when=_not_complex),
+    Rule(
+        "divide-minus-one", P("divide", (x, minus_one)), apply("negate", "x"), when=_signed_or_float
+    ),
+    Rule(
+        "divide-negates",
+        P("divide", (P("negate", (x,)), P("negate", (y,)))),
+        apply("divide", "x", "y"),
+        when=_float,
+    ),
+    Rule(
+        "divide-power-of-two",
+        P("divide", (x, c)),
+        _multiply_by_reciprocal,
+        when=_exact_reciprocal,
+    ),
+    Rule(
+        "divide-unsigned-power-of-two",
+        P("divide", (x, c)),
+        _shift_right,
+        when=_unsigned_power_of_two,
+    ),
+    Rule(
+        "divide-constant",
+        P("divide", (x, c)),
+        _multiply_by_reciprocal,
+        when=_finite_divisor,
+        exactness="reassociates",
+    ),
+    Rule(
+        "divide-square-root",
+        P("divide", (x, P("sqrt", (y,), when=has_one_user))),
+        lambda computation, inst, found: make(
+            computation,
+            "multiply",
+            inst.shape,
+            found["x"],
+            make(computation, "rsqrt", inst.shape, found["y"]),
+        ),
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule("remainder-one", P("remainder", (x, one)), filled(0), when=_integer),
+    Rule(
+        "remainder-unsigned-power-of-two",
+        P("remainder", (x, c)),
+        _mask,
+        when=_unsigned_power_of_two,
+    ),
+    # ---- power and logarithm
+    Rule("power-zero", P("power", (x, zero)), filled(1), when=_float),  # also of NaN
+    Rule("power-one", P("power", (x, one)), answer("x"), when=_float),
+    Rule("power-two", P("power", (x, P(when=splat_of(2)))), _square, when=_float),
+    Rule("power-minus-one", P("power", (x, minus_one)), _reciprocal, when=_float),
+    Rule(
+        "power-three",
+        P("power", (x, P(when=splat_of(3)))),
+        _cube,
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "log-exponential",
+        P("log", (P("exponential", (x,)),)),
+        answer("x"),
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    # ---- sign
+    Rule("negate-negate", P("negate", (P("negate", (x,)),)), answer("x")),
+    Rule("abs-abs", P("abs", (P("abs", (x,), bind="y"),)), answer("y"), when=_signed_or_float),
+    Rule("abs-negate", P("abs", (P("negate", (x,)),)), apply("abs", "x"), when=_signed_or_float),
+    # ---- complex parts
+    Rule("real-of-complex", P("real", (P("complex", (x, y)),)), answer("x")),
+    Rule("imag-of-complex", P("imag", (P("complex", (x, y)),)), answer("y")),
+    Rule("complex-of-parts", P("complex", (P("real", (x,)), P("imag", (x,)))), answer("x")),
+)

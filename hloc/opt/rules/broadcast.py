@@ -1,0 +1,219 @@
+"""Laws of broadcast and iota, and elementwise work moved to before a broadcast."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.make import constant, like, make, reshaped, splat
+from hloc.opt.pattern import Found, P
+from hloc.opt.rule import Rule
+from hloc.opt.rules.builders import answer, filled
+from hloc.opt.values import default_layout, splat_value
+from hloc.shapes import ArrayShape
+
+x, y = P(bind="x"), P(bind="y")
+
+
+def _moves_nothing(inst: Instruction, found: Found) -> bool:
+    dims = inst.attributes.dimensions
+    return dims == tuple(range(len(dims))) and inst.shape == found["x"].shape
+
+
+def _merge_broadcasts(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    outer, inner = inst.attributes.dimensions, found["y"].attributes.dimensions
+    dims = tuple(outer[dim] for dim in inner)
+    return make(computation, "broadcast", inst.shape, found["x"], dimensions=dims)
+
+
+def _adds_only_size_one(inst: Instruction, found: Found) -> bool:
+    dims = inst.attributes.dimensions
+    return (
+        inst.array.elements == found["x"].array.elements
+        and list(dims) == sorted(dims)
+        and default_layout(inst, found["x"])
+        and inst.array.rank > found["x"].array.rank
+    )
+
+
+def _as_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    return reshaped(computation, found["x"], inst.array)
+
+
+def _permutes(inst: Instruction, found: Found) -> bool:
+    return inst.array.rank == found["x"].array.rank and not _moves_nothing(inst, found)
+
+
+def _as_transpose(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    place = {dim: i for i, dim in enumerate(inst.attributes.dimensions)}
+    dims = tuple(place[dim] for dim in range(inst.array.rank))
+    return make(computation, "transpose", inst.shape, found["x"], dimensions=dims)
+
+
+def _dimensions_past_reshape(inst: Instruction, reshape: Instruction) -> tuple[int, ...] | None:
+    """Return the dimensions of a broadcast that skips `reshape`, which drops size-1 dimensions."""
+    source, dims = reshape.operands[0].array.dims, inst.attributes.dimensions
+    kept = [dim for dim, size in enumerate(reshape.array.dims) if size != 1]
+    if [size for size in source if size != 1] != [reshape.array.dims[d] for d in kept]:
+        return None
+    if any(size == 1 for size in source):
+        return None
+    return tuple(dims[dim] for dim in kept)
+
+
+def _reshape_adds_size_one(inst: Instruction, found: Found) -> bool:
+    return _dimensions_past_reshape(inst, found["y"]) is not None
+
+
+def _skip_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    dims = _dimensions_past_reshape(inst, found["y"])
+    return make(computation, "broadcast", inst.shape, found["x"], dimensions=dims)
+
+
+def _large_uniform(inst: Instruction) -> bool:
+    return (
+        isinstance(inst.shape, ArrayShape)
+        and inst.shape.elements > 1
+        and inst.attributes.literal.uniform is not None
+    )
+
+
+def _scalar_and_broadcast(
+    computation: Computation, inst: Instruction, _found: Found
+) -> Instruction:
+    scalar = constant(computation, inst.attributes.literal.uniform)
+    return make(computation, "broadcast", inst.shape, scalar, dimensions=())
+
+
+def _counts_one(inst: Instruction, _found: Found) -> bool:
+    return bool(inst.array.dims[inst.attributes.iota_dimension] == 1)
+
+
+# ---- elementwise(broadcast(a), broadcast(b), constant) -> broadcast(elementwise(a, b, constant))
+
+
+def _is_elementwise(inst: Instruction) -> bool:
+    return (
+        inst.opcode.elementwise
+        and not inst.opcode.side_effect
+        and bool(inst.operands)
+        and inst.opcode.name != "copy"
+        and isinstance(inst.shape, ArrayShape)
+        and inst.shape.rank > 0
+    )
+
+
+def _common_broadcast(inst: Instruction) -> Instruction | None:
+    """Return a broadcast like which all operands are, splats and scalar operands left out."""
+    model: Instruction | None = None
+    for operand in inst.operands:
+        if operand.array.is_scalar or splat_value(operand) is not None:
+            continue
+        if operand.opcode.name != "broadcast" or operand.array.dims != inst.array.dims:
+            return None
+        if model is None:
+            model = operand
+        elif (
+            operand.attributes.dimensions != model.attributes.dimensions
+            or operand.operands[0].array.dims != model.operands[0].array.dims
+        ):
+            return None
+    return model
+
+
+def _has_common_broadcast(inst: Instruction, _found: Found) -> bool:
+    model = _common_broadcast(inst)
+    return model is not None and model.operands[0].array.elements < inst.array.elements
+
+
+def _sink_broadcast(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
+    model = _common_broadcast(inst)
+    assert model is not None
+    dims = model.operands[0].array.dims
+    operands: list[Instruction] = []
+    for operand in inst.operands:
+        value: Any = splat_value(operand)
+        if operand.array.is_scalar:
+            operands.append(operand)
+        elif value is not None:
+            operands.append(splat(computation, ArrayShape(operand.array.dtype, dims), value))
+        else:
+            operands.append(operand.operands[0])
+    small = ArrayShape(inst.array.dtype, dims, model.operands[0].array.layout)
+    result = like(computation, inst, *operands, shape=small)
+    return make(
+        computation,
+        "broadcast",
+        inst.shape,
+        result,
+        dimensions=model.attributes.dimensions,
+    )
+
+
+# ---- elementwise(reshape(a), reshape(b), constant) -> reshape(elementwise(a, b, constant))
+
+
+def _common_reshape(inst: Instruction) -> Instruction | None:
+    """Return a reshape from whose dimensions all operands come, splats left out."""
+    model: Instruction | None = None
+    for operand in inst.operands:
+        if splat_value(operand) is not None and not operand.array.is_scalar:
+            continue
+        if operand.opcode.name != "reshape" or operand.array.dims != inst.array.dims:
+            return None
+        if model is None:
+            model = operand
+        elif operand.operands[0].array.dims != model.operands[0].array.dims:
+            return None
+    return model
+
+
+def _has_common_reshape(inst: Instruction, _found: Found) -> bool:
+    return _common_reshape(inst) is not None
+
+
+def _sink_reshape(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
+    model = _common_reshape(inst)
+    assert model is not None
+    dims = model.operands[0].array.dims
+    operands: list[Instruction] = []
+    for operand in inst.operands:
+        value: Any = splat_value(operand)
+        if value is None:
+            operands.append(operand.operands[0])
+        else:
+            operands.append(splat(computation, ArrayShape(operand.array.dtype, dims), value))
+    before = ArrayShape(inst.array.dtype, dims, model.operands[0].array.layout)
+    result = like(computation, inst, *operands, shape=before)
+    return make(computation, "reshape", inst.shape, result)
+
+
+BROADCAST = (
+    Rule("broadcast-to-same-shape", P("broadcast", (x,)), answer("x"), when=_moves_nothing),
+    Rule(
+        "broadcast-broadcast", P("broadcast", (P("broadcast", (x,), bind="y"),)), _merge_broadcasts
+    ),
+    Rule(
+        "broadcast-past-reshape",
+        P("broadcast", (P("reshape", (x,), bind="y"),)),
+        _skip_reshape,
+        when=_reshape_adds_size_one,
+    ),
+    Rule("broadcast-as-reshape", P("broadcast", (x,)), _as_reshape, when=_adds_only_size_one),
+    Rule("broadcast-as-transpose", P("broadcast", (x,)), _as_transpose, when=_permutes),
+    Rule("uniform-constant", P("constant", when=_large_uniform), _scalar_and_broadcast),
+    Rule("iota-of-one", P("iota"), filled(0), when=_counts_one),
+    Rule(
+        "elementwise-before-broadcast",
+        P(when=_is_elementwise),
+        _sink_broadcast,
+        when=_has_common_broadcast,
+    ),
+    Rule(
+        "elementwise-before-reshape",
+        P(when=_is_elementwise),
+        _sink_reshape,
+        when=_has_common_reshape,
+    ),
+)

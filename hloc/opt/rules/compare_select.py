@@ -1,0 +1,265 @@
+"""Laws of compare, select, maximum, minimum and clamp."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.make import make, splat
+from hloc.opt.pattern import Found, P
+from hloc.opt.rule import Build, Rule
+from hloc.opt.rules.builders import answer, apply, filled
+from hloc.opt.values import (
+    has_one_user,
+    is_float,
+    is_integer,
+    is_integer_or_pred,
+    is_pred,
+    is_splat,
+    is_unsigned,
+    is_zero,
+    same_operands,
+    splat_of,
+    splat_value,
+)
+
+x, y, p = P(bind="x"), P(bind="y"), P(bind="p")
+c, d = P(bind="c", when=is_splat), P(bind="d", when=is_splat)
+true, false = P(when=splat_of(1)), P(when=is_zero)
+
+_REFLEXIVE = ("EQ", "LE", "GE")
+
+
+def _compares_integers(inst: Instruction, _found: Found) -> bool:
+    return is_integer_or_pred(inst.operands[0])
+
+
+def _compare_self(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
+    return splat(computation, inst.array, inst.attributes.direction in _REFLEXIVE)
+
+
+def _direction(*names: str) -> Any:
+    """Return a condition on a compare: its direction is one of `names`."""
+    return lambda inst: inst.attributes.direction in names
+
+
+def _unsigned_operands(inst: Instruction, _found: Found) -> bool:
+    return is_unsigned(inst.operands[0])
+
+
+def _pred_operands(inst: Instruction, _found: Found) -> bool:
+    return is_pred(inst.operands[0])
+
+
+def _root_is_pred(inst: Instruction, _found: Found) -> bool:
+    return is_pred(inst)
+
+
+def _full_pred(inst: Instruction, found: Found) -> bool:
+    """The root is a pred array, and the condition has the same shape (it may be a scalar)."""
+    return is_pred(inst) and found["p"].shape == inst.shape
+
+
+def _tells_apart(inst: Instruction, found: Found) -> bool:
+    """`select(p, c, d) != d`, for two constants that are not equal, is p."""
+    del inst
+    return bool(splat_value(found["c"]) != splat_value(found["d"])) and not _is_nan(found["d"])
+
+
+def _is_nan(inst: Instruction) -> bool:
+    value = splat_value(inst)
+    return bool(value != value)
+
+
+def _equal_branches(_inst: Instruction, found: Found) -> bool:
+    return same_operands(found["x"], found["y"])
+
+
+def _lowest(inst: Instruction) -> bool:
+    return _is_bound(inst, highest=False)
+
+
+def _highest(inst: Instruction) -> bool:
+    return _is_bound(inst, highest=True)
+
+
+def _is_bound(inst: Instruction, *, highest: bool) -> bool:
+    """All elements are the lowest (highest) value of the type, infinity for floats that have it."""
+    value = splat_value(inst)
+    if value is None:
+        return False
+    dtype = inst.array.dtype
+    if dtype.is_pred:
+        return bool(value) is highest
+    if dtype.is_integer:
+        top = 2 ** (dtype.bits - 1) - 1 if dtype.is_signed else 2**dtype.bits - 1
+        bottom = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
+        return int(value) == (top if highest else bottom)
+    if dtype.is_float:
+        return float(value) == (np.inf if highest else -np.inf)
+    return False
+
+
+def _exact_bound(inst: Instruction, _found: Found) -> bool:
+    """`max(x, highest)` hands on a NaN, so it is the bound for integers only."""
+    return is_integer_or_pred(inst)
+
+
+def _nested(opcode: str) -> Build:
+    """op(op(x, c), d) -> op(x, op(c, d)) for splats."""
+
+    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+        left, right = splat_value(found["c"]), splat_value(found["d"])
+        value = max(left, right) if opcode == "maximum" else min(left, right)
+        return make(
+            computation, opcode, inst.shape, found["x"], splat(computation, inst.array, value)
+        )
+
+    return build
+
+
+def _ordered_splats(_inst: Instruction, found: Found) -> bool:
+    """No NaN, and no pair of zeros whose signs would matter."""
+    left, right = found["c"], found["d"]
+    both_zero = is_zero(left) and is_zero(right) and is_float(left)
+    return (
+        not left.array.dtype.is_complex and not (_is_nan(left) or _is_nan(right)) and not both_zero
+    )
+
+
+def _clamps_nothing(inst: Instruction, _found: Found) -> bool:
+    return is_integer(inst) or is_float(inst)
+
+
+SELECT = (
+    Rule("select-true", P("select", (true, x, P())), answer("x")),
+    Rule("select-false", P("select", (false, P(), x)), answer("x")),
+    Rule("select-same", P("select", (P(), x, y)), answer("x"), when=_equal_branches),
+    Rule("select-not", P("select", (P("not", (p,)), x, y)), apply("select", "p", "y", "x")),
+    Rule(
+        "select-select-true",
+        P("select", (p, P("select", (p, x, P())), y)),
+        apply("select", "p", "x", "y"),
+    ),
+    Rule(
+        "select-select-false",
+        P("select", (p, x, P("select", (p, P(), y)))),
+        apply("select", "p", "x", "y"),
+    ),
+    Rule("select-true-false", P("select", (p, true, false)), answer("p"), when=_full_pred),
+    Rule("select-false-true", P("select", (p, false, true)), apply("not", "p"), when=_full_pred),
+    Rule("select-true-or", P("select", (p, true, x)), apply("or", "p", "x"), when=_full_pred),
+    Rule("select-and-false", P("select", (p, x, false)), apply("and", "p", "x"), when=_full_pred),
+)
+
+COMPARE = (
+    Rule("compare-self", P("compare", (x, x)), _compare_self, when=_compares_integers),
+    Rule(
+        "compare-below-zero",
+        P("compare", (x, P(when=is_zero)), when=_direction("LT")),
+        filled(0),
+        when=_unsigned_operands,
+    ),
+    Rule(
+        "compare-not-below-zero",
+        P("compare", (x, P(when=is_zero)), when=_direction("GE")),
+        filled(1),
+        when=_unsigned_operands,
+    ),
+    Rule(
+        "compare-zero-above",
+        P("compare", (P(when=is_zero), x), when=_direction("GT")),
+        filled(0),
+        when=_unsigned_operands,
+    ),
+    Rule(
+        "compare-zero-not-above",
+        P("compare", (P(when=is_zero), x), when=_direction("LE")),
+        filled(1),
+        when=_unsigned_operands,
+    ),
+    Rule(
+        "compare-equal-true",
+        P("compare", (x, true), when=_direction("EQ")),
+        answer("x"),
+        when=_pred_operands,
+    ),
+    Rule(
+        "compare-not-equal-false",
+        P("compare", (x, false), when=_direction("NE")),
+        answer("x"),
+        when=_pred_operands,
+    ),
+    Rule(
+        "compare-equal-false",
+        P("compare", (x, false), when=_direction("EQ")),
+        apply("not", "x"),
+        when=_pred_operands,
+    ),
+    Rule(
+        "compare-not-equal-true",
+        P("compare", (x, true), when=_direction("NE")),
+        apply("not", "x"),
+        when=_pred_operands,
+    ),
+    Rule(
+        "compare-converted-pred",
+        P(
+            "compare",
+            (P("convert", (P(bind="p", when=is_pred),)), false),
+            when=_direction("NE"),
+        ),
+        answer("p"),
+    ),
+    Rule(
+        "compare-selected",
+        P("compare", (P("select", (p, c, d)), d), when=_direction("NE")),
+        answer("p"),
+        when=_tells_apart,
+    ),
+)
+
+BOUNDS = (
+    Rule("maximum-self", P("maximum", (x, x)), answer("x")),
+    Rule("minimum-self", P("minimum", (x, x)), answer("x")),
+    Rule("maximum-lowest", P("maximum", (x, P(when=_lowest))), answer("x")),
+    Rule("minimum-highest", P("minimum", (x, P(when=_highest))), answer("x")),
+    Rule(
+        "maximum-highest",
+        P("maximum", (P(), P(bind="c", when=_highest))),
+        answer("c"),
+        when=_exact_bound,
+    ),
+    Rule(
+        "minimum-lowest",
+        P("minimum", (P(), P(bind="c", when=_lowest))),
+        answer("c"),
+        when=_exact_bound,
+    ),
+    Rule("maximum-maximum", P("maximum", (P("maximum", (x, y), bind="z"), y)), answer("z")),
+    Rule("minimum-minimum", P("minimum", (P("minimum", (x, y), bind="z"), y)), answer("z")),
+    Rule(
+        "maximum-constants",
+        P("maximum", (P("maximum", (x, c), when=has_one_user), d)),
+        _nested("maximum"),
+        when=_ordered_splats,
+    ),
+    Rule(
+        "minimum-constants",
+        P("minimum", (P("minimum", (x, c), when=has_one_user), d)),
+        _nested("minimum"),
+        when=_ordered_splats,
+    ),
+    Rule("clamp-clamp", P("clamp", (x, P("clamp", (x, P(), y), bind="z"), y)), answer("z")),
+    Rule(
+        "clamp-to-everything",
+        P("clamp", (P(when=_lowest), x, P(when=_highest))),
+        answer("x"),
+        when=_clamps_nothing,
+    ),
+)
+
+COMPARE_SELECT = (*SELECT, *COMPARE, *BOUNDS)

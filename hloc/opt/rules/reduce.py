@@ -1,0 +1,132 @@
+"""Laws of reduce: over nothing, over one element, after a transpose, twice."""
+
+from __future__ import annotations
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ops.folding import recognised_reducer
+from hloc.opt.make import constant, like, make, reshaped
+from hloc.opt.pattern import Found, P
+from hloc.opt.rule import Rule
+from hloc.opt.values import default_layout, has_one_user, is_float, is_integer_or_pred, splat_value
+from hloc.shapes import ArrayShape
+
+x, y, init = P(bind="x"), P(bind="y"), P(bind="init")
+
+
+def _reduces_no_elements(inst: Instruction, found: Found) -> bool:
+    return found["x"].array.elements == 0 and inst.array.elements > 0
+
+
+def _only_init(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    return make(computation, "broadcast", inst.shape, found["init"], dimensions=())
+
+
+def _one_operation(inst: Instruction) -> Instruction | None:
+    """Return the reducer's root if it is one elementwise operation of the two parameters."""
+    (body,) = inst.called
+    root, parameters = body.root, body.parameters
+    if len(body) != 3 or len(root.operands) != 2 or not root.opcode.elementwise:
+        return None
+    return root if set(root.operands) == set(parameters) else None
+
+
+def _reduces_one_element(inst: Instruction, found: Found) -> bool:
+    """Each result is f(init, one element), and f is one operation of the types at hand."""
+    operand = found["x"]
+    if not isinstance(inst.shape, ArrayShape) or inst.shape.elements == 0:
+        return False
+    return (
+        operand.array.elements == inst.shape.elements
+        and operand.array.dtype is inst.shape.dtype
+        and default_layout(inst, operand)
+        and _one_operation(inst) is not None
+    )
+
+
+def _apply_once(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    root = _one_operation(inst)
+    assert root is not None
+    start = found["init"]
+    if inst.array.dims:
+        start = make(computation, "broadcast", inst.shape, start, dimensions=())
+    value = reshaped(computation, found["x"], inst.array)
+    accumulator = inst.called[0].parameters[0]
+    operands = [start if operand is accumulator else value for operand in root.operands]
+    return like(computation, root, *operands, shape=inst.shape)
+
+
+def _keeps_order(inst: Instruction, found: Found) -> bool:
+    """The dimensions that stay are in the same order before the transpose."""
+    permutation, reduced = found["y"].attributes.dimensions, inst.attributes.dimensions
+    kept = [source for dim, source in enumerate(permutation) if dim not in reduced]
+    return kept == sorted(kept) and isinstance(inst.shape, ArrayShape)
+
+
+def _before_transpose(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    permutation = found["y"].attributes.dimensions
+    dims = tuple(sorted(permutation[dim] for dim in inst.attributes.dimensions))
+    attributes = type(inst.attributes)(dimensions=dims)
+    return computation.add(
+        inst.opcode, inst.shape, (found["x"], found["init"]), attributes, inst.called
+    )
+
+
+def _merges_exactly(inst: Instruction, found: Found) -> bool:
+    """Same reducer, whose init changes nothing; sums of floats keep their order of adding."""
+    inner = found["y"]
+    kind = recognised_reducer(inst.called[0])
+    if not kind or kind == "second" or recognised_reducer(inner.called[0]) != kind:
+        return False
+    if is_float(inst) and kind not in ("maximum", "minimum"):
+        return False
+    outer_init, inner_init = splat_value(found["init"]), splat_value(inner.operands[1])
+    if outer_init is None or inner_init is None or outer_init.tobytes() != inner_init.tobytes():
+        return False
+    if kind in ("maximum", "minimum", "and", "or"):
+        return True  # applying the init twice is applying it once
+    return is_integer_or_pred(inst) and int(outer_init) == (1 if kind == "multiply" else 0)
+
+
+def _merge_reduces(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    first = found["y"].attributes.dimensions
+    kept = [dim for dim in range(found["x"].array.rank) if dim not in first]
+    dims = tuple(sorted((*first, *(kept[dim] for dim in inst.attributes.dimensions))))
+    attributes = type(inst.attributes)(dimensions=dims)
+    return computation.add(
+        inst.opcode, inst.shape, (found["x"], found["init"]), attributes, inst.called
+    )
+
+
+def _static_size(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    (dim,) = inst.attributes.dimensions
+    size = found["x"].array.dims[dim]
+    return constant(computation, inst.array.dtype.numpy.type(size))
+
+
+def _is_array(inst: Instruction) -> bool:
+    return isinstance(inst.shape, ArrayShape)
+
+
+REDUCE = (
+    Rule(
+        "reduce-no-elements",
+        P("reduce", (x, init), when=_is_array),
+        _only_init,
+        when=_reduces_no_elements,
+    ),
+    Rule("reduce-one-element", P("reduce", (x, init)), _apply_once, when=_reduces_one_element),
+    Rule(
+        "reduce-transpose",
+        P("reduce", (P("transpose", (x,), bind="y"), init)),
+        _before_transpose,
+        when=_keeps_order,
+    ),
+    Rule(
+        "reduce-reduce",
+        P("reduce", (P("reduce", (x, P()), bind="y", when=has_one_user), init)),
+        _merge_reduces,
+        when=_merges_exactly,
+    ),
+    Rule("dimension-size", P("get-dimension-size", (x,)), _static_size),
+)

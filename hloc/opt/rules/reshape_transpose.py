@@ -1,0 +1,139 @@
+"""Laws of reshape, transpose and reverse: moves that cancel, merge or move nothing."""
+
+from __future__ import annotations
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.make import make, reshaped
+from hloc.opt.pattern import Found, P
+from hloc.opt.rule import Rule
+from hloc.opt.rules.builders import answer
+from hloc.opt.values import default_layout
+
+x, y = P(bind="x"), P(bind="y")
+
+
+def _same_shape(inst: Instruction, found: Found) -> bool:
+    return inst.shape == found["x"].shape
+
+
+def _merge_reshapes(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    return reshaped(computation, found["x"], inst.array)
+
+
+def _moves_nothing(inst: Instruction, found: Found) -> bool:
+    """Only dimensions of size 1 change places, so the elements stay in row-major order."""
+    dims = found["x"].array.dims
+    moved = [dim for dim in inst.attributes.dimensions if dims[dim] != 1]
+    return moved == sorted(moved) and default_layout(inst, found["x"])
+
+
+def _as_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    return reshaped(computation, found["x"], inst.array)
+
+
+def _merge_transposes(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    inner = found["y"].attributes.dimensions
+    dims = tuple(inner[dim] for dim in inst.attributes.dimensions)
+    start = found["x"]
+    if dims == tuple(range(len(dims))) and start.shape == inst.shape:
+        return start
+    return make(computation, "transpose", inst.shape, start, dimensions=dims)
+
+
+def _transposed_broadcast(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    """Result dimension d of the broadcast stands at place[d] of the transpose."""
+    place = {dim: i for i, dim in enumerate(inst.attributes.dimensions)}
+    dims = tuple(place[dim] for dim in found["y"].attributes.dimensions)
+    return make(computation, "broadcast", inst.shape, found["x"], dimensions=dims)
+
+
+def _transposed_iota(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    dim = inst.attributes.dimensions.index(found["y"].attributes.iota_dimension)
+    return make(computation, "iota", inst.shape, iota_dimension=dim)
+
+
+def _only_size_one(inst: Instruction, found: Found) -> bool:
+    dims = found["x"].array.dims
+    return all(dims[dim] <= 1 for dim in inst.attributes.dimensions)
+
+
+def _merge_reverses(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    outer, inner = inst.attributes.dimensions, found["y"].attributes.dimensions
+    dims = tuple(sorted(set(outer) ^ set(inner)))
+    if not dims and found["x"].shape == inst.shape:
+        return found["x"]
+    return make(computation, "reverse", inst.shape, found["x"], dimensions=dims)
+
+
+def _reshaped_broadcast_of_scalar(
+    computation: Computation, inst: Instruction, found: Found
+) -> Instruction:
+    if not inst.array.dims and inst.shape == found["x"].shape:
+        return found["x"]
+    return make(computation, "broadcast", inst.shape, found["x"], dimensions=())
+
+
+def _scalar_broadcast(_inst: Instruction, found: Found) -> bool:
+    return not found["y"].attributes.dimensions
+
+
+def _one_iota_dimension(inst: Instruction, found: Found) -> bool:
+    """Size-1 dimensions come or go; the counted one is still there with all its elements."""
+    return _iota_place(inst, found["y"]) is not None
+
+
+def _iota_place(inst: Instruction, iota: Instruction) -> int | None:
+    kept = [dim for dim, size in enumerate(inst.array.dims) if size != 1]
+    before = [dim for dim, size in enumerate(iota.array.dims) if size != 1]
+    if [inst.array.dims[d] for d in kept] != [iota.array.dims[d] for d in before]:
+        return None
+    dim = iota.attributes.iota_dimension
+    return kept[before.index(dim)] if dim in before else None
+
+
+def _reshaped_iota(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    dim = _iota_place(inst, found["y"])
+    return make(computation, "iota", inst.shape, iota_dimension=dim)
+
+
+def _bitcast_is_reshape(inst: Instruction, found: Found) -> bool:
+    return default_layout(inst, found["x"]) and inst.array.dtype is found["x"].array.dtype
+
+
+RESHAPE_TRANSPOSE = (
+    Rule("bitcast-as-reshape", P("bitcast", (x,)), _as_reshape, when=_bitcast_is_reshape),
+    Rule("reshape-same-shape", P("reshape", (x,)), answer("x"), when=_same_shape),
+    Rule("reshape-reshape", P("reshape", (P("reshape", (x,)),)), _merge_reshapes),
+    Rule(
+        "reshape-broadcast-scalar",
+        P("reshape", (P("broadcast", (x,), bind="y"),)),
+        _reshaped_broadcast_of_scalar,
+        when=_scalar_broadcast,
+    ),
+    Rule(
+        "reshape-iota",
+        P("reshape", (P("iota", bind="y"),)),
+        _reshaped_iota,
+        when=_one_iota_dimension,
+    ),
+    Rule(
+        "transpose-moves-nothing",
+        P("transpose", (x,)),
+        _as_reshape,
+        when=_moves_nothing,
+    ),
+    Rule(
+        "transpose-transpose",
+        P("transpose", (P("transpose", (x,), bind="y"),)),
+        _merge_transposes,
+    ),
+    Rule(
+        "transpose-broadcast",
+        P("transpose", (P("broadcast", (x,), bind="y"),)),
+        _transposed_broadcast,
+    ),
+    Rule("transpose-iota", P("transpose", (P("iota", bind="y"),)), _transposed_iota),
+    Rule("reverse-moves-nothing", P("reverse", (x,)), answer("x"), when=_only_size_one),
+    Rule("reverse-reverse", P("reverse", (P("reverse", (x,), bind="y"),)), _merge_reverses),
+)

@@ -1,0 +1,100 @@
+"""A scan becomes a loop that takes one slice of the inputs and writes one of the outputs a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from hloc.dtypes import S32
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.expander import expand_all
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import ArrayShape, TupleShape
+
+
+@dataclass(frozen=True)
+class ScanExpander:
+    """Replace `scan` by `while`; the state is (step, carries, outputs, inputs)."""
+
+    name: ClassVar[str] = "scan-expander"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Expand in every computation."""
+        return expand_all(module, context, self.name, ("scan",), _expanded)
+
+
+def _expanded(inst: Instruction) -> Instruction:
+    b = Builder(inst.computation)
+    split = len(inst.operands) - inst.attributes.num_carries
+    inputs, carries = inst.operands[:split], inst.operands[split:]
+    assert isinstance(inst.shape, TupleShape)
+    shapes = inst.shape.elements[: len(inst.shape.elements) - len(carries)]
+    outputs = []
+    for shape in shapes:
+        assert isinstance(shape, ArrayShape)
+        outputs.append(
+            b.broadcast(b.constant(np.zeros((), shape.dtype.numpy), shape.dtype), shape.dims)
+        )
+    (dim,) = inst.attributes.dimensions
+    steps = inputs[0].array.dims[dim]
+    if not steps:
+        return b.tuple([*outputs, *carries])
+    first = b.tuple([b.constant(0, S32), *carries, *outputs, *inputs])
+    condition = inst.computation.module.add_computation(inst.name + ".condition")
+    c = Builder(condition)
+    state = c.parameter(0, first.shape)
+    condition.set_root(c.compare(c.get_tuple_element(state, 0), c.constant(steps, S32), "LT"))
+    body = inst.computation.module.add_computation(inst.name + ".body")
+    assert isinstance(first.shape, TupleShape)
+    _write_step(Builder(body), inst, first.shape, len(outputs), steps)
+    loop = b.instruction("while", (first,), called=(condition, body))
+    carried = [b.get_tuple_element(loop, 1 + i) for i in range(len(carries))]
+    stacked = [b.get_tuple_element(loop, 1 + len(carries) + i) for i in range(len(outputs))]
+    results = []
+    for value, shape in zip([*stacked, *carried], inst.shape.elements, strict=True):
+        same = value.shape == shape
+        results.append(value if same else b.instruction("copy", (value,), shape=shape))
+    return b.tuple(results)
+
+
+def _write_step(
+    b: Builder, inst: Instruction, state_shape: TupleShape, outputs: int, steps: int
+) -> None:
+    """Write the loop's body."""
+    (dim,) = inst.attributes.dimensions
+    carries = inst.attributes.num_carries
+    state = b.parameter(0, state_shape)
+    step = b.get_tuple_element(state, 0)
+    parts = [b.get_tuple_element(state, i) for i in range(1, len(state_shape.elements))]
+    carried, stacked, inputs = (
+        parts[:carries],
+        parts[carries : carries + outputs],
+        parts[carries + outputs :],
+    )
+    place = step
+    if inst.attributes.is_reverse:
+        place = b.subtract(b.constant(steps - 1, S32), step)
+    zero = b.constant(0, S32)
+    slices = []
+    for array in inputs:
+        dims = array.array.dims
+        starts = [place if d == dim else zero for d in range(len(dims))]
+        sizes = [1 if d == dim else n for d, n in enumerate(dims)]
+        part = b.dynamic_slice(array, starts, sizes)
+        slices.append(b.reshape(part, [n for d, n in enumerate(dims) if d != dim]))
+    result = b.call([*carried, *slices], inst.called[0])
+    values = [result]
+    if isinstance(result.shape, TupleShape):
+        values = [b.get_tuple_element(result, i) for i in range(len(result.shape.elements))]
+    written = []
+    for array, value in zip(stacked, values, strict=False):
+        dims = array.array.dims
+        wide = b.reshape(value, [1 if d == dim else n for d, n in enumerate(dims)])
+        starts = [place if d == dim else zero for d in range(len(dims))]
+        written.append(b.dynamic_update_slice(array, wide, starts))
+    after = b.add(step, b.constant(1, S32))
+    b.computation.set_root(b.tuple([after, *values[outputs:], *written, *inputs]))

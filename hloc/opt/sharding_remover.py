@@ -1,0 +1,57 @@
+"""Custom calls that only say how an array lies across devices; one device does not need them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.pass_base import PassContext
+
+TARGETS = frozenset(
+    {
+        "LayoutConstraint",
+        "SPMDFullToShardShape",
+        "SPMDShardToFullShape",
+        "Sharding",
+        "xla.sdy.FuncResultSharding",
+        "xla.sdy.GlobalToLocalShape",
+        "xla.sdy.LocalToGlobalShape",
+    }
+)
+"""Targets whose result is their operand."""
+
+
+@dataclass(frozen=True)
+class ShardingRemover:
+    """Replace custom calls that annotate a sharding by their operand.
+
+    Cost: one walk, O(instructions).
+    """
+
+    name: ClassVar[str] = "sharding-remover"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Replace in every computation that is called."""
+        before = context.rewrites
+        for computation in reachable_computations(module.entry):
+            for inst in computation.instructions:
+                if context.spent:
+                    return context.rewrites > before
+                if _is_annotation(inst) and (inst.users or inst.is_root):
+                    context.at = inst
+                    with context.rewriting(module, self.name):
+                        computation.replace(inst, inst.operands[0])
+        return context.rewrites > before
+
+
+def _is_annotation(inst: Instruction) -> bool:
+    return (
+        inst.opcode.name == "custom-call"
+        and inst.attributes.custom_call_target in TARGETS
+        and len(inst.operands) == 1
+        and inst.shape == inst.operands[0].shape
+        and not inst.control_predecessors
+    )

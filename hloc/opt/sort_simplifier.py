@@ -1,0 +1,49 @@
+"""Sorts with nothing to sort, and sorted values that nobody looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.make import make
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class SortSimplifier:
+    """Replace a sort along a dimension of size 0 or 1 by its operands.
+
+    Cost: one walk, O(instructions).
+    """
+
+    name: ClassVar[str] = "sort-simplifier"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Replace in every computation that is called."""
+        before = context.rewrites
+        for computation in reachable_computations(module.entry):
+            for inst in computation.instructions:
+                if context.spent:
+                    return context.rewrites > before
+                if not _sorts_nothing(inst) or not (inst.users or inst.is_root):
+                    continue
+                context.at = inst
+                with context.rewriting(module, self.name):
+                    result = inst.operands[0]
+                    if len(inst.operands) > 1:
+                        result = make(computation, "tuple", inst.shape, *inst.operands)
+                    computation.replace(inst, result)
+        return context.rewrites > before
+
+
+def _sorts_nothing(inst: Instruction) -> bool:
+    if inst.opcode.name != "sort" or inst.control_predecessors:
+        return False
+    (dim,) = inst.attributes.dimensions
+    shape = inst.operands[0].array
+    if shape.dims[dim] > 1 or shape.dynamic:
+        return False
+    return len(inst.operands) > 1 or inst.shape == shape

@@ -1,0 +1,32 @@
+"""Tuples that are taken apart right away, or put together again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar
+
+from hloc.ir.module import Module
+from hloc.opt.pass_base import PassContext
+from hloc.opt.rewriter import rewrite
+from hloc.opt.rule import RuleSet
+from hloc.opt.rules.tuples import TUPLES
+
+
+@dataclass(frozen=True)
+class TupleSimplifier:
+    """Replace elements of a tuple by what they are, and a rebuilt tuple by the first one.
+
+    Cost: O(instructions).
+    """
+
+    name: ClassVar[str] = "tuple-simplifier"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite until no rule fires."""
+        return rewrite(module, _rules(), context, self.name)
+
+
+@cache
+def _rules() -> RuleSet:
+    return RuleSet.of(TUPLES)

@@ -1,0 +1,124 @@
+"""Questions that guards of rules ask about instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hloc.dtypes import DType
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
+
+
+def dtype_of(inst: Instruction) -> DType | None:
+    """Return the element type, None for a tuple."""
+    return inst.shape.dtype if isinstance(inst.shape, ArrayShape) else None
+
+
+def is_float(inst: Instruction) -> bool:
+    dtype = dtype_of(inst)
+    return dtype is not None and dtype.is_float
+
+
+def is_integer(inst: Instruction) -> bool:
+    dtype = dtype_of(inst)
+    return dtype is not None and dtype.is_integer
+
+
+def is_unsigned(inst: Instruction) -> bool:
+    dtype = dtype_of(inst)
+    return dtype is not None and dtype.is_unsigned
+
+
+def is_pred(inst: Instruction) -> bool:
+    dtype = dtype_of(inst)
+    return dtype is not None and dtype.is_pred
+
+
+def is_integer_or_pred(inst: Instruction) -> bool:
+    return is_integer(inst) or is_pred(inst)
+
+
+def has_one_user(inst: Instruction) -> bool:
+    return len(inst.users) == 1
+
+
+def splat_value(inst: Instruction) -> Any:
+    """Return the one value of all elements, a NumPy scalar, or None if unknown or not one.
+
+    Sees a constant and a broadcast of a constant; arrays without elements have none.
+    """
+    if inst.opcode.name == "broadcast":
+        inst = inst.operands[0]
+    if inst.opcode.name != "constant" or not isinstance(inst.shape, ArrayShape):
+        return None
+    return inst.attributes.literal.uniform
+
+
+def is_splat(inst: Instruction) -> bool:
+    return splat_value(inst) is not None
+
+
+def splat_of(value: float) -> Callable[[Instruction], bool]:
+    """Return a condition: all elements equal `value` (-0.0 equals 0)."""
+
+    def condition(inst: Instruction) -> bool:
+        found = splat_value(inst)
+        return found is not None and bool(found == np.asarray(value).astype(found.dtype))
+
+    return condition
+
+
+def is_zero(inst: Instruction) -> bool:
+    """All elements are 0, in floats of either sign."""
+    found = splat_value(inst)
+    return found is not None and not found
+
+
+def is_positive_zero(inst: Instruction) -> bool:
+    return is_zero(inst) and is_float(inst) and not _sign_bit(splat_value(inst))
+
+
+def is_negative_zero(inst: Instruction) -> bool:
+    return is_zero(inst) and is_float(inst) and _sign_bit(splat_value(inst))
+
+
+def _sign_bit(value: Any) -> bool:
+    return bool(np.signbit(np.float64(value)))
+
+
+def is_all_ones(inst: Instruction) -> bool:
+    """All bits of all elements are set: `true`, -1, or the largest unsigned value."""
+    found = splat_value(inst)
+    if found is None or not is_integer_or_pred(inst):
+        return False
+    return int(found) == (-1 if inst.array.dtype.is_signed else 2**inst.array.dtype.bits - 1)
+
+
+def power_of_two(inst: Instruction) -> int | None:
+    """Return k if all elements are 2**k, for integers and k >= 0 or floats and any k."""
+    found = splat_value(inst)
+    if found is None:
+        return None
+    if is_integer(inst):
+        value = int(found)
+        return value.bit_length() - 1 if value > 0 and value & (value - 1) == 0 else None
+    if not is_float(inst) or not np.isfinite(np.float64(found)):
+        return None
+    mantissa, exponent = np.frexp(np.float64(found))
+    return int(exponent) - 1 if mantissa == 0.5 else None
+
+
+def same_operands(a: Instruction, b: Instruction) -> bool:
+    """True if `a` and `b` are the same instruction or splats of the same value."""
+    if a is b:
+        return True
+    x, y = splat_value(a), splat_value(b)
+    return x is not None and y is not None and a.shape == b.shape and x.tobytes() == y.tobytes()
+
+
+def default_layout(*insts: Instruction) -> bool:
+    """True if all are arrays in plain row-major order."""
+    return all(isinstance(i.shape, ArrayShape) and i.shape.layout is None for i in insts)

@@ -1,0 +1,45 @@
+"""Options of a compilation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.errors import HloError
+
+FILL_CONSTANTS = ("error", "zeros")
+
+
+@dataclass(frozen=True, slots=True)
+class CompileOptions:
+    """What `hloc.compile` and the command line can ask for.
+
+    Attributes:
+        opt_level: 0 to 3.
+        target: name of a backend, `cpu`.
+        passes: pipeline text that replaces the one of `opt_level`, "" for that one.
+        disabled_passes, disabled_rules: names left out of the pipeline.
+        fill_constants: what stands for `constant({...})`: `error` refuses, `zeros` fills.
+        fast_math: allow rules that are not exact.
+        threads: worker threads, 0 for all cores.
+        memory_limit_bytes: refuse to run a module that needs more, 0 for no limit.
+        verify_each: verify after every pass.
+    """
+
+    opt_level: int = 2
+    target: str = "cpu"
+    passes: str = ""
+    disabled_passes: tuple[str, ...] = ()
+    disabled_rules: tuple[str, ...] = ()
+    fill_constants: str = "error"
+    fast_math: bool = False
+    threads: int = 1
+    memory_limit_bytes: int = 0
+    verify_each: bool = False
+
+    def __post_init__(self) -> None:
+        if self.opt_level not in (0, 1, 2, 3):
+            raise HloError(f"opt_level is 0, 1, 2 or 3, not {self.opt_level}")
+        if self.fill_constants not in FILL_CONSTANTS:
+            raise HloError(
+                f"fill_constants is one of {', '.join(FILL_CONSTANTS)}, not {self.fill_constants!r}"
+            )

@@ -1,0 +1,63 @@
+"""HLO text to module: tokens, grammar, syntax tree, IR.
+
+`parse` is the way in; `split_modules` goes before it where one text may hold several modules.
+Every fault of the text is an `HloError` with all diagnostics at once.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from hloc.errors import Diagnostic, HloError
+from hloc.ir.module import Module
+from hloc.parser.split import SEPARATOR as SEPARATOR
+from hloc.parser.split import split_modules as split_modules
+from hloc.parser.to_ast import MAX_ERRORS, parse_ast
+from hloc.parser.to_ir import ModuleReader
+from hloc.source import SourceFile
+
+
+def parse(source: SourceFile, *, verify: bool = True) -> Module:
+    """Return the module that `source` spells.
+
+    Args:
+        source: a module, with or without its `HloModule` line, or a single instruction.
+        verify: check every shape and attribute too, not only what the syntax asks for.
+
+    Raises:
+        HloError: with a diagnostic for every fault, in text order.
+    """
+    # Nothing that is built here can die before the end, so looking for garbage is lost time: 4 MB
+    # in 0.5 s instead of 0.8 s.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        module = _parse(source)
+    finally:
+        if collecting:
+            gc.enable()
+    if verify:
+        from hloc.ir.verifier import verify as verify_module
+
+        verify_module(module)
+    module.log.recording = True
+    return module
+
+
+def _parse(source: SourceFile) -> Module:
+    tree, diagnostics = parse_ast(source)
+    module: Module | None = None
+    if tree is not None:
+        module = ModuleReader(source, diagnostics).read(tree)
+    if diagnostics:
+        found = sorted(dict.fromkeys(diagnostics), key=_place)
+        if len(found) > MAX_ERRORS:
+            more = f"{len(found) - MAX_ERRORS} more errors are not shown"
+            found = [*found[:MAX_ERRORS], Diagnostic(more)]
+        raise HloError(found)
+    assert module is not None, "a text without faults has a module"
+    return module
+
+
+def _place(diagnostic: Diagnostic) -> int:
+    return diagnostic.span.start if diagnostic.span else -1

@@ -1,0 +1,127 @@
+"""`X-start`, `X-update`, `X-done` for any opcode X (format reference, 12.9)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hloc.errors import HloError
+from hloc.ir.attributes import CommonAttributes
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import OPCODES, Opcode
+from hloc.shapes import Shape, TupleShape, compatible
+from hloc.source import Span
+
+_SUFFIXES = ("-start", "-update", "-done")
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncSugar:
+    """`negate-start`: the row of the half (`async-start`) and the row inside (`negate`)."""
+
+    row: Opcode
+    wrapped: Opcode
+
+
+def async_sugar(opcode: str) -> AsyncSugar | None:
+    """Return what `opcode` abbreviates, or None."""
+    for suffix in _SUFFIXES:
+        wrapped = OPCODES.get(opcode.removesuffix(suffix)) if opcode.endswith(suffix) else None
+        if wrapped is not None and f"async{suffix}" in OPCODES:
+            return AsyncSugar(OPCODES[f"async{suffix}"], wrapped)
+    return None
+
+
+def wrapped_shape(shape: Shape | None, row: Opcode, span: Span) -> Shape:
+    """Return the result shape inside `((operands), result, ...)`; HloError for another form."""
+    if (
+        not isinstance(shape, TupleShape)
+        or len(shape.elements) < 2
+        or not isinstance(shape.elements[0], TupleShape)
+    ):
+        raise HloError(
+            f"{row.name} has a shape of the form ((operands), result, ...), not {shape}",
+            span, (), "HLOC0201",
+        )  # fmt: skip
+    return shape.elements[1]
+
+
+def async_start_of(inst: Instruction) -> Instruction | None:
+    """Return the async-start at the head of the chain that `inst` belongs to."""
+    while inst.opcode.name in ("async-update", "async-done") and inst.operands:
+        inst = inst.operands[0]
+    return inst if inst.opcode.name == "async-start" else None
+
+
+def set_thread(computation: Computation, thread: str) -> None:
+    """Put `computation` and everything it calls on `thread`, as XLA does for an async-start."""
+    stack = [computation]
+    seen: set[int] = set()
+    while stack:
+        found = stack.pop()
+        if found.uid in seen:
+            continue
+        seen.add(found.uid)
+        found.execution_thread = thread
+        stack += [called for inst in found.instructions for called in inst.called]
+
+
+def share_common(computation: Computation, common: CommonAttributes) -> None:
+    """Give the root of what an async-start starts its attributes too, as XLA does."""
+    root = computation.root
+    shared = replace(
+        root.common,
+        metadata=common.metadata or root.common.metadata,
+        origin=common.origin or root.common.origin,
+        backend_config=common.backend_config or root.common.backend_config,
+        frontend_attributes=common.frontend_attributes or root.common.frontend_attributes,
+        statistics=common.statistics or root.common.statistics,
+    )
+    computation.set_common(root, shared)
+
+
+def check_async(
+    row: Opcode, wrapped: Opcode | None, operands: tuple[Instruction, ...],
+    called: tuple[Computation, ...], shape: Shape | None, record: Any, span: Span,
+) -> None:  # fmt: skip
+    """Check one of async-start, async-update, async-done, and set the thread of what is started.
+
+    Raises:
+        HloError: a shape of the wrong form, a computation started twice, or an update or done
+            whose operand is not a start or update of the same opcode.
+    """
+    if row.name == "async-start":
+        wrapped_shape(shape, row, span)
+        if any(caller.opcode.name == "async-start" for caller in called[0].callers):
+            raise HloError(
+                f"computation {called[0].name} is called by more than one async-start",
+                span, (), "HLOC0205",
+            )  # fmt: skip
+        set_thread(called[0], record.async_execution_thread)
+        return
+    _check_chain(row, wrapped, operands[0], span)
+    if row.name == "async-update":
+        wrapped_shape(shape, row, span)
+        if shape is not None and not compatible(shape, operands[0].shape):
+            raise HloError(
+                f"async-update has the shape of its operand, {operands[0].shape}, not {shape}",
+                span, (), "HLOC0201",
+            )  # fmt: skip
+
+
+def _check_chain(row: Opcode, wrapped: Opcode | None, operand: Instruction, span: Span) -> None:
+    """Raise `HloError` unless `operand` is a start or update of the same opcode."""
+    start = async_start_of(operand)
+    if start is None or operand.opcode.name == "async-done":
+        raise HloError(
+            f"the operand of {row.name} is an async-start or async-update, not "
+            f"{operand.opcode.name}",
+            span, (), "HLOC0206",
+        )  # fmt: skip
+    inside = start.called[0].root.opcode
+    if wrapped is not None and wrapped is not inside:
+        raise HloError(
+            f"{wrapped.name} is finished here, but {start.name} started {inside.name}",
+            span, (), "HLOC0206",
+        )  # fmt: skip

@@ -1,0 +1,247 @@
+"""Shardings and meshes out of their parsed parts, with the checks XLA makes (or aborts on)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from hloc.ir.attributes import RawText
+from hloc.ir.sharding import Iota, LeafSharding, Sharding, Tiles, TupleSharding, normalized
+from hloc.ir.sharding import iota as make_iota
+from hloc.parser.strings import unquote
+from hloc.parser.value_tools import BadValue, commas, index_text, int_of, once
+
+
+@dataclass(frozen=True, slots=True)
+class Mesh:
+    """`mesh['x'=2,'y'=4]`: sizes by axis name, and its normal text."""
+
+    axes: dict[str, int]
+    text: str
+
+    def axis_text(self, axis: tuple[str, int, int]) -> str:
+        """Return `'x'` or `'x':(1)2`; `BadValue` for an axis or part of one that does not exist."""
+        name, before, size = axis
+        if name not in self.axes:
+            raise BadValue(f"the mesh has no axis '{name}'")
+        if not size:
+            return f"'{name}'"
+        if size >= self.axes[name] or before < 1 or self.axes[name] % (before * size):
+            raise BadValue(f"axis '{name}' of size {self.axes[name]} has no part ({before}){size}")
+        return f"'{name}':({before}){size}"
+
+
+def leaf_sharding(items: list[tuple[str, Any]]) -> LeafSharding:
+    """Return the sharding that the items between the braces describe."""
+    fields = dict(items)
+    kind = fields.get("kind", "tiled" if "tiles" in fields else "")
+    if not kind or (kind != "tiled" and "tiles" in fields):
+        raise BadValue(
+            "a sharding is replicated, manual, maximal, unknown, unreduced or devices=..."
+        )
+    if (kind == "maximal") != ("device" in fields):
+        raise BadValue("a maximal sharding, and no other, has device=")
+    tiles = fields.get("tiles")
+    subgroups = fields.get("subgroups", ())
+    if tiles is not None:
+        _check_tiles(tiles, subgroups)
+    elif subgroups:
+        raise BadValue("last_tile_dims belongs to devices=")
+    return normalized(
+        LeafSharding(
+            kind, tiles, subgroups, fields.get("device", -1), "", fields.get("group", ""),
+            fields.get("metadata", ()),
+        )
+    )  # fmt: skip
+
+
+def _check_tiles(tiles: Any, subgroups: tuple[str, ...]) -> None:
+    if any(size < 1 for size in tiles.dims):
+        raise BadValue("the device array has a dimension below 1")
+    for kind in subgroups:
+        if kind not in ("manual", "replicated", "unreduced"):
+            raise BadValue(f"last_tile_dims are manual, replicated or unreduced, not {kind}")
+    if len(subgroups) > len(tiles.dims):
+        raise BadValue("last_tile_dims has more entries than the device array dimensions")
+    if isinstance(tiles.devices, Iota):
+        return
+    if len(tiles.devices) < 2:
+        raise BadValue("devices= needs more than one device")
+    if len(tiles.devices) != prod(tiles.dims):
+        raise BadValue(f"{len(tiles.devices)} devices do not fill an array of {prod(tiles.dims)}")
+
+
+def named_sharding(mesh: Mesh, fields: dict[str, Any]) -> LeafSharding:
+    """Return `{mesh[...], [{'x'}, {}]}`."""
+    parts = [mesh.text]
+    if "device_ids" in fields:
+        parts.append(fields["device_ids"])
+    if "kind" in fields:
+        parts.append(fields["kind"])
+    if "dims" in fields:
+        dims = ", ".join(
+            "{" + ", ".join("?" if a is None else mesh.axis_text(a) for a in axes) + "}"
+            for axes in fields["dims"]
+        )
+        parts.append(f"[{dims}]")
+    for name in ("replicated", "unreduced", "manual"):
+        if fields.get(name):
+            axes = ", ".join(mesh.axis_text(axis) for axis in fields[name])
+            parts.append(f"{name}={{{axes}}}")
+    return LeafSharding("named", name=", ".join(parts), metadata=fields.get("metadata", ()))
+
+
+def _iota(reshape: tuple[int, ...], permutation: list[tuple[int, ...]], count: int) -> Iota:
+    if any(size <= 0 for size in reshape) or prod(reshape) != count:
+        raise BadValue(f"the iota list has {prod(reshape)} devices, but {count} are wanted")
+    if len(reshape) > 1 and not permutation:
+        raise BadValue("an iota list of more than one dimension needs T(...) behind it")
+    if len(reshape) == 1 and permutation:
+        raise BadValue("an iota list of one dimension has no T(...)")
+    transpose = permutation[0] if permutation else (0,)
+    if sorted(transpose) != list(range(len(reshape))):
+        raise BadValue(f"T({commas(transpose)}) is not a permutation of {len(reshape)} dimensions")
+    return make_iota(reshape, transpose)
+
+
+class DeviceCallbacks:
+    """Replica groups, meshes, shardings, domains."""
+
+    def permutation(self, children: list[Any]) -> tuple[int, ...]:
+        found: tuple[int, ...] = children[0]
+        return found
+
+    def iota(self, children: list[Any]) -> Tiles:
+        dims, reshape, *permutation = children
+        return Tiles(dims, _iota(reshape, permutation, prod(dims)))
+
+    def replica_groups(self, children: list[Any]) -> RawText:
+        (groups,) = children
+        if isinstance(groups, Tiles):
+            if len(groups.dims) != 2:
+                raise BadValue(
+                    "replica_groups in iota form have two dimensions, groups and members"
+                )
+            return RawText(f"[{groups.dims[0]},{groups.dims[1]}]{groups.devices}")
+        return RawText("{" + ",".join(index_text(group) for group in groups) + "}")
+
+    def axis_size(self, children: list[Any]) -> tuple[str, int]:
+        return unquote(children[0]), int_of(children[1])
+
+    def device_iota(self, children: list[Any]) -> str:
+        reshape, *permutation = children
+        iota = _iota(reshape, permutation, prod(reshape))
+        transpose = "" if len(iota.reshape) == 1 else f"T({commas(iota.transpose)})"
+        return f"[{commas(iota.reshape)}]{transpose}"
+
+    def mesh(self, children: list[Any]) -> Mesh:
+        text = "mesh[" + ",".join(f"'{name}'={size}" for name, size in children) + "]"
+        return Mesh(dict(children), text)
+
+    def device_order(self, children: list[Any]) -> tuple[str, str]:
+        ids = children[0] if isinstance(children[0], str) else commas(children[0])
+        return "device_ids", f"device_ids=({ids})"
+
+    def axis(self, children: list[Any]) -> tuple[str, int, int]:
+        name = unquote(children[0])
+        if len(children) == 1:
+            return name, 0, 0
+        return name, int_of(children[1]), int_of(children[2])
+
+    def open_axis(self, _children: list[Any]) -> None:
+        return None
+
+    def axes(self, children: list[Any]) -> tuple[Any, ...]:
+        return tuple(children)
+
+    def mesh_groups(self, children: list[Any]) -> RawText:
+        mesh, *order, axes = children
+        head = ", ".join([mesh.text, *(text for _, text in order)])
+        return RawText(f"{head} {{{','.join(mesh.axis_text(axis) for axis in axes)}}}")
+
+    def replicated(self, _children: list[Any]) -> tuple[str, Any]:
+        return "kind", "replicated"
+
+    def manual(self, _children: list[Any]) -> tuple[str, Any]:
+        return "kind", "manual"
+
+    def unknown(self, _children: list[Any]) -> tuple[str, Any]:
+        return "kind", "unknown"
+
+    def unreduced(self, _children: list[Any]) -> tuple[str, Any]:
+        return "kind", "unreduced"
+
+    def maximal(self, _children: list[Any]) -> tuple[str, Any]:
+        return "kind", "maximal"
+
+    def maximal_device(self, children: list[Any]) -> tuple[str, Any]:
+        return "device", int_of(children[0])
+
+    def explicit_devices(self, children: list[Any]) -> tuple[str, Any]:
+        return "tiles", Tiles(children[0], children[1])
+
+    def iota_devices(self, children: list[Any]) -> tuple[str, Any]:
+        return "tiles", children[0]
+
+    def last_tile_dim_replicate(self, _children: list[Any]) -> tuple[str, Any]:
+        return "subgroups", ("replicated",)
+
+    def last_tile_dims(self, children: list[Any]) -> tuple[str, Any]:
+        return "subgroups", children[0]
+
+    def shard_as(self, children: list[Any]) -> tuple[str, Any]:
+        return "group", f"shard_as {children[0]}"
+
+    def shard_like(self, children: list[Any]) -> tuple[str, Any]:
+        return "group", f"shard_like {children[0]}"
+
+    def sharding_metadata(self, children: list[Any]) -> tuple[Any, ...]:
+        return tuple(children)
+
+    def item_metadata(self, children: list[Any]) -> tuple[str, Any]:
+        return "metadata", children[0]
+
+    def one_sharding(self, children: list[Any]) -> Sharding:
+        return leaf_sharding(once(children)) if children else TupleSharding(())
+
+    def tuple_sharding(self, children: list[Any]) -> TupleSharding:
+        if any(isinstance(child, TupleSharding) for child in children):
+            raise BadValue("a tuple sharding has one flat list of shardings, one per leaf")
+        return TupleSharding(tuple(children))
+
+    def maximal_mesh(self, children: list[Any]) -> LeafSharding:
+        return LeafSharding("named", name=f"maximal_mesh[device_id={int_of(children[0])}]")
+
+    def dim_axes(self, children: list[Any]) -> tuple[str, Any]:
+        return "dims", tuple(children)
+
+    def replicated_axes(self, children: list[Any]) -> tuple[str, Any]:
+        return "replicated", children[0]
+
+    def unreduced_axes(self, children: list[Any]) -> tuple[str, Any]:
+        return "unreduced", children[0]
+
+    def manual_axes(self, children: list[Any]) -> tuple[str, Any]:
+        return "manual", children[0]
+
+    def named_sharding(self, children: list[Any]) -> LeafSharding:
+        mesh, *tail = children
+        return named_sharding(mesh, dict(once(tail)))
+
+    def domain_kind(self, children: list[Any]) -> tuple[str, Any]:
+        if unquote(children[0]) != "sharding":
+            raise BadValue(f'a domain is of kind "sharding", not {children[0]}')
+        return "kind", None
+
+    def domain_entry(self, children: list[Any]) -> tuple[str, Any]:
+        return "entry", children[0]
+
+    def domain_exit(self, children: list[Any]) -> tuple[str, Any]:
+        return "exit", children[0]
+
+    def domain(self, children: list[Any]) -> RawText:
+        fields = dict(once(children))
+        if len(fields) != 3:
+            raise BadValue("a domain has kind, entry and exit")
+        return RawText(f'{{kind="sharding", entry={fields["entry"]}, exit={fields["exit"]}}}')

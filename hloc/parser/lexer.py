@@ -1,0 +1,347 @@
+"""The coarse tokens of level 1 of the grammar: instructions, shapes, operand lists, attributes.
+
+`Lexer` decides by what stands next and what came before, never by the state of the parser, so an
+error in one instruction leaves the others alone. An instruction in the spelling XLA prints is
+recognised by one regular expression, a run of them becomes one token; everything else goes piece
+by piece.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from lark.lexer import Lexer as LarkLexer
+
+from hloc.parser.ast import AttributeAst, InstructionAst, Piece
+from hloc.parser.scanner import (
+    IDENT,
+    after_blanks,
+    after_bracket,
+    after_string,
+    fault,
+    unterminated,
+)
+from hloc.source import SourceFile
+
+Mode = Literal["module", "single", "operands", "body"]
+
+
+class Token:
+    """A coarse token: what Lark needs (`type`) and where it stands."""
+
+    __slots__ = ("end", "start", "type", "value")
+
+    def __init__(self, type: str, value: Any, start: int, end: int) -> None:
+        self.type = type
+        self.value = value
+        self.start = start
+        self.end = end
+
+
+_PIECE = re.compile(
+    rf"(?P<name>%{IDENT})|(?P<attribute>({IDENT})=)|(?P<ident>{IDENT})|(?P<arrow>->)"
+    r"|(?P<punctuation>[(){},=])"
+)
+_PUNCTUATION = {"{": "LBRACE", "}": "RBRACE", ",": "COMMA", "=": "EQUALS"}
+_WORDS = {"HloModule": "HLO_MODULE", "ENTRY": "ENTRY", "ROOT": "ROOT"}
+_TABLE_WORDS = frozenset({"FileNames", "FunctionNames", "FileLocations", "StackFrames"})
+_TABLES = re.compile(
+    r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
+    r"|(?:FileNames|FunctionNames|FileLocations|StackFrames)(?![A-Za-z0-9_.\-])"
+    r"|[0-9]++|,|\{[^{}]*+\}|\"(?:[^\"\\]++|\\[\s\S])*+\"|'(?:[^'\\]++|\\[\s\S])*+')++"
+)
+_BARE_VALUE = re.compile(r"[^ \t\r\n,(){}\[\]\"'/]++")
+_LAYOUT_AHEAD = re.compile(r"[ \t\r\n]*+\{[ \t\r\n]*+[-0-9:]")
+_DEVICE_IDS_AHEAD = re.compile(r"[ \t\r\n]*+,[ \t\r\n]*+device_ids=")
+_JSON_KEYS = frozenset({"backend_config", "frontend_attributes"})
+_INSTRUCTION_ENDS = frozenset(
+    {"LBRACE", "INSTRUCTIONS", "OPERANDS", "ATTRIBUTE", "BAD_INSTRUCTION"}
+)
+
+_ARRAY = r"[a-z]\w*+\[[\d,<=]*+\](?:\{[\d,]*+(?::[^{}\"'/\n]*+)?\})?+"
+_MARK = r"/\*index=\d++\*/"
+_QUOTED = r'"(?:[^"\\\n]++|\\.)*+"'
+
+
+def _nested(opening: str, closing: str, plain: str, other: str, depth: int) -> str:
+    """Return a pattern for a bracketed text with up to `depth` levels of the bracket inside."""
+    inside = f"|{_nested(opening, closing, plain, other, depth - 1)}" if depth else ""
+    return f"{opening}{plain}(?:(?:{other}{inside}){plain})*+{closing}"
+
+
+_PARENS = _nested(r"\(", r"\)", r"[^()\"'/\n]*+", _MARK, 2)
+_BRACES = _nested(r"\{", r"\}", r"[^{}\"'/\n]*+", _QUOTED, 3)
+_METADATA = _nested(r"\{", r"\}", r"[^{}\"'/\n]*+", _QUOTED, 0)
+_VALUE = rf"(?:{_BRACES}|{_QUOTED}|[\w.\-%>?]++|\[[\d,]++\]<=\[[\d,]++\](?:T\([\d,]++\))?+)"
+_ATTRIBUTE = rf",[ ](?!metadata=)[\w\-]++={_VALUE}"
+_INSTRUCTION = re.compile(
+    rf"(ROOT )?+(%?[A-Za-z_][\w.\-]*+) = ({_ARRAY}|{_PARENS}) ([a-z][a-z0-9\-]*+)({_PARENS})"
+    rf"((?:{_ATTRIBUTE})*+)"
+    rf"(?:, metadata=({_METADATA})((?:{_ATTRIBUTE})*+))?+"
+    r"(?=[ \t\r]*+\n[ \t]*+[%A-Za-z_}])",
+    re.ASCII,
+)
+_ATTRIBUTE_PIECE = re.compile(rf", ([\w\-]++)=({_VALUE})", re.ASCII)
+_SYNC = re.compile(
+    r"\"(?:[^\"\\\n]++|\\.)*+\"|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
+    r"|(?P<top>\n(?:ENTRY[ \t]|%?[A-Za-z_][\w.\-]*+[ \t]*+[({]))"
+    r"|(?P<line>\n[ \t]+(?=(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=[ \t]))"
+    r"|(?P<next>(?<![\w.\-%])(?:ROOT[ \t]+)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t])"
+    r"|(?P<open>[{(\[])|(?P<close>[})\]])",
+    re.ASCII,
+)
+
+
+class Lexer:
+    """Reads coarse tokens from `source.text[at:end]`, one per call of `next_token`.
+
+    Args:
+        source: the text.
+        at: where to begin.
+        end: where to stop; the end of the text if None.
+        mode: what is being read, which decides what a name may be.
+        whole: recognise whole instructions; off only for the test that both ways agree.
+    """
+
+    def __init__(
+        self,
+        source: SourceFile,
+        at: int = 0,
+        end: int | None = None,
+        mode: Mode = "module",
+        whole: bool = True,
+    ) -> None:
+        self.source = source
+        self.text = source.text
+        self.at = at
+        self.end = len(source.text) if end is None else end
+        self.mode = mode
+        self.in_body = False
+        self.previous = ""
+        self.instruction_at = at
+        self.computation_at = at
+        self._whole = whole
+        self._attributes: dict[str, tuple[AttributeAst, ...]] = {}
+
+    def next_token(self) -> Token | None:
+        """Return the next token, None at the end; HloError for text that begins no token."""
+        at = after_blanks(self.text, self.at, self.end)
+        self.at = at
+        if self.in_body and self.previous in _INSTRUCTION_ENDS:
+            if self._whole and (found := _INSTRUCTION.match(self.text, at, self.end)):
+                return self._run_of_instructions(found)
+            if self.text[at : at + 1] != ",":
+                self.instruction_at = at
+        elif not self.in_body and self.previous in ("RBRACE", "ATTRIBUTE", "TABLES", ""):
+            self.computation_at = at
+        if at >= self.end:
+            return None
+        token = self._piece(at)
+        self.at = token.end
+        self.previous = token.type
+        if self.mode in ("module", "body"):
+            if token.type == "LBRACE":
+                self.in_body = True
+            elif token.type == "RBRACE":
+                self.in_body = False
+        return token
+
+    def _run_of_instructions(self, found: re.Match[str] | None) -> Token:
+        """Return all instructions in XLA's spelling that follow each other as one token."""
+        assert found is not None
+        start = end = found.start()
+        run: list[InstructionAst] = []
+        while found is not None:
+            run.append(self._whole_instruction(found))
+            self.instruction_at = found.start()
+            end = found.end()
+            found = _INSTRUCTION.match(self.text, after_blanks(self.text, end, self.end), self.end)
+        self.at = end
+        self.previous = "INSTRUCTIONS"
+        return Token("INSTRUCTIONS", run, start, end)
+
+    def _whole_instruction(self, found: re.Match[str]) -> InstructionAst:
+        root, name, shape, opcode, operands, before, metadata, after = found.groups()
+        at = found.start(2)
+        attributes_at = 0
+        attributes: tuple[AttributeAst, ...] = ()
+        if before:
+            attributes_at = found.start(6) + 2
+            attributes = self._attributes.get(before, ())
+            if not attributes:
+                attributes = self._attributes[before] = tuple(_split_attributes(before, -2))
+        if after:
+            attributes_at = attributes_at or found.start(8) + 2
+            attributes += tuple(_split_attributes(after, found.start(8) - attributes_at))
+        return InstructionAst(
+            name, at, root is not None, shape, found.start(3), opcode, found.start(4),
+            operands[1:-1], found.start(5) + 1, attributes, attributes_at,
+            None if metadata is None else Piece(metadata, found.start(7)),
+        )  # fmt: skip
+
+    def _piece(self, at: int) -> Token:
+        found = _PIECE.match(self.text, at, self.end)
+        if found is None:
+            raise self._no_token(at)
+        kind = found.lastgroup
+        if kind == "name":
+            return Token("NAME", found.group(), at, found.end())
+        if kind == "attribute":
+            return self._attribute(found)
+        if kind == "ident":
+            return self._ident(found)
+        if kind == "arrow":
+            return Token("ARROW", "->", at, found.end())
+        if found.group() == "(":
+            return self._parenthesis(at)
+        if found.group() == ")":
+            raise fault(self.source, at, at + 1, "unexpected ')'", "HLOC0101")
+        return Token(_PUNCTUATION[found.group()], found.group(), at, found.end())
+
+    def _no_token(self, at: int) -> Exception:
+        c = self.text[at]
+        if (c == "/" and self.text.startswith("/*", at)) or c in "\"'":
+            if c == "/" or not _ends(self.source, at, self.end):
+                return unterminated(self.source, at)
+            return fault(self.source, at, at + 1, "unexpected string", "HLOC0101")
+        shown = repr(c) if c.isprintable() else f"character U+{ord(c):04X}"
+        notes = ["instructions follow each other without a separator"] if c == ";" else []
+        return fault(self.source, at, at + 1, f"unexpected {shown}", "HLOC0101", *notes)
+
+    def _ident(self, found: re.Match[str]) -> Token:
+        word, at, end = found.group(), found.start(), found.end()
+        if self.text.startswith(":", end) and end < self.end:
+            return Token("NAME", word, at, end + 1)  # XLA's token for a name in a signature
+        ahead = after_blanks(self.text, end, self.end)
+        c = self.text[ahead : ahead + 1] if ahead < self.end else ""
+        if c == "[" and self.previous != "OPCODE":
+            return self._array_shape(at, ahead)
+        if c == "(" and word == "b" and self.previous in ("EQUALS", "ARROW"):
+            return self._shape_token(at, after_bracket(self.source, ahead, self.end))
+        expects_opcode = self.previous in ("EQUALS", "SHAPE") and self.mode != "operands"
+        opcode_ahead = c == "(" and (self.mode in ("operands", "single") or self.in_body)
+        if expects_opcode or opcode_ahead:
+            return Token("OPCODE", word, at, end)
+        if word in _TABLE_WORDS and not self.in_body:
+            tables = _TABLES.match(self.text, at, self.end)
+            assert tables is not None
+            return Token("TABLES", tables.group().rstrip(), at, tables.end())
+        return Token(_WORDS.get(word, "NAME"), word, at, end)
+
+    def _array_shape(self, at: int, bracket: int) -> Token:
+        end = after_bracket(self.source, bracket, self.end)
+        if _LAYOUT_AHEAD.match(self.text, end, self.end):
+            end = after_bracket(self.source, self.text.index("{", end), self.end)
+        return self._shape_token(at, end)
+
+    def _shape_token(self, at: int, end: int) -> Token:
+        return Token("SHAPE", self.text[at:end], at, end)
+
+    def _parenthesis(self, at: int) -> Token:
+        end = after_bracket(self.source, at, self.end)
+        if self.previous == "OPCODE":
+            return Token("OPERANDS", self.text[at + 1 : end - 1], at, end)
+        if self.previous == "NAME" and self.mode == "module" and not self.in_body:
+            return Token("PARAMETERS", None, at, end)
+        return self._shape_token(at, end)
+
+    def _attribute(self, found: re.Match[str]) -> Token:
+        key = found.group(3)
+        value_at = after_blanks(self.text, found.end(), self.end)
+        end = self._after_value(key, value_at)
+        if end == value_at:
+            raise fault(
+                self.source, found.start(), found.end(), f"attribute {key} has no value", "HLOC0101"
+            )
+        value = self.text[value_at:end]
+        return Token(
+            "ATTRIBUTE", AttributeAst(key, value, found.start(), value_at), found.start(), end
+        )
+
+    def _after_value(self, key: str, at: int) -> int:
+        end = here = at
+        shape_seen = False
+        while here < self.end:
+            c = self.text[here]
+            if c in "({[":
+                end = after_bracket(self.source, here, self.end, c == "{" and key in _JSON_KEYS)
+            elif c in "\"'":
+                end = after_string(self.source, here, self.end)
+            elif bare := _BARE_VALUE.match(self.text, here, self.end):
+                end = bare.end()
+            else:
+                break
+            here = after_blanks(self.text, end, self.end)
+            if here >= self.end:
+                break
+            if key == "literal" and not shape_seen:
+                shape_seen = self.text[here] not in "[{"
+            elif (
+                key == "replica_groups"
+                and self.text.startswith("mesh", at)
+                and (_DEVICE_IDS_AHEAD.match(self.text, here, self.end))
+            ):
+                here = self.text.index("device_ids", here)
+            elif here > end and not self._continues(key, here):
+                break
+        return end
+
+    def _continues(self, key: str, here: int) -> bool:
+        """Tell whether a value goes on after a blank: only with brackets or an iota list."""
+        if self.text[here] in "({[":
+            return True
+        return key == "replica_groups" and self.text.startswith(("<=", "T("), here)
+
+    def skip_to_next(self, at: int) -> Token:
+        """Return a token for the broken text, ending before the next instruction or computation."""
+        depth = 0
+        for found in _SYNC.finditer(self.text, at, self.end):
+            kind = found.lastgroup
+            if kind == "open":
+                depth += 1
+            elif kind == "close":
+                if depth == 0 and found.group() == "}" and self.in_body:
+                    return self._broken("BAD_INSTRUCTION", found.start())
+                depth = max(0, depth - 1)
+            elif kind == "top":
+                return self._broken("BAD_COMPUTATION", found.start())
+            elif self.in_body and (kind == "line" or (kind == "next" and depth == 0)):
+                return self._broken("BAD_INSTRUCTION", found.start())
+        return self._broken("BAD_COMPUTATION", self.end)
+
+    def _broken(self, type: str, end: int) -> Token:
+        at = self.instruction_at if self.in_body else self.computation_at
+        if type == "BAD_COMPUTATION":
+            self.in_body = False
+        end = max(end, self.at)
+        self.at = end
+        self.previous = "BAD_INSTRUCTION" if type == "BAD_INSTRUCTION" else "RBRACE"
+        return Token(type, self.text[at : min(end, at + 400)], at, end)
+
+
+class HloLexer(LarkLexer):
+    """The coarse lexer as Lark wants it: `Lark(..., lexer=HloLexer)`, text = a `Lexer`."""
+
+    def __init__(self, lexer_conf: Any) -> None:
+        """Take Lark's configuration, of which nothing is needed."""
+
+    def lex(self, lexer: Any, parser_state: Any = None) -> Iterator[Any]:
+        """Yield the tokens of `lexer`."""
+        while (token := lexer.next_token()) is not None:
+            yield token
+
+
+def _split_attributes(text: str, shift: int) -> Iterator[AttributeAst]:
+    for found in _ATTRIBUTE_PIECE.finditer(text):
+        yield AttributeAst(
+            found.group(1), found.group(2), found.start(1) + shift, found.start(2) + shift
+        )
+
+
+def _ends(source: SourceFile, at: int, end: int) -> bool:
+    return (
+        re.match(r"\"(?:[^\"\\]++|\\[\s\S])*+\"|'(?:[^'\\]++|\\[\s\S])*+'", source.text[at:end])
+        is not None
+    )

@@ -1,0 +1,409 @@
+"""The text of a literal to its values (format reference, section 9).
+
+Data in the plain spelling, however large, goes row by row through C loops of `str.split` and
+NumPy. Everything else, and everything wrong, is read token by token, which knows the places.
+"""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from hloc.dtypes import DType, component_of
+from hloc.errors import HloError
+from hloc.literal import Literal
+from hloc.parser.scanner import after_blanks, fault, strip_comments
+from hloc.shapes import ArrayShape, Shape, TupleShape
+from hloc.source import SourceFile
+
+MAX_BYTES = 2**33
+"""Largest literal that is read, in bytes."""
+
+_NUMBER = r"(?:-?[0-9]++(?:\.[0-9]*+)?|-\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
+_NAN = r"-?nan(?:\(0x[0-9a-fA-F]++\))?"
+_ELEMENT = rf"(?:{_NAN}|-?inf|true|false|{_NUMBER})(?![A-Za-z0-9_.])"
+_TOKEN = re.compile(rf"({_ELEMENT})|(\.\.\.)|([{{}}(),])")
+_PLAIN_ROW = re.compile(rf"(?:{_NUMBER}[ ]?)*+")
+_ROW = re.compile(r"\{([^{}]*+)\}")
+_ELIDED = re.compile(r"\{\s*\.\.\.\s*\}")
+_INTEGER = re.compile(r"-?[0-9]++")
+_NAN_PAYLOAD = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]++)\))?")
+
+
+class _BadElement(Exception):
+    """Element number `index` is wrong."""
+
+    def __init__(self, index: int, message: str) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+def parse_literal(source: SourceFile, text: str, at: int, shape: Shape) -> Literal:
+    """Return the literal of `shape` that `text`, found at offset `at`, spells.
+
+    Raises:
+        HloError: wrong nesting or count, an element outside the range of its type, or a shape
+            that has no literals (tokens, buffers).
+    """
+    reader = _Reader(source, at, at + len(text))
+    literal = reader.value(shape)
+    reader.expect_end()
+    return literal
+
+
+class _Reader:
+    """A cursor over the literal text."""
+
+    def __init__(self, source: SourceFile, at: int, end: int) -> None:
+        self.source = source
+        self.text = source.text
+        self.at = at
+        self.end = end
+
+    def fail(self, at: int, message: str, length: int = 1) -> HloError:
+        return fault(self.source, at, at + length, message, "HLOC0211")
+
+    def skip(self) -> None:
+        self.at = after_blanks(self.text, self.at, self.end)
+
+    def expect_end(self) -> None:
+        self.skip()
+        if self.at < self.end:
+            raise self.fail(self.at, f"unexpected {self.text[self.at]!r} after the literal")
+
+    def value(self, shape: Shape) -> Literal:
+        """Read one literal of `shape`."""
+        if isinstance(shape, TupleShape):
+            return self._tuple(shape)
+        if not isinstance(shape, ArrayShape) or shape.dtype.is_special:
+            raise self.fail(self.at, f"a literal of shape {shape} is not possible")
+        return self._array(shape)
+
+    def _tuple(self, shape: TupleShape) -> Literal:
+        self._expect("(", "in front of the tuple's elements")
+        parts = []
+        for number, element in enumerate(shape.elements):
+            self.skip()
+            if number and self.text.startswith(",", self.at):
+                self.at += 1
+                self.skip()
+            parts.append(self.value(element))
+        self._expect(")", f"after {len(parts)} tuple elements")
+        return Literal(shape, tuple(parts))
+
+    def _expect(self, char: str, where: str) -> None:
+        self.skip()
+        if self.at >= self.end or self.text[self.at] != char:
+            found = repr(self.text[self.at]) if self.at < self.end else "the end"
+            raise self.fail(min(self.at, self.end - 1), f"expected '{char}' {where}, found {found}")
+        self.at += 1
+
+    def _array(self, shape: ArrayShape) -> Literal:
+        self.skip()
+        start = self.at
+        end = self._array_end(shape)
+        if shape.rank == 0 or not self.text.startswith("{", start):
+            return self._scalar_text(shape, start)
+        text = self.text[start:end]
+        if _ELIDED.fullmatch(text):
+            self.at = end
+            return Literal(shape, None)
+        if shape.elements * shape.dtype.storage_bytes > MAX_BYTES:
+            raise self.fail(start, f"a literal of shape {shape} is larger than {MAX_BYTES} bytes")
+        tokens = None if shape.dtype.is_complex else _plain_tokens(text, shape.dims)
+        if tokens is not None:
+            try:
+                flat = _elements(tokens, shape.dtype)
+            except _BadElement:
+                tokens = None  # read again, to say where
+        if tokens is None:
+            flat = self._careful(shape)
+        self.at = end
+        return _literal(shape, flat)
+
+    def _array_end(self, shape: ArrayShape) -> int:
+        """Return the offset behind the braces that open here; brackets are known to match."""
+        if not self.text.startswith("{", self.at):
+            return self.end
+        depth = 0
+        for found in _BRACE.finditer(self.text, self.at, self.end):
+            if found.group() == "{":
+                depth += 1
+            elif found.group() == "}":
+                depth -= 1
+                if depth == 0:
+                    return found.end()
+        raise self.fail(self.at, f"unterminated literal of shape {shape}")
+
+    def _scalar_text(self, shape: ArrayShape, start: int) -> Literal:
+        """One element without braces; for an array XLA sets the first element, the others are 0."""
+        element = self._element(shape.dtype, 0, start)
+        if shape.rank == 0:
+            return _literal(shape, element)
+        if shape.elements == 0 or shape.dtype.is_complex:
+            raise self.fail(start, f"expected '{{' in front of the values of shape {shape}")
+        if not element.view(np.uint8).any():
+            if shape.elements > 2**40:
+                raise self.fail(start, f"a literal of shape {shape} is too large")
+            return Literal(shape, np.broadcast_to(element[0], shape.dims))
+        if shape.elements * shape.dtype.storage_bytes > MAX_BYTES:
+            raise self.fail(start, f"a literal of shape {shape} is larger than {MAX_BYTES} bytes")
+        flat = np.zeros(shape.elements, shape.dtype.numpy)
+        flat[0] = element[0]
+        return _literal(shape, flat)
+
+    def _element(self, dtype: DType, index: int, start: int) -> np.ndarray[Any, Any]:
+        """Read one element, a pair in parentheses for complex types."""
+        if not dtype.is_complex:
+            return self._checked([self._word()], dtype, [start])
+        self._expect("(", f"in front of a {dtype.name} value")
+        places, words = [], []
+        for part in range(2):
+            self.skip()
+            if part and self.text.startswith(",", self.at):
+                self.at += 1
+                self.skip()
+            places.append(self.at)
+            words.append(self._word())
+        self._expect(")", f"after a {dtype.name} value")
+        parts = self._checked(words, component_of(dtype), places)
+        if np.isnan(parts[0]):
+            parts[1] = parts[0]  # XLA's rule
+        return parts.view(dtype.numpy)
+
+    def _word(self) -> str:
+        self.skip()
+        found = _TOKEN.match(self.text, self.at, self.end)
+        if found is None or found.group(1) is None:
+            shown = repr(self.text[self.at]) if self.at < self.end else "nothing"
+            raise self.fail(min(self.at, self.end - 1), f"expected a value but found {shown}")
+        self.at = found.end()
+        return found.group(1)
+
+    def _checked(self, words: list[str], dtype: DType, places: list[int]) -> np.ndarray[Any, Any]:
+        try:
+            return _elements(words, dtype)
+        except _BadElement as bad:
+            raise self.fail(places[bad.index], str(bad), len(words[bad.index])) from None
+
+    def _careful(self, shape: ArrayShape) -> np.ndarray[Any, Any]:
+        """Read nested braces token by token, counting per dimension as XLA does."""
+        dims, dtype = shape.dims, shape.dtype
+        words: list[str] = []
+        places: list[int] = []
+        parts: list[np.ndarray[Any, Any]] = []
+        counts: list[int] = []
+        while True:
+            self.skip()
+            found = _TOKEN.match(self.text, self.at, self.end)
+            if found is None:
+                shown = repr(self.text[self.at]) if self.at < self.end else "the end"
+                raise self.fail(min(self.at, self.end - 1), f"unexpected {shown} in a literal")
+            at, token = self.at, found.group()
+            if token == "{":
+                self._open(counts, dims, at)
+            elif token == "}":
+                self._close(counts, dims, at)
+                if not counts:
+                    break
+            elif token == "...":
+                raise self.fail(at, "'...' stands for all values, in the outermost braces only", 3)
+            elif token == ")":
+                raise self.fail(at, "unexpected ')' in a literal")
+            elif token != ",":
+                if len(counts) != len(dims):
+                    raise self.fail(
+                        at,
+                        f"expected {len(dims)} nested braces around a value, found {len(counts)}",
+                    )
+                counts[-1] += 1
+                if dtype.is_complex:
+                    parts.append(self._element(dtype, len(parts), at))
+                    continue
+                words.append(token)
+                places.append(at)
+            self.at = found.end()
+        self.at += 1
+        if dtype.is_complex:
+            return np.concatenate(parts) if parts else np.zeros(0, dtype.numpy)
+        return self._checked(words, dtype, places)
+
+    def _open(self, counts: list[int], dims: tuple[int, ...], at: int) -> None:
+        if len(counts) == len(dims):
+            raise self.fail(at, f"expected {len(dims)} levels of braces, found more")
+        if counts:
+            counts[-1] += 1
+        counts.append(0)
+
+    def _close(self, counts: list[int], dims: tuple[int, ...], at: int) -> None:
+        level = len(counts) - 1
+        if counts[level] != dims[level]:
+            where = ",".join(str(n - 1) for n in counts[:-1])
+            raise self.fail(
+                at,
+                f"expects {dims[level]} elements in the [{where}]th element, "
+                f"but sees {counts[level]}",
+            )
+        counts.pop()
+
+
+_BRACE = re.compile(r"[{}]|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/")
+
+
+def _literal(shape: ArrayShape, flat: np.ndarray[Any, Any]) -> Literal:
+    value = flat.reshape(shape.dims)
+    value.flags.writeable = False
+    return Literal(shape, value)
+
+
+def _plain_tokens(text: str, dims: tuple[int, ...]) -> list[str] | None:
+    """Return the element texts if braces and counts are as `dims` want them, else None."""
+    text = strip_comments(text)
+    tokens: list[str] = []
+    rows = 0
+    for row in _ROW.finditer(text):
+        found = row.group(1).replace(",", " ").split()
+        if len(found) != dims[-1]:
+            return None
+        tokens += found
+        rows += 1
+    # Rows are right; now the braces around them: one string comparison against the only legal form.
+    braces = re.sub(r"[^{}]++", "", text)
+    groups = list(accumulate(dims[:-1], lambda a, b: a * b, initial=1))
+    if rows != groups[-1] or len(braces) > 2 * sum(groups):
+        return tokens if rows == 0 and _is_empty(braces, dims) else None
+    expected = "{}"
+    for size in reversed(dims[:-1]):
+        expected = "{" + expected * size + "}"
+    return tokens if braces == expected else None
+
+
+def _is_empty(braces: str, dims: tuple[int, ...]) -> bool:
+    return braces == "{}" and dims[0] == 0
+
+
+def _elements(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
+    """Return the values of `tokens` as `dtype`; `_BadElement` for the first wrong one."""
+    if dtype.is_pred:
+        return np.array([_pred(i, token) for i, token in enumerate(tokens)], np.bool_)
+    if dtype.is_integer:
+        return _integers(tokens, dtype)
+    return _floats(tokens, dtype)
+
+
+def _pred(index: int, token: str) -> bool:
+    if token in ("true", "false"):
+        return token == "true"
+    if not _INTEGER.fullmatch(token):
+        raise _BadElement(index, f"expected true, false or an integer but found {token}")
+    return int(token) != 0
+
+
+def _integers(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
+    low = -(2 ** (dtype.bits - 1)) if dtype.is_signed else 0
+    high = 2 ** (dtype.bits - 1) - 1 if dtype.is_signed else 2**dtype.bits - 1
+    if dtype.bits == 64:  # XLA reads 64 bits and does not mind the sign
+        low, high = -(2**63), 2**64 - 1
+    values = []
+    for index, token in enumerate(tokens):
+        try:
+            value = int(token) if len(token) < 25 else 2**70
+        except ValueError:
+            raise _BadElement(index, f"expected an integer but found {token}") from None
+        if not low <= value <= high or "_" in token:
+            raise _BadElement(
+                index, f"value {token} is out of range for {dtype.name}, namely [{low}, {high}]"
+            )
+        values.append(value)
+    if dtype.bits == 64:
+        return np.array([value % 2**64 for value in values], np.uint64).view(dtype.numpy)
+    return np.array(values, np.int64).astype(dtype.numpy)
+
+
+def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
+    joined = " ".join(tokens)
+    nans: list[tuple[int, str]] = []
+    if not _PLAIN_ROW.fullmatch(joined) or len(max(tokens, key=len, default="")) > 18:
+        tokens, nans = _cleaned(tokens)
+    elif "-0" in joined:
+        tokens = [_without_minus_zero(token) for token in tokens]
+    wide = np.array(list(map(float, tokens)), np.float64)
+    if not np.isfinite(wide).all():
+        index = int(np.argmin(np.isfinite(wide)))
+        if "inf" not in tokens[index] and "nan" not in tokens[index]:
+            raise _BadElement(index, f"{tokens[index]} is beyond the range of a double")
+    # By way of f32, as XLA rounds; only f32 and f64 are rounded once.
+    with np.errstate(over="ignore", invalid="ignore"):
+        narrow = wide.astype(np.float32) if dtype.name in ("f16", "bf16") else wide
+        values = narrow.astype(dtype.numpy)
+        lost = np.isfinite(wide) & ~np.isfinite(values.astype(np.float64))
+    if lost.any():
+        index = int(np.argmax(lost))
+        raise _BadElement(index, f"value {tokens[index]} is out of range for {dtype.name}")
+    for index, token in nans:
+        _set_nan(values, index, token, dtype)
+    return values
+
+
+def _cleaned(tokens: list[str]) -> tuple[list[str], list[tuple[int, str]]]:
+    """Check every token; return them with oddities resolved, and the NaNs with their places."""
+    out, nans = [], []
+    for index, token in enumerate(tokens):
+        if _NAN_PAYLOAD.fullmatch(token):
+            nans.append((index, token))
+            out.append("nan")
+        elif token in ("inf", "-inf"):
+            out.append(token)
+        elif _INTEGER.fullmatch(token):
+            out.append(_wrapped(index, token))
+        elif re.fullmatch(_NUMBER, token):
+            out.append(token)
+        else:
+            raise _BadElement(index, f"expected a number but found {token}")
+    return out, nans
+
+
+def _without_minus_zero(token: str) -> str:
+    """`-0` is an integer, and the integer 0 has no sign."""
+    return token.lstrip("-") if _INTEGER.fullmatch(token) and not token.strip("-0") else token
+
+
+def _wrapped(index: int, token: str) -> str:
+    """Integers are read with 64 bits, so 2^63 and above come out negative, as in XLA."""
+    value = int(token) if len(token) < 40 else 2**70
+    if not -(2**63) <= value < 2**64:
+        raise _BadElement(index, f"{token} does not fit in 64 bits; write it with a decimal point")
+    return str(value - 2**64 if value >= 2**63 else value)
+
+
+def _set_nan(values: np.ndarray[Any, Any], index: int, token: str, dtype: DType) -> None:
+    """Give the NaN at `index` the sign and payload of `token`."""
+    found = _NAN_PAYLOAD.fullmatch(token)
+    assert found is not None
+    negative = found.group(1) == "-"
+    payload = None if found.group(2) is None else int(found.group(2), 16)
+    if payload is None and not negative:
+        return
+    limit = 2**dtype.mantissa_bits - 1
+    exponent = (1 << dtype.exponent_bits) - 1
+    has_payloads = dtype.name in _NAN_PAYLOADS
+    if payload is not None and (payload == 0 or payload > limit or not has_payloads):
+        raise _BadElement(index, f"NaN payload 0x{payload:x} does not fit in {dtype.name}")
+    if not has_payloads:
+        if negative and dtype.name in ("f8e4m3fn", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"):
+            values.view(np.uint8)[index] ^= 1 << (dtype.bits - 1)
+        return
+    bits = np.zeros(1, f"u{dtype.storage_bytes}")
+    quiet = 1 << (dtype.mantissa_bits - 1)
+    bits[0] = (
+        (int(negative) << (dtype.bits - 1))
+        | (exponent << dtype.mantissa_bits)
+        | (quiet if payload is None else payload)
+    )
+    values.view(bits.dtype)[index] = bits[0]
+
+
+_NAN_PAYLOADS = frozenset({"f16", "bf16", "f32", "f64", "f8e5m2", "f8e4m3", "f8e3m4"})

@@ -1,0 +1,140 @@
+"""Operands: names, names with shapes, nested instructions, new parameters; control predecessors."""
+
+from __future__ import annotations
+
+import re
+
+from hloc.errors import HloError
+from hloc.ir.attributes import NO_COMMON
+from hloc.ir.instruction import Instruction
+from hloc.ops import OPCODES
+from hloc.parser.ast import (
+    InstructionAst,
+    NamedOperand,
+    NestedOperand,
+    OperandAst,
+    Piece,
+    ShapeOperand,
+)
+from hloc.parser.attributes import InstructionAttributes
+from hloc.parser.reader import Scope, SourceReader, Unknown
+from hloc.parser.to_ast import parse_piece
+from hloc.shapes import compatible
+from hloc.source import Span
+
+
+class OperandReader(SourceReader):
+    """Finds or makes the operands of instructions."""
+
+    def _operands(self, text: str, at: int, scope: Scope) -> tuple[Instruction, ...]:
+        if not text:
+            return ()
+        named = scope.named
+        try:
+            found = tuple([named[name] for name in text.split(", ")])
+        except KeyError:
+            return tuple(self._operand(tree, scope) for tree in self._operand_trees(text, at))
+        if None in found:
+            raise Unknown
+        return found  # type: ignore[return-value]
+
+    def _operand_trees(self, text: str, at: int) -> list[OperandAst]:
+        """Split an operand list: by hand if it is plain names, else by the grammar."""
+        trees = _typed_names(text, at)
+        if trees is not None:
+            return trees
+        found: list[OperandAst] = parse_piece(self.source, Piece(text, at), "operands", "operands")
+        return found
+
+    def _operand(self, tree: OperandAst, scope: Scope) -> Instruction:
+        if isinstance(tree, NestedOperand):
+            return self._nested(tree, scope)
+        if isinstance(tree, ShapeOperand):
+            return self._new_parameter(f"_{len(scope.order)}", tree.shape, scope)
+        name = tree.name.removeprefix("%")
+        inst = scope.named.get(name)
+        if inst is None:
+            if name in scope.named:
+                raise Unknown
+            if scope.makes_parameters and tree.shape is not None:
+                return self._new_parameter(name, tree.shape, scope)
+            raise self._no_instruction(tree, name, scope)
+        if tree.shape is not None:
+            shape = self.values.shape(tree.shape.text, tree.shape.at)
+            if not compatible(shape, inst.shape):
+                raise self._fault(
+                    tree.shape.at, len(tree.shape.text),
+                    f"operand {name} is written with shape {shape.text_without_layout}, but it has "
+                    f"shape {inst.shape.text_without_layout}", "HLOC0207",
+                )  # fmt: skip
+        return inst
+
+    def _no_instruction(self, tree: NamedOperand, name: str, scope: Scope) -> HloError:
+        hint = self._hint(name, scope.places)
+        notes = ["a single instruction's operands need shapes"] if scope.makes_parameters else []
+        return self._fault(
+            tree.at, len(tree.name), f"instruction does not exist: {name}{hint}", "HLOC0105", *notes
+        )
+
+    def _new_parameter(self, name: str, shape: Piece, scope: Scope) -> Instruction:
+        number = sum(inst.opcode.name == "parameter" for inst in scope.order)
+        row = OPCODES["parameter"]
+        assert row.attributes is not None
+        if name.startswith("_") and name[1:].isdigit():
+            name = f"_{number}"
+        inst = self._add(
+            scope, name, row, self.values.shape(shape.text, shape.at), (),
+            row.attributes(number=number), (), NO_COMMON, (),
+            Span(self.source, shape.at, shape.end),
+        )  # fmt: skip
+        scope.define(name, shape.at, inst)
+        return inst
+
+    def _nested(self, tree: NestedOperand, scope: Scope) -> Instruction:
+        if scope.makes_parameters and tree.opcode == "parameter":
+            raise self._fault(
+                tree.at, len(tree.opcode), "a parameter cannot be nested here", "HLOC0101"
+            )
+        shape = tree.shape
+        at = tree.at
+        inst = InstructionAst(
+            tree.opcode, at, False, shape.text if shape else None, shape.at if shape else at,
+            tree.opcode, at, tree.operands.text, tree.operands.at, (), 0, None,
+        )  # fmt: skip
+        built = self._build(inst, tree.opcode, scope)
+        built.name = self._anonymous(tree.opcode)  # after those of its own operands
+        scope.define(built.name, at, built)
+        return built
+
+    def _anonymous(self, opcode: str) -> str:
+        for name in self._seen_names:
+            self._nested_names.unique(name)
+        self._seen_names.clear()
+        return self._nested_names.unique(f"{opcode}.anon")
+
+    def _control(
+        self, attributes: InstructionAttributes, tree: InstructionAst, scope: Scope
+    ) -> tuple[Instruction, ...]:
+        found = []
+        for piece in attributes.control:
+            operand = NamedOperand(piece.text, tree.attributes_at + piece.at, None)
+            found.append(self._operand(operand, scope))
+        return tuple(found)
+
+
+def _typed_names(text: str, at: int) -> list[OperandAst] | None:
+    """Split `f32[2]{0} %a, /*index=1*/%b` by hand; None if there is more to it."""
+    found: list[OperandAst] = []
+    for part in _OPERAND.finditer(text):
+        shape, name, rest = part.groups()
+        if rest is not None:
+            return None
+        piece = Piece(shape, at + part.start(1)) if shape else None
+        found.append(NamedOperand(name, at + part.start(2), piece))
+    return found
+
+
+_OPERAND = re.compile(
+    r"(?:/\*index=[0-9]++\*/[ ]?)?([a-z][a-z0-9]*+\[[0-9,<=]*+\](?:\{[^{}()]*+\})?)?+ ?"
+    r"(%?[A-Za-z_][A-Za-z0-9_.\-]*+)(?:, |$)|(.)"
+)

@@ -1,0 +1,167 @@
+"""Callbacks of the shape rules."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+from lark import Token
+
+from hloc.dtypes import DTYPES, DType
+from hloc.parser.hints import did_you_mean
+from hloc.parser.value_tools import BadValue, int_of
+from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
+
+_LARGEST = 2**63 - 1
+
+
+class ShapeCallbacks:
+    """Shapes, layouts and layout attributes."""
+
+    def shape(self, children: list[Any]) -> Shape:
+        found: Shape = children[0]
+        return found
+
+    def static_dim(self, children: list[Any]) -> tuple[int, bool]:
+        return _size(children[0]), False
+
+    def bounded_dim(self, children: list[Any]) -> tuple[int, bool]:
+        return _size(children[0]), True
+
+    def unbounded_dim(self, _children: list[Any]) -> tuple[int, bool]:
+        return UNBOUNDED, True
+
+    def array(self, children: list[Any]) -> ArrayShape:
+        layout = children[-1] if isinstance(children[-1], Layout) else None
+        dims = [child for child in children[1:] if isinstance(child, tuple)]
+        return _array(
+            str(children[0]),
+            tuple(size for size, _ in dims),
+            layout,
+            tuple(dynamic for _, dynamic in dims),
+        )
+
+    def tuple_shape(self, children: list[Any]) -> TupleShape:
+        return TupleShape(tuple(children))
+
+    def buffer(self, children: list[Any]) -> BufferShape:
+        if children[0].dtype.is_special:
+            raise BadValue(f"a buffer of {children[0].dtype.name} is not allowed")
+        return BufferShape(children[0])
+
+    def layout(self, children: list[Any]) -> Layout:
+        fields = dict(children[1]) if len(children) > 1 else {}
+        return Layout(children[0], **fields)
+
+    def layout_attributes(self, children: list[Any]) -> list[tuple[str, Any]]:
+        places = [_LAYOUT_ORDER.index(name) for name, _ in children]
+        if any(left >= right for left, right in pairwise(places)):
+            raise BadValue("layout attributes stand in the order D T L # * E S SC M, each once")
+        return [(name, value) for name, value in children if name != "level_types"]
+
+    def level_types(self, _children: list[Any]) -> tuple[str, None]:
+        """Accepted and dropped, as XLA does."""
+        return "level_types", None
+
+    def level_type(self, _children: list[Any]) -> None:
+        """Accepted and dropped, as XLA does."""
+
+    def tiles(self, children: list[Any]) -> tuple[str, Any]:
+        return "tiles", tuple(children)
+
+    def tile(self, children: list[Any]) -> tuple[int | None, ...]:
+        if any(size is not None and size < 0 for size in children):
+            raise BadValue("a tile has a negative size")
+        return tuple(children)
+
+    def combined(self, _children: list[Any]) -> None:
+        return None
+
+    def number(self, children: list[Any]) -> int | float:
+        token = children[0]
+        return int_of(token) if token.type == "INT" else float(token)
+
+    def tail_alignment(self, children: list[Any]) -> tuple[str, int]:
+        return "tail_alignment", int_of(children[0])
+
+    def index_type(self, children: list[Any]) -> tuple[str, DType]:
+        return "index_type", _unsigned(children[0])
+
+    def pointer_type(self, children: list[Any]) -> tuple[str, DType]:
+        return "pointer_type", _unsigned(children[0])
+
+    def element_size(self, children: list[Any]) -> tuple[str, int]:
+        return "element_bits", int_of(children[0])
+
+    def memory_space(self, children: list[Any]) -> tuple[str, int]:
+        return "memory_space", int_of(children[0])
+
+    def splits(self, children: list[Any]) -> tuple[str, Any]:
+        return "splits", tuple(children)
+
+    def split(self, children: list[Any]) -> tuple[int, tuple[int, ...]]:
+        return int_of(children[0]), children[1]
+
+    def physical_shape(self, _children: list[Any]) -> tuple[str, Any]:
+        raise BadValue(
+            "a physical shape is only legal for sparse layouts, which hloc does not have"
+        )
+
+    def metadata_prefix(self, children: list[Any]) -> tuple[str, int]:
+        return "metadata_prefix_bytes", int_of(children[0])
+
+    def shapes(self, children: list[Any]) -> tuple[Shape, ...]:
+        return tuple(children)
+
+
+def plain_array(name: str, dims: str, minor_to_major: str | None) -> ArrayShape | None:
+    """Return the shape `name[dims]{minor_to_major}`; None if a part is spelled in another way."""
+    sizes = dims.split(",") if dims else []
+    order = minor_to_major.split(",") if minor_to_major else []
+    if "" in sizes or "" in order or any(len(number) > 18 for number in (*sizes, *order)):
+        return None
+    layout = Layout(tuple(map(int, order))) if order else None
+    return _array(name, tuple(map(int, sizes)), layout, ())
+
+
+def _array(
+    name: str, dims: tuple[int, ...], layout: Layout | None, dynamic: tuple[bool, ...]
+) -> ArrayShape:
+    dtype = _dtype(name)
+    if dtype.is_special and dims:
+        raise BadValue(f"{dtype.name} has no dimensions")
+    if layout is not None and len(layout.minor_to_major) != len(dims):
+        raise BadValue(
+            f"the layout orders {len(layout.minor_to_major)} dimensions, but the shape has "
+            f"{len(dims)}"
+        )
+    return ArrayShape(dtype, dims, layout, dynamic)  # which stores plain row-major as None
+
+
+_LAYOUT_ORDER = (
+    "level_types", "tiles", "tail_alignment", "index_type", "pointer_type", "element_bits",
+    "memory_space", "splits", "metadata_prefix_bytes",
+)  # fmt: skip
+
+
+def _size(token: Token) -> int:
+    value = int(token) if len(token) <= 20 else _LARGEST + 1
+    if value < 0:
+        raise BadValue(f"dimension size {token} is negative")
+    if value > _LARGEST:
+        raise BadValue(f"dimension size {token[:40]} does not fit in 63 bits")
+    return value
+
+
+def _dtype(name: str) -> DType:
+    found = DTYPES.get(name)
+    if found is None:
+        raise BadValue(f"unknown element type {name}{did_you_mean(name, DTYPES)}")
+    return found
+
+
+def _unsigned(token: Token) -> DType:
+    found = _dtype(str(token))
+    if not found.is_unsigned:
+        raise BadValue(f"{found.name} is not an unsigned integer type")
+    return found

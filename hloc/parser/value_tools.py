@@ -1,0 +1,37 @@
+"""What the callbacks of value rules share: tokens to numbers, and the fault of a wrong value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lark import Token
+
+_LARGEST = 2**63 - 1
+
+
+class BadValue(Exception):
+    """A value that parses but is wrong; becomes an `HloError` at the place of the value."""
+
+
+def int_of(token: Token) -> int:
+    value = int(token) if len(token) <= 21 else 2**64
+    if value > 2**64 - 1 or value < -(2**63):
+        raise BadValue(f"{token[:40]} does not fit in 64 bits")
+    return value - 2**64 if value > _LARGEST else value
+
+
+def once(pairs: list[Any]) -> list[Any]:
+    seen: set[str] = set()
+    for key, _ in pairs:
+        if key in seen:
+            raise BadValue(f"{key} is given twice")
+        seen.add(key)
+    return pairs
+
+
+def commas(values: tuple[int, ...]) -> str:
+    return ",".join(map(str, values))
+
+
+def index_text(index: tuple[int, ...]) -> str:
+    return "{" + ",".join(map(str, index)) + "}"

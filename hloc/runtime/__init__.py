@@ -1,0 +1,1 @@
+"""Running machine code: loading, memory, arguments, calls back into the host."""

@@ -1,0 +1,54 @@
+"""The memory of one call under way: the arena for temporaries and the table of pointers."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hloc.codegen.plan import ARENA_SLOT, STOP_SLOT
+from hloc.memory.heap import ALIGNMENT_BYTES
+
+_FRAMES: weakref.WeakSet[Frame] = weakref.WeakSet()
+"""All frames of the process, so that an interrupt finds the loops that run."""
+
+
+class Frame:
+    """Memory for one call at a time.
+
+    Attributes:
+        table, address: the pointers that the entry function is given, and where they lie.
+        stop: not 0 makes every loop of the generated code end.
+        fault: what a host function raised during the call.
+    """
+
+    __slots__ = ("__weakref__", "_arena", "address", "fault", "stop", "table")
+
+    def __init__(self, slots: int, arena_bytes: int, fixed: Mapping[int, int]) -> None:
+        """Allocate; `fixed` gives the pointers that are the same in every call, by slot."""
+        self._arena = np.empty(arena_bytes + ALIGNMENT_BYTES, np.uint8)
+        self.stop = ctypes.c_int32(0)
+        self.fault: BaseException | None = None
+        self.table: Any = (ctypes.c_void_p * slots)()
+        self.address = ctypes.addressof(self.table)
+        start = self._arena.ctypes.data
+        self.table[ARENA_SLOT] = start + -start % ALIGNMENT_BYTES
+        self.table[STOP_SLOT] = ctypes.addressof(self.stop)
+        for slot, address in fixed.items():
+            self.table[slot] = address
+        _FRAMES.add(self)
+
+
+def stop_all() -> None:
+    """Let the loops of all calls under way end."""
+    for frame in tuple(_FRAMES):
+        frame.stop.value = 1
+
+
+def clear_stops() -> None:
+    """Let loops run again in frames that were told to stop while they were idle."""
+    for frame in tuple(_FRAMES):
+        frame.stop.value = 0

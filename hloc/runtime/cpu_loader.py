@@ -1,0 +1,87 @@
+"""Objects into memory: LLVM's linker gives the address of the entry function.
+
+The linker is handed the allowed symbols and nothing else, so code can reach nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import count
+
+import llvmlite.binding as llvm
+
+from hloc.codegen.entry_function import ENTRY
+from hloc.codegen.object_file import ALLOWED_SYMBOLS, undefined_symbols
+from hloc.codegen.target import Target, create_target_machine
+from hloc.errors import InternalError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedCode:
+    """Machine code in memory; it is unloaded when this object goes away."""
+
+    address: int
+    _tracker: llvm.ResourceTracker
+
+
+@dataclass(slots=True, eq=False)
+class _Linker:
+    """LLVM's linker for one target; one per process."""
+
+    target: Target
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    numbers: count[int] = field(default_factory=count)
+    _jit: llvm.LLJIT | None = None
+
+    def load(self, objects: Sequence[bytes]) -> LoadedCode:
+        builder = llvm.JITLibraryBuilder()
+        for data in objects:
+            builder.add_object_img(data)
+        for name in _wanted(objects):
+            builder.import_symbol(name, _address(name))
+        builder.export_symbol(ENTRY)
+        with self.lock:
+            if self._jit is None:
+                machine = create_target_machine(self.target, 0)
+                self._jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
+            try:
+                tracker = builder.link(self._jit, f"module_{next(self.numbers)}")
+            except RuntimeError as error:
+                raise InternalError(f"loading machine code failed: {error}") from error
+        return LoadedCode(tracker[ENTRY], tracker)
+
+
+@cache
+def _linker(target: Target) -> _Linker:
+    return _Linker(target)
+
+
+def load_objects(objects: Sequence[bytes], target: Target) -> LoadedCode:
+    """Link `objects` with each other and with the C library."""
+    return _linker(target).load(objects)
+
+
+def _wanted(objects: Iterable[bytes]) -> list[str]:
+    found = {name for data in objects for name in undefined_symbols(data)}
+    return sorted(found & ALLOWED_SYMBOLS)
+
+
+@cache
+def _libraries() -> tuple[ctypes.CDLL, ...]:
+    names = [None, ctypes.util.find_library("m"), ctypes.util.find_library("c")]
+    return tuple(ctypes.CDLL(name) for name in dict.fromkeys(names))
+
+
+@cache
+def _address(name: str) -> int:
+    """Return the address of a function of the C library."""
+    for library in _libraries():
+        function = getattr(library, name, None)
+        if function is not None:
+            return ctypes.cast(function, ctypes.c_void_p).value or 0
+    raise InternalError(f"the C library of this machine has no function {name}")

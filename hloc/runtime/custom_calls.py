@@ -1,0 +1,70 @@
+"""Calls from generated code into Python, for `custom-call` targets registered by name."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.codegen.host_calls import HostFunction
+from hloc.memory.buffer_assignment import data_leaves
+from hloc.ops.custom_call_targets import HostCallable, register_target
+from hloc.shapes import ArrayShape
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+CALLBACK = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
+
+
+def register_custom_call(target: str, function: HostCallable) -> None:
+    """Let custom calls with `custom_call_target="target"` run `function` in this process.
+
+    Args:
+        target: the name in the text of modules.
+        function: takes one read-only array per operand leaf, in logical order, and returns an
+            array, or a sequence with one per result leaf; shapes and types are checked.
+
+    Raises:
+        HloError: the name is empty, or `function` cannot be called.
+    """
+    register_target(target, function)
+
+
+def callback_for(host: HostFunction, on_fault: Callable[[BaseException], None]) -> Any:
+    """Return a C function that runs `host` on an array of pointers to operands and results.
+
+    An exception must not pass through generated code: it goes to `on_fault`, and the results hold
+    zeros.
+    """
+    inst = host.inst
+    operands = [shape for o in inst.operands for _, shape in data_leaves(o.shape)]
+    results = [shape for _, shape in data_leaves(inst.shape)]
+
+    def run(pointers: Any) -> None:
+        targets = [_view(pointers[len(operands) + i], shape) for i, shape in enumerate(results)]
+        try:
+            arguments = [_view(pointers[i], shape) for i, shape in enumerate(operands)]
+            for argument in arguments:
+                argument.flags.writeable = False
+            found = host.function(*arguments)
+            for target, value in zip(targets, found, strict=True):
+                np.copyto(target, value)
+        except BaseException as fault:
+            for target in targets:
+                target.fill(0)
+            on_fault(fault)
+
+    return CALLBACK(run)
+
+
+def _view(address: int, shape: ArrayShape) -> Array:
+    """Return the memory at `address` as an array in logical order."""
+    if not shape.size_bytes:
+        return np.zeros(shape.dims, shape.dtype.numpy)
+    order = tuple(reversed(shape.minor_to_major))
+    data = (ctypes.c_uint8 * shape.size_bytes).from_address(address)
+    physical: Array = np.ctypeslib.as_array(data).view(shape.dtype.numpy)
+    dims = tuple(shape.dims[dim] for dim in order)
+    return physical.reshape(dims).transpose(tuple(int(d) for d in np.argsort(order)))

@@ -1,0 +1,51 @@
+"""Arrays with dynamic dimensions at the boundary: padded on the way in, cut on the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.codegen.dynamic_boundary import DynamicBoundary
+from hloc.errors import HloError
+from hloc.shapes import ArrayShape
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def padded_arguments(
+    arrays: Sequence[Any], shapes: Sequence[ArrayShape], boundary: DynamicBoundary
+) -> list[Any]:
+    """Return `arrays` at their bounds, then the hidden sizes: `f32[2]` for `f32[<=4]` -> 4, 2.
+
+    Raises:
+        HloError: an array is larger than its bound.
+    """
+    found = list(arrays)
+    sizes = []
+    for hidden in boundary.parameters:
+        array, shape = np.asarray(arrays[hidden.leaf]), shapes[hidden.leaf]
+        if array.ndim != shape.rank or array.shape[hidden.dim] > shape.dims[hidden.dim]:
+            raise HloError(
+                f"argument {hidden.leaf} has dimensions {list(array.shape)}, "
+                f"but at most {list(shape.dims)} are possible"
+            )
+        sizes.append(np.int32(array.shape[hidden.dim]))
+        present = np.asarray(found[hidden.leaf])
+        room = [(0, 0)] * shape.rank
+        room[hidden.dim] = (0, shape.dims[hidden.dim] - present.shape[hidden.dim])
+        found[hidden.leaf] = np.pad(present, room)
+    return [*found, *(np.asarray(size) for size in sizes)]
+
+
+def cut_results(results: Sequence[Array], boundary: DynamicBoundary) -> list[Array]:
+    """Return the declared results in their present sizes, without the hidden ones."""
+    count = len(results) - len(boundary.results)
+    found = list(results[:count])
+    for hidden, size in zip(boundary.results, results[count:], strict=True):
+        array = found[hidden.leaf]
+        kept = max(0, min(int(size), array.shape[hidden.dim]))
+        part = tuple(slice(kept if dim == hidden.dim else None) for dim in range(array.ndim))
+        found[hidden.leaf] = array[part]
+    return found

@@ -1,0 +1,269 @@
+"""A compiled module that can be called: arrays in, arrays out.
+
+Arguments are checked, never written, and used in place where they lie in memory as the code
+expects them; outputs are new arrays in each call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.codegen.cpu.backend import CpuModule
+from hloc.codegen.plan import FIRST_SLOT
+from hloc.codegen.target import physical_memory_bytes
+from hloc.dtypes import dtype_of_numpy
+from hloc.errors import HloError
+from hloc.memory.buffer_assignment import BufferReport, ConstantArray, data_leaves
+from hloc.runtime.arena import Frame
+from hloc.runtime.cpu_loader import load_objects
+from hloc.runtime.custom_calls import callback_for
+from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
+from hloc.shapes import ArrayShape, ShapeIndex
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_MAX_IDLE_FRAMES = 4
+
+# `array.ctypes.data` takes three times as long, but also works for arrays that are read-only.
+_addressof: Callable[[Any], int] = ctypes.addressof
+_from_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """One array at the boundary.
+
+    Attributes:
+        name: what messages call it.
+        shape: HLO shape.
+        order: dimensions from major to minor, None if row-major.
+        exports_bytes: the address of a writable row-major array can be had in the faster way.
+    """
+
+    name: str
+    shape: ArrayShape
+    numpy: np.dtype[Any]
+    dims: tuple[int, ...]
+    order: tuple[int, ...] | None
+    exports_bytes: bool
+
+    def in_memory(self, argument: Any) -> Array:
+        """Return `argument` as the code expects it in memory, copied only if need be.
+
+        Raises:
+            HloError: it is no array, or has another type or shape.
+        """
+        array = _as_array(self, argument)
+        if array.dtype != self.numpy or array.shape != self.dims:
+            raise HloError(
+                f"{self.name} must be {self.shape.text_without_layout}, "
+                f"but the argument is {_describe(array)}"
+            )
+        if self.order is not None:
+            array = array.transpose(self.order)
+        return np.require(array, requirements=("C", "A"))
+
+    def empty(self) -> tuple[Array, Array]:
+        """Return a new array as it lies in memory, and the same in logical order."""
+        if self.order is None:
+            array: Array = np.empty(self.dims, self.numpy)
+            return array, array
+        physical = np.empty(tuple(self.dims[dim] for dim in self.order), self.numpy)
+        return physical, physical.transpose(_inverse(self.order))
+
+
+def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(order.index(dim) for dim in range(len(order)))
+
+
+def _as_array(spec: ArraySpec, argument: Any) -> Array:
+    if isinstance(argument, np.ndarray):
+        return argument
+    if isinstance(argument, (bool, int, float, complex)):
+        return np.asarray(argument, spec.numpy)
+    if hasattr(argument, "__array__"):
+        return np.asarray(argument)
+    if hasattr(argument, "__dlpack__"):
+        return np.from_dlpack(argument)
+    raise HloError(
+        f"{spec.name} must be an array {spec.shape.text_without_layout}, "
+        f"but the argument is a {type(argument).__name__}"
+    )
+
+
+def _describe(array: Array) -> str:
+    dtype = dtype_of_numpy(array.dtype)
+    return f"{dtype or array.dtype}[{','.join(map(str, array.shape))}]"
+
+
+def spec_of(name: str, shape: ArrayShape) -> ArraySpec:
+    """Return the spec of an array of `shape`."""
+    order = tuple(reversed(shape.minor_to_major))
+    row_major = order == tuple(range(shape.rank))
+    exports_bytes = row_major and shape.size_bytes > 0 and shape.dtype.numpy.isbuiltin == 1
+    numpy = shape.dtype.numpy
+    return ArraySpec(name, shape, numpy, shape.dims, None if row_major else order, exports_bytes)
+
+
+class Executable:
+    """Machine code of one module, its constants, and memory that is used again in each call.
+
+    Call it with one array per parameter leaf (tuples flattened depth first, tokens left out); it
+    returns the list of result leaves. Several threads may call it at once.
+    """
+
+    def __init__(self, compiled: CpuModule) -> None:
+        """Load `compiled`.
+
+        Raises:
+            HloError: it needs more memory than the limit, or than this machine has.
+        """
+        plan = compiled.plan
+        self.compiled = compiled
+        boundary = compiled.boundary
+        self._specs = tuple(_parameter_specs(compiled))
+        self._results = tuple(
+            spec_of(f"output {i}", shape) for i, shape in enumerate(plan.assignment.outputs)
+        )
+        self.parameters = self._specs[: len(self._specs) - len(boundary.parameters)]
+        self.outputs = self._results[: len(self._results) - len(boundary.results)]
+        _check_memory(compiled.buffers, compiled.options.memory_limit_bytes)
+        self._constants = [_constant_data(c) for c in plan.assignment.constants]
+        self._callbacks = [callback_for(host, self._failed) for host in plan.host_functions]
+        self._code = load_objects(compiled.objects(), compiled.machine)
+        self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._code.address)
+        self._table = plan.table
+        self._idle: list[Frame] = []
+        self._current = threading.local()
+
+    @property
+    def buffers(self) -> BufferReport:
+        """Bytes of memory by kind."""
+        return self.compiled.buffers
+
+    def stage(self, name: str) -> str | bytes:
+        """Return a form the module had on its way: `hlo`, `llvm-ir`, `asm` and others."""
+        return self.compiled.stage(name)
+
+    def __call__(self, *arrays: Any) -> list[Array]:
+        """Run the module.
+
+        Args:
+            arrays: one per parameter leaf; NumPy arrays or what converts to them.
+
+        Returns:
+            New arrays, one per result leaf.
+
+        Raises:
+            HloError: wrong number, type or shape of arguments, with the parameter's name.
+        """
+        if len(arrays) != len(self.parameters):
+            raise HloError(f"expected {len(self.parameters)} arguments, but got {len(arrays)}")
+        boundary = self.compiled.boundary
+        if boundary.parameters:
+            shapes = [spec.shape for spec in self.parameters]
+            arrays = tuple(padded_arguments(arrays, shapes, boundary))
+        results = self._call(arrays)
+        return cut_results(results, boundary) if boundary.results else results
+
+    def _call(self, arrays: tuple[Any, ...]) -> list[Array]:
+        """Run the code on one array per parameter leaf, hidden ones too."""
+        specs = self._specs
+        try:
+            frame = self._idle.pop()
+        except IndexError:
+            frame = self._new_frame()
+        table = frame.table
+        slot = self._table.first_parameter
+        used = []
+        for spec, array in zip(specs, arrays, strict=True):
+            if (
+                type(array) is np.ndarray
+                and array.shape == spec.dims
+                and array.dtype == spec.numpy
+                and spec.exports_bytes
+                and array.flags.carray
+            ):
+                table[slot] = _addressof(_from_buffer(array))
+            else:
+                array = spec.in_memory(array)
+                used.append(array)  # a copy must live as long as the call
+                table[slot] = array.ctypes.data
+            slot += 1
+        results = []
+        for spec in self._results:
+            physical, logical = spec.empty()
+            results.append(logical)
+            table[slot] = (
+                _addressof(_from_buffer(physical)) if spec.exports_bytes else physical.ctypes.data
+            )
+            slot += 1
+        if self._callbacks:
+            self._current.frame = frame
+        try:
+            self._run(frame.address)
+            self._check_end(frame)
+        finally:
+            frame.stop.value = 0
+            if len(self._idle) < _MAX_IDLE_FRAMES:
+                self._idle.append(frame)
+        return results
+
+    def _check_end(self, frame: Frame) -> None:
+        """Raise what a host function raised, or that a loop was interrupted."""
+        fault, frame.fault = frame.fault, None
+        if fault is not None:
+            raise fault
+        if frame.stop.value:
+            raise KeyboardInterrupt
+
+    def _failed(self, fault: BaseException) -> None:
+        """Keep the first fault of a host function and let all loops end."""
+        frame = self._current.frame
+        frame.fault = frame.fault or fault
+        frame.stop.value = 1
+
+    def _new_frame(self) -> Frame:
+        fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self._constants)}
+        for i, callback in enumerate(self._callbacks):
+            address = ctypes.cast(callback, ctypes.c_void_p).value
+            assert address is not None
+            fixed[self._table.first_host_function + i] = address
+        return Frame(self._table.size, self.compiled.plan.assignment.arena_bytes, fixed)
+
+
+def _parameter_specs(compiled: CpuModule) -> Iterator[ArraySpec]:
+    for parameter in compiled.module.entry.parameters:
+        for index, shape in data_leaves(parameter.shape):
+            where = _index_text(index)
+            name = f"parameter {parameter.attributes.number} ({parameter.name}){where}"
+            yield spec_of(name, shape)
+
+
+def _index_text(index: ShapeIndex) -> str:
+    return f" at {{{','.join(map(str, index))}}}" if index else ""
+
+
+def _constant_data(constant: ConstantArray) -> Array:
+    """Return the values in the order in which they lie in memory."""
+    order = tuple(reversed(constant.shape.minor_to_major))
+    return np.require(constant.literal.array.transpose(order), requirements=("C", "A"))
+
+
+def _check_memory(report: BufferReport, limit_bytes: int) -> None:
+    needed = report.arena_bytes + report.output_bytes + report.constant_bytes
+    limit = limit_bytes or physical_memory_bytes()
+    if limit and needed > limit:
+        whose = "the memory limit" if limit_bytes else "the memory of this machine"
+        raise HloError(f"the module needs {needed} bytes to run, more than {whose}, {limit} bytes")
+
+
+def load_compiled(compiled: CpuModule) -> Executable:
+    """Return an executable of a module compiled for the processor."""
+    return Executable(compiled)

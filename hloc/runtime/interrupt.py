@@ -1,0 +1,60 @@
+"""Ctrl-C while generated code runs.
+
+Python runs signal handlers between its own instructions only, so not during a long call into
+machine code. Its C handler, however, writes to a wake-up descriptor at once; a thread that reads
+from it raises a flag which every loop of the generated code looks at.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from hloc.runtime.arena import clear_stops, stop_all
+
+_PATIENCE = 1.5  # seconds
+
+
+@contextmanager
+def interruptible(stuck: Callable[[], None] | None = None) -> Iterator[None]:
+    """Inside, Ctrl-C ends loops of generated code; `KeyboardInterrupt` follows as always.
+
+    Does nothing outside of the main thread, where Python does not allow it.
+
+    Args:
+        stuck: called on another thread if the code inside still runs a while after Ctrl-C: a
+            kernel over a trillion elements looks at no flag.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    watcher = threading.Thread(
+        target=_watch, args=(reader, stuck), name="hloc-interrupt", daemon=True
+    )
+    watcher.start()
+    before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        writer.close()
+        watcher.join()
+        clear_stops()
+
+
+def _watch(reader: socket.socket, stuck: Callable[[], None] | None) -> None:
+    """Stop all loops for each interrupt, until the other end is closed."""
+    with reader:
+        try:
+            while data := reader.recv(64):
+                if signal.SIGINT in data:
+                    stop_all()
+                    reader.settimeout(_PATIENCE if stuck else None)
+        except TimeoutError:
+            assert stuck is not None
+            stuck()

@@ -1,0 +1,1 @@
+"""hlo-repl: an interactive program to look into modules and passes, step by step."""

@@ -1,0 +1,29 @@
+"""The plain text diff of two states, for when names and print order are the question.
+
+The diff by instruction identity is `hloc.analysis.module_diff`, which the command line uses too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from repl.session import State
+
+
+@dataclass(frozen=True, slots=True)
+class TextDiff:
+    """Lines of a unified diff of the short print of two states."""
+
+    lines: tuple[str, ...]
+
+
+def text_diff(before: State, after: State) -> TextDiff:
+    """Return the unified diff of the modules as printed."""
+    old, new = (
+        state.module.to_text("short", large_constants=False).splitlines()
+        for state in (before, after)
+    )
+    return TextDiff(tuple(unified_diff(old, new, before.label, after.label, lineterm="")))

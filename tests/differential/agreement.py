@@ -1,0 +1,91 @@
+"""Evaluator and machine code must agree; how closely depends on what the opcode promises.
+
+- exact: bits are equal, signs of zero too; any NaN is as good as another.
+- values: equal numbers, where the sign of zero is open (maxima of arrays, in any order).
+- ulps: functions of floats, within so many units of the last place of the element type.
+- table: sums of products, within `hloc/cli/tolerance.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import hloc
+from hloc.dtypes import DType, component_of, dtype_of_numpy
+from hloc.ir.module import Module
+from tests.tolerance import difference
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+LEVELS = (0, 2)
+EXACT = "exact"
+TABLE = "table"
+
+ULPS = {"f32": 4, "f64": 8}
+"""Bounds for functions of floats here, where the evaluator is no perfect oracle; narrower types
+have 1, for rounding an f32 that lies near a tie. docs/accuracy.md has the real errors."""
+
+
+def check(module: Module, arguments: Sequence[Array], how: str) -> None:
+    """Run the module as it stands and at every level, and compare."""
+    want = hloc.evaluate(module, *arguments)
+    for level in LEVELS:
+        got = hloc.compile(module, opt_level=level)(*arguments)
+        assert len(got) == len(want)
+        for number, (g, w) in enumerate(zip(got, want, strict=True)):
+            fault = disagreement(np.asarray(g), w, how)
+            assert fault is None, f"-O{level} output {number}: {fault}"
+
+
+def disagreement(got: Array, want: Array, how: str) -> str | None:
+    """Return what is wrong with `got`, or None."""
+    if got.shape != want.shape or got.dtype != want.dtype:
+        return f"got {got.dtype}{list(got.shape)}, expected {want.dtype}{list(want.shape)}"
+    if how == TABLE:
+        return difference(got, want)
+    dtype = dtype_of_numpy(want.dtype)
+    assert dtype is not None
+    if not (dtype.is_float or dtype.is_complex):
+        bad = got != want
+    elif how == "values":
+        bad = ~(_same_bits(np.abs(got), np.abs(want), dtype) & ((got == want) | (want != want)))
+    elif how == EXACT:
+        bad = ~_same_bits(got, want, dtype)
+    else:
+        bad = ~_within(got, want, dtype, ULPS.get(dtype.name, 1))
+    if not bad.any():
+        return None
+    where = tuple(int(i) for i in np.argwhere(bad)[0])
+    return (
+        f"{int(bad.sum())} of {bad.size} elements of {dtype} differ ({how}); "
+        f"first at {where}: got {got[where]!r}, expected {want[where]!r}"
+    )
+
+
+def _same_bits(got: Array, want: Array, dtype: DType) -> Array:
+    if dtype.is_complex:
+        part = component_of(dtype)
+        return _same_bits(got.real, want.real, part) & _same_bits(got.imag, want.imag, part)
+    with np.errstate(all="ignore"):  # a signalling NaN warns when it is converted
+        a, b = got.astype(np.float64), want.astype(np.float64)
+    same = (a == b) & (np.signbit(a) == np.signbit(b))
+    return np.asarray(same | (np.isnan(a) & np.isnan(b)))
+
+
+def _within(got: Array, want: Array, dtype: DType, ulps: int) -> Array:
+    """True where the error of floats is within `ulps`."""
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(all="ignore"):
+        close = np.abs(a - b) <= ulps * unit(np.abs(b), dtype)
+    both_nan = np.isnan(a) & np.isnan(b)
+    return np.asarray(np.where(np.isfinite(a) & np.isfinite(b), close, (a == b) | both_nan))
+
+
+def unit(size: Array, dtype: DType) -> Array:
+    """Return the distance of neighbours of `dtype` at `size`: f32 1.0 -> 2**-23."""
+    smallest = 2 - (1 << (dtype.exponent_bits - 1))
+    exponent = np.maximum(np.frexp(size)[1] - 1, smallest)
+    return np.asarray(np.ldexp(1.0, exponent - dtype.mantissa_bits))

@@ -1,0 +1,63 @@
+"""Every opcode that one device can run: evaluator and machine code agree on drawn modules.
+
+The default run is the same every time and short; `pytest -m slow` draws many more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+
+from hloc.cli.opcode_examples import EXAMPLES
+from hloc.cli.opcode_report import ask
+from hloc.ir.opcode import OPCODES
+from hloc.ir.verifier import verify
+from tests.differential import elementwise_cases, structured_cases
+from tests.differential.agreement import check
+from tests.differential.draft import Draft
+
+CASES: dict[str, Callable[[Draft], str]] = {**elementwise_cases.CASES, **structured_cases.CASES}
+
+PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+QUICK = settings(
+    max_examples=3, derandomize=True, deadline=None, database=None, suppress_health_check=PATIENT
+)
+SLOW = settings(max_examples=100, deadline=None, suppress_health_check=PATIENT)
+
+
+def check_drawn(name: str, data: st.DataObject) -> None:
+    """Draw a module around opcode `name`, run it, compare."""
+    draft = Draft(data.draw)
+    how = CASES[name](draft)
+    module = draft.finish()
+    verify(module)
+    note(module.to_text("short"))
+    note(f"arguments: {draft.arguments!r}")
+    check(module, draft.arguments, how)
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+@QUICK
+@given(data=st.data())
+def test_evaluator_and_machine_code_agree(name: str, data: st.DataObject) -> None:
+    check_drawn(name, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(CASES))
+@SLOW
+@given(data=st.data())
+def test_evaluator_and_machine_code_agree_on_many(name: str, data: st.DataObject) -> None:
+    check_drawn(name, data)
+
+
+def test_every_opcode_that_runs_is_drawn() -> None:
+    runs = {name for name, row in OPCODES.items() if row.evaluate is not None}
+    assert runs - set(CASES) == set(structured_cases.NOT_DRAWN)
+
+
+def test_machine_code_runs_what_the_evaluator_runs() -> None:
+    assert [name for name in CASES if ask(name, EXAMPLES[name].dtype).failed == "cpu"] == []

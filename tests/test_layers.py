@@ -1,0 +1,274 @@
+"""Imports go down: a file imports its own floor and the floors below it, never above.
+
+Read from the sources, so imports inside functions and under TYPE_CHECKING count, and so do the
+"module:Name" strings of registries. Keeps the house free of cycles and optional packages in
+their rooms. The floors are explained in docs/architecture.md.
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
+    (
+        "hloc.ir",
+        "hloc.diagnostics",
+        "hloc.errors",
+        "hloc.source",
+        "hloc.dtypes",
+        "hloc.shapes",
+        "hloc.literal",
+        "hloc.options",
+    ),
+    ("hloc.ops",),
+    ("hloc.parser",),
+    ("hloc.analysis", "hloc.evaluator", "hloc.formats"),
+    ("hloc.opt",),
+    ("hloc.memory",),
+    ("hloc.codegen",),
+    ("hloc.runtime",),
+    ("hloc.driver", "hloc.cli", "hloc.__main__", "hloc"),  # `hloc` itself: the public names
+    ("repl",),
+)
+FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
+
+# Packages that are not Python's own, and the rooms that may import them.
+EVERYWHERE = ("hloc", "repl")
+PACKAGES: dict[str, tuple[str, ...]] = {
+    "numpy": EVERYWHERE,
+    "ml_dtypes": EVERYWHERE,
+    "lark": ("hloc.parser",),
+    "llvmlite": ("hloc.codegen", "hloc.runtime"),
+    "rich": ("repl", "hloc.cli"),
+    "prompt_toolkit": ("repl",),
+    "google": ("hloc.formats",),  # protobuf
+    "jaxlib": ("hloc.formats",),
+    "scipy": ("hloc.ops",),
+}
+ONLY_INSIDE_FUNCTIONS = {
+    ("hloc.cli", "rich"),
+    ("hloc.formats", "google"),
+    ("hloc.formats", "jaxlib"),
+    ("hloc.ops", "scipy"),
+}  # `hloc --version` must not wait for it
+
+SOURCE_FOLDERS = ("hloc", "repl")
+FOLDERS_WITH_PYTHON = {*SOURCE_FOLDERS, "tests", "examples", "benchmarks"}
+REGISTRY_STRING = re.compile(r"((?:hloc|repl)(?:\.\w+)*):\w+")
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module: `target` as written, absolute; `line` in the importing file."""
+
+    target: str
+    line: int
+    inside_function: bool
+    star: bool = False
+
+
+def module_name(file: Path, root: Path) -> str:
+    """Return the dotted name: hloc/ir/__init__.py is `hloc.ir`."""
+    parts = file.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str | None:
+    """Return the room of a module, the longest listed prefix; None if it stands in none.
+
+    `hloc` is a room for itself alone: `hloc.strange` does not fall into it.
+    """
+    parts = module.split(".")
+    for length in range(len(parts), 0, -1):
+        room = ".".join(parts[:length])
+        if room in FLOOR_OF and (room != "hloc" or module == "hloc"):
+            return room
+    return None
+
+
+def imports_of(file: Path, root: Path) -> Iterator[Import]:
+    """Yield every import of `file`, wherever it stands."""
+    package = module_name(file, root)
+    if file.name != "__init__.py":
+        package = package.rpartition(".")[0]
+    stack: list[tuple[ast.AST, bool]] = [(ast.parse(file.read_text(encoding="utf-8")), False)]
+    while stack:
+        node, inside = stack.pop()
+        yield from _imports_at(node, package, root, inside)
+        inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        stack.extend((child, inside) for child in ast.iter_child_nodes(node))
+
+
+def _imports_at(node: ast.AST, package: str, root: Path, inside: bool) -> Iterator[Import]:
+    match node:
+        case ast.Import(names=names):
+            for alias in names:
+                yield Import(alias.name, node.lineno, inside)
+        case ast.ImportFrom(module=module, names=names, level=level):
+            base = _absolute(module, level, package)
+            for alias in names:
+                inner = f"{base}.{alias.name}"
+                target = inner if _exists(inner, root) else base
+                yield Import(target, node.lineno, inside, star=alias.name == "*")
+        case ast.Call(args=[ast.Constant(value=str(name)), *_]) if _is_import_call(node):
+            yield Import(name, node.lineno, inside)
+        case ast.Constant(value=str(text)) if found := REGISTRY_STRING.fullmatch(text):
+            yield Import(found[1], node.lineno, inside)
+
+
+def _absolute(module: str | None, level: int, package: str) -> str:
+    if level == 0:
+        return module or ""
+    parent = ".".join(package.split(".")[: len(package.split(".")) - level + 1])
+    return f"{parent}.{module}" if module else parent
+
+
+def _exists(module: str, root: Path) -> bool:
+    path = root.joinpath(*module.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def _is_import_call(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    return name in ("import_module", "__import__")
+
+
+def faults_of_import(room: str, imported: Import) -> Iterator[str]:
+    """Yield what is wrong with one import of a file in `room`."""
+    top = imported.target.partition(".")[0]
+    if imported.star:
+        yield f"imports * from {imported.target}"
+    if top in SOURCE_FOLDERS:
+        target = room_of(imported.target)
+        if target is None:
+            yield f"imports {imported.target}, which stands on no floor"
+        elif FLOOR_OF[target] > FLOOR_OF[room]:
+            yield f"floor {FLOOR_OF[room]} imports {imported.target} of floor {FLOOR_OF[target]}"
+    elif top not in sys.stdlib_module_names:
+        rooms = PACKAGES.get(top, ())
+        if not any(room == r or room.startswith(f"{r}.") for r in rooms):
+            yield f"imports {top}, allowed only in: {', '.join(rooms) or 'no room'}"
+        elif (room, top) in ONLY_INSIDE_FUNCTIONS and not imported.inside_function:
+            yield f"imports {top} at module level, allowed only inside functions"
+
+
+def faults(root: Path) -> list[str]:
+    """Return what is wrong with the house at `root`, one line each, sorted."""
+    found = []
+    for folder in SOURCE_FOLDERS:
+        for file in (root / folder).rglob("*.py"):
+            where = file.relative_to(root)
+            room = room_of(module_name(file, root))
+            if room is None:
+                found.append(f"{where}: stands on no floor")
+                continue
+            found += [
+                f"{where}:{imported.line}: {fault}"
+                for imported in imports_of(file, root)
+                for fault in faults_of_import(room, imported)
+            ]
+    found += [f"{path.name}/: a folder with Python that no plan names" for path in strangers(root)]
+    return sorted(found)
+
+
+def strangers(root: Path) -> Iterator[Path]:
+    """Yield top-level folders that hold Python sources of the project but should not."""
+    for path in root.iterdir():
+        if path.name in FOLDERS_WITH_PYTHON or path.name in ("build", "dist", "typings"):
+            continue
+        if path.name.startswith(".") or not path.is_dir() or (path / "pyvenv.cfg").exists():
+            continue
+        if any(path.rglob("*.py")):
+            yield path
+
+
+def test_imports_go_down_and_packages_stay_in_their_rooms() -> None:
+    found = faults(ROOT)
+    assert not found, "\n".join(found)
+
+
+def test_every_floor_has_files() -> None:
+    """A room that is renamed without the table would no longer be guarded."""
+    rooms = {
+        room_of(module_name(f, ROOT)) for d in SOURCE_FOLDERS for f in (ROOT / d).rglob("*.py")
+    }
+    assert {FLOOR_OF[room] for room in rooms if room} == set(range(len(FLOORS)))
+
+
+PLANTED = {
+    "upward": ("hloc/ir/a.py", "from hloc.opt import dce", "floor 0 imports hloc.opt"),
+    "inside a function": (
+        "hloc/ops/a.py",
+        "def f():\n    import hloc.parser.to_ir",
+        "floor 1 imports hloc.parser.to_ir of floor 2",
+    ),
+    "only for types": (
+        "hloc/ir/a.py",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from hloc.memory import heap",
+        "floor 0 imports hloc.memory",
+    ),
+    "relative": ("hloc/memory/a.py", "from ..codegen import plan", "floor 5 imports hloc.codegen"),
+    "member of the package": ("hloc/opt/a.py", "from hloc import driver", "hloc.driver of floor 8"),
+    "public name": ("hloc/opt/a.py", "from hloc import compile", "imports hloc of floor 8"),
+    "by name at run time": (
+        "hloc/ops/a.py",
+        "import importlib\nm = importlib.import_module('hloc.opt.dce')",
+        "floor 1 imports hloc.opt.dce",
+    ),
+    "registry string": (
+        "hloc/opt/a.py",
+        "T = {'x': 'hloc.runtime.y:Z'}",
+        "hloc.runtime.y of floor 7",
+    ),
+    "repl from the compiler": ("hloc/driver.py", "import repl.app", "imports repl.app of floor 9"),
+    "llvmlite outside codegen": ("hloc/opt/a.py", "import llvmlite.binding", "imports llvmlite"),
+    "rich in the compiler": ("hloc/errors.py", "def f():\n    import rich", "imports rich"),
+    "rich at start of the command line": ("hloc/cli/a.py", "import rich", "only inside functions"),
+    "unknown package": ("repl/a.py", "import pandas", "imports pandas, allowed only in: no room"),
+    "star": ("hloc/opt/a.py", "from hloc.ir import *", "imports * from hloc.ir"),
+    "unknown room": ("hloc/utils/a.py", "", "stands on no floor"),
+    "unknown file": ("hloc/helpers.py", "", "stands on no floor"),
+    "unknown folder": ("scripts/a.py", "", "scripts/: a folder with Python"),
+    "import of an unknown room": ("hloc/opt/a.py", "import hloc.utils", "stands on no floor"),
+}
+
+
+@pytest.mark.parametrize("case", PLANTED)
+def test_a_planted_fault_is_found(case: str, tmp_path: Path) -> None:
+    path, source, expected = PLANTED[case]
+    for room in ("ir", "opt", "codegen", "memory", "driver.py"):
+        (tmp_path / "hloc" / room).parent.mkdir(exist_ok=True)
+        if room.endswith(".py"):
+            (tmp_path / "hloc" / room).touch()
+        else:
+            (tmp_path / "hloc" / room).mkdir()
+    file = tmp_path / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(source)
+    found = faults(tmp_path)
+    assert len(found) == 1, found
+    assert expected in found[0]
+
+
+GOOD = {
+    "hloc/opt/a.py": "import numpy\nfrom hloc.ir import module\nfrom . import b",
+    "hloc/opt/b.py": "import dataclasses\nfrom hloc.errors import HloError",
+    "hloc/codegen/a.py": "import llvmlite.binding as llvm",
+    "hloc/cli/a.py": "def f():\n    import rich.table",
+    "repl/a.py": "import rich, prompt_toolkit\nimport hloc\nfrom hloc.opt import a",
+    "tests/a.py": "import anything",
+}
+
+
+def test_a_clean_house_has_no_fault(tmp_path: Path) -> None:
+    for path, source in GOOD.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(source)
+    assert faults(tmp_path) == []

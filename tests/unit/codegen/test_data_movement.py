@@ -1,0 +1,108 @@
+"""Instructions that move elements, in any layout, against the evaluator."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.codegen.harness import Array, check_root, module_text, random_arrays
+
+CASES = {
+    "transpose": (["f32[3,5,7]"], "f32[7,3,5] transpose(p0), dimensions={2,0,1}"),
+    "copy-to-layout": (["f32[3,5,7]"], "f32[3,5,7]{0,2,1} copy(p0)"),
+    "copy-c64": (["c64[3,5]{0,1}"], "c64[3,5] copy(p0)"),
+    "reshape": (["f32[3,4,7]"], "f32[2,6,7] reshape(p0)"),
+    "reshape-of-layout": (["f32[3,4,7]{0,1,2}"], "f32[2,42] reshape(p0)"),
+    "reshape-to-scalar": (["s32[1,1]"], "s32[] reshape(p0)"),
+    "broadcast": (["f32[3,4]"], "f32[3,5,4] broadcast(p0), dimensions={0,2}"),
+    "broadcast-scalar": (["pred[]"], "pred[3,5] broadcast(p0), dimensions={}"),
+    "slice": (["f32[9,11]"], "f32[3,4] slice(p0), slice={[1:7:2],[2:10:2]}"),
+    "reverse": (["s8[9,11]"], "s8[9,11] reverse(p0), dimensions={1}"),
+    "concatenate": (
+        ["bf16[2,3]", "bf16[2,4]", "bf16[2,0]", "bf16[2,1]"],
+        "bf16[2,8] concatenate(p0, p1, p2, p3), dimensions={1}",
+    ),
+    "pad": (["f32[4,5]", "f32[]"], "f32[10,6] pad(p0, p1), padding=1_-1_2x2_-1"),
+    "pad-nothing": (["f32[0]", "f32[]"], "f32[4] pad(p0, p1), padding=1_3"),
+    "iota": ([], "bf16[4,300] iota(), iota_dimension=1"),
+    "gather-rows": (
+        ["f32[8,9]", "s32[5,1]"],
+        "f32[5,9] gather(p0, p1), offset_dims={1}, collapsed_slice_dims={0}, "
+        "start_index_map={0}, index_vector_dim=1, slice_sizes={1,9}",
+    ),
+    "gather-windows": (
+        ["f32[8,9]", "u8[5,2]"],
+        "f32[5,2,3] gather(p0, p1), offset_dims={1,2}, collapsed_slice_dims={}, "
+        "start_index_map={1,0}, index_vector_dim=1, slice_sizes={2,3}",
+    ),
+    "bitcast-convert-narrower": (["f32[5]"], "u8[5,4] bitcast-convert(p0)"),
+    "bitcast-convert-wider": (["u8[5,4]"], "s32[5] bitcast-convert(p0)"),
+    "bitcast-convert-pred": (["pred[5]"], "s8[5] bitcast-convert(p0)"),
+    "bitcast-convert-s4": (["s4[6,2]"], "s8[6] bitcast-convert(p0)"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_moves_elements(name: str) -> None:
+    parameters, root = CASES[name]
+    text = module_text(parameters, root)
+    check_root(text, random_arrays(text), rtol=0, atol=0)
+
+
+def _at(*indices: int) -> list[Array]:
+    return [np.array(i, np.int32) for i in indices]
+
+
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (7, 3), (-5, 99), (2, 4)])
+def test_dynamic_slice_clamps(row: int, column: int) -> None:
+    root = "f32[3,5] dynamic-slice(p0, p1, p2), dynamic_slice_sizes={3,5}"
+    text = module_text(["f32[8,9]", "s32[]", "s32[]"], root)
+    check_root(text, [random_arrays(text)[0], *_at(row, column)])
+
+
+@pytest.mark.parametrize("aliased", [(None,), (0,)])
+@pytest.mark.parametrize(("row", "column"), [(0, 0), (7, -3), (3, 99)])
+def test_dynamic_update_slice(aliased: tuple[int | None], row: int, column: int) -> None:
+    text = module_text(
+        ["f32[8,9]", "f32[2,3]", "s32[]", "s32[]"],
+        "f32[8,9] dynamic-update-slice(p0, p1, p2, p3)",
+    )
+    arrays = [*random_arrays(text)[:2], *_at(row, column)]
+    check_root(text, arrays, aliased=aliased)
+
+
+def test_u32_index_clamps_high() -> None:
+    root = "s32[2] dynamic-slice(p0, p1), dynamic_slice_sizes={2}"
+    text = module_text(["s32[8]", "u32[]"], root)
+    (found,) = check_root(text, [np.arange(8, dtype=np.int32), np.array(4294967295, np.uint32)])
+    np.testing.assert_array_equal(found, [6, 7])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.data())
+def test_reshape_and_transpose_of_any_layout(data: st.DataObject) -> None:
+    """The generator finds every element of any array in any order of dimensions."""
+    dims = data.draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+    layout = data.draw(st.permutations(range(len(dims))))
+    permutation = data.draw(st.permutations(range(len(dims))))
+    result_layout = data.draw(st.permutations(range(len(dims))))
+    joined = ",".join
+    source = f"s32[{joined(map(str, dims))}]{{{joined(map(str, layout))}}}"
+    moved = [dims[d] for d in permutation]
+    target = f"s32[{joined(map(str, moved))}]{{{joined(map(str, result_layout))}}}"
+    root = f"{target} transpose(p0), dimensions={{{joined(map(str, permutation))}}}"
+    text = module_text([source], root)
+    check_root(text, [np.arange(np.prod(dims), dtype=np.int32).reshape(dims)], level=0)
+    flat = f"s32[{int(np.prod(dims))}] reshape(p0)"
+    text = module_text([source], flat)
+    check_root(text, [np.arange(np.prod(dims), dtype=np.int32).reshape(dims)], level=0)
+
+
+def test_pieces_of_the_outer_loop_make_the_whole() -> None:
+    """`begin` and `end` split a kernel without gaps or overlaps."""
+    text = module_text(["f32[13,7]", "f32[13,7]"], "f32[13,7] add(p0, p1)")
+    check_root(text, random_arrays(text), pieces=5)
+    text = module_text(["f32[13,7]"], "f32[7,13] transpose(p0), dimensions={1,0}")
+    check_root(text, random_arrays(text), pieces=3)

@@ -1,0 +1,84 @@
+"""Products: every orientation, batch and free dimensions, element types, layouts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.codegen.harness import (
+    check_root,
+    module_text,
+    parse_text,
+    random_arrays,
+    run_instruction,
+)
+
+TOLERANCE = {"bf16": 0.05, "f16": 0.02, "f8e4m3fn": 0.3, "f32": 1e-4, "f64": 1e-12, "c64": 1e-4}
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f32", "f64", "bf16", "f16", "s8", "s32", "u8", "c64", "f8e4m3fn"]
+)
+def test_types(dtype: str) -> None:
+    root = f"{dtype}[17,19] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    text = module_text([f"{dtype}[17,33]", f"{dtype}[33,19]"], root)
+    tolerance = TOLERANCE.get(dtype, 0)
+    check_root(text, random_arrays(text), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("narrow", "wide"), [("bf16", "f32"), ("s8", "s32"), ("f32", "f64")])
+def test_wider_result(narrow: str, wide: str) -> None:
+    root = f"{wide}[17,19] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    text = module_text([f"{narrow}[17,33]", f"{narrow}[33,19]"], root)
+    check_root(text, random_arrays(text))
+
+
+@pytest.mark.parametrize("layout", ["", "{0,1}"])
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("right", [0, 1])
+def test_orientations(left: int, right: int, layout: str) -> None:
+    lhs = ("f32[300,37]", "f32[37,300]")[left] + layout
+    rhs = ("f32[300,290]", "f32[290,300]")[right]
+    root = (
+        f"f32[37,290]{layout} dot(p0, p1), "
+        f"lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}"
+    )
+    text = module_text([lhs, rhs], root)
+    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4)
+
+
+SHAPES = [
+    ("f32[5,7,6,3]", "f32[7,5,3,4]", "f32[7,5,6,4]", "1,0", "0,1", "3", "2"),
+    ("f32[5,7,20,3]", "f32[7,5,3,40]", "f32[7,5,20,40]", "1,0", "0,1", "3", "2"),
+    ("f32[5,7,6,3]", "f32[3,5,4,2]", "f32[7,6,4,2]", "", "", "3,0", "0,1"),
+    ("f32[50]", "f32[50]", "f32[]", "", "", "0", "0"),
+    ("f32[50]", "f32[50,700]", "f32[700]", "", "", "0", "0"),
+    ("f32[20,50]", "f32[50]", "f32[20]", "", "", "1", "0"),
+    ("f32[20]", "f32[50]", "f32[20,50]", "", "", "", ""),
+    ("f32[20,0]", "f32[0,50]", "f32[20,50]", "", "", "1", "0"),
+    ("f32[0,20]", "f32[20,50]", "f32[0,50]", "", "", "1", "0"),
+]
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+@pytest.mark.parametrize(("lhs", "rhs", "result", "b0", "b1", "c0", "c1"), SHAPES)
+def test_dimension_numbers(
+    lhs: str, rhs: str, result: str, b0: str, b1: str, c0: str, c1: str, pieces: int
+) -> None:
+    root = (
+        f"{result} dot(p0, p1), lhs_batch_dims={{{b0}}}, rhs_batch_dims={{{b1}}}, "
+        f"lhs_contracting_dims={{{c0}}}, rhs_contracting_dims={{{c1}}}"
+    )
+    text = module_text([lhs, rhs], root)
+    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, pieces=pieces)
+
+
+@pytest.mark.parametrize("rows", [3, 20])
+def test_long_sums_stay_accurate(rows: int) -> None:
+    """A chain of 50,000 additions in f32 would lose four digits."""
+    depth = 50001
+    root = f"f32[{rows},70] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    text = module_text([f"f32[{rows},{depth}]", f"f32[{depth},70]"], root)
+    lhs = np.full((rows, depth), 0.1, np.float32)
+    (found,) = run_instruction(parse_text(text).entry.root, [lhs, np.ones((depth, 70), np.float32)])
+    np.testing.assert_allclose(found, float(np.float32(0.1)) * depth, rtol=3e-5)

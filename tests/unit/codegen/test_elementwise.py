@@ -1,0 +1,61 @@
+"""Elementwise opcodes of the table, in every element type they take, one per kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloc.ops  # noqa: F401  (fills the table)
+from hloc.errors import HloError
+from hloc.ir.opcode import OPCODES
+from tests.unit.codegen.harness import (
+    Array,
+    check_root,
+    module_text,
+    parse_text,
+    random_array,
+)
+
+TYPES = ["f32", "f64", "bf16", "f16", "f8e4m3fn", "s32", "s8", "u16", "s4", "s64", "pred", "c64"]
+OPCODES_TO_TRY = sorted(
+    name for name, row in OPCODES.items() if row.elemental is not None and row.arity in (1, 2)
+)
+ATTRIBUTES = {
+    "reduce-precision": ", exponent_bits=5, mantissa_bits=10",
+    "compare": ", direction=LE",
+}
+TOLERANCES = {"f32": 1e-4, "f64": 1e-9, "bf16": 0.02, "f16": 0.005, "c64": 1e-3, "f8e4m3fn": 0.15}
+RESULTS = ["{0}", "pred", "f32", "f64", "c64", "c128", "u8"]
+
+
+def _legal_text(opcode: str, dtype: str, arity: int) -> str | None:
+    """Return a module with the first result type that the row takes, or None."""
+    names = ", ".join(f"p{i}" for i in range(arity))
+    for result in RESULTS:
+        root = f"{result.format(dtype)}[5,7] {opcode}({names}){ATTRIBUTES.get(opcode, '')}"
+        text = module_text([f"{dtype}[5,7]"] * arity, root)
+        try:
+            parse_text(text)
+        except HloError:
+            continue
+        return text
+    return None
+
+
+@pytest.mark.parametrize("opcode", OPCODES_TO_TRY)
+def test_every_type(opcode: str) -> None:
+    arity = OPCODES[opcode].arity
+    assert arity is not None
+    tried = 0
+    for dtype in TYPES:
+        text = _legal_text(opcode, dtype, arity)
+        if text is None or opcode in ("copy-start", "stochastic-convert"):
+            continue
+        tried += 1
+        entry = parse_text(text).entry
+        rng = np.random.default_rng(7)
+        arrays: list[Array] = [random_array(p.array, rng) for p in entry.parameters]
+        tolerance = TOLERANCES.get(dtype, 1e-5)
+        with np.errstate(all="ignore"):
+            check_root(text, arrays, rtol=tolerance, atol=tolerance, level=1)
+    assert tried or opcode in ("copy-start", "stochastic-convert"), opcode

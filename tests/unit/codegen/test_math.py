@@ -1,0 +1,111 @@
+"""Accuracy of the f32 functions over all magnitudes, and their special values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hloc.codegen.emitters.context import KernelContext
+from hloc.codegen.kernel import Kernel
+from hloc.codegen.target import host_target
+from tests.unit.codegen.harness import Array, Compiled, module_text, parse_text
+
+COUNT = 1 << 18
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], float]] = {
+    "exp": (np.exp, 1.5),
+    "expm1": (np.expm1, 2),
+    "log": (np.log, 1.5),
+    "log1p": (np.log1p, 2),
+    "tanh": (np.tanh, 2),
+    "sin": (np.sin, 2),
+    "cos": (np.cos, 2),
+    "tan": (np.tan, 4),
+    "erf": (np.vectorize(math.erf), 3),
+    "cbrt": (np.cbrt, 1),
+    "logistic": (lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))), 3),
+    "asin": (np.arcsin, 3),
+    "acos": (np.arccos, 2),
+    "atan": (np.arctan, 3),
+    "sinh": (np.sinh, 2),
+    "cosh": (np.cosh, 2),
+    "asinh": (np.arcsinh, 3),
+    "acosh": (np.arccosh, 3),
+    "atanh": (np.arctanh, 3),
+}
+
+SPECIAL_TEXT = """
+0 -0 inf -inf nan 1 -1 0.5 -0.5 2 2.5 3 -3 1e-45 -1e-45 1e-38
+88.7 88.73 89.4 -87.5 -103 -104 3.4e38 -3.4e38
+"""
+SPECIAL = np.array([float(word) for word in SPECIAL_TEXT.split()], np.float32)
+
+
+def _compiled(name: str, arguments: int) -> Compiled:
+    """Return a kernel that computes function `name` of one or two arrays."""
+    text = module_text([f"f32[{COUNT}]"] * 2, f"f32[{COUNT}] add(p0, p1)")
+    k = KernelContext(parse_text(text).entry.root, (None,), "kernel", host_target(), False)
+    with k.body.loop(k.begin, k.end) as i:
+        values = [array.load(k.math, (i,)) for array in k.inputs[:arguments]]
+        k.output.store(k.math, (i,), k.b.math(name, *values))
+    return Compiled(Kernel("kernel", k.fn.finish(), tuple(k.fn.declarations), COUNT, 0))
+
+
+def _inputs(seed: int) -> Array:
+    """Return values around 0, values up to 100, and values of all magnitudes and signs."""
+    rng = np.random.default_rng(seed)
+    third = COUNT // 3
+    bits = rng.integers(0, 2**32, COUNT - 2 * third, dtype=np.uint64).astype(np.uint32)
+    parts = [rng.uniform(-2, 2, third), rng.uniform(-100, 100, third)]
+    values = np.concatenate([*(p.astype(np.float32) for p in parts), bits.view(np.float32)])
+    values[: len(SPECIAL)] = SPECIAL
+    return values
+
+
+def _check(found: Array, exact: Array, max_ulp: float) -> None:
+    rounded = exact.astype(np.float32)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+    finite = np.isfinite(rounded) & np.isfinite(found)
+    edge = np.abs(exact) > 3.4028e38  # one ulp decides between the largest number and infinity
+    np.testing.assert_array_equal(found[~finite & ~edge], rounded[~finite & ~edge])
+    unit = np.maximum(np.spacing(np.abs(rounded[finite])).astype(np.float64), 2.0**-149)
+    errors = np.abs(found[finite].astype(np.float64) - exact[finite]) / unit
+    assert errors.max() <= max_ulp
+    zero = finite & (exact == 0)
+    np.testing.assert_array_equal(np.signbit(found[zero]), np.signbit(exact[zero]))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_one_argument(name: str) -> None:
+    exact, max_ulp = FUNCTIONS[name]
+    x = _inputs(0)
+    found = np.zeros(COUNT, np.float32)
+    compiled = _compiled(name, 1)
+    compiled.run([x, x, found])
+    with np.errstate(all="ignore"):
+        _check(found, np.asarray(exact(x.astype(np.float64))), max_ulp)
+
+
+@pytest.mark.parametrize(("name", "exact"), [("pow", np.power), ("atan2", np.arctan2)])
+def test_two_arguments(name: str, exact: Callable[..., Array]) -> None:
+    pairs = np.array(np.meshgrid(SPECIAL, SPECIAL), np.float32).reshape(2, -1)
+    x, y = _inputs(1), _inputs(2)
+    x[: len(pairs[0])], y[: len(pairs[0])] = pairs
+    third = COUNT // 3
+    y[third : 2 * third] = np.round(y[third : 2 * third])
+    found = np.zeros(COUNT, np.float32)
+    _compiled(name, 2).run([x, y, found])
+    with np.errstate(all="ignore"):
+        _check(found, exact(x.astype(np.float64), y.astype(np.float64)), 2.5)
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "tanh", "sin", "erf", "pow", "atan2"])
+def test_functions_are_widened(name: str) -> None:
+    """No branch and no call keeps LLVM from computing several elements at once."""
+    module = str(_compiled(name, 2 if name in ("pow", "atan2") else 1).module)
+    assert " x float>" in module
+    assert "call float @" + name not in module

@@ -1,0 +1,116 @@
+"""Reductions of rows, columns and mixtures, in one and several results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.codegen.harness import (
+    check_root,
+    module_text,
+    parse_text,
+    random_arrays,
+    reducer,
+    run_instruction,
+)
+
+SHAPES = [
+    ("f32[33,100]", "f32[33]", "1"),
+    ("f32[3,5000]", "f32[3]", "1"),
+    ("f32[33,300]", "f32[300]", "0"),
+    ("f32[3333,30]", "f32[30]", "0"),
+    ("f32[3,5,7,9]", "f32[3,7]", "1,3"),
+    ("f32[3,5,7,9]", "f32[5,9]{0,1}", "0,2"),
+    ("f32[3,5,7,9]{0,1,2,3}", "f32[5,9]", "0,2"),
+    ("f32[3,5,7,9]", "f32[]", "0,1,2,3"),
+    ("f32[3,0]", "f32[3]", "1"),
+    ("f32[3,2]", "f32[3,2]", ""),
+    ("f32[1,1]", "f32[]", "0,1"),
+]
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+@pytest.mark.parametrize(("source", "result", "dims"), SHAPES)
+def test_sum(source: str, result: str, dims: str, pieces: int) -> None:
+    root = f"{result} reduce(p0, p1), dimensions={{{dims}}}, to_apply=add"
+    text = module_text([source, "f32[]"], root, reducer("add", "add", "f32"))
+    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, pieces=pieces)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "dtype", "rtol"),
+    [
+        ("maximum", "f32", 0),
+        ("minimum", "bf16", 0),
+        ("multiply", "f64", 1e-12),
+        ("maximum", "s32", 0),
+        ("add", "u8", 0),
+        ("and", "pred", 0),
+        ("xor", "s64", 0),
+        ("add", "c64", 1e-4),
+        ("add", "bf16", 0.02),
+        ("add", "f16", 0.02),
+        ("subtract", "f32", 1e-4),
+    ],
+)
+@pytest.mark.parametrize(("result", "dims"), [("30", "1"), ("40", "0")])
+def test_reducers(opcode: str, dtype: str, rtol: float, result: str, dims: str) -> None:
+    root = f"{dtype}[{result}] reduce(p0, p1), dimensions={{{dims}}}, to_apply=f"
+    text = module_text([f"{dtype}[30,40]", f"{dtype}[]"], root, reducer("f", opcode, dtype))
+    check_root(text, random_arrays(text), rtol=rtol, atol=rtol * 4)
+
+
+ARGMAX = """
+argmax {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  first = pred[] compare(a, b), direction=GE
+  value = f32[] select(first, a, b)
+  place = s32[] select(first, i, j)
+  ROOT both = (f32[], s32[]) tuple(value, place)
+}"""
+
+
+@pytest.mark.parametrize(("size", "dims"), [("30", "1"), ("40", "0")])
+def test_several_results(size: str, dims: str) -> None:
+    root = (
+        f"(f32[{size}], s32[{size}]) reduce(p0, p1, p2, p3), dimensions={{{dims}}}, to_apply=argmax"
+    )
+    text = module_text(["f32[30,40]", "s32[30,40]", "f32[]", "s32[]"], root, ARGMAX)
+    check_root(text, random_arrays(text), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("dims", [(1, 1 << 22), (1 << 22, 1)])
+def test_sums_of_many_stay_accurate(dims: tuple[int, int]) -> None:
+    """Plain f32 accumulation of 0.1 is off by per cent here."""
+    root = f"f32[1] reduce(p0, p1), dimensions={{{int(dims[1] != 1)}}}, to_apply=add"
+    text = module_text([f"f32[{dims[0]},{dims[1]}]", "f32[]"], root, reducer("add", "add", "f32"))
+    inst = parse_text(text).entry.root
+    (found,) = run_instruction(inst, [np.full(dims, 0.1, np.float32), np.zeros((), np.float32)])
+    assert found[0] == pytest.approx(np.float32(0.1).astype(np.float64) * (1 << 22), rel=1e-6)
+
+
+def test_reduce_window() -> None:
+    root = "f32[5,17] reduce-window(p0, p1), window={size=3x2 stride=2x1 pad=1_1x1_1}, to_apply=add"
+    text = module_text(["f32[10,16]", "f32[]"], root, reducer("add", "add", "f32"))
+    check_root(text, random_arrays(text))
+
+
+def test_select_and_scatter() -> None:
+    before = (
+        reducer("add", "add", "f32")
+        + """
+ge {
+  x = f32[] parameter(0)
+  y = f32[] parameter(1)
+  ROOT r = pred[] compare(x, y), direction=GE
+}"""
+    )
+    root = (
+        "f32[2,9,8] select-and-scatter(p0, p1, p2), "
+        "window={size=1x3x3 stride=1x2x2 pad=0_0x0_0x1_0}, select=ge, scatter=add"
+    )
+    text = module_text(["f32[2,9,8]", "f32[2,4,4]", "f32[]"], root, before)
+    check_root(text, random_arrays(text))

@@ -1,0 +1,146 @@
+"""The mutation API keeps users, callers, root, version and change log in step."""
+
+from __future__ import annotations
+
+import pytest
+
+import hloc.ops
+from hloc.ir.clone import clone_computation_deep, clone_module, inline, outline
+from hloc.ir.computation import Computation
+from hloc.ir.events import Created, Modified, Removed, Replaced
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.verifier import check
+from hloc.ops import opcode_row
+from hloc.shapes import ArrayShape, array_shape
+
+F32_4: ArrayShape = array_shape("f32", 4)
+
+
+def _parameter(computation: Computation, number: int) -> Instruction:
+    row = opcode_row("parameter")
+    assert row.attributes is not None
+    return computation.add(row, F32_4, attributes=row.attributes(number=number), name="p")
+
+
+def _module() -> tuple[Module, Computation]:
+    """Return a module whose entry is `add(p, p)`."""
+    assert hloc.ops.OPCODES
+    module = Module("m")
+    entry = module.add_computation("e")
+    module.set_entry(entry)
+    p = _parameter(entry, 0)
+    entry.set_root(entry.add(opcode_row("add"), F32_4, [p, p]))
+    module.log.recording = True
+    return module, entry
+
+
+def test_users_are_an_ordered_set_kept_in_step() -> None:
+    _, entry = _module()
+    p, add = entry.instructions
+    assert list(p.users) == [add]
+    q = entry.add(opcode_row("negate"), F32_4, [p])
+    entry.set_operands(add, [p, q])
+    assert list(p.users) == [q, add]
+    assert list(q.users) == [add]
+    entry.set_operands(add, [q, q])
+    assert list(p.users) == [q]
+
+
+def test_replace_moves_users_and_root_and_is_logged_with_its_rule() -> None:
+    module, entry = _module()
+    p, add = entry.instructions
+    with module.log.acting("some-pass/some-rule"):
+        double = entry.add(opcode_row("multiply"), F32_4, [p, p])
+        entry.replace(add, double)
+        entry.remove(add)
+    assert entry.root is double
+    assert add not in entry
+    assert [type(e) for e in module.log.events] == [Created, Replaced, Modified, Removed]
+    assert {e.by for e in module.log.events} == {"some-pass/some-rule"}
+    assert module.log.by == ""
+
+
+def test_an_instruction_in_use_cannot_be_removed() -> None:
+    _, entry = _module()
+    p, add = entry.instructions
+    with pytest.raises(AssertionError, match="still has users"):
+        entry.remove(p)
+    with pytest.raises(AssertionError, match="is the root"):
+        entry.remove(add)
+
+
+def test_every_change_raises_the_version() -> None:
+    _, entry = _module()
+    p, add = entry.instructions
+    seen = [entry.version]
+    entry.rename(add, "sum")
+    seen.append(entry.version)
+    entry.set_shape(add, array_shape("f32", 4, 1))
+    seen.append(entry.version)
+    entry.add(opcode_row("negate"), F32_4, [p])
+    seen.append(entry.version)
+    assert seen == sorted(set(seen))
+
+
+def test_a_clone_has_the_same_ids_and_shares_nothing_that_changes() -> None:
+    module, entry = _module()
+    copy = clone_module(module)
+    assert [i.uid for i in copy.entry.instructions] == [i.uid for i in entry.instructions]
+    copied = copy.entry.instructions[1]
+    copy.entry.add(opcode_row("negate"), F32_4, [copied])
+    assert len(entry) == 2
+    assert len(copy.entry) == 3
+    assert copy.new_uid() > max(i.uid for i in copy.entry.instructions[:2])
+    assert copy.entry.instructions[-1].uid not in {i.uid for i in entry.instructions}
+    assert not check(module)
+
+
+def test_inline_puts_the_body_in_place_of_the_call() -> None:
+    module, entry = _module()
+    body = module.add_computation("body")
+    q = _parameter(body, 0)
+    body.set_root(body.add(opcode_row("negate"), F32_4, [q]))
+    call = entry.add(opcode_row("call"), F32_4, [entry.root], called=[body])
+    entry.set_root(call)
+    result = inline(call)
+    assert entry.root is result
+    assert result.opcode.name == "negate"
+    assert not body.callers
+    assert [i.opcode.name for i in post_order(entry)] == ["parameter", "add", "negate"]
+
+
+def test_outline_returns_a_body_and_its_outside_operands() -> None:
+    _, entry = _module()
+    p, add = entry.instructions
+    neg = entry.add(opcode_row("negate"), F32_4, [add])
+    body, operands = outline(entry, [add, neg], [neg], name="fused_computation")
+    assert operands == (p,)
+    assert [i.opcode.name for i in body.instructions] == ["parameter", "add", "negate"]
+    both, _ = outline(entry, [add, neg], [add, neg], name="fused_computation")
+    assert both.root.opcode.name == "tuple"
+
+
+def test_a_deep_clone_copies_what_is_called() -> None:
+    module, entry = _module()
+    inner = module.add_computation("inner")
+    inner.set_root(_parameter(inner, 0))
+    outer = module.add_computation("outer")
+    q = _parameter(outer, 0)
+    outer.set_root(outer.add(opcode_row("call"), F32_4, [q], called=[inner]))
+    entry.set_root(entry.add(opcode_row("call"), F32_4, [entry.root], called=[outer]))
+    copy = clone_computation_deep(outer)
+    assert copy.root.called[0] is not inner
+    assert [c.name for c in reachable_computations(entry)] == ["inner", "outer", "e"]
+
+
+def test_post_order_walks_3000_levels_without_recursion() -> None:
+    _, entry = _module()
+    inst = entry.root
+    for _ in range(3000):
+        inst = entry.add(opcode_row("negate"), F32_4, [inst])
+    entry.set_root(inst)
+    order = post_order(entry)
+    assert len(order) == 3002
+    assert order[-1] is inst

@@ -1,0 +1,25 @@
+"""Names are made unique by XLA's rule, so that prints of both tools can be compared."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloc.ir.names import NameUniquer
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (["p", "p", "p", "p", "p.1", "p.7"], ["p", "p.1", "p.2", "p.3", "p.4", "p.7"]),
+        (["a.0", "a", "a.0"], ["a.0", "a.1", "a.2"]),
+        (["a", "a.0"], ["a", "a.1"]),
+        (["x.2", "x.2", "x"], ["x.2", "x.0", "x.1"]),
+        (["f.x", "f.x"], ["f.x", "f.x.1"]),
+        ([".5", ".5", "5."], [".5", ".5.1", "5."]),
+        (["a.01", "a.1"], ["a.1", "a.0"]),
+        (["n.99999999999999999999", "n"], ["n.99999999999999999999", "n"]),
+    ],
+)
+def test_a_clash_gets_the_smallest_free_number(asked: list[str], given: list[str]) -> None:
+    uniquer = NameUniquer()
+    assert [uniquer.unique(name) for name in asked] == given

@@ -1,0 +1,113 @@
+"""What may be overwritten, and above all what may not."""
+
+import pytest
+
+import hloc
+from hloc.memory.in_place import InPlace
+from hloc.shapes import leaves
+
+
+def pairs(text: str) -> set[tuple[int, tuple[int, ...]]]:
+    """Return the legal pairs of the entry's root."""
+    inst = hloc.parse(text).entry.root
+    in_place = InPlace()
+    indices = [index for index, _ in leaves(inst.shape)]
+    return {
+        (number, index)
+        for number in range(len(inst.operands))
+        for index in indices
+        if in_place.may_overwrite(inst, number, index)
+    }
+
+
+def fusion(body: str, shape: str = "f32[8]") -> set[tuple[int, tuple[int, ...]]]:
+    return pairs(
+        f"""HloModule m
+        f {{
+          a = f32[8] parameter(0)
+          b = f32[8] parameter(1)
+          i = s32[] parameter(2)
+          {body}
+        }}
+        ENTRY e {{
+          p = f32[8] parameter(0)
+          q = f32[8] parameter(1)
+          n = s32[] parameter(2)
+          ROOT r = {shape} fusion(p, q, n), kind=kLoop, calls=f
+        }}"""
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("ROOT r = f32[8] add(a, b)", {(0, ()), (1, ())}),
+        ("n = f32[8] negate(b)\n ROOT r = f32[8] multiply(a, n)", {(0, ()), (1, ())}),
+        # another element of b is read after its place was written
+        ("v = f32[8] reverse(b), dimensions={0}\n ROOT r = f32[8] add(a, v)", {(0, ())}),
+        # b is read at its own place and at another one
+        (
+            "v = f32[8] reverse(b), dimensions={0}\n w = f32[8] add(b, v)\n"
+            "ROOT r = f32[8] add(a, w)",
+            {(0, ())},
+        ),
+        # the scalar has not the size of the result
+        ("c = s32[8] broadcast(i), dimensions={}\n ROOT r = f32[8] convert(c)", set()),
+        # an update touches nothing but the window
+        ("u = f32[2] slice(b), slice={[0:2]}\n"
+         "ROOT r = f32[8] dynamic-update-slice(a, u, i)", {(0, ())}),
+        # the update is read from the array that is written
+        ("u = f32[2] slice(a), slice={[0:2]}\n"
+         "ROOT r = f32[8] dynamic-update-slice(a, u, i)", set()),
+    ],
+)  # fmt: skip
+def test_fusions(body: str, expected: set[tuple[int, tuple[int, ...]]]) -> None:
+    assert fusion(body) == expected
+
+
+def test_a_result_takes_an_operand_that_no_other_result_reads() -> None:
+    found = fusion(
+        "x = f32[8] negate(a)\n y = f32[8] add(a, b)\n ROOT t = (f32[8], f32[8]) tuple(x, y)",
+        "(f32[8], f32[8])",
+    )
+    assert found == {(1, (1,))}
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("f32[8] negate(p)", {(0, ())}),
+        ("s32[8] convert(p)", {(0, ())}),
+        ("bf16[8] convert(p)", set()),
+        ("f32[8] reverse(p), dimensions={0}", set()),
+        ("f32[8] sort(p), dimensions={0}, to_apply=less", set()),
+        ("f32[8] copy(p)", {(0, ())}),
+    ],
+)
+def test_single_instructions(line: str, expected: set[tuple[int, tuple[int, ...]]]) -> None:
+    assert (
+        pairs(
+            f"""HloModule m
+        less {{
+          x = f32[] parameter(0)
+          y = f32[] parameter(1)
+          ROOT l = pred[] compare(x, y), direction=LT
+        }}
+        ENTRY e {{
+          p = f32[8] parameter(0)
+          ROOT r = {line}
+        }}"""
+        )
+        == expected
+    )
+
+
+def test_a_copy_that_transposes_is_not_in_place() -> None:
+    found = pairs(
+        """HloModule m
+        ENTRY e {
+          p = f32[4,4]{1,0} parameter(0)
+          ROOT r = f32[4,4]{0,1} copy(p)
+        }"""
+    )
+    assert found == set()

@@ -1,0 +1,31 @@
+"""The table is complete: all opcodes of the format exist, and each can be run or says why not."""
+
+import dataclasses
+
+import pytest
+
+import hloc.ops  # noqa: F401  fills the table
+from hloc.ir.attributes import attribute_fields
+from hloc.ir.opcode import OPCODES
+
+
+def test_all_133_opcodes_of_the_format_have_a_row() -> None:
+    assert len(OPCODES) == 133
+
+
+@pytest.mark.parametrize("name", sorted(OPCODES))
+def test_a_row_says_what_it_does_and_can_be_evaluated_or_refuses(name: str) -> None:
+    row = OPCODES[name]
+    assert row.reads
+    assert row.evaluate is not None or row.refusal or name in ("parameter", "constant")
+    assert not (row.elementwise and row.calls)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, row in OPCODES.items() if row.attributes))
+def test_attributes_are_frozen_and_declared(name: str) -> None:
+    attributes = OPCODES[name].attributes
+    assert attributes is not None
+    assert dataclasses.is_dataclass(attributes)
+    assert attributes.__dataclass_params__.frozen  # type: ignore[attr-defined]
+    declared = [field.field for field in attribute_fields(attributes)]
+    assert declared or OPCODES[name].parenthesis

@@ -1,0 +1,77 @@
+"""Fusion keeps its bounds: size, kernel arguments, and no work done over and over."""
+
+import pytest
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.verifier import verify
+from hloc.ops.builder import Builder
+from hloc.opt.pipeline import Pipeline
+from hloc.shapes import array_shape
+
+
+def start() -> tuple[Module, Builder, Instruction]:
+    module = Module("m")
+    b = Builder(module.add_computation("entry"))
+    return module, b, b.parameter(0, array_shape("f32", 4096))
+
+
+def fused(module: Module, root: Instruction, options: str = "") -> list[Instruction]:
+    """Fuse and return the fusions of the entry."""
+    root.computation.set_root(root)
+    module.set_entry(root.computation)
+    module.log.recording = True
+    Pipeline.parse("fusion" + options + ",dce", check_changed=True).run(module)
+    verify(module)
+    return [i for i in module.entry.instructions if i.opcode.name == "fusion"]
+
+
+def bodies(fusions: list[Instruction]) -> list[int]:
+    return [len(fusion.called[0]) - len(fusion.operands) for fusion in fusions]
+
+
+def test_a_long_chain_is_cut_at_the_limit() -> None:
+    module, b, x = start()
+    value = x
+    for _ in range(1000):
+        value = b.abs(b.negate(value))
+    found = fused(module, value)
+    assert max(bodies(found)) <= 256
+    assert len(found) == 8
+
+
+def test_the_number_of_operands_is_limited() -> None:
+    module, b, x = start()
+    value = x
+    for number in range(1, 100):
+        value = b.add(value, b.parameter(number, x.shape))
+    found = fused(module, value, "{max-operands=10}")
+    assert max(len(fusion.operands) for fusion in found) <= 10
+    assert len(found) == 11
+
+
+def test_reading_at_two_indices_again_and_again_does_not_explode() -> None:
+    module, b, x = start()
+    value = x
+    for _ in range(40):
+        value = b.add(value, b.reverse(value, (0,)))
+    found = fused(module, value)
+    assert sum(bodies(found)) < 200
+    assert len(found) > 5
+
+
+@pytest.mark.parametrize("count", [3, 60])
+def test_an_expensive_value_is_computed_once_however_many_read_it(count: int) -> None:
+    module, b, x = start()
+    e = b.exponential(x)
+    results = [b.reverse(b.add(e, b.parameter(n, x.shape)), (0,)) for n in range(1, count)]
+    fused(module, b.tuple(results))
+    everywhere = [i for c in module.computations for i in c.instructions]
+    assert sum(i.opcode.name == "exponential" for i in everywhere) == 1
+
+
+def test_many_users_of_one_value_are_no_trouble() -> None:
+    module, b, x = start()
+    results = [b.negate(b.abs(b.add(x, b.parameter(n, x.shape)))) for n in range(1, 600)]
+    found = fused(module, b.tuple(results))
+    assert len(found) == 599
