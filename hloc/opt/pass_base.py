@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from hloc.analysis.cache import AnalysisCache
 from hloc.errors import HloError
@@ -19,6 +19,23 @@ from hloc.errors import HloError
 if TYPE_CHECKING:
     from hloc.ir.instruction import Instruction
     from hloc.ir.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """What a pass says of its own work, for people who ask (`--remarks`).
+
+    Attributes:
+        kind: `passed` (did it), `missed` (could not, or would not), `analysis` (a fact).
+        by: `pass` or `pass/rule`.
+        at: name of the instruction.
+        text: lower case, no final period: "3 users, recomputing costs 1.2 MB".
+    """
+
+    kind: Literal["passed", "missed", "analysis"]
+    by: str
+    at: str
+    text: str
 
 
 @dataclass(eq=False, slots=True)
@@ -33,6 +50,7 @@ class PassContext:
         rewrites: rewrites done so far.
         fired: how often each `pass/rule` (or `pass`) has changed something.
         warnings: what the user should hear about, in order.
+        remarks: a list to put remarks in, None if nobody asked (a pass then builds no texts).
         at, rule: the instruction that is being looked at and the rewrite in progress, for the
             message of an internal error.
     """
@@ -44,6 +62,7 @@ class PassContext:
     rewrites: int = 0
     fired: Counter[str] = field(default_factory=Counter)
     warnings: list[str] = field(default_factory=list)
+    remarks: list[Remark] | None = None
     at: Instruction | None = None
     rule: str = ""
 

@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Fixpoint, Pipeline
 
-_SIMPLIFY = (
-    "fixpoint(tuple-simplifier,zero-sized-elimination,algebraic-simplifier,sort-simplifier,"
-    "constant-folding,cse,dce)"
-)
+_PREPARE = ("sharding-remover", "call-inliner")
 
 _EXPAND = (
     "batch-norm-expander",
@@ -21,12 +18,40 @@ _EXPAND = (
     "scan-expander",
     "dynamic-padder",
 )
+"""Opcodes without a kernel become opcodes that have one."""
+
+_SIMPLIFY = (
+    "fixpoint(tuple-simplifier,zero-sized-elimination,algebraic-simplifier,sort-simplifier,"
+    "constant-folding,cse,dce)"
+)
+
+_CONTROL_FLOW: tuple[str, ...] = ()
+"""Loops and conditionals."""
+
+_CANONICALISE: tuple[str, ...] = ()
+"""Contractions, windows, gather and scatter in the forms that kernels like."""
+
+_MOVE: tuple[str, ...] = ()
+"""Reshapes, transposes, converts and slices to where they cost least; layouts."""
+
+_FUSE = ("fusion", "dce")
+
+_FULL = (
+    *_PREPARE,
+    *_EXPAND,
+    "map-inliner",
+    "dce",
+    _SIMPLIFY,
+    *_CONTROL_FLOW,
+    *_CANONICALISE,
+    *_MOVE,
+    *_FUSE,
+)
 
 PIPELINES: tuple[tuple[str, ...], ...] = (
     (),
     (
-        "sharding-remover",
-        "call-inliner",
+        *_PREPARE,
         *_EXPAND,
         "tuple-simplifier",
         "algebraic-simplifier",
@@ -34,26 +59,8 @@ PIPELINES: tuple[tuple[str, ...], ...] = (
         "cse",
         "dce",
     ),
-    (
-        "sharding-remover",
-        "call-inliner",
-        *_EXPAND,
-        "map-inliner",
-        "dce",
-        _SIMPLIFY,
-        "fusion",
-        "dce",
-    ),
-    (
-        "sharding-remover",
-        "call-inliner",
-        *_EXPAND,
-        "map-inliner",
-        "dce",
-        _SIMPLIFY,
-        "fusion",
-        "dce",
-    ),
+    _FULL,
+    _FULL,
 )
 """Passes by level. What code generation itself needs comes after these, at every level."""
 
