@@ -25,6 +25,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.dtypes",
         "hloc.shapes",
         "hloc.literal",
+        "hloc.cache_directory",
         "hloc.options",
     ),
     ("hloc.ops",),

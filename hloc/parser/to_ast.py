@@ -27,9 +27,9 @@ from hloc.parser.ast import (
     Piece,
     ShapeOperand,
 )
-from hloc.parser.grammar_file import grammar_text
 from hloc.parser.lexer import HloLexer, Lexer, Mode, Token
 from hloc.parser.scanner import after_blanks
+from hloc.parser.tables import make_parser
 from hloc.source import SourceFile, Span
 
 _STARTS = ["module", "single_instruction", "operands", "inline_computation"]
@@ -174,14 +174,7 @@ def _instruction(name: str, at: int, is_root: bool, rest: list[Any]) -> Instruct
 
 @cache
 def _lark() -> Lark:
-    return Lark(
-        grammar_text(),
-        parser="lalr",
-        lexer=HloLexer,
-        start=_STARTS,
-        transformer=_ToAst(),
-        maybe_placeholders=False,
-    )
+    return make_parser(_STARTS, HloLexer, _ToAst())
 
 
 def parse_structure(lexer: Lexer, start: str, diagnostics: list[Diagnostic]) -> Any:

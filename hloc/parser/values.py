@@ -17,9 +17,9 @@ from hloc.errors import Diagnostic, HloError
 from hloc.ir.attributes import EntryLayout
 from hloc.parser.common_values import CommonValueCallbacks, plain_metadata
 from hloc.parser.device_values import DeviceCallbacks
-from hloc.parser.grammar_file import grammar_text
 from hloc.parser.opcode_values import OpcodeValueCallbacks
 from hloc.parser.shape_values import ShapeCallbacks, plain_array
+from hloc.parser.tables import make_parser
 from hloc.parser.value_tools import BadValue, int_of
 from hloc.shapes import Shape, TupleShape
 from hloc.source import SourceFile, Span
@@ -74,14 +74,7 @@ class _ToValue(
 
 @cache
 def _lark() -> Lark:
-    return Lark(
-        grammar_text(),
-        parser="lalr",
-        lexer="contextual",
-        start=_STARTS,
-        transformer=_ToValue(),
-        maybe_placeholders=False,
-    )
+    return make_parser(_STARTS, "contextual", _ToValue())
 
 
 _PLAIN_ARRAY = re.compile(r"([a-z]\w*+)\[([0-9,]*+)\](?:\{([0-9,]++)\})?+", re.ASCII)

@@ -1,0 +1,62 @@
+"""The directory for files that hloc can make again: the user's own, readable by nobody else.
+
+`HLOC_CACHE_DIR` names it, empty for none; else it is `hloc` in `XDG_CACHE_HOME` or `~/.cache`.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def cache_directory() -> Path | None:
+    """Return the directory, made if need be; None if there is none that is safe to use.
+
+    A directory of another user, or one that others may write to, is not used: what lies there
+    may come from anybody.
+    """
+    named = os.environ.get("HLOC_CACHE_DIR")
+    if named == "":
+        return None
+    try:
+        path = Path(named) if named else _default()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.stat()
+    except (OSError, RuntimeError, ValueError):  # no home directory, a name that cannot be one
+        return None
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+        return None
+    return path
+
+
+def _default() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base and os.path.isabs(base) else Path.home() / ".cache") / "hloc"
+
+
+def read_cached(name: str) -> bytes | None:
+    """Return the contents of the cached file `name`, None if there is no such file."""
+    directory = cache_directory()
+    if directory is None:
+        return None
+    try:
+        return (directory / name).read_bytes()
+    except OSError:
+        return None
+
+
+def write_cached(name: str, data: bytes) -> None:
+    """Write the cached file `name`, whole or not at all; a full disk or the like is no fault."""
+    directory = cache_directory()
+    if directory is None:
+        return
+    try:
+        handle, made = tempfile.mkstemp(dir=directory)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(made, directory / name)
+    except OSError:
+        return

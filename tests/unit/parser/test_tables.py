@@ -1,0 +1,52 @@
+"""The kept LALR tables: the same values from them, and never trust in a file that is not ours."""
+
+from pathlib import Path
+
+import pytest
+
+from hloc.cache_directory import cache_directory
+from hloc.parser import tables
+from hloc.parser.shape_values import plain_array
+from hloc.parser.values import _STARTS, _ToValue
+
+
+@pytest.fixture
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
+    cache_directory.cache_clear()
+    yield tmp_path
+    cache_directory.cache_clear()
+
+
+def _shape_by_a_new_parser() -> object:
+    parser = tables.make_parser(_STARTS, "contextual", _ToValue())
+    return parser.parse("f32[2,3]{0,1}", start="shape")
+
+
+def test_kept_tables_give_the_same_values(directory: Path) -> None:
+    made = _shape_by_a_new_parser()
+    assert len(list(directory.iterdir())) == 1
+    assert _shape_by_a_new_parser() == made == plain_array("f32", "2,3", "0,1")
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1, 2]", b'[{"parser": {}}, {}]', b"\xff\x00"])
+def test_a_damaged_file_is_made_again(directory: Path, damage: bytes) -> None:
+    made = _shape_by_a_new_parser()
+    (kept,) = directory.iterdir()
+    kept.write_bytes(damage)
+    assert _shape_by_a_new_parser() == made
+    assert kept.read_bytes() != damage
+
+
+def test_a_directory_that_others_may_write_to_is_not_used(directory: Path) -> None:
+    directory.chmod(0o777)
+    assert cache_directory() is None
+    assert _shape_by_a_new_parser() is not None
+    assert not list(directory.iterdir())
+
+
+def test_no_directory_is_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HLOC_CACHE_DIR", "")
+    cache_directory.cache_clear()
+    assert cache_directory() is None
+    cache_directory.cache_clear()
