@@ -5,12 +5,14 @@ A fault of the compiler itself is an assertion or an `InternalError`, never an `
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from hloc.source import Span
 
 _MAX_LINE = 160
+_LONG_WORD = re.compile(r"\S{121,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,10 @@ class Diagnostic:
         """Return the text shown to people: place, message, the line, a caret, the notes."""
         label = f"error[{self.code}]" if self.code else "error"
         if self.span is None:
-            head = f"{label}: {self.message}"
+            head = f"{label}: {shortened(self.message)}"
             return "\n".join([head, *(f"note: {note}" for note in self.notes)])
-        lines = [f"{self.span.place()}: {label}: {self.message}", *self._excerpt(self.span)]
+        head = f"{self.span.place()}: {label}: {shortened(self.message)}"
+        lines = [head, *self._excerpt(self.span)]
         lines += [f"note: {note}" for note in self.notes]
         return "\n".join(lines)
 
@@ -48,6 +51,11 @@ class Diagnostic:
 def printable(text: str) -> str:
     """Replace what a terminal would act on; one character stays one column."""
     return "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in text)
+
+
+def shortened(message: str) -> str:
+    """Cut what a message quotes: words of more than 120 characters keep both ends."""
+    return _LONG_WORD.sub(lambda word: f"{word[0][:60]}...{word[0][-30:]}", message)
 
 
 def reason_of(fault: OSError) -> str:

@@ -135,7 +135,9 @@ def _fill_constants(module: Module, how: str) -> None:
                 raise HloError(
                     f"constant {inst.name} has no values: the text elides them with {{...}}",
                     inst.span,
-                    notes=("fill_constants=zeros puts zeros in their place",),
+                    notes=(
+                        '--fill-constants=zeros (Python: fill_constants="zeros") puts zeros there',
+                    ),
                 )
             row = opcode_row("constant")
             assert row.attributes is not None

@@ -44,6 +44,10 @@ _PIECE = re.compile(
     rf"(?P<name>%{IDENT})|(?P<attribute>({IDENT})=)|(?P<ident>{IDENT})|(?P<arrow>->)"
     r"|(?P<punctuation>[(){},=])"
 )
+_NOTES = {
+    ";": "instructions follow each other without a separator",
+    "\ufeff": "this is a byte-order mark; save the file as UTF-8 without one",
+}
 _PUNCTUATION = {"{": "LBRACE", "}": "RBRACE", ",": "COMMA", "=": "EQUALS"}
 _WORDS = {"HloModule": "HLO_MODULE", "ENTRY": "ENTRY", "ROOT": "ROOT"}
 _TABLE_WORDS = frozenset({"FileNames", "FunctionNames", "FileLocations", "StackFrames"})
@@ -207,7 +211,7 @@ class Lexer:
                 return unterminated(self.source, at)
             return fault(self.source, at, at + 1, "unexpected string", "HLOC0101")
         shown = repr(c) if c.isprintable() else f"character U+{ord(c):04X}"
-        notes = ["instructions follow each other without a separator"] if c == ";" else []
+        notes = [_NOTES[c]] if c in _NOTES else []
         return fault(self.source, at, at + 1, f"unexpected {shown}", "HLOC0101", *notes)
 
     def _ident(self, found: re.Match[str]) -> Token:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import hloc
 from hloc.errors import Diagnostic, HloError, printable, reason_of
 from hloc.source import SourceFile, Span
 
@@ -59,3 +60,15 @@ def test_what_the_system_says_reads_like_every_message() -> None:
         Path("/no/such/file").read_text()
     assert reason_of(caught.value) == "no such file or directory"
     assert reason_of(OSError("Odd")) == "odd"
+
+
+def test_quoted_words_are_cut_in_the_middle() -> None:
+    digits = "1" * 5000
+    shown = Diagnostic(f"value {digits} is out of range").render()
+    assert len(shown) < 200
+    assert shown.startswith("error: value 111") and shown.endswith("111 is out of range")
+
+
+def test_a_byte_order_mark_is_named() -> None:
+    with pytest.raises(HloError, match="byte-order mark"):
+        hloc.parse("\ufeffHloModule m\nENTRY e { ROOT a = s32[] constant(1) }")
