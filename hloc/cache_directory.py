@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -60,3 +61,21 @@ def write_cached(name: str, data: bytes) -> None:
         os.replace(made, directory / name)
     except OSError:
         return
+
+
+def trim_cache(limit_bytes: int) -> None:
+    """Remove the files that were not used for longest until at most `limit_bytes` are left."""
+    directory = cache_directory()
+    if directory is None:
+        return
+    try:
+        files = [(entry.stat(), entry.path) for entry in os.scandir(directory)]
+    except OSError:
+        return
+    total = sum(status.st_size for status, _ in files)
+    for status, path in sorted(files, key=lambda file: (file[0].st_atime_ns, file[1])):
+        if total <= limit_bytes:
+            return
+        with suppress(OSError):
+            os.unlink(path)
+        total -= status.st_size

@@ -1,6 +1,10 @@
 """Options and fixtures of all tests."""
 
+import os
+
 import pytest
+
+os.environ["HLOC_CACHE_DIR"] = ""  # tests compile everything themselves
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -40,6 +40,16 @@ def parse_module(text: str) -> llvm.ModuleRef:
     return module
 
 
+def llvm_options(level: int) -> dict[str, bool]:
+    """Return the options of LLVM's pipeline at `level`, by llvmlite's names."""
+    return {
+        "loop_vectorization": level > 1,
+        "loop_interleaving": level > 1,
+        "slp_vectorization": level > 2,
+        "loop_unrolling": level > 2,
+    }
+
+
 def optimize_module(
     module: llvm.ModuleRef, machine: llvm.TargetMachine, level: int
 ) -> llvm.ModuleRef:
@@ -49,10 +59,8 @@ def optimize_module(
     and vectorised loops are interleaved without them.
     """
     options = llvm.create_pipeline_tuning_options(speed_level=level)
-    options.loop_vectorization = level > 1
-    options.loop_interleaving = level > 1
-    options.slp_vectorization = level > 2
-    options.loop_unrolling = level > 2
+    for name, value in llvm_options(level).items():
+        setattr(options, name, value)
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module

@@ -17,7 +17,8 @@ from hloc.codegen.expansion import expand
 from hloc.codegen.kernel import Kernel, emit_kernel, scratch_bytes
 from hloc.codegen.kernel_support import unsupported_reason
 from hloc.codegen.lowering import lower, refuse_unsupported
-from hloc.codegen.object_file import assembly_text, compile_object, link_object, optimized_text
+from hloc.codegen.object_cache import cached_object
+from hloc.codegen.object_file import assembly_text, link_object, optimized_text
 from hloc.codegen.plan import (
     Plan,
     calls_host,
@@ -30,9 +31,9 @@ from hloc.codegen.target import Target, host_target
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import BufferReport, assign_buffers
+from hloc.memory.buffer_assignment import BufferAssignment, BufferReport, assign_buffers
 from hloc.memory.heap import PackFunction, pack
-from hloc.memory.schedule import schedule_module, store_schedule
+from hloc.memory.schedule import Schedule, schedule_module, store_schedule
 from hloc.ops.custom_call_targets import refusal_of
 from hloc.options import CompileOptions
 
@@ -87,7 +88,7 @@ class CpuModule:
         if not self._objects:
             kernels = frozenset(kernel.name for kernel in self.kernels)
             self._objects = tuple(
-                compile_object(unit.text, self.machine, unit.level, also=kernels)
+                cached_object(unit.text, self.machine, unit.level, kernels)
                 for unit in self.units
             )
         return self._objects
@@ -133,17 +134,30 @@ class CpuBackend:
             HloError: constants that the text left out; see `CompileOptions.fill_constants`.
         """
         machine = host_target()
-        boundary = expand(module)
-        refuse_unsupported(module, _reason)
-        lower(module, options)
-        refuse_unsupported(module, _reason)  # what stood inside fusions that were taken apart
-        schedule = schedule_module(module)
-        store_schedule(module, schedule)
-        assignment = assign_buffers(module, schedule, _scratch_bytes, self.pack)
+        boundary = self.lower(module, options)
+        schedule, assignment = self.assign(module)
         plan = plan_module(module, schedule, assignment)
         kernels = _emit_kernels(plan, machine)
         units = (Unit(entry_text(plan, kernels), 0), *_kernel_units(kernels, options.opt_level))
         return CpuModule(module, plan, kernels, units, machine, options, boundary)
+
+    def lower(self, module: Module, options: CompileOptions) -> DynamicBoundary:
+        """Bring an optimised module into the form that gets an order and memory.
+
+        Raises:
+            UnsupportedError, HloError: as `compile`.
+        """
+        boundary = expand(module)
+        refuse_unsupported(module, _reason)
+        lower(module, options)
+        refuse_unsupported(module, _reason)  # what stood inside fusions that were taken apart
+        return boundary
+
+    def assign(self, module: Module) -> tuple[Schedule, BufferAssignment]:
+        """Give a lowered module its order, which is stored in it, and its buffers."""
+        schedule = schedule_module(module)
+        store_schedule(module, schedule)
+        return schedule, assign_buffers(module, schedule, _scratch_bytes, self.pack)
 
 
 def _emit_kernels(plan: Plan, machine: Target) -> tuple[Kernel, ...]:
