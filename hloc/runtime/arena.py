@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc.codegen.plan import ARENA_SLOT, STOP_SLOT
 from hloc.memory.heap import ALIGNMENT_BYTES
+from hloc.runtime.recycling import Recycler
+
+Output: TypeAlias = tuple[int, tuple[int, ...] | None, Recycler]
 
 _FRAMES: weakref.WeakSet[Frame] = weakref.WeakSet()
 """All frames of the process, so that an interrupt finds the loops that run."""
@@ -22,16 +25,19 @@ class Frame:
     Attributes:
         table, address: the pointers that the entry function is given, and where they lie.
         stop: not 0 makes every loop of the generated code end.
-        fault: what a host function raised during the call.
+        outputs: per output its slot, how to transpose it from memory, and what makes its arrays.
     """
 
-    __slots__ = ("__weakref__", "_arena", "address", "fault", "stop", "table")
+    __slots__ = ("__weakref__", "_arena", "_fault", "address", "outputs", "stop", "table")
 
-    def __init__(self, slots: int, arena_bytes: int, fixed: Mapping[int, int]) -> None:
+    def __init__(
+        self, slots: int, arena_bytes: int, fixed: Mapping[int, int], outputs: Sequence[Output]
+    ) -> None:
         """Allocate; `fixed` gives the pointers that are the same in every call, by slot."""
         self._arena = np.empty(arena_bytes + ALIGNMENT_BYTES, np.uint8)
         self.stop = ctypes.c_int32(0)
-        self.fault: BaseException | None = None
+        self.outputs = outputs
+        self._fault: BaseException | None = None
         self.table: Any = (ctypes.c_void_p * slots)()
         self.address = ctypes.addressof(self.table)
         start = self._arena.ctypes.data
@@ -40,6 +46,17 @@ class Frame:
         for slot, address in fixed.items():
             self.table[slot] = address
         _FRAMES.add(self)
+
+    def fail(self, fault: BaseException) -> None:
+        """Let all loops end; the first `fault` of a call is kept."""
+        self._fault = self._fault or fault
+        self.stop.value = 1
+
+    def end(self) -> BaseException:
+        """Be ready for the next call; returns why this one was stopped."""
+        fault, self._fault = self._fault, None
+        self.stop.value = 0
+        return fault or KeyboardInterrupt()
 
 
 def stop_all() -> None:

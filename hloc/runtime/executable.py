@@ -1,7 +1,7 @@
 """A compiled module that can be called: arrays in, arrays out.
 
 Arguments are checked, never written, and used in place where they lie in memory as the code
-expects them; outputs are new arrays in each call.
+expects them; outputs are arrays that nobody else refers to.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from hloc.runtime.arena import Frame
 from hloc.runtime.cpu_loader import load_objects
 from hloc.runtime.custom_calls import callback_for
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
+from hloc.runtime.recycling import Recycler
 from hloc.shapes import ArrayShape, ShapeIndex
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -69,17 +70,16 @@ class ArraySpec:
             array = array.transpose(self.order)
         return np.require(array, requirements=("C", "A"))
 
-    def empty(self) -> tuple[Array, Array]:
-        """Return a new array as it lies in memory, and the same in logical order."""
-        if self.order is None:
-            array: Array = np.empty(self.dims, self.numpy)
-            return array, array
-        physical = np.empty(tuple(self.dims[dim] for dim in self.order), self.numpy)
-        return physical, physical.transpose(_inverse(self.order))
+    @property
+    def physical_dims(self) -> tuple[int, ...]:
+        """The dimensions in the order in which they lie in memory."""
+        return self.dims if self.order is None else tuple(self.dims[dim] for dim in self.order)
 
-
-def _inverse(order: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(order.index(dim) for dim in range(len(order)))
+    @property
+    def axes(self) -> tuple[int, ...] | None:
+        """How to transpose an array from memory into logical order; None for not at all."""
+        order = self.order
+        return order and tuple(order.index(dim) for dim in range(len(order)))
 
 
 def _as_array(spec: ArraySpec, argument: Any) -> Array:
@@ -133,12 +133,18 @@ class Executable:
         )
         self.parameters = self._specs[: len(self._specs) - len(boundary.parameters)]
         self.outputs = self._results[: len(self._results) - len(boundary.results)]
+        self._is_dynamic = bool(boundary.parameters or boundary.results)
         _check_memory(compiled.buffers, compiled.options.memory_limit_bytes)
         self._constants = [_constant_data(c) for c in plan.assignment.constants]
         self._callbacks = [callback_for(host, self._failed) for host in plan.host_functions]
         self._code = load_objects(compiled.objects(), compiled.machine)
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._code.address)
         self._table = plan.table
+        first = plan.table.first_parameter
+        self._arguments = tuple(
+            (first + i, spec.dims if spec.exports_bytes else None, spec.numpy, spec)
+            for i, spec in enumerate(self._specs)
+        )
         self._idle: list[Frame] = []
         self._current = threading.local()
 
@@ -158,36 +164,34 @@ class Executable:
             arrays: one per parameter leaf; NumPy arrays or what converts to them.
 
         Returns:
-            New arrays, one per result leaf.
+            Arrays of the caller's own, one per result leaf.
 
         Raises:
             HloError: wrong number, type or shape of arguments, with the parameter's name.
         """
         if len(arrays) != len(self.parameters):
             raise HloError(f"expected {len(self.parameters)} arguments, but got {len(arrays)}")
+        return self._call_dynamic(arrays) if self._is_dynamic else self._call(arrays)
+
+    def _call_dynamic(self, arrays: tuple[Any, ...]) -> list[Array]:
+        """Run with arrays up to their bounds, whose sizes are hidden arguments and results."""
         boundary = self.compiled.boundary
-        if boundary.parameters:
-            shapes = [spec.shape for spec in self.parameters]
-            arrays = tuple(padded_arguments(arrays, shapes, boundary))
-        results = self._call(arrays)
-        return cut_results(results, boundary) if boundary.results else results
+        shapes = [spec.shape for spec in self.parameters]
+        return cut_results(self._call(tuple(padded_arguments(arrays, shapes, boundary))), boundary)
 
     def _call(self, arrays: tuple[Any, ...]) -> list[Array]:
         """Run the code on one array per parameter leaf, hidden ones too."""
-        specs = self._specs
         try:
             frame = self._idle.pop()
         except IndexError:
             frame = self._new_frame()
         table = frame.table
-        slot = self._table.first_parameter
         used = []
-        for spec, array in zip(specs, arrays, strict=True):
+        for array, (slot, dims, numpy, spec) in zip(arrays, self._arguments, strict=True):
             if (
                 type(array) is np.ndarray
-                and array.shape == spec.dims
-                and array.dtype == spec.numpy
-                and spec.exports_bytes
+                and array.shape == dims
+                and array.dtype == numpy
                 and array.flags.carray
             ):
                 table[slot] = _addressof(_from_buffer(array))
@@ -195,39 +199,24 @@ class Executable:
                 array = spec.in_memory(array)
                 used.append(array)  # a copy must live as long as the call
                 table[slot] = array.ctypes.data
-            slot += 1
         results = []
-        for spec in self._results:
-            physical, logical = spec.empty()
-            results.append(logical)
-            table[slot] = (
-                _addressof(_from_buffer(physical)) if spec.exports_bytes else physical.ctypes.data
-            )
-            slot += 1
+        for slot, axes, recycler in frame.outputs:
+            array, table[slot] = recycler.take()
+            results.append(array if axes is None else array.transpose(axes))
         if self._callbacks:
             self._current.frame = frame
         try:
             self._run(frame.address)
-            self._check_end(frame)
+            if frame.stop.value:
+                raise frame.end()
         finally:
-            frame.stop.value = 0
             if len(self._idle) < _MAX_IDLE_FRAMES:
                 self._idle.append(frame)
         return results
 
-    def _check_end(self, frame: Frame) -> None:
-        """Raise what a host function raised, or that a loop was interrupted."""
-        fault, frame.fault = frame.fault, None
-        if fault is not None:
-            raise fault
-        if frame.stop.value:
-            raise KeyboardInterrupt
-
     def _failed(self, fault: BaseException) -> None:
         """Keep the first fault of a host function and let all loops end."""
-        frame = self._current.frame
-        frame.fault = frame.fault or fault
-        frame.stop.value = 1
+        self._current.frame.fail(fault)
 
     def _new_frame(self) -> Frame:
         fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self._constants)}
@@ -235,7 +224,12 @@ class Executable:
             address = ctypes.cast(callback, ctypes.c_void_p).value
             assert address is not None
             fixed[self._table.first_host_function + i] = address
-        return Frame(self._table.size, self.compiled.plan.assignment.arena_bytes, fixed)
+        first = self._table.first_output
+        outputs = tuple(
+            (first + i, spec.axes, Recycler(spec.physical_dims, spec.numpy))
+            for i, spec in enumerate(self._results)
+        )
+        return Frame(self._table.size, self.compiled.plan.assignment.arena_bytes, fixed, outputs)
 
 
 def _parameter_specs(compiled: CpuModule) -> Iterator[ArraySpec]:
