@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from benchmarks.suite.program import program
 
@@ -16,7 +17,7 @@ def while_vector(x):
     return jax.lax.fori_loop(0, 10_000, lambda i, y: y * 0.5 + 1.0, x)
 
 
-@program((128,), (128, 128))
+@program((128,), lambda rng: (rng.standard_normal((128, 128)) * 0.05).astype(np.float32))
 def recurrent_tanh(state, w):
     return jax.lax.fori_loop(0, 1000, lambda i, s: jnp.tanh(s @ w), state)
 

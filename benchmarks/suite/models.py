@@ -10,9 +10,14 @@ from benchmarks.suite.program import integers, program
 _LAYERS, _WIDTH, _HEADS, _VOCABULARY = 2, 256, 4, 2048
 
 
+def _small(*dims):
+    """Return a maker of weights that keep activations of order one."""
+    return lambda rng: (rng.standard_normal(dims) * 0.05).astype(np.float32)
+
+
 def _gpt_weights(rng):
     def normal(*dims):
-        return (rng.standard_normal(dims) * 0.02).astype(np.float32)
+        return _small(*dims)(rng)
 
     blocks = [
         {
@@ -102,7 +107,7 @@ def _resnet(weights, x):
 
 def _resnet_weights(rng):
     shapes = [(3, 3, 3, 64), (3, 3, 64, 64), (3, 3, 64, 64), (3, 3, 64, 128), (128, 100)]
-    return [(rng.standard_normal(s) * 0.05).astype(np.float32) for s in shapes]
+    return [_small(*dims)(rng) for dims in shapes]
 
 
 @program(_resnet_weights, (4, 64, 64, 3))
@@ -120,7 +125,14 @@ def resnet_train_step(weights, x, labels):
     return value, [w - 1e-3 * g for w, g in zip(weights, gradients, strict=True)]
 
 
-@program((2, 32, 32, 64), (3, 3, 64, 64), (3, 3, 64, 64), (64, 192), (64, 64), (128, 64))
+@program(
+    (2, 32, 32, 64),
+    _small(3, 3, 64, 64),
+    _small(3, 3, 64, 64),
+    _small(64, 192),
+    _small(64, 64),
+    (128, 64),
+)
 def unet_block(x, w1, w2, qkv, out, time):
     def group_norm(y):
         groups = y.reshape(*y.shape[:3], 8, -1)
@@ -136,7 +148,7 @@ def unet_block(x, w1, w2, qkv, out, time):
     return x + (mixed.reshape(flat.shape) @ out).reshape(x.shape)
 
 
-@program((64, 32, 128), (128, 512), (128, 512), (512,))
+@program((64, 32, 128), _small(128, 512), _small(128, 512), (512,))
 def lstm(xs, w_input, w_state, bias):
     def step(carry, x):
         state, cell = carry
