@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check format golden bench bench-parse docs accuracy conformance ci clean
+.PHONY: help setup run test test-slow check format golden bench bench-suite bench-memory bench-parse docs accuracy conformance pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -44,12 +44,21 @@ bench: setup ## parse and run times, beside XLA:CPU where jax is installed
 	$(BIN)/python benchmarks/bench_parse.py
 	$(BIN)/python benchmarks/bench_run.py
 
+bench-suite: setup ## about a hundred programs beside XLA:CPU (needs jax); NAMES="rows softmax" for some
+	$(BIN)/python benchmarks/bench_suite.py $(NAMES)
+
+bench-memory: setup ## temporary memory and kernels, beside XLA:CPU where jax is installed; FILES=...
+	$(BIN)/python benchmarks/bench_memory.py --cache build/xla_memory.json --json build/memory.json $(FILES)
+
 docs: setup ## rewrite the generated page docs/opcodes.md
 	$(BIN)/python -m hloc.cli.opcode_report > docs/.opcodes.md
 	mv docs/.opcodes.md docs/opcodes.md
 
 accuracy: setup ## measure the elementary functions and rewrite docs/accuracy.md
 	$(BIN)/python benchmarks/accuracy.py --write
+
+pass-matrix: setup ## every pass alone on many modules, against the evaluator
+	$(BIN)/python tests/pass_matrix.py
 
 conformance: setup ## pass rates on foreign modules against the recorded floors
 	$(BIN)/python tests/conformance_gate.py

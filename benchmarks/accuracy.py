@@ -265,7 +265,7 @@ def _without_flush(arrays: list[Array], got: Array, exact: Array, dtype: DType) 
     tiny = float(np.finfo(dtype.numpy).tiny)
     errors = errors_in_ulp(got, exact, dtype)
     for x in [exact, *arrays]:
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             size = np.abs(x.astype(np.float64))
         errors = np.where((size < tiny * 1.001) & (size > 0), 0, errors)
     return errors

@@ -21,16 +21,20 @@ def parse(text: str) -> Any:
     return _hlo.hlo_module_from_text(text)
 
 
+def memory_of(text: str) -> tuple[int, str]:
+    """Compile `text` and return the bytes it reserves for temporaries, and the optimised module."""
+    executable = _executable(text)
+    stats = executable.get_compiled_memory_stats()
+    (optimised,) = executable.hlo_modules()
+    return stats.temp_size_in_bytes, optimised.to_string()
+
+
 def compiled(text: str, arrays: Sequence[Any]) -> Callable[[], object]:
     """Return a function that runs the module once on `arrays`, which lie on the device already."""
     import jax
-    from jaxlib import _jax, xla_client
 
     device = jax.devices("cpu")[0]
-    stablehlo = _jax.mlir.hlo_to_stablehlo(parse(text).as_serialized_hlo_module_proto())
-    executable = device.client.compile_and_load(
-        stablehlo, _jax.DeviceList((device,)), xla_client.CompileOptions()
-    )
+    executable = _executable(text)
     buffers = [jax.device_put(array, device) for array in arrays]
 
     def run() -> object:
@@ -38,3 +42,14 @@ def compiled(text: str, arrays: Sequence[Any]) -> Callable[[], object]:
         return jax.block_until_ready(results.disassemble_into_single_device_arrays())
 
     return run
+
+
+def _executable(text: str) -> Any:
+    import jax
+    from jaxlib import _jax, xla_client
+
+    device = jax.devices("cpu")[0]
+    stablehlo = _jax.mlir.hlo_to_stablehlo(parse(text).as_serialized_hlo_module_proto())
+    return device.client.compile_and_load(
+        stablehlo, _jax.DeviceList((device,)), xla_client.CompileOptions()
+    )

@@ -147,9 +147,12 @@ def pipeline_of(options: CompileOptions) -> Pipeline:
     from hloc.opt.pipeline import Pipeline
     from hloc.opt.pipelines import pipeline_for
     from hloc.opt.registry import canonical_name
+    from hloc.opt.rematerialization import HloRematerialization
 
     left_out = [canonical_name(name) for name in options.disabled_passes]
     found = Pipeline.parse(options.passes) if options.passes else pipeline_for(options.opt_level)
+    if options.memory_limit_bytes:
+        found = Pipeline((*found.passes, HloRematerialization(options.memory_limit_bytes)))
     return found.without(left_out)
 
 
@@ -162,9 +165,9 @@ def context_of(options: CompileOptions) -> PassContext:
     from hloc.opt.pass_base import PassContext, did_you_mean
 
     if options.disabled_rules:
-        from hloc.opt.rules import ALL_RULES
+        from hloc.opt.registry import all_rules
 
-        known = [rule.name for rule in ALL_RULES]
+        known = [rule.name for rule in all_rules()]
         for name in options.disabled_rules:
             if name not in known:
                 raise HloError(f"there is no rule {name!r}", notes=did_you_mean(name, known))

@@ -47,3 +47,8 @@ def has_side_effect(
     if inst.opcode.name == "custom-call" and inst.attributes.custom_call_has_side_effect:
         return True
     return any(called in effectful for called in inst.called)
+
+
+def has_opcode(module: Module, *names: str) -> bool:
+    """True if an instruction of `module` has one of the opcodes `names`."""
+    return any(inst.opcode.name in names for c in module.computations for inst in c.instructions)

@@ -95,7 +95,8 @@ class Dataflow:
             return inst.operands[0], ()
         if not hands_on(inst):
             return None
-        if len(inst.operands) == 1 or not isinstance(inst.shape, TupleShape):
+        grouped = isinstance(inst.shape, TupleShape) and len(inst.operands) > 1
+        if not grouped or name == "add-dependency":
             return inst.operands[0], index
         return inst.operands[index[0]], index[1:]
 

@@ -45,7 +45,7 @@ def extract(inst: Instruction, height: int | None = None) -> Module:
         come along, the header keeps what does not speak of parameters and results.
     """
     old = inst.computation.module
-    module = Module(old.name, _config(old), old.stack_frames, old.source)
+    module = Module(old.name, without_signature(old.config), old.stack_frames, old.source)
     computations: dict[Computation, Computation] = {}
     for called in reachable_computations(*_called_by(inst, height)):
         copy = module.add_computation(called.name, execution_thread=called.execution_thread)
@@ -69,10 +69,10 @@ def extract(inst: Instruction, height: int | None = None) -> Module:
     return module
 
 
-def _config(module: Module) -> ModuleConfig:
+def without_signature(config: ModuleConfig) -> ModuleConfig:
     """Return the header without what names parameters and results of the old entry."""
     return replace(
-        module.config,
+        config,
         is_scheduled=False,
         entry_layout=None,
         aliases=(),

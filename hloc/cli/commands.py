@@ -69,6 +69,16 @@ COMMANDS: dict[str, Command] = {
         "print the part of a module that one instruction needs",
         "hloc.cli.extract_command:extract_module",
     ),
+    "bisect": Command(
+        "bisect FILE",
+        "find the pass and the rewrite that change the answer, and shrink the module",
+        "hloc.cli.bisect_command:bisect_file",
+    ),
+    "reduce": Command(
+        "reduce FILE --test 'COMMAND {}'",
+        "shrink a module as long as a command exits with 0",
+        "hloc.cli.reduce_command:reduce_file",
+    ),
     "fmt": Command(
         "fmt FILE...",
         "write HLO text in one layout, comments and order kept",

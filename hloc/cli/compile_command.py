@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -23,17 +24,22 @@ from hloc.cli.inputs import (
     result_leaves,
     save_arrays,
 )
-from hloc.cli.pass_report import PassReport, VerifyEach, names_of, pass_table
+from hloc.cli.memory_option import show_memory
+from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
+from hloc.cli.pass_report import names_of
+from hloc.cli.pass_table import StageTime
+from hloc.cli.progress import Progress, progress_of
+from hloc.cli.reproducer import ENDING, HEADER, apply_header, header_words
 from hloc.cli.run_report import comparison_text, output_lines, run_executable, run_line
-from hloc.cli.source_input import need_files, read_snapshots, shown_name
+from hloc.cli.source_input import need_files, read_snapshots, read_source, shown_name
 from hloc.cli.suggest import did_you_mean
 from hloc.cli.talk import Talk
-from hloc.cli.text import count_text, plural
-from hloc.errors import HloError
+from hloc.cli.text import count_text, plural, size_text
+from hloc.cli.watched_passes import WatchedPasses
+from hloc.errors import HloError, printable
 from hloc.formats.snapshot import Snapshot, fitting_arrays
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
-from hloc.opt.pipeline import PipelineObserver
 from hloc.options import CompileOptions
 
 if TYPE_CHECKING:
@@ -41,15 +47,13 @@ if TYPE_CHECKING:
     from hloc.runtime.executable import Executable
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 COMPARE_WORDS = ("interp", "O0")
 
 
 def run_files(arguments: Namespace, talk: Talk) -> int:
     """`hloc run FILE...`."""
     arguments.run, arguments.emit, arguments.output_file = True, (), None
-    arguments.style = "default"
+    arguments.style, arguments.repro = "default", False
     return compile_files(arguments, talk)
 
 
@@ -57,19 +61,25 @@ def compile_files(arguments: Namespace, talk: Talk) -> int:
     """`hloc FILE...`: one after the other; the highest exit code counts."""
     files = need_files(arguments.files)
     _check(arguments)
-    options = CompileOptions(
-        opt_level=int(arguments.opt_level),
-        passes=arguments.passes or "",
-        disabled_passes=arguments.disable_pass,
-        disabled_rules=arguments.disable_rule,
-        fill_constants=arguments.fill_constants,
-        verify_each=arguments.verify_each,
-    )
-    _check_names(options, arguments.print_after)
+    load_plugins(arguments)
+    _check_names(compile_options(arguments), arguments.print_after)
     return max(
-        guarded(talk, lambda name=name: _Job(name, arguments, options, talk).run())  # type: ignore[misc]
+        guarded(talk, lambda name=name: _job(name, arguments, talk).run())  # type: ignore[misc]
         for name in files
     )
+
+
+def _job(name: str, arguments: Namespace, talk: Talk) -> _Job:
+    """Return the job of one file, with the options that a reproducer brings along."""
+    if arguments.repro or name.endswith(ENDING):
+        words = header_words(read_source(name).text)
+        if arguments.repro and not words:
+            raise HloError(f"{shown_name(name)} has no line `{HEADER}`")
+        if words:
+            arguments = Namespace(**vars(arguments))
+            apply_header(arguments, words)
+            talk.say(f"{shown_name(name)}: {printable(shlex.join(words))}")
+    return _Job(name, arguments, compile_options(arguments), talk, progress_of(talk))
 
 
 def _check(arguments: Namespace) -> None:
@@ -80,8 +90,12 @@ def _check(arguments: Namespace) -> None:
                 raise UsageError(f"--{option.replace('_', '-')} needs --run")
     if arguments.random is not None and arguments.inputs:
         raise UsageError("--random and --inputs exclude each other")
-    if len(arguments.files) > 1 and (arguments.output_file or arguments.output):
+    if len(arguments.files) > 1 and (arguments.output_file or arguments.output or arguments.memory):
         raise UsageError("an output file needs a single input file")
+    if len(arguments.files) > 1 and arguments.dump_dir:
+        raise UsageError("--dump-dir needs a single input file")
+    if arguments.repro and "-" in arguments.files:
+        raise UsageError("--repro needs a file, not stdin")
     other = arguments.compare_with
     if other and other not in (*COMPARE_WORDS, "snapshot") and not other.endswith(".npz"):
         raise UsageError(
@@ -91,12 +105,7 @@ def _check(arguments: Namespace) -> None:
 
 def _check_names(options: CompileOptions, print_after: Sequence[str]) -> None:
     """Raise UsageError for a pass or rule that does not exist, before any file is read."""
-    try:
-        pipeline = driver.pipeline_of(options)
-        driver.context_of(options)
-    except HloError as fault:
-        raise UsageError("; ".join((fault.message, *fault.diagnostics[0].notes))) from None
-    names = [name for what in pipeline.passes for name in names_of(what)]
+    names = [name for what in checked_pipeline(options).passes for name in names_of(what)]
     for pattern in print_after:
         if not any(fnmatchcase(name, pattern) for name in names):
             hint = did_you_mean(pattern, names)
@@ -111,14 +120,16 @@ class _Job:
     arguments: Namespace
     options: CompileOptions
     talk: Talk
-    _stages: list[tuple[str, float]] = field(default_factory=list)
+    progress: Progress
+    _stages: list[StageTime] = field(default_factory=list)
     _snapshot: Snapshot | None = None
 
     def run(self) -> int:
         """Read, optimise, emit, run every module of the file; return the highest exit code."""
         snapshots = read_snapshots(self.name)
-        if len(snapshots) > 1 and (self.arguments.output_file or self.arguments.output):
-            raise UsageError("an output file needs a file with a single module")
+        a = self.arguments
+        if len(snapshots) > 1 and (a.output_file or a.output or a.dump_dir):
+            raise UsageError("an output file or folder needs a file with a single module")
         return max(self._run(snapshot) for snapshot in snapshots)
 
     def _run(self, snapshot: Snapshot) -> int:
@@ -127,15 +138,17 @@ class _Job:
         self._summary(module)
         inputs = self._inputs(module) if a.run else []
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
-        report = self._optimise(module)
-        emit = a.emit or (() if a.run else ("hlo",))
-        lowered = a.run or set(emit) - {"hlo"}
-        compiled = self._timed("code generation", self._generate, module) if lowered else None
-        executable = None
-        if a.run and compiled is not None:
-            executable = self._timed("llvm", driver.load_compiled, compiled)
-        if a.time_passes:
-            self.talk.say("\n".join(pass_table(report.entries, self._stages)))
+        with self.progress.running():
+            passes = WatchedPasses(a, self.options, self.talk, self.progress)
+            passes.run(module)
+            told = a.run or a.memory is not None
+            emit = a.emit or (() if told else ("hlo",))
+            compiled = self._generate(module) if told or set(emit) - {"hlo"} else None
+            executable = self._load(compiled) if a.run and compiled is not None else None
+        if passes.times is not None:
+            self.talk.say("\n".join(passes.times.table(self._stages)))
+        if a.memory is not None:
+            show_memory(compiled, a.memory, self.talk)
         if emit:
             write_products(emit, module, compiled, a.output_file, a.style, self.talk)
         return Exit.OK if executable is None else self._execute(kept, executable, inputs)
@@ -149,27 +162,25 @@ class _Job:
             + (f"   {count_text(flops, 'FLOP')}" if flops else "")
         )
 
-    def _optimise(self, module: Module) -> PassReport:
-        a = self.arguments
-        context = driver.context_of(self.options)
-        report = PassReport(self.talk, context, a.print_changed or "", a.print_after, a.style)
-        observers: list[PipelineObserver] = [report]
-        if self.options.verify_each:
-            observers.append(VerifyEach())
-        driver.optimise(module, self.options, observers, context)
-        for warning in context.warnings:
-            self.talk.warn(warning)
-        return report
-
     def _generate(self, module: Module) -> CompiledModule:
-        return driver.generate(clone_module(module), self.options)
-
-    def _timed(self, stage: str, action: Callable[[_T], _R], argument: _T) -> _R:
-        """Do `action`, and note how long it took."""
+        self.progress.what, self.progress.detail = "code generation", ""
         started = time.perf_counter()
-        result = action(argument)
-        self._stages.append((stage, time.perf_counter() - started))
-        return result
+        compiled = driver.generate(clone_module(module), self.options)
+        seconds = time.perf_counter() - started
+        assignment: float = getattr(compiled, "assignment_seconds", 0.0)
+        if assignment:
+            note = _buffers_text(compiled)
+            self._stages.append(StageTime("buffer-assignment", assignment, note))
+        self._stages.append(StageTime("code generation", seconds - assignment))
+        return compiled
+
+    def _load(self, compiled: CompiledModule) -> Executable:
+        self.progress.what = "LLVM"
+        started = time.perf_counter()
+        executable = driver.load_compiled(compiled)
+        seconds = time.perf_counter() - started
+        self._stages.append(StageTime("llvm", seconds))
+        return executable
 
     # ---- run
 
@@ -226,3 +237,10 @@ class _Job:
                 raise HloError(f"{shown_name(self.name)} has no stored result to compare with")
             return fitting_arrays([self._snapshot.result], result_leaves(module), "result")
         return load_arrays(other, "out", result_leaves(module))
+
+
+def _buffers_text(compiled: Any) -> str:
+    """Return `temp 128 KiB, constants 4 B, 1 in place`."""
+    report = compiled.buffers
+    sizes = f"temp {size_text(report.arena_bytes)}, constants {size_text(report.constant_bytes)}"
+    return f"{sizes}, {report.in_place:,} in place"

@@ -6,8 +6,8 @@ import json
 from argparse import Namespace
 
 from hloc.analysis.file_diff import DiffOptions, diff_modules
-from hloc.analysis.module_diff import KIND_NAMES, SAME, ModuleDiff, Row
-from hloc.cli.diff_text import diff_lines
+from hloc.analysis.module_diff import KIND_NAMES, SAME, ModuleDiff
+from hloc.cli.diff_text import diff_data, diff_lines
 from hloc.cli.exits import Exit
 from hloc.cli.guard import guarded
 from hloc.cli.source_input import need_files, read_module, shown_name
@@ -69,24 +69,5 @@ def _stat_lines(found: ModuleDiff) -> list[str]:
 
 
 def _as_data(found: ModuleDiff, first: str, second: str) -> dict[str, object]:
-    return {
-        "old": shown_name(first),
-        "new": shown_name(second),
-        "same": found.is_empty,
-        "counts": {name: found.count(k) for k, name in KIND_NAMES.items() if k != SAME},
-        "header": [_row_data(row) for row in found.header],
-        "computations": [
-            {
-                "name": computation.name,
-                "kind": KIND_NAMES[computation.kind],
-                "entry": computation.is_entry,
-                "rows": [_row_data(row) for row in computation.rows if row.kind != SAME],
-            }
-            for computation in found.computations
-        ],
-    }
-
-
-def _row_data(row: Row) -> dict[str, str]:
-    data = {"kind": KIND_NAMES[row.kind], "name": row.name, "text": row.text}
-    return {**data, "was": row.was} if row.was else data
+    files = {"old": shown_name(first), "new": shown_name(second), "same": found.is_empty}
+    return {**files, **diff_data(found)}

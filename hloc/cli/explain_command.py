@@ -8,6 +8,7 @@ from textwrap import fill, indent
 from hloc.cli.exits import EXIT_CODES, Exit, UsageError
 from hloc.cli.list_commands import all_rules, describe_opcode, describe_pass, rule_summary
 from hloc.cli.options import OPTIONS
+from hloc.cli.pass_options import load_plugins
 from hloc.cli.suggest import did_you_mean
 from hloc.cli.talk import Talk
 from hloc.diagnostics import EXPLANATIONS, Explanation
@@ -21,6 +22,7 @@ _WIDTH = 96
 
 def explain(arguments: Namespace, talk: Talk) -> int:
     """`hloc explain NAME...`."""
+    load_plugins(arguments)
     if not arguments.files:
         raise UsageError("expected a diagnostic code, a pass, a rule, an opcode, or exit-codes")
     talk.product("\n\n".join(explanation_of(name) for name in arguments.files))

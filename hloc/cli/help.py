@@ -44,6 +44,32 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:] + "."
 
 
+_NOTES = {
+    "Look inside": (
+        "A step of the pipeline is one run of one pass; each pass of each round of a fixpoint is "
+        "one. `--print-changed`, `--dump-dir` and the checks below look at steps, and leave out "
+        "those that change nothing. Diffs go by the identity of instructions, which survives "
+        "renaming and moving, and name the rule that made each change. The files of `--dump-dir` "
+        "are modules in full: `hloc DIR/07-cse.hlo --passes=fusion` goes on from there."
+    ),
+    "Trust": (
+        "When a pass fails, or a check after it, hloc ends with 70 and leaves a reproducer: the "
+        "module before that pass, with the line `// hloc-repro: --passes=... "
+        "--opt-bisect-limit=...` at its head. `hloc FILE.repro.hlo` takes its options from that "
+        "line. The line can name no file and load no plug-in."
+    ),
+    "Hunt": (
+        "`hloc bisect FILE -O2` runs the module in the evaluator before and after the passes, on "
+        "random inputs and on special values, and looks for the first step and the first rewrite "
+        "that change the answer, fail, or leave an invalid module. It prints the rule and the "
+        "instructions, writes a small module that shows the same, and exits with 1; with 0 if "
+        "nothing is wrong. `hloc reduce FILE --test 'COMMAND {}'` shrinks a module for any reason: "
+        "`--test 'hloc {} -O2 -o /dev/null 2>&1 | grep \"internal error\"'`."
+    ),
+}
+"""Group of options -> what the page of the documentation says under its table."""
+
+
 def markdown() -> str:
     """Return the page of the documentation that lists commands, options and exit codes."""
     lines = [
@@ -60,6 +86,8 @@ def markdown() -> str:
     for group in dict.fromkeys(option.group for option in OPTIONS):
         rows = ((o.spelling, f"{o.help} ({_takers(o)})") for o in OPTIONS if o.group == group)
         lines += ["", f"## {group}", "", *_rows("Option", rows)]
+        if group in _NOTES:
+            lines += ["", *wrap(_NOTES[group], 100, break_on_hyphens=False)]
     codes = ((str(int(code)), meaning) for code, meaning in EXIT_CODES)
     lines += ["", "## Exit codes", "", *_rows("Code", codes)]
     return "\n".join(lines) + "\n"

@@ -16,7 +16,7 @@ import numpy as np
 
 from hloc.cli.index_ranges import index_limits
 from hloc.cli.text import size_text
-from hloc.dtypes import DType
+from hloc.dtypes import DType, component_of
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
 from hloc.shapes import ArrayShape, Shape, leaves
@@ -100,6 +100,53 @@ def _scale(dims: tuple[int, ...]) -> float:
 
 def _largest(dtype: DType) -> int:
     return int((1 << (dtype.bits - dtype.is_signed)) - 1)
+
+
+# ---------------------------------------------------------------- special values
+
+
+def special_inputs(module: Module, seed: int) -> list[Array]:
+    """Return arrays of the values that break laws; the same seed gives the same arrays.
+
+    Floats are NaN, infinities, zeros of both signs, denormals and a few ordinary numbers, mixed at
+    random; integers are the extreme ones, 0, 1 and -1. Integers used as indices stay in range.
+
+    Raises:
+        HloError: they would not fit into memory.
+    """
+    shapes = parameter_leaves(module)
+    _check_memory(sum(shape.size_bytes for shape in shapes))
+    limits = index_limits(module)
+    return [
+        _special_array(shape, np.random.default_rng([seed, number, 1]), limits.get(number))
+        for number, shape in enumerate(shapes)
+    ]
+
+
+def _special_array(shape: ArrayShape, rng: np.random.Generator, limit: int | None) -> Array:
+    dtype, dims = shape.dtype, shape.dims
+    if limit is not None or not (dtype.is_float or dtype.is_complex or dtype.is_integer):
+        return _random_array(shape, rng, limit)
+    if dtype.is_integer:
+        extremes = [0, 1, _largest(dtype)] + [-1, -_largest(dtype) - 1] * dtype.is_signed
+        values = np.array([dtype.numpy.type(value) for value in extremes], dtype.numpy)
+        return np.asarray(values[rng.integers(0, len(extremes), dims)])
+    values = special_floats(component_of(dtype))
+    real = values[rng.integers(0, len(values), dims)]
+    if dtype.is_complex:
+        found = np.empty(dims, dtype.numpy)
+        found.real, found.imag = real, values[rng.integers(0, len(values), dims)]
+        return found
+    with np.errstate(all="ignore"):
+        return np.asarray(real).astype(dtype.numpy)
+
+
+def special_floats(dtype: DType) -> Array:
+    """Return the special values of a float type as f64: NaN, infinities, zeros, denormals, 1 ..."""
+    smallest = 2 - (1 << (dtype.exponent_bits - 1)) - dtype.mantissa_bits
+    tiny = np.ldexp(1.0, [smallest, smallest + max(0, dtype.mantissa_bits - 1)])
+    ordinary = [0.0, 1.0, 0.5, 2.0, *tiny]
+    return np.array([np.nan, np.inf, -np.inf, *ordinary, *(-value for value in ordinary)])
 
 
 # ---------------------------------------------------------------- files

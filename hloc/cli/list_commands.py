@@ -10,17 +10,21 @@ from collections.abc import Iterable
 import hloc.ops
 from hloc.cli.exits import Exit
 from hloc.cli.opcode_examples import EXAMPLES
+from hloc.cli.pass_options import load_plugins
 from hloc.cli.suggest import did_you_mean
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.ir.attributes import AttributeField, attribute_fields
 from hloc.ir.opcode import OPCODES, Opcode
+from hloc.opt import registry
+from hloc.opt.pass_base import option_kind
 from hloc.opt.registry import ALIASES, PASSES, canonical_name, pass_class
 from hloc.opt.rule import Rule
 
 
 def list_passes(arguments: Namespace, talk: Talk) -> int:
     """`hloc passes [NAME]`."""
+    load_plugins(arguments)
     if not arguments.files:
         talk.product(_table(pass_summaries()))
     for name in arguments.files:
@@ -39,6 +43,7 @@ def list_opcodes(arguments: Namespace, talk: Talk) -> int:
 
 def list_rules(arguments: Namespace, talk: Talk) -> int:
     """`hloc rules [WORD]`: all rules, or those whose name holds WORD."""
+    load_plugins(arguments)
     words = arguments.files
     rules = [rule for rule in all_rules() if all(word in rule.name for word in words)]
     if not rules:
@@ -87,7 +92,7 @@ def describe_pass(name: str) -> str:
     if options:
         lines += ["", "  options:"]
     for field in options:
-        default = str(field.default).lower() if field.type == "bool" else field.default
+        default = str(field.default).lower() if option_kind(field) == "bool" else field.default
         lines.append(f"    {field.name.replace('_', '-')}={default}")
     return "\n".join(lines)
 
@@ -105,9 +110,7 @@ def _documentation(documented: object) -> list[str]:
 
 def all_rules() -> list[Rule]:
     """Return all rewrite rules by name."""
-    from hloc.opt.rules import ALL_RULES
-
-    return sorted(ALL_RULES, key=lambda rule: rule.name)
+    return sorted(registry.all_rules(), key=lambda rule: rule.name)
 
 
 def rule_summary(rule: Rule) -> str:

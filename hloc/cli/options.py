@@ -19,12 +19,17 @@ from hloc.formats.sniff import FORMATS
 EMIT_KINDS = ("hlo", "schedule", "buffers", "llvm-ir", "llvm-ir-opt", "asm", "obj")
 STYLES = ("default", "short", "canonical")
 COLOR = ("auto", "always", "never")
+CHANGE_FORMS = ("summary", "diff", "side", "text", "json")
+REMARK_KINDS = ("passed", "missed", "analysis")
 GROUPINGS = ("opcode", "dtype", "scope", "computation")
 IGNORABLE = ("layouts", "header", "names", "metadata", "none")
 
 # Commands that take the options below; "" is the compiler form `hloc FILE`.
 COMPILE = ("", "run")
-READ = ("", "run", "parse", "verify", "convert", "diff", "stats", "extract")
+PASSES = (*COMPILE, "bisect")
+PLUGGED = (*PASSES, "passes", "rules", "explain")
+READ = ("", "run", "parse", "verify", "convert", "diff", "stats", "extract", "bisect", "reduce")
+WRITING = ("", "parse", "convert", "extract", "bisect", "reduce")
 ALL = (*READ, "fmt", "explain", "passes", "ops", "rules")
 
 
@@ -100,6 +105,11 @@ def names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def one(text: str) -> tuple[str, ...]:
+    """Take one value of an option that may be repeated."""
+    return (text,)
+
+
 def count(least: int) -> Callable[[str], int]:
     """Return a converter for a whole number of at least `least`."""
 
@@ -109,6 +119,25 @@ def count(least: int) -> Callable[[str], int]:
         return int(text)
 
     return convert
+
+
+def byte_count(text: str) -> int:
+    """Read `4096`, `64K`, `1.5G`: a number of bytes above 0, with a unit of powers of 1024."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    digits = number.replace(".", "", 1)
+    if unit not in ("", "K", "M", "G", "T") or not (digits.isascii() and digits.isdigit()):
+        raise ValueError(f"expected bytes such as 4096, 64K or 1.5G, found {text!r}")
+    size = int(float(number) * 1024 ** ("KMGT".index(unit) + 1 if unit else 0))
+    if not 0 < size < 1 << 62:
+        raise ValueError(f"expected a number of bytes above 0 and below 2**62, found {text!r}")
+    return size
+
+
+def drawing(text: str) -> str:
+    """Take the name of an SVG file, or none."""
+    if text and not text.lower().endswith(".svg"):
+        raise ValueError(f"expected the name of a file that ends in .svg, found {text!r}")
+    return text
 
 
 def pipeline(text: str) -> str:
@@ -131,18 +160,27 @@ def tolerance(text: str) -> float:
 
 OPTIONS: tuple[Option, ...] = (
     # ---- optimise
-    Option(("-O",), "Optimise", COMPILE, "optimisation level, 2 if not given", "-O0..-O3", "2",
+    Option(("-O",), "Optimise", PASSES, "optimisation level, 2 if not given", "-O0..-O3", "2",
            one_of("0123"), "2", target="opt_level"),
-    Option(("--passes",), "Optimise", COMPILE, "run this pipeline instead of the level's own: "
+    Option(("--passes",), "Optimise", PASSES, "run this pipeline instead of the level's own: "
            "names with options, `cse,fusion{max-operands=8}`", "PIPELINE", convert=pipeline),
-    Option(("--disable-pass",), "Optimise", COMPILE, "leave out passes by name",
+    Option(("--disable-pass",), "Optimise", PASSES, "leave out passes by name",
            "NAME[,NAME]", convert=names, default=(), repeated=True),
-    Option(("--disable-rule",), "Optimise", COMPILE, "switch off rewrite rules by name",
+    Option(("--disable-rule",), "Optimise", PASSES, "switch off rewrite rules by name",
            "NAME[,NAME]", convert=names, default=(), repeated=True),
+    Option(("--fast-math",), "Optimise", PASSES, "let rules fire that are not exact: "
+           "`hloc rules` says which and why"),
+    Option(("--opt-bisect-limit",), "Optimise", COMPILE, "do only the first N rewrites of the "
+           "pipeline, and say which was the last", "N", convert=count(0)),
+    Option(("--memory-limit",), "Optimise", COMPILE, "compute arrays again instead of keeping them "
+           "until the module needs no more than N bytes, and refuse to run one that does; "
+           "K, M, G for powers of 1024", "N", convert=byte_count, default=0),
+    Option(("--plugin",), "Optimise", PLUGGED, "load passes and rules from a Python file first",
+           "FILE.py", default=(), repeated=True, convert=one),
     # ---- output
     Option(("--emit",), "Output", ("",), f"what to print: {', '.join(EMIT_KINDS)}; "
            "hlo without --run", "KIND[,KIND]", convert=list_of(EMIT_KINDS), default=()),
-    Option(("-o",), "Output", ("", "parse", "convert", "extract"), "write to FILE instead of "
+    Option(("-o",), "Output", WRITING, "write to FILE instead of "
            "stdout; with several kinds FILE.hlo, FILE.ll ...", "FILE", target="output_file"),
     Option(("--style",), "Output", ("", "parse", "convert", "extract"), "spelling of HLO text, as "
            "XLA's print options: default, short, canonical", "STYLE", convert=one_of(STYLES),
@@ -169,20 +207,39 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--diff",), "Format", ("fmt",), "write nothing; print what would change"),
     # ---- look inside
     Option(("--print-changed",), "Look inside", COMPILE, "after each pass that changed something "
-           "print one line (summary) or the changed lines (diff)", "summary|diff", "diff",
-           one_of(("summary", "diff"))),
+           "print one line (summary), what changed with the rule that did it (diff), the same in "
+           "two columns (side), changed lines of text (text), or a line of JSON",
+           "summary|diff|side|text|json", "diff", one_of(CHANGE_FORMS)),
     Option(("--print-after",), "Look inside", COMPILE, "print the module after these passes; "
            "`*` stands for any letters", "PASS[,PASS]", convert=names, default=(), repeated=True),
-    Option(("--time-passes",), "Look inside", COMPILE, "print what each pass took and did"),
+    Option(("--trace-rewrites",), "Look inside", COMPILE, "print every rewrite, or those of a pass "
+           "or rule: number, rule, instruction, lines before and after", "NAME[,NAME]", "",
+           names),
+    Option(("--remarks",), "Look inside", COMPILE, "print what passes say of their work: what they "
+           "did (passed), left (missed), found (analysis)", "passed,missed,analysis",
+           "passed,missed,analysis", list_of(REMARK_KINDS)),
+    Option(("--memory",), "Look inside", COMPILE, "print what arrays take in memory, the worst "
+           "moment and what is alive then; with =FILE.svg also draw the live ranges",
+           "FILE.svg", "", drawing),
+    Option(("--dump-dir",), "Look inside", COMPILE, "write the module after every pass that "
+           "changed it, manifest.json, and index.html to step through them", "DIR"),
+    Option(("--time-passes",), "Look inside", COMPILE, "print what each pass and stage took and "
+           "did to instructions, operations and bytes"),
     # ---- trust
     Option(("--verify-each",), "Trust", COMPILE, "verify the module after every pass"),
+    Option(("--check-each",), "Trust", COMPILE, "run the module before and after every pass, on "
+           "random inputs and on special values, and compare"),
+    Option(("--repro-dir",), "Trust", COMPILE, "where to write the module and options that let a "
+           "failing pass fail again; a temporary folder if not given", "DIR"),
+    Option(("--repro",), "Trust", ("",), "take the options from the `// hloc-repro:` line of the "
+           "file, as is always done for FILE.repro.hlo"),
     Option(("--no-verify",), "Trust", ("parse", "convert"), "check the syntax only, not shapes and "
            "attributes"),
     # ---- run
     Option(("--run",), "Run", ("",), "run the compiled module; `hloc run FILE` is the same"),
-    Option(("--random",), "Run", COMPILE, "random inputs from SEED, 0 if not given; integers used "
+    Option(("--random",), "Run", PASSES, "random inputs from SEED, 0 if not given; integers used "
            "as indices are in range", "SEED", "0", count(0)),
-    Option(("--inputs",), "Run", COMPILE, "inputs arg0, arg1 ... (tuples flattened)", "FILE.npz"),
+    Option(("--inputs",), "Run", PASSES, "inputs arg0, arg1 ... (tuples flattened)", "FILE.npz"),
     Option(("--output",), "Run", COMPILE, "store the results as out0, out1 ...", "FILE.npz"),
     Option(("--print-output",), "Run", COMPILE, "print N elements of each result, 0 for none",
            "N", "1000", count(0)),
@@ -198,6 +255,16 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--fill-constants",), "Run", COMPILE, "what stands for `constant({...})`, which a dump "
            "left out: error refuses, zeros fills", "error|zeros",
            convert=one_of(("error", "zeros")), default="error"),
+    # ---- hunt
+    Option(("--test",), "Hunt", ("bisect", "reduce"), "a command that exits with 0 if the module "
+           "in file {} shows the fault", "'COMMAND {}'"),
+    Option(("--compiled",), "Hunt", ("bisect",), "compare compiled code with the evaluator, not "
+           "the optimised module in the evaluator"),
+    Option(("--no-reduce",), "Hunt", ("bisect",), "do not shrink the module that shows the fault"),
+    Option(("--time-limit",), "Hunt", ("bisect", "reduce"), "end shrinking after so many seconds, "
+           "120 if not given", "SECONDS", convert=count(1), default=120),
+    Option(("--test-timeout",), "Hunt", ("bisect", "reduce"), "a test that runs longer shows no "
+           "fault, 30 s if not given", "SECONDS", convert=count(1), default=30),
     # ---- talk
     Option(("--color",), "Talk", ALL, "colour of messages: auto, always, never", "WHEN", "always",
            one_of(COLOR), "auto"),

@@ -1,40 +1,36 @@
-"""What the passes did, as they run: a table of times, changed lines, dumps, checks after each."""
+"""What the passes changed, printed as they run: `--print-changed`, `--print-after`."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from difflib import unified_diff
 from fnmatch import fnmatchcase
 
-from hloc.analysis.module_diff import Snapshot, diff_snapshots, snapshot
-from hloc.cli.diff_text import diff_lines
+from hloc.analysis.module_diff import ModuleDiff, Snapshot, diff_snapshots, snapshot
+from hloc.cli.diff_text import diff_data, diff_lines, side_lines
 from hloc.cli.talk import Talk
 from hloc.cli.text import plural
-from hloc.errors import HloError, InternalError
+from hloc.errors import printable
 from hloc.ir.module import Module
-from hloc.ir.verifier import verify
-from hloc.opt.pass_base import Pass, PassContext
-from hloc.opt.pipeline import Fixpoint, PassRun, PipelineObserver, text_of
+from hloc.opt.pass_base import Pass, PassContext, PassRun
+from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
+
+_CONTEXT = 2
+_MOST_LINES = 120
 
 
-@dataclass(frozen=True, slots=True)
-class PassEntry:
-    """What one pass did; `parts` are the rewrites by pass inside a fixpoint."""
-
-    run: PassRun
-    parts: tuple[tuple[str, int], ...]
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class PassReport(PipelineObserver):
-    """Collects what every pass did and prints what was asked for.
+    """Prints what every pass did, as far as it was asked for.
 
     Attributes:
         context: counts the rewrites.
-        print_changed: `summary`, `diff` or "".
+        print_changed: one of `CHANGE_FORMS` (`options.py`), or "".
         print_after: patterns of pass names whose result is printed.
-        entries: what the passes did, in order.
+        idle: steps that changed nothing.
     """
 
     talk: Talk
@@ -42,58 +38,93 @@ class PassReport(PipelineObserver):
     print_changed: str = ""
     print_after: tuple[str, ...] = ()
     style: str = "default"
-    entries: list[PassEntry] = field(default_factory=list)
-    _before: Snapshot = ()
+    idle: int = 0
+    _before: Snapshot | None = None
+    _text: str = ""
     _fired: Counter[str] = field(default_factory=Counter)
 
-    def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
-        """Keep the lines of the module for a diff, and the counts so far."""
+    def on_step_start(self, module: Module, number: int, what: Pass) -> None:
+        """Keep the lines of the module before the first change, and the counts so far."""
         self._fired = self.context.fired.copy()
-        if self.print_changed == "diff":
+        if self._before is None and self.print_changed in ("diff", "side", "json"):
             self._before = snapshot(module)
+        if not self._text and self.print_changed == "text":
+            self._text = module.to_text("short", large_constants=False)
+
+    def on_step_end(self, module: Module, run: PassRun) -> None:
+        """Print what this step changed."""
+        if not run.changed:
+            self.idle += 1
+        elif self.print_changed:
+            self._print_changed(module, run)
 
     def on_pass_end(self, module: Module, run: PassRun) -> None:
-        """Print what was asked for after this pass."""
-        parts: Counter[str] = Counter()
-        for by, count in (self.context.fired - self._fired).items():
-            parts[by.partition("/")[0]] += count
-        self.entries.append(PassEntry(run, tuple(parts.most_common())))
-        if self.print_changed and run.changed:
-            self._print_changed(module, run)
+        """Print the module after this pass."""
         names = names_of(run.what)
         if any(fnmatchcase(name, pattern) for pattern in self.print_after for name in names):
             self.talk.product(f"// after {text_of(run.what)}")
             self.talk.product(module.to_text(self.style, large_constants=False))
 
+    def finish(self) -> None:
+        """Say how many passes had nothing to do."""
+        if self.print_changed and self.print_changed != "json" and self.idle:
+            self.talk.say(f"({plural(self.idle, 'run')} of passes changed nothing)")
+
     def _print_changed(self, module: Module, run: PassRun) -> None:
-        say, paint = self.talk.say, self.talk.paint
-        say(paint.strong(f"{run.what.name}:") + f" {run.before} -> {run.after} instructions, "
-            f"{plural(run.rewrites, 'rewrite')}")  # fmt: skip
-        if self.print_changed == "diff":
-            events = module.log.since(run.events[0])
-            found = diff_snapshots(self._before, snapshot(module), events)
-            for line in diff_lines(found, paint):
-                say("  " + line)
+        rules = dict((self.context.fired - self._fired).most_common())
+        if self.print_changed == "json":
+            found, _ = self._diff(module, run)
+            self.talk.say(json.dumps({**run_data(run), "rules": rules, **diff_data(found)}))
+            return
+        head = f"{run.number + 1} {text_of(run.what)}:"
+        self.talk.say(
+            f"{self.talk.paint.strong(head)} {run.before:,} -> {run.after:,} instructions, "
+            f"{plural(run.rewrites, 'rewrite')}{_rules_text(rules)}"
+        )
+        for line in self._lines(module, run):
+            self.talk.say("  " + line)
+
+    def _lines(self, module: Module, run: PassRun) -> list[str]:
+        if self.print_changed == "summary":
+            return []
+        if self.print_changed == "text":
+            return self._text_lines(module)
+        found, before = self._diff(module, run)
+        if self.print_changed == "side":
+            return side_lines(found, before, self.talk.paint, self.talk.width - 2, _CONTEXT)
+        return diff_lines(found, self.talk.paint, _MOST_LINES)
+
+    def _diff(self, module: Module, run: PassRun) -> tuple[ModuleDiff, Snapshot]:
+        """Return what is new since the last change, and the lines from before."""
+        assert self._before is not None
+        before, self._before = self._before, snapshot(module)
+        return diff_snapshots(before, self._before, module.log.since(run.events[0])), before
+
+    def _text_lines(self, module: Module) -> list[str]:
+        before, self._text = self._text, module.to_text("short", large_constants=False)
+        found = unified_diff(before.splitlines(), self._text.splitlines(), lineterm="", n=1)
+        paint: Callable[[str], str] = self.talk.paint.diff_line
+        return [paint(printable(line)) for line in list(found)[2:]]
 
 
-def pass_table(entries: Sequence[PassEntry], stages: Sequence[tuple[str, float]]) -> list[str]:
-    """Return the table of passes that changed something, and of later stages (name, seconds)."""
-    lines = [f"  {'pass':28s}{'ms':>8s}{'rewrites':>11s}   instructions"]
-    for entry in entries:
-        run = entry.run
-        if run.changed:
-            lines.append(
-                f"  {_short(run.what):28s}{run.wall_ms:8.1f}{run.rewrites:11,}"
-                f"   {run.before:,} -> {run.after:,}"
-            )
-        if isinstance(run.what, Fixpoint):
-            lines += [f"    {name:34s}{count:11,}" for name, count in entry.parts]
-    lines += [f"  {name:28s}{seconds * 1e3:8.1f}" for name, seconds in stages]
-    idle = [entry.run for entry in entries if not entry.run.changed]
-    if idle:
-        ms = sum(run.wall_ms for run in idle)
-        lines.append(f"  ({plural(len(idle), 'pass')} changed nothing, {ms:.1f} ms)")
-    return lines
+def run_data(run: PassRun) -> dict[str, object]:
+    """Return what JSON says of a step."""
+    return {
+        "number": run.number + 1,
+        "pass": run.what.name,
+        "text": text_of(run.what),
+        "changed": run.changed,
+        "wall_ms": round(run.wall_ms, 3),
+        "rewrites": run.rewrites,
+        "instructions": [run.before, run.after],
+    }
+
+
+def _rules_text(rules: dict[str, int]) -> str:
+    """Return ` (add-zero 3, negate-negate)` for counts by `pass/rule`."""
+    named = [(by.partition("/")[2], count) for by, count in rules.items() if "/" in by]
+    texts = [f"{rule} {count:,}" if count > 1 else rule for rule, count in named]
+    return f" ({', '.join(texts)})" if texts else ""
 
 
 def names_of(what: Pass) -> list[str]:
@@ -101,27 +132,3 @@ def names_of(what: Pass) -> list[str]:
     if isinstance(what, Fixpoint):
         return [what.name, *(name for inner in what.passes for name in names_of(inner))]
     return [what.name]
-
-
-def _short(what: Pass) -> str:
-    if isinstance(what, Fixpoint):
-        return f"fixpoint of {plural(len(what.passes), 'pass')}"
-    text = text_of(what)
-    return text if len(text) <= 27 else text[:24] + "..."
-
-
-class VerifyEach(PipelineObserver):
-    """Verifies the module after every pass that changed it; the fault names the pass."""
-
-    def on_pass_end(self, module: Module, run: PassRun) -> None:
-        """Raise InternalError if the pass left an invalid module."""
-        if run.changed:
-            verify_after(module, text_of(run.what))
-
-
-def verify_after(module: Module, what: str) -> None:
-    """Raise InternalError if `module`, as pass `what` left it, is not valid."""
-    try:
-        verify(module)
-    except HloError as fault:
-        raise InternalError(f"pass {what} left an invalid module\n{fault}") from fault

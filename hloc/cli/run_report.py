@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.analysis.module_diff import element_text
-from hloc.cli.compare import Comparison
+from hloc.cli.compare import Comparison, Worst
 from hloc.cli.exits import RunFailed, leave_interrupted
 from hloc.cli.text import count_text, duration, plural
 from hloc.errors import HloError
@@ -133,8 +133,7 @@ def comparison_text(found: Comparison) -> str:
     if not found.ok:
         parts.append(f"{found.bad:,} of {found.elements:,} elements differ")
     if found.worst is not None:
-        index = ",".join(map(str, found.worst.index))
-        place = f"out{found.worst.output}" + (f"[{index}]" if index else "")
+        place = place_text(found.worst)
         parts.append(f"worst: {place} is {found.worst.got}, expected {found.worst.want}")
     parts.append(f"max {found.max_ulp:,} ulp")
     parts.append(f"max error {found.max_error:.2g}")
@@ -144,3 +143,9 @@ def comparison_text(found: Comparison) -> str:
     if found.ok:
         parts.append(plural(found.elements, "element"))
     return ", ".join(parts)
+
+
+def place_text(worst: Worst) -> str:
+    """Return `out0[3,5]`."""
+    index = ",".join(map(str, worst.index))
+    return f"out{worst.output}" + (f"[{index}]" if index else "")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -18,17 +21,27 @@ class Talk:
     Attributes:
         quiet: nothing but the product and faults.
         color: `auto`, `always` or `never`, for both streams.
+        hide_progress: takes a line of progress off the terminal before anything else is written.
     """
 
     quiet: bool = False
     color: str = "auto"
     out: TextIO = field(default_factory=lambda: sys.stdout)
     err: TextIO = field(default_factory=lambda: sys.stderr)
+    hide_progress: Callable[[], None] = lambda: None
 
     @property
     def paint(self) -> Paint:
         """Colours for stderr."""
         return Paint(wants_color(self.color, self.err))
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal that shows stderr, 100 if none does."""
+        columns = os.environ.get("COLUMNS", "")
+        if columns.isdigit() and int(columns) >= 40:
+            return min(int(columns), 400)
+        return shutil.get_terminal_size((100, 24)).columns if self.err.isatty() else 100
 
     @property
     def product_paint(self) -> Paint:
@@ -44,6 +57,7 @@ class Talk:
         """
         if isinstance(form, bytes) and self.out.isatty():
             raise HloError("binary output is not written to a terminal", notes=("use -o FILE",))
+        self.hide_progress()
         try:
             if isinstance(form, bytes):
                 self.out.flush()
@@ -58,6 +72,7 @@ class Talk:
     def say(self, text: str) -> None:
         """Write a line of talk to stderr."""
         if not self.quiet:
+            self.hide_progress()
             self.err.write(text + "\n")
 
     def warn(self, text: str) -> None:
@@ -67,6 +82,7 @@ class Talk:
     def fault(self, error: HloError) -> None:
         """Write all diagnostics of `error` to stderr, how many, and how to learn more."""
         paint = self.paint
+        self.hide_progress()
         for diagnostic in error.diagnostics:
             text = "\n".join(map(printable, diagnostic.render().split("\n")))
             head, mark, rest = text.partition("error")
@@ -80,4 +96,5 @@ class Talk:
 
     def complain(self, what: str, message: str) -> None:
         """Write a fault that has no place in a file."""
+        self.hide_progress()
         self.err.write(f"hloc: {self.paint.bad(what)}: {printable(message)}\n")

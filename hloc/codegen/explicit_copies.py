@@ -16,7 +16,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
-from hloc.shapes import Shape, TupleShape, same_layouts
+from hloc.shapes import ArrayShape, Shape, TupleShape, same_layouts
 
 _GROUPS = ("tuple", "opt-barrier", "all-reduce", "all-reduce-start", "all-reduce-done")
 """Opcodes whose result lies as their operands do."""
@@ -33,6 +33,8 @@ def make_copies_explicit(module: Module) -> None:
 def _make_explicit(inst: Instruction) -> None:
     """Settle one instruction; its operands and called computations are settled."""
     computation = inst.computation
+    if inst.is_a("all-reduce"):
+        _convert_operands(inst)
     if inst.is_a("copy") and isinstance(inst.shape, TupleShape):
         _replace(inst, _copied(computation, inst.operands[0], inst.shape))
     elif _is_pair(inst):
@@ -58,6 +60,19 @@ def _make_explicit(inst: Instruction) -> None:
         whole = inst.operands[0].shape
         assert isinstance(whole, TupleShape)
         _copy_after(inst, whole.elements[inst.attributes.index])
+
+
+def _convert_operands(inst: Instruction) -> None:
+    """Let the operands of an all-reduce have the element types of its results: bf16 -> f32."""
+    row, operands = opcode_row("convert"), []
+    shapes = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
+    for operand, wanted in zip(inst.operands, shapes, strict=True):
+        if isinstance(wanted, ArrayShape) and operand.array.dtype is not wanted.dtype:
+            shape = operand.array.with_dtype(wanted.dtype)
+            operand = inst.computation.add(row, shape, [operand])
+        operands.append(operand)
+    if operands != list(inst.operands):
+        inst.computation.set_operands(inst, operands)
 
 
 def _settle_loop(inst: Instruction) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hloc.codegen import reductions, remap
 from hloc.codegen.elemental import MAX_NESTING, RULES
+from hloc.codegen.emitters import reduce, row_region
 from hloc.codegen.emitters.context import array_leaves
 from hloc.codegen.emitters.table import STRUCTURAL
 from hloc.ir.computation import Computation
@@ -35,10 +36,13 @@ def needs_defusion(inst: Instruction) -> bool:
     (body,) = inst.called
     root = body.root
     largest = max((leaf.elements for leaf in array_leaves(inst.shape)), default=0)
+    by_rows = row_region.can_emit(inst)
+    reduces = reduce.reduces_of(inst)
     for member in body.instructions:
         if member is root and member.opcode.name in STRUCTURAL:
             continue
-        if not _is_producer(member) or _repeats_work(member, root, largest):
+        repeats = not by_rows and member not in reduces and _repeats_work(member, largest)
+        if repeats or not _is_producer(member):
             return True
     return _evaluations(body) > MAX_EVALUATIONS
 
@@ -64,9 +68,9 @@ def _is_producer(inst: Instruction, depth: int = 0) -> bool:
     return name in RULES or name == "parameter" or inst.opcode.elemental is not None
 
 
-def _repeats_work(inst: Instruction, root: Instruction, largest: int) -> bool:
+def _repeats_work(inst: Instruction, largest: int) -> bool:
     """True for a reduction that would be done again for many elements of the result."""
-    if inst is root or inst.opcode.name not in ("reduce", "reduce-window"):
+    if inst.opcode.name not in ("reduce", "reduce-window"):
         return False
     elements = array_leaves(inst.shape)[0].elements
     return largest > 2 * elements and inst.operands[0].array.elements > 16 * elements

@@ -60,9 +60,9 @@ class FunctionWriter:
         """End the block."""
         self._lines.append(f"  br label %{label}")
 
-    def branch(self, condition: str, on_true: str, on_false: str) -> None:
-        """End the block with a choice."""
-        self._lines.append(f"  br i1 {condition}, label %{on_true}, label %{on_false}")
+    def branch(self, condition: str, on_true: str, on_false: str, mark: str = "") -> None:
+        """End the block with a choice; `mark` is metadata about a loop that it closes."""
+        self._lines.append(f"  br i1 {condition}, label %{on_true}, label %{on_false}{mark}")
 
     def reserve_value(self) -> str:
         """Return a name whose definition is written later with `line` (for loop counters)."""

@@ -62,9 +62,12 @@ class Body:
 
     @contextmanager
     def loop(
-        self, start: IndexValue, stop: IndexValue, step: IndexValue = 1
+        self, start: IndexValue, stop: IndexValue, step: IndexValue = 1, *, vectors: bool = False
     ) -> Iterator[IndexValue]:
-        """Run the region for start, start + step ... below `stop`; yields the counter."""
+        """Run the region for start, start + step ... below `stop`; yields the counter.
+
+        `vectors` asks LLVM for vectors at every level, also where its own search for loops is off.
+        """
         runs = isinstance(start, int) and isinstance(stop, int) and start < stop
         if runs and isinstance(step, int) and stop <= start + step:  # type: ignore[operator]
             with self.scope():
@@ -86,8 +89,14 @@ class Body:
             slot, f"{counter} = phi i64 [ {first}, %{before} ], [ {following}, %{fn.block} ]"
         )
         fn.line(f"{following} = add nuw nsw i64 {counter}, {_text(step)}")
-        fn.branch(fn.value(f"icmp slt i64 {following}, {last}"), head, after)
+        again = fn.value(f"icmp slt i64 {following}, {last}")
+        fn.branch(again, head, after, self._vector_mark() if vectors else "")
         fn.start_block(after)
+
+    def _vector_mark(self) -> str:
+        self.fn.declare("!0 = distinct !{!0, !1}")
+        self.fn.declare('!1 = !{!"llvm.loop.vectorize.enable", i1 true}')
+        return ", !llvm.loop !0"
 
     @contextmanager
     def nest(

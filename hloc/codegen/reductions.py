@@ -38,13 +38,23 @@ LONG_SUM = 4096
 """Addends from which on a sum that is made element by element needs f64 to stay accurate."""
 
 
+def is_float_sum(reduce: Instruction) -> bool:
+    """True for a plain sum of one array of floats."""
+    return (
+        len(reduce.operands) == 2
+        and reduce.array.dtype.is_float
+        and plain_reducer(reduce.called[0]) == "add"
+    )
+
+
 def sum_dtype(computation: Computation, dtype: DType, addends: int = 0) -> DType:
     """Return the type to accumulate in: f32 for narrow floats, f64 for long sums.
 
     Products of narrow floats need it too: their partial products leave the range of the type.
+    Extremes of narrow floats are the same in f32, and vectors of f32 are faster.
     """
     name = plain_reducer(computation)
-    if not dtype.is_float or name not in ("add", "multiply"):
+    if not dtype.is_float or name not in ("add", "multiply", "maximum", "minimum"):
         return dtype
     if name == "add" and addends > LONG_SUM:
         return F64

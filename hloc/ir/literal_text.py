@@ -75,7 +75,8 @@ def _is_uniform(array: np.ndarray[Any, Any]) -> bool:
     """Tell whether all elements have the same bits; a broadcast value is not unfolded."""
     if not any(array.strides):
         return True
-    flat = _bits(array.reshape(-1))
+    word = min(array.dtype.itemsize, 8)  # c128 has two
+    flat = np.ascontiguousarray(array.reshape(-1)).view(f"u{word}").reshape(array.size, -1)
     return bool((flat[:1000] == flat[0]).all() and (flat == flat[0]).all())
 
 

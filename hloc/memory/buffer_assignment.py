@@ -5,7 +5,7 @@ Parameters, outputs and constants are allocations of their own; all temporaries 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -16,8 +16,9 @@ from hloc.ir.module import Module
 from hloc.literal import Literal
 from hloc.memory.coalescing import BufferClass, Coalescer, coalesce
 from hloc.memory.heap import PackFunction, Packing, Request, pack
-from hloc.memory.live_range import live_ranges
+from hloc.memory.live_range import Interval, live_ranges
 from hloc.memory.schedule import Schedule
+from hloc.memory.spare_room import Room, place_in_rooms
 from hloc.memory.values import Timeline, Value, Values, find_values, lay_out, operand_leaves
 from hloc.shapes import ArrayShape, BufferShape, Shape, ShapeIndex, leaves
 
@@ -31,7 +32,7 @@ class Slice:
     Attributes:
         kind: `arena`, `constant`, `parameter` or `output`.
         number: which constant, parameter leaf or output leaf; 0 for the arena.
-        offset: in bytes; only the arena has offsets other than 0.
+        offset: in bytes; only the arena, and outputs that hold temporaries, have others than 0.
     """
 
     kind: str
@@ -46,6 +47,24 @@ class ConstantArray:
 
     literal: Literal
     shape: ArrayShape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffer:
+    """Memory that one or several values have in turn.
+
+    Attributes:
+        values: those that share it; empty for working memory.
+        inst: whose working memory it is, or what makes the first value.
+        busy: events of the timeline, first and last, between which it is in use.
+        is_guest: a temporary in an output that is not written yet.
+    """
+
+    place: Slice
+    inst: Instruction
+    values: tuple[Value, ...]
+    busy: tuple[tuple[int, int], ...]
+    is_guest: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +102,7 @@ class BufferAssignment:
     Attributes:
         constants: data of the allocations of kind `constant`, by number.
         parameters, outputs: array leaves of the entry's parameters and root, tokens left out.
+        buffers: every buffer that has a place, in the order of first use.
     """
 
     values: Values
@@ -92,6 +112,7 @@ class BufferAssignment:
     parameters: tuple[ArrayShape, ...]
     outputs: tuple[ArrayShape, ...]
     report: BufferReport
+    buffers: tuple[Buffer, ...]
     _slices: tuple[Slice, ...]
     _scratch: Mapping[Instruction, Slice]
 
@@ -153,6 +174,8 @@ def assign_buffers(
     schedule: Schedule,
     scratch_bytes: Callable[[Instruction], int] = lambda inst: 0,
     pack: PackFunction = pack,
+    *,
+    share_outputs: bool = True,
 ) -> BufferAssignment:
     """Return the places of all arrays of a scheduled module.
 
@@ -161,6 +184,7 @@ def assign_buffers(
         schedule: of this module.
         scratch_bytes: working memory that an instruction wants while it runs.
         pack: places temporaries in the arena.
+        share_outputs: temporaries may lie in outputs that are not written yet.
 
     Cost: O(n log n) in the instructions for all but pathological live ranges.
     """
@@ -170,7 +194,7 @@ def assign_buffers(
     coalescer = Coalescer(timeline, values)
     coalescer.start(live_ranges(timeline, values))
     coalesce(coalescer)
-    return _Assigner(module, timeline, values, coalescer, pack).run(scratch_bytes)
+    return _Assigner(module, timeline, values, coalescer, pack, share_outputs).run(scratch_bytes)
 
 
 @dataclass(slots=True)
@@ -182,6 +206,7 @@ class _Assigner:
     values: Values
     coalescer: Coalescer
     pack: PackFunction
+    share_outputs: bool
 
     def run(self, scratch_bytes: Callable[[Instruction], int]) -> BufferAssignment:
         parameters = [
@@ -196,14 +221,16 @@ class _Assigner:
             if shape.size_bytes:
                 value = self.values.at(inst, index)
                 slices[value.number] = Slice(PARAMETER, number, 0, shape.size_bytes)
+        homes: dict[int, BufferClass] = {}
         for number, (index, shape) in enumerate(outputs):
             if shape.size_bytes:
                 value = self.values.at(root, index)
                 assert value.number not in slices, f"output {number} has no buffer of its own"
                 place = Slice(OUTPUT, number, 0, shape.size_bytes)
-                for member in self.coalescer.class_of[value.number].members:
+                homes[number] = self.coalescer.class_of[value.number]
+                for member in homes[number].members:
                     slices[member.number] = place
-        scratch, packing = self._arena(slices, scratch_bytes)
+        scratch, packing = self._arena(slices, homes, scratch_bytes)
         shapes = tuple(shape for _, _, shape in parameters)
         return BufferAssignment(
             self.values,
@@ -213,6 +240,7 @@ class _Assigner:
             shapes,
             tuple(shape for _, shape in outputs),
             self._report(slices, packing, constants),
+            self._buffers(slices, homes, scratch),
             tuple(slices[value.number] for value in self.values.all),
             MappingProxyType(scratch),
         )
@@ -233,9 +261,12 @@ class _Assigner:
         return constants, slices
 
     def _arena(
-        self, slices: dict[int, Slice], scratch_bytes: Callable[[Instruction], int]
+        self,
+        slices: dict[int, Slice],
+        outputs: dict[int, BufferClass],
+        scratch_bytes: Callable[[Instruction], int],
     ) -> tuple[dict[Instruction, Slice], Packing]:
-        """Place what has no place yet, and working memory, in the arena."""
+        """Place what has no place yet, and working memory; `outputs` are those with elements."""
         classes: dict[int, BufferClass] = {}
         for value in self.values.all:
             if value.number not in slices:
@@ -255,17 +286,58 @@ class _Assigner:
             if size:
                 users.append((inst, size))
                 requests.append(Request(size, self.timeline.start[inst], self.timeline.end[inst]))
-        packing = self.pack(requests)
-        for found, offset in zip(classes.values(), packing.offsets, strict=False):
-            place = Slice(ARENA, 0, offset, found.members[0].size_bytes)
+        places, packing = self._placed(requests, outputs)
+        for found, place in zip(classes.values(), places, strict=False):
             for member in found.members:
                 slices[member.number] = place
-        offsets = packing.offsets[len(classes) :]
         scratch = {
-            inst: Slice(ARENA, 0, offset, size)
-            for (inst, size), offset in zip(users, offsets, strict=True)
+            inst: place for (inst, _), place in zip(users, places[len(classes) :], strict=True)
         }
         return scratch, packing
+
+    def _placed(
+        self, requests: list[Request], outputs: dict[int, BufferClass]
+    ) -> tuple[list[Slice], Packing]:
+        """Place temporaries in outputs that are idle meanwhile, the rest in the arena."""
+        rooms = [
+            Room(found.members[0].size_bytes, [(i.first, i.last) for i in found.intervals])
+            for found in outputs.values()
+            if self.share_outputs
+        ]
+        in_rooms = place_in_rooms(requests, rooms)
+        rest = [request for request, place in zip(requests, in_rooms, strict=True) if not place]
+        packing = self.pack(rest)
+        offsets, numbers = iter(packing.offsets), list(outputs)
+        places = [
+            Slice(OUTPUT, numbers[place[0]], place[1], request.size_bytes)
+            if place
+            else Slice(ARENA, 0, next(offsets), request.size_bytes)
+            for request, place in zip(requests, in_rooms, strict=True)
+        ]
+        return places, packing
+
+    def _buffers(
+        self,
+        slices: dict[int, Slice],
+        homes: dict[int, BufferClass],
+        scratch: dict[Instruction, Slice],
+    ) -> tuple[Buffer, ...]:
+        classes = {id(found): found for found in self.coalescer.class_of}.values()
+        at_home = {id(found) for found in homes.values()}
+        found = [
+            Buffer(
+                slices[c.members[0].number],
+                c.members[0].inst,
+                tuple(c.members),
+                _merged(c.intervals),
+                slices[c.members[0].number].kind == OUTPUT and id(c) not in at_home,
+            )
+            for c in classes
+        ]
+        for inst, place in scratch.items():
+            busy = (self.timeline.start[inst], self.timeline.end[inst])
+            found.append(Buffer(place, inst, (), (busy,), place.kind == OUTPUT))
+        return tuple(sorted(found, key=lambda buffer: buffer.busy[0]))
 
     def _report(
         self, slices: dict[int, Slice], packing: Packing, constants: list[ConstantArray]
@@ -292,6 +364,17 @@ class _Assigner:
             copies,
             elided,
         )
+
+
+def _merged(intervals: Sequence[Interval]) -> tuple[tuple[int, int], ...]:
+    """Return first and last events, with intervals in one that meet."""
+    found: list[tuple[int, int]] = []
+    for interval in intervals:
+        if found and interval.first <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], interval.last))
+        else:
+            found.append((interval.first, interval.last))
+    return tuple(found)
 
 
 def _literal_at(literal: Literal, index: ShapeIndex) -> Literal:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hloc.analysis.dataflow import Dataflow, array_leaves
+from hloc.analysis.in_place import InPlace
 from hloc.ir.instruction import Instruction
-from hloc.memory.in_place import InPlace
 from hloc.memory.live_range import Interval
 from hloc.memory.values import Timeline, Value, Values, operand_leaves
 

@@ -1,7 +1,7 @@
 """Packing buffers with known live ranges into one block of memory.
 
-Two heuristics run and the better result counts: best fit in order of decreasing size, and best fit
-in order of time. Both are deterministic and close to O(n log n).
+Best fit in order of time, and if that leaves gaps, best fit in order of size and of duration (XLA's
+two); the best result counts. All are deterministic and close to O(n log n).
 """
 
 from __future__ import annotations
@@ -43,30 +43,49 @@ class Packing:
 PackFunction: TypeAlias = Callable[[Sequence[Request]], Packing]
 
 
+def alignment_of(size_bytes: int) -> int:
+    """Return the alignment of a buffer: a cache line, less for what fits into half of one.
+
+    Loop counters and other scalars then share lines instead of taking one each.
+    """
+    if size_bytes > ALIGNMENT_BYTES // 2:
+        return ALIGNMENT_BYTES
+    return 1 << max(size_bytes - 1, 0).bit_length()
+
+
 def aligned(size_bytes: int) -> int:
-    """Return `size_bytes` rounded up to the alignment of buffers."""
-    return -(-size_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+    """Return `size_bytes` rounded up to its alignment."""
+    return rounded(size_bytes, alignment_of(size_bytes))
+
+
+def rounded(offset: int, alignment: int) -> int:
+    """Return the first multiple of `alignment`, a power of two, that is not below `offset`."""
+    return (offset + alignment - 1) & -alignment
 
 
 def pack(requests: Sequence[Request]) -> Packing:
     """Return offsets so that no two requests alive at the same time overlap."""
-    bound = _lower_bound(requests)
+    bound = _most_alive(requests, lambda size: size)
     best = _pack_by_time(requests)
-    neighbours = _neighbours(requests)
-    if neighbours is not None and _total(requests, best) > bound:
-        best = min(best, _pack_by_size(requests, neighbours), key=lambda o: _total(requests, o))
+    if _total(requests, best) > _most_alive(requests, aligned):
+        neighbours = _neighbours(requests)
+        if neighbours is not None:
+            for order in (_by_size, _by_duration):
+                other = _pack_in_order(requests, neighbours, order(requests))
+                best = min(best, other, key=lambda o: _total(requests, o))
     return Packing(tuple(best), _total(requests, best), bound)
 
 
 def _total(requests: Sequence[Request], offsets: Sequence[int]) -> int:
-    ends = (o + aligned(r.size_bytes) for o, r in zip(offsets, requests, strict=True))
+    ends = (o + r.size_bytes for o, r in zip(offsets, requests, strict=True))
     return max(ends, default=0)
 
 
-def _lower_bound(requests: Sequence[Request]) -> int:
+def _most_alive(requests: Sequence[Request], size_of: Callable[[int], int]) -> int:
+    """Return the bytes of the requests alive at the worst moment."""
     changes: dict[int, int] = {}
     for request in requests:
-        size = aligned(request.size_bytes)
+        size = size_of(request.size_bytes)
         changes[request.first] = changes.get(request.first, 0) + size
         changes[request.last + 1] = changes.get(request.last + 1, 0) - size
     alive = peak = 0
@@ -96,30 +115,49 @@ def _neighbours(requests: Sequence[Request]) -> list[list[int]] | None:
     return found
 
 
-def _pack_by_size(requests: Sequence[Request], neighbours: list[list[int]]) -> list[int]:
-    """Place the largest first, each in the smallest gap that its neighbours leave."""
+def _by_size(requests: Sequence[Request]) -> list[int]:
+    """The largest first."""
+    return sorted(range(len(requests)), key=lambda i: (-requests[i].size_bytes, i))
+
+
+def _by_duration(requests: Sequence[Request]) -> list[int]:
+    """What lives longest first, of those the largest."""
+    return sorted(
+        range(len(requests)),
+        key=lambda i: (requests[i].first - requests[i].last, -requests[i].size_bytes, i),
+    )
+
+
+def _pack_in_order(
+    requests: Sequence[Request], neighbours: list[list[int]], order: Sequence[int]
+) -> list[int]:
+    """Place one after the other, each in the smallest gap that its neighbours leave."""
     offsets = [-1] * len(requests)
-    order = sorted(range(len(requests)), key=lambda i: (-requests[i].size_bytes, i))
     for i in order:
-        size = aligned(requests[i].size_bytes)
         taken = sorted(
-            (offsets[j], offsets[j] + aligned(requests[j].size_bytes))
+            (offsets[j], offsets[j] + requests[j].size_bytes)
             for j in neighbours[i]
             if offsets[j] >= 0
         )
-        offsets[i] = _best_gap(taken, size)
+        offsets[i] = best_gap(taken, requests[i].size_bytes)
     return offsets
 
 
-def _best_gap(taken: list[tuple[int, int]], size: int) -> int:
-    """Return the start of the smallest gap of at least `size`; behind all if there is none."""
+def best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
+    """Return where `size` bytes go: into the smallest gap they fit in, or behind all others.
+
+    Args:
+        taken: ranges in use, start and end, sorted; they may overlap.
+        size: more than 0.
+    """
+    alignment = alignment_of(size)
     best, best_size, at = -1, -1, 0
     for start, end in taken:
-        gap = start - at
-        if gap >= size and (best < 0 or gap < best_size):
-            best, best_size = at, gap
+        first = rounded(at, alignment)
+        if start - first >= size and (best < 0 or start - at < best_size):
+            best, best_size = first, start - at
         at = max(at, end)
-    return at if best < 0 else best
+    return rounded(at, alignment) if best < 0 else best
 
 
 @dataclass(slots=True)
@@ -131,19 +169,22 @@ class _FreeList:
     size_at: dict[int, int] = field(default_factory=dict)
     start_of_end: dict[int, int] = field(default_factory=dict)
 
-    def allocate(self, size: int) -> int:
-        i = bisect_left(self.by_size, (size, -1))
-        if i < len(self.by_size):
+    def allocate(self, size: int, alignment: int) -> int:
+        for i in range(bisect_left(self.by_size, (size, -1)), len(self.by_size)):
             gap, start = self.by_size[i]
-            self._remove(start)
-            if gap > size:
-                self._add(start + size, gap - size)
-            return start
+            at = rounded(start, alignment)
+            if at + size <= start + gap:
+                self._remove(start)
+                self._add(start, at - start)
+                self._add(at + size, start + gap - at - size)
+                return at
         start = self.start_of_end.get(self.top, self.top)
         if start < self.top:
             self._remove(start)
-        self.top = start + size
-        return start
+        at = rounded(start, alignment)
+        self._add(start, at - start)
+        self.top = at + size
+        return at
 
     def release(self, start: int, size: int) -> None:
         before = self.start_of_end.get(start)
@@ -155,6 +196,8 @@ class _FreeList:
         self._add(start, size)
 
     def _add(self, start: int, size: int) -> None:
+        if not size:
+            return
         insort(self.by_size, (size, start))
         self.size_at[start] = size
         self.start_of_end[start + size] = start
@@ -178,6 +221,8 @@ def _pack_by_time(requests: Sequence[Request]) -> list[int]:
         while ends and ends[0][0] < requests[i].first:
             _, j = heappop(ends)
             free.release(offsets[j], aligned(requests[j].size_bytes))
-        offsets[i] = free.allocate(aligned(requests[i].size_bytes))
+        offsets[i] = free.allocate(
+            aligned(requests[i].size_bytes), alignment_of(requests[i].size_bytes)
+        )
         heappush(ends, (requests[i].last, i))
     return offsets

@@ -7,17 +7,20 @@ array goes before whoever overwrites it, and new loop state is written last.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Literal
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.dataflow import hands_on
+from hloc.analysis.dataflow import analyse_dataflow, hands_on
+from hloc.analysis.in_place import InPlace
+from hloc.analysis.memory_order import depth_first_order, greedy_order
+from hloc.analysis.memory_peak import MemoryFacts, memory_facts, no_scratch, peak_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
-from hloc.memory.in_place import InPlace
 from hloc.shapes import ShapeIndex
 
 _SEARCH_BUDGET = 200_000
@@ -25,6 +28,13 @@ _SEARCH_BUDGET = 200_000
 
 _MAX_READERS = 64
 """An array with more readers is left alone; their order would cost more than a copy."""
+
+
+Heuristic = Literal["post-order", "depth-first", "greedy"]
+HEURISTICS: tuple[Heuristic, ...] = ("post-order", "depth-first", "greedy")
+
+_MAX_INSTRUCTIONS = 100_000
+"""A computation with more keeps its post order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +51,44 @@ class Schedule:
         return iter(self.orders)
 
 
-def schedule_module(module: Module) -> Schedule:
+def schedule_module(
+    module: Module,
+    scratch_bytes: Callable[[Instruction], int] = no_scratch,
+    heuristics: Sequence[Heuristic] = HEURISTICS,
+) -> Schedule:
     """Return a schedule; a module marked `is_scheduled` keeps its order but for late copies.
 
-    Expects `copy-insertion`. Cost: O(n log n) in the instructions.
+    Per computation the best order that a heuristic finds, by the bytes that are alive at the worst
+    moment; the first of several. Expects `copy-insertion`. Cost: O(n log n) in the instructions.
+
+    Args:
+        module: not changed.
+        scratch_bytes: working memory that an instruction wants while it runs.
+        heuristics: to choose from.
     """
-    return Schedule(
-        MappingProxyType({c: schedule_computation(c) for c in control_flow_computations(module)})
-    )
+    dataflow = analyse_dataflow(module)
+    in_place = InPlace()
+    peaks: dict[Computation, int] = {}
+    orders: dict[Computation, tuple[Instruction, ...]] = {}
+    for computation in control_flow_computations(module):  # what is called comes first
+        facts = memory_facts(computation, dataflow, peaks, scratch_bytes)
+        base = _base_order(computation)
+        free = not module.config.is_scheduled and len(base) <= _MAX_INSTRUCTIONS and facts.sizes
+        found = []
+        for heuristic in heuristics if free else ("post-order",):
+            order = _finished(computation, _order_by(heuristic, base, facts))
+            size = peak_of(order, facts, in_place.may_overwrite).size_bytes
+            found.append((size, order))
+        peaks[computation], orders[computation] = min(found, key=lambda pair: pair[0])
+    return Schedule(MappingProxyType(orders))
+
+
+def _order_by(
+    heuristic: Heuristic, base: list[Instruction], facts: MemoryFacts
+) -> list[Instruction]:
+    if heuristic == "depth-first":
+        return depth_first_order(base)
+    return greedy_order(base, facts) if heuristic == "greedy" else base
 
 
 def store_schedule(module: Module, schedule: Schedule) -> None:
@@ -60,7 +100,11 @@ def store_schedule(module: Module, schedule: Schedule) -> None:
 
 def schedule_computation(computation: Computation) -> tuple[Instruction, ...]:
     """Return an order with operands and control predecessors first."""
-    base = _base_order(computation)
+    return _finished(computation, _base_order(computation))
+
+
+def _finished(computation: Computation, base: list[Instruction]) -> tuple[Instruction, ...]:
+    """Return `base` with copies late and readers before writers."""
     final = _final_copies(computation)
     ranks = _ranks(base, final)
     before = _readers_before_writers(base, final)
@@ -69,14 +113,18 @@ def schedule_computation(computation: Computation) -> tuple[Instruction, ...]:
 
 def _base_order(computation: Computation) -> list[Instruction]:
     if computation.module.config.is_scheduled:
-        seen: set[Instruction] = set()
-        for inst in computation.instructions:
-            if not all(i in seen for i in (*inst.operands, *inst.control_predecessors)):
-                break
-            seen.add(inst)
-        else:
-            return list(computation.instructions)
+        return _stored_order(computation)
     return post_order(computation)
+
+
+def _stored_order(computation: Computation) -> list[Instruction]:
+    """Return the stored order, but with what was added later right before its first user."""
+    stored = {inst: i for i, inst in enumerate(computation.instructions)}
+    ranks: dict[Instruction, Rank] = {}
+    for inst in reversed(post_order(computation)):
+        first = min((ranks[user][0] for user in inst.users), default=len(stored))
+        ranks[inst] = (min(stored[inst], first), 0, stored[inst])
+    return list(_ordered(list(stored), ranks, {}))
 
 
 Rank = tuple[int, int, int]

@@ -17,7 +17,7 @@ from hloc.ir.opcode import (
     ScalarBuilder,
     define,
 )
-from hloc.ops import emit
+from hloc.ops import complex_arithmetic, complex_values, emit
 from hloc.ops.emit import Value, all_ones, by_type, one_bit_in_bytes
 from hloc.ops.shared import (
     Array,
@@ -146,7 +146,7 @@ MULHI = define(
 
 def _divide(x: Array, y: Array) -> Array:
     if x.dtype.kind == "c":
-        return _complex_divide(x, y)
+        return complex_values.divide(x, y)
     if x.dtype.kind == "f":
         return np.asarray(np.divide(x, y))
     careful = _minus_one_or_zero(y)
@@ -155,36 +155,6 @@ def _divide(x: Array, y: Array) -> Array:
     quotient = (x - np.fmod(x, safe)) // safe
     quotient = np.where(careful & (y != 0), np.negative(x), quotient)
     return np.where(y == 0, np.bitwise_not(np.zeros_like(y)), quotient).astype(x.dtype)
-
-
-def _complex_divide(z: Array, w: Array) -> Array:
-    """Divide; where the formula gives NaN + i NaN, take the limit that C99 (G.5.1) prescribes."""
-    z, w = np.broadcast_arrays(z, w)
-    quotient = np.asarray(np.divide(z, w))
-    lost = np.isnan(quotient.real) & np.isnan(quotient.imag)
-    by_zero = lost & (w == 0)
-    huge = lost & np.isinf(z) & np.isfinite(w)
-    tiny = lost & np.isfinite(z) & np.isinf(w)
-    pole = np.copysign(np.inf, w.real)
-    quotient = _where_parts(by_zero, pole * z.real, pole * z.imag, quotient)
-    for case, factor in ((huge, np.inf), (tiny, 0.0)):
-        (x, y) = _directions(z) if case is huge else (z.real, z.imag)
-        (u, v) = _directions(w) if case is tiny else (w.real, w.imag)
-        quotient = _where_parts(case, factor * (x * u + y * v), factor * (y * u - x * v), quotient)
-    return quotient
-
-
-def _directions(z: Array) -> tuple[Array, Array]:
-    """Return 1 for infinite parts and 0 for others, with their signs."""
-    real, imag = (np.copysign(np.where(np.isinf(p), 1.0, 0.0), p) for p in (z.real, z.imag))
-    return real, imag
-
-
-def _where_parts(case: Array, real: Array, imag: Array, otherwise: Array) -> Array:
-    result = otherwise.copy()
-    result.real = np.where(case, real, otherwise.real)
-    result.imag = np.where(case, imag, otherwise.imag)
-    return result
 
 
 def _remainder(x: Array, y: Array) -> Array:
@@ -241,7 +211,7 @@ DIVIDE = define(
         elemental=by_type(
             floats=lambda b, x, y: b.fdiv(x, y),
             integers=one_bit_in_bytes(_emit_divide),
-            complexes=emit.divide,
+            complexes=complex_arithmetic.divide,
         ),
         elementwise=True,
         flops=1,

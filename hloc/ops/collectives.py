@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hloc.dtypes import dtype_of_numpy
 from hloc.ir.attributes import RawText, attr
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
@@ -21,6 +22,7 @@ from hloc.ops.checks import (
     require,
     scalar_of,
 )
+from hloc.ops.convert import converted
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 NO_GROUPS = RawText("{}")
@@ -289,11 +291,20 @@ def _evaluate_identity(
     inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
 ) -> HostValue:
     if len(operands) > 1:
-        return tuple(operands)
+        assert isinstance(inst.shape, TupleShape)
+        return tuple(map(_typed, operands, inst.shape.elements))
     (value,) = operands
     if isinstance(inst.shape, TupleShape):
         return value if isinstance(value, tuple) else (value, value)
-    return value[-1] if isinstance(value, tuple) else value
+    return value[-1] if isinstance(value, tuple) else _typed(value, inst.shape)
+
+
+def _typed(value: HostValue, shape: Shape) -> HostValue:
+    """Return an array in the element type of `shape`: bf16 may be summed as f32."""
+    if not isinstance(shape, ArrayShape) or isinstance(value, tuple):
+        return value
+    source = dtype_of_numpy(value.dtype)
+    return value if source is None else converted(value, source, shape.dtype)
 
 
 # ---------------------------------------------------------------- rows

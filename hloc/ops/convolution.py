@@ -171,6 +171,8 @@ def _by_kernel_position(
     groups, outputs, features = kernel.shape[:3]
     batch, sizes = base.shape[1], base.shape[3:]
     total = _zeros(base, kernel, (groups, batch, *spatial, outputs))
+    if not base.size or not kernel.size:
+        return np.moveaxis(total, -1, 2)
     # Features last and floats widened once: every step below reads rows of them.
     rows = np.ascontiguousarray(np.moveaxis(base, 2, -1))
     matrices = np.ascontiguousarray(np.moveaxis(kernel, (2, 1), (-2, -1)))
@@ -198,6 +200,8 @@ def _by_output_position(
     groups, outputs = kernel.shape[:2]
     batch = base.shape[1]
     total = _zeros(base, kernel, (groups, batch, outputs, *spatial))
+    if not base.size or not kernel.size:
+        return total
     for position in product(*(range(size) for size in spatial)):
         overlaps = [
             overlap(d.size, d.window_dilation, at * d.stride - d.pad_low, d.base_dilation, size)

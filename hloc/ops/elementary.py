@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hloc.ir.opcode import Opcode, ScalarBuilder, define
-from hloc.ops import complex_functions, emit
+from hloc.ops import complex_arithmetic, complex_functions, complex_values, emit
 from hloc.ops.emit import Emit, Value, by_type, in_f32, intrinsic
 from hloc.ops.shared import Array, is_float, is_float_or_complex, same_shape, transcendental
 
@@ -44,9 +44,14 @@ def _define(
 # ---------------------------------------------------------------- evaluation beyond NumPy
 
 
+def _either(floats: Any, complexes: Any) -> Any:
+    """Return the function that is `floats` of real and `complexes` of complex arrays."""
+    return lambda x: complexes(x) if x.dtype.kind == "c" else floats(x)
+
+
 def _logistic(x: Array) -> Array:
     """1 / (1 + e^-x); e^x / (1 + e^x) on the left, where e^-x overflows."""
-    left = np.real(x) < 0
+    left = x < 0
     power = np.exp(np.where(left, x, -x))
     return np.asarray(np.where(left, power, 1) / (1 + power))
 
@@ -80,32 +85,39 @@ ASIN = _define("asin", "arcsin(x)", np.arcsin, emit.math("asin"), complex_functi
 ACOSH = _define("acosh", "arcosh(x)", np.arccosh, emit.math("acosh"), complex_functions.acosh)
 ASINH = _define("asinh", "arsinh(x)", np.arcsinh, emit.math("asinh"), complex_functions.asinh)
 ATANH = _define("atanh", "artanh(x)", np.arctanh, emit.math("atanh"), complex_functions.atanh)
-EXPONENTIAL = _define("exponential", "e^x", np.exp, emit.math("exp"), emit.exponential)
+EXPONENTIAL = _define(
+    "exponential", "e^x", np.exp, emit.math("exp"), complex_arithmetic.exponential
+)
 EXPONENTIAL_MINUS_ONE = _define(
     "exponential-minus-one",
     "e^x - 1, accurate near 0",
-    np.expm1,
+    _either(np.expm1, complex_values.expm1),
     emit.math("expm1"),
     complex_functions.expm1,
 )
-LOG = _define("log", "natural logarithm", np.log, emit.math("log"), emit.log)
+LOG = _define("log", "natural logarithm", np.log, emit.math("log"), complex_arithmetic.log)
 LOG_PLUS_ONE = _define(
     "log-plus-one",
     "log(1 + x), accurate near 0",
-    np.log1p,
+    _either(np.log1p, complex_values.log1p),
     emit.math("log1p"),
     complex_functions.log1p,
 )
 LOGISTIC = _define(
     "logistic",
     "logistic(x) = 1 / (1 + e^-x)",
-    _logistic,
+    _either(_logistic, complex_values.logistic),
     emit.math("logistic"),
     complex_functions.logistic,
 )
-SQRT = _define("sqrt", "square root", np.sqrt, intrinsic("sqrt"), emit.sqrt, flops=1)
+SQRT = _define("sqrt", "square root", np.sqrt, intrinsic("sqrt"), complex_arithmetic.sqrt, flops=1)
 RSQRT = _define(
-    "rsqrt", "1 / sqrt(x)", _rsqrt, in_f32(_emit_rsqrt), complex_functions.rsqrt, flops=2
+    "rsqrt",
+    "1 / sqrt(x)",
+    _either(_rsqrt, complex_values.rsqrt),
+    in_f32(_emit_rsqrt),
+    complex_functions.rsqrt,
+    flops=2,
 )
 CBRT = _define("cbrt", "cube root, also of negative x", np.cbrt, emit.math("cbrt"), None)
 ERF = _define("erf", "error function", _erf_array, emit.math("erf"), None)

@@ -18,7 +18,7 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
-from hloc.ops import complex_functions, emit
+from hloc.ops import complex_functions, complex_values, emit
 from hloc.ops.emit import Value, by_type, one_bit_in_bytes
 from hloc.ops.shared import (
     Array,
@@ -34,16 +34,10 @@ from hloc.shapes import Shape
 
 def _power(x: Array, y: Array) -> Array:
     if x.dtype.kind == "c":
-        return _complex_power(x, y)
+        return complex_values.power(x, y)
     if x.dtype.kind == "f":
         return np.asarray(np.power(x, y))
     return _integer_power(x, y)
-
-
-def _complex_power(x: Array, y: Array) -> Array:
-    result = np.exp(y * np.log(x))
-    result = np.where((x == 0) & (np.real(y) > 0), 0, result)
-    return np.where((x == 1) | (y == 0), 1, result)
 
 
 def _integer_power(x: Array, y: Array) -> Array:
@@ -78,9 +72,9 @@ def _emit_integer_power(b: ScalarBuilder, x: Value, y: Value) -> Value:
 
 
 def _atan2(y: Array, x: Array) -> Array:
-    if x.dtype.kind != "c":
-        return np.asarray(np.arctan2(y, x))
-    return np.asarray(-1j * np.log((x + 1j * y) / np.sqrt(x * x + y * y)))
+    if x.dtype.kind == "c":
+        return complex_values.atan2(y, x)
+    return np.asarray(np.arctan2(y, x))
 
 
 def _infer_complex(request: ShapeRequest) -> Shape:

@@ -265,9 +265,12 @@ def compute_type(dtype: DType) -> np.dtype[Any]:
 
 
 def oracle_type(dtype: DType) -> np.dtype[Any]:
-    """Return a type with more digits than a float or complex `dtype`, others as computed."""
+    """Return a type with more digits than a float or complex `dtype`, others as computed.
+
+    A type without zero has f32 as code has it: what vanishes there is NaN in the type.
+    """
     if dtype.is_float:
-        return np.dtype(np.float64)
+        return np.dtype(np.float64 if dtype.has_sign else np.float32)
     if dtype.is_complex:
         return np.dtype(np.complex128)
     return compute_type(dtype)

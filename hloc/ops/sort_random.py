@@ -188,10 +188,20 @@ def _evaluate_rng_bit_generator(
     inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
 ) -> HostValue:
     (state,) = operands
+    check_generator(inst)
     shape = inst.shape.elements[1] if isinstance(inst.shape, TupleShape) else inst.shape
     assert isinstance(shape, ArrayShape)
     three = inst.attributes.algorithm == "rng_three_fry"
-    sizes = (2,) if three else (2, 3)
+    new_state, bits = (three_fry if three else philox)(state, shape.dims, shape.dtype)
+    typed = bits.reshape(shape.dims).view(shape.dtype.numpy)
+    return (new_state, typed) if isinstance(inst.shape, TupleShape) else typed
+
+
+def check_generator(inst: Instruction) -> None:
+    """Raise unless an rng-bit-generator has a state and bits that its algorithm can count with."""
+    shape = inst.shape.elements[1] if isinstance(inst.shape, TupleShape) else inst.shape
+    assert isinstance(shape, ArrayShape)
+    sizes = (2,) if inst.attributes.algorithm == "rng_three_fry" else (2, 3)
     state_shape = inst.operands[0].array
     if state_shape.dtype is not U64 or state_shape.rank != 1 or state_shape.dims[0] not in sizes:
         raise UnsupportedError(
@@ -202,9 +212,6 @@ def _evaluate_rng_bit_generator(
         )
     if shape.dtype.bits not in (8, 16, 32, 64):
         raise UnsupportedError(f"{inst.name}: random bits of type {shape.dtype}", inst.span)
-    new_state, bits = (three_fry if three else philox)(state, shape.dims, shape.dtype)
-    typed = bits.reshape(shape.dims).view(shape.dtype.numpy)
-    return (new_state, typed) if isinstance(inst.shape, TupleShape) else typed
 
 
 # ---------------------------------------------------------------- rows

@@ -13,7 +13,7 @@ import numpy as np
 from hloc.dtypes import F32, PRED, DType, component_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Opcode, ScalarBuilder, define
-from hloc.ops import complex_functions, emit
+from hloc.ops import complex_arithmetic, complex_values, emit
 from hloc.ops.emit import Value, by_type, in_f32, intrinsic, one_bit_in_bytes
 from hloc.ops.shared import (
     Array,
@@ -45,7 +45,7 @@ _absolute = pointwise(np.abs)
 
 def _emit_abs(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
     if x.dtype.is_complex:
-        return emit.magnitude(b, x)
+        return complex_arithmetic.magnitude(b, x)
     if x.dtype.is_float:
         return intrinsic("fabs")(b, x)
     zero = b.const(x.dtype, 0)
@@ -58,8 +58,7 @@ def _negate_integer(b: ScalarBuilder, x: Value) -> Value:
 
 def _sign(x: Array) -> Array:
     if x.dtype.kind == "c":
-        size = np.abs(x)
-        return np.where(size == 0, x, x / np.where(size == 0, 1, size))
+        return complex_values.sign(x)
     if x.dtype.kind != "f":
         return np.sign(x)
     return np.where((x == 0) | np.isnan(x), x, np.copysign(np.ones_like(x), x))
@@ -114,7 +113,7 @@ SIGN = define(
         elemental=by_type(
             floats=in_f32(_sign_float),
             integers=one_bit_in_bytes(_sign_integer),
-            complexes=complex_functions.sign,
+            complexes=complex_arithmetic.sign,
         ),
         elementwise=True,
         flops=1,

@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from hloc.ir.module import Module
 from hloc.opt.pass_base import PassContext
+from hloc.opt.registry import registered_rules
 from hloc.opt.rewriter import rewrite
-from hloc.opt.rule import RuleSet
+from hloc.opt.rule import Rule, RuleSet
 from hloc.opt.rules import ALGEBRAIC, ALL_RULES
 
 RULES = ALL_RULES
@@ -18,7 +19,7 @@ RULES = ALL_RULES
 
 @dataclass(frozen=True)
 class AlgebraicSimplifier:
-    """Apply the rules of `hloc/opt/rules` to every computation.
+    """Apply the rules of `hloc/opt/rules`, and those of plug-ins, to every computation.
 
     Rules that are not exact fire only under fast_math. Removes what it leaves dead. Cost:
     O(instructions + rewrites).
@@ -28,9 +29,9 @@ class AlgebraicSimplifier:
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite until no rule fires."""
-        return rewrite(module, _rules(), context, self.name)
+        return rewrite(module, _rules(registered_rules()), context, self.name)
 
 
 @cache
-def _rules() -> RuleSet:
-    return RuleSet.of(ALGEBRAIC)
+def _rules(added: tuple[Rule, ...]) -> RuleSet:
+    return RuleSet.of((*ALGEBRAIC, *added))

@@ -22,6 +22,7 @@ from hloc.shapes import ArrayShape
 
 _NOT_FOLDED = frozenset(
     {
+        "all-reduce-start",  # its -done takes nothing else
         "async-done",
         "async-start",
         "async-update",

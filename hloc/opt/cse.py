@@ -31,7 +31,7 @@ class CommonSubexpressionElimination:
     def run(self, module: Module, context: PassContext) -> bool:
         """Merge duplicates in every computation that is called."""
         effectful = effectful_computations(module)
-        structures = _Structures()
+        structures = Structures()
         before = context.rewrites
         for computation in reachable_computations(module.entry):
             self._run_on(computation, structures, effectful, context)
@@ -40,7 +40,7 @@ class CommonSubexpressionElimination:
     def _run_on(
         self,
         computation: Computation,
-        structures: _Structures,
+        structures: Structures,
         effectful: frozenset[Computation],
         context: PassContext,
     ) -> None:
@@ -68,7 +68,7 @@ def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
     return name != "parameter" and name not in RANDOM and not has_side_effect(inst, effectful)
 
 
-class _Structures:
+class Structures:
     """Keys that are equal for instructions of equal value, given that their operands are merged."""
 
     def __init__(self) -> None:
@@ -89,6 +89,7 @@ class _Structures:
             inst.attributes,
             tuple([self.structure(called) for called in inst.called]) if inst.called else (),
             inst.common.result_accuracy,
+            inst.common.backend_config,
         )
 
     def structure(self, computation: Computation) -> int:

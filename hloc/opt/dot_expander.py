@@ -51,9 +51,9 @@ def _ragged(inst: Instruction) -> Instruction:
     if ragged in a.lhs_batch_dims:
         return _dot(b, inst, lhs, rhs, inst.array.dims, _numbers(a))
     groups = sizes.array.dims[-1]
-    dims = (*lhs.array.dims, groups)
-    mask = _group_mask(b, inst, dims)
     if ragged in a.lhs_contracting_dims:
+        dims = (*lhs.array.dims, groups)
+        mask = _group_mask(b, inst, dims)
         wide = b.broadcast(lhs, dims, range(lhs.array.rank))
         chosen = b.select(mask, wide, b.broadcast(_zero(b, lhs), dims))
         count = len(a.lhs_batch_dims)
@@ -63,10 +63,10 @@ def _ragged(inst: Instruction) -> Instruction:
         result = _dot(b, inst, chosen, rhs, [*rest[:place], groups, *rest[place:]], _numbers(a))
         order = [place, *(d for d in range(len(rest) + 1) if d != place)]
         return b.transpose(result, order)
-    return _ragged_rows(b, inst, mask)
+    return _ragged_rows(b, inst, groups)
 
 
-def _ragged_rows(b: Builder, inst: Instruction, mask: Instruction) -> Instruction:
+def _ragged_rows(b: Builder, inst: Instruction, groups: int) -> Instruction:
     """Return the dot with every group, of which each row keeps its own."""
     a = inst.attributes
     lhs, rhs, _ = inst.operands
@@ -78,11 +78,12 @@ def _ragged_rows(b: Builder, inst: Instruction, mask: Instruction) -> Instructio
     place = len(kept) + rhs_free.index(group_dim)
     every = _dot(b, inst, lhs, rhs, dims, _numbers(a))
     gone = [d for d in range(lhs.array.rank) if d not in kept]
-    limits = [1 if d in gone else n for d, n in enumerate(mask.array.dims)]
-    rows = b.slice(mask, [0] * len(limits), limits)
+    # What is contracted may have size 0, but the mask does not depend on it.
+    mask_dims = [1 if d in gone else n for d, n in enumerate(lhs.array.dims)] + [groups]
+    mask = _group_mask(b, inst, tuple(mask_dims))
     order = [*kept, lhs.array.rank]
-    rows = b.transpose(rows, [*gone, *order])
-    rows = b.reshape(rows, [mask.array.dims[d] for d in order])
+    rows = b.transpose(mask, [*gone, *order])
+    rows = b.reshape(rows, [mask_dims[d] for d in order])
     chosen = b.select(
         b.broadcast(rows, dims, [*range(len(kept)), place]),
         every,

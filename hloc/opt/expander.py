@@ -11,22 +11,44 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import reachable_computations
 from hloc.opt.pass_base import PassContext
-from hloc.shapes import TupleShape
+from hloc.shapes import ArrayShape, TupleShape
 
 Expansion: TypeAlias = Callable[[Instruction], Instruction]
 """Adds instructions that stand for one and returns the last of them."""
 
+Condition: TypeAlias = Callable[[Instruction], bool]
+"""Says whether an instruction is expanded."""
+
+
+def always(_inst: Instruction) -> bool:
+    """The condition that expands every instruction."""
+    return True
+
+
+def is_static(inst: Instruction) -> bool:
+    """True if no dynamic dimension, control predecessor or fusion has a say in `inst`."""
+    return not (
+        inst.control_predecessors
+        or inst.computation.is_fusion
+        or any(isinstance(i.shape, ArrayShape) and i.shape.dynamic for i in (inst, *inst.operands))
+    )
+
 
 def expand_all(
-    module: Module, context: PassContext, name: str, opcodes: tuple[str, ...], expand: Expansion
+    module: Module,
+    context: PassContext,
+    name: str,
+    opcodes: tuple[str, ...],
+    expand: Expansion,
+    when: Condition = always,
 ) -> bool:
-    """Replace every instruction of `opcodes`; pass `name` returns what this returns."""
+    """Replace the instructions of `opcodes` that fulfil `when`; pass `name` returns the result."""
     before = context.rewrites
     for computation in reachable_computations(module.entry):
         for inst in computation.instructions:
             if context.spent:
                 return context.rewrites > before
-            if inst.is_a(*opcodes):
+            if inst.is_a(*opcodes) and when(inst):
                 context.at = inst
                 with context.rewriting(module, name):
                     _replace(inst, expand(inst))
@@ -37,7 +59,7 @@ def _replace(inst: Instruction, new: Instruction) -> None:
     computation = inst.computation
     if not isinstance(inst.shape, TupleShape) and new.shape != inst.shape:
         new = computation.add(opcode_row("copy"), inst.shape, [new])
-    for user in computation.instructions:
+    for user in computation.controlled:
         if inst in user.control_predecessors:
             computation.set_control_predecessors(
                 user, [new if p is inst else p for p in user.control_predecessors]

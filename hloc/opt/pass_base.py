@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -38,6 +38,35 @@ class Remark:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class PassRun:
+    """What one pass did.
+
+    Attributes:
+        number: position in the run, from 0.
+        rewrites: rewrites it counted.
+        before, after: instructions in the module.
+        events: range in the module's change log.
+    """
+
+    number: int
+    what: Pass
+    changed: bool
+    wall_ms: float
+    rewrites: int
+    before: int
+    after: int
+    events: tuple[int, int]
+
+
+class StepWatcher(Protocol):
+    """Hears of every step: one run of one pass, each pass of each round of a fixpoint."""
+
+    def on_step_start(self, module: Module, number: int, what: Pass) -> None: ...
+
+    def on_step_end(self, module: Module, run: PassRun) -> None: ...
+
+
 @dataclass(eq=False, slots=True)
 class PassContext:
     """State that passes of one pipeline run share.
@@ -53,6 +82,9 @@ class PassContext:
         remarks: a list to put remarks in, None if nobody asked (a pass then builds no texts).
         at, rule: the instruction that is being looked at and the rewrite in progress, for the
             message of an internal error.
+        on_rewrite: called with `pass/rule` after each rewrite, when it is in the change log.
+        watchers: hear of every single run of a pass, those inside a fixpoint too.
+        steps: such runs so far.
     """
 
     analyses: AnalysisCache = field(default_factory=AnalysisCache)
@@ -65,6 +97,9 @@ class PassContext:
     remarks: list[Remark] | None = None
     at: Instruction | None = None
     rule: str = ""
+    on_rewrite: Callable[[str], None] | None = None
+    watchers: tuple[StepWatcher, ...] = ()
+    steps: int = 0
 
     @property
     def spent(self) -> bool:
@@ -84,6 +119,8 @@ class PassContext:
         """Count one rewrite by `pass` or `pass/rule`."""
         self.rewrites += 1
         self.fired[by] += 1
+        if self.on_rewrite is not None:
+            self.on_rewrite(by)
 
 
 @runtime_checkable
@@ -131,9 +168,14 @@ def make_pass(cls: type[Any], options: Sequence[tuple[str, str]]) -> Pass:
             raise HloError(
                 f"pass {cls.name} has no option {name!r}; {has}", notes=did_you_mean(name, fields)
             )
-        values[fields[name].name] = _value(cls.name, name, str(fields[name].type), text)
+        values[fields[name].name] = _value(cls.name, name, option_kind(fields[name]), text)
     made: Pass = cls(**values)
     return made
+
+
+def option_kind(option: dataclasses.Field[Any]) -> str:
+    """Return the type of an option as text, whether annotations are evaluated or not."""
+    return option.type if isinstance(option.type, str) else option.type.__name__
 
 
 def _value(pass_name: str, option: str, kind: str, text: str) -> Any:

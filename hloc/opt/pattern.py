@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,12 +23,14 @@ class P:
         bind: name under which the instruction is found; a name used twice stands for the same
             instruction both times.
         when: further condition on the instruction.
+        more: the instruction may have further operands, which are not looked at.
     """
 
     opcodes: tuple[str, ...]
     operands: tuple[P, ...] | None
     bind: str
     when: Callable[[Instruction], bool] | None
+    more: bool
 
     def __init__(
         self,
@@ -37,49 +39,60 @@ class P:
         *,
         bind: str = "",
         when: Callable[[Instruction], bool] | None = None,
+        more: bool = False,
     ) -> None:
         opcodes = (opcode,) if isinstance(opcode, str) else opcode
         object.__setattr__(self, "opcodes", opcodes)
         object.__setattr__(self, "operands", operands)
         object.__setattr__(self, "bind", bind)
         object.__setattr__(self, "when", when)
+        object.__setattr__(self, "more", more)
 
 
 def match(pattern: P, inst: Instruction) -> dict[str, Instruction] | None:
-    """Return what the names of `pattern` stand for if `inst` is of that form, else None."""
-    return _match(pattern, inst, {})
+    """Return what the names of `pattern` stand for if `inst` is of that form, else None.
 
-
-def _match(
-    pattern: P, inst: Instruction, found: dict[str, Instruction]
-) -> dict[str, Instruction] | None:
+    Of several ways to match, the first counts: operands as they are written before operands that
+    have changed places.
+    """
     if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
         return None
+    for wanted in pattern.operands or ():
+        if wanted.opcodes and all(o.opcode.name not in wanted.opcodes for o in inst.operands):
+            return None  # most patterns end here
+    return next(_matches(pattern, inst, {}), None)
+
+
+def _matches(
+    pattern: P, inst: Instruction, found: dict[str, Instruction]
+) -> Iterator[dict[str, Instruction]]:
+    """Yield every way to match, each with `found` and what it adds to it."""
+    if pattern.opcodes and inst.opcode.name not in pattern.opcodes:
+        return
     if pattern.bind:
         known = found.get(pattern.bind)
         if known is None:
             found = {**found, pattern.bind: inst}
         elif known is not inst:
-            return None
+            return
     if pattern.when is not None and not pattern.when(inst):
-        return None
+        return
     if pattern.operands is None:
-        return found
-    if len(pattern.operands) != len(inst.operands):
-        return None
-    matched = _match_operands(pattern.operands, inst.operands, found)
-    if matched is None and inst.opcode.commutative and len(inst.operands) == 2:
-        matched = _match_operands(pattern.operands, inst.operands[::-1], found)
-    return matched
+        yield found
+        return
+    operands = inst.operands[: len(pattern.operands)] if pattern.more else inst.operands
+    if len(pattern.operands) != len(operands):
+        return
+    yield from _operand_matches(pattern.operands, operands, found)
+    if inst.opcode.commutative and len(operands) == 2:
+        yield from _operand_matches(pattern.operands, operands[::-1], found)
 
 
-def _match_operands(
+def _operand_matches(
     patterns: tuple[P, ...], operands: tuple[Instruction, ...], found: dict[str, Instruction]
-) -> dict[str, Instruction] | None:
-    matched: dict[str, Instruction] | None = found
-    for pattern, operand in zip(patterns, operands, strict=True):
-        assert matched is not None
-        matched = _match(pattern, operand, matched)
-        if matched is None:
-            return None
-    return matched
+) -> Iterator[dict[str, Instruction]]:
+    if not patterns:
+        yield found
+        return
+    for first in _matches(patterns[0], operands[0], found):
+        yield from _operand_matches(patterns[1:], operands[1:], first)

@@ -6,7 +6,7 @@ Text form: `tuple-simplifier,fixpoint{limit=10}(algebraic-simplifier,dce),fusion
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -16,38 +16,27 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.opt.pass_base import Pass, PassContext, pass_text
+from hloc.opt.pass_base import PassRun as PassRun
 from hloc.opt.pipeline_text import parse_passes
 
 
-@dataclass(frozen=True, slots=True)
-class PassRun:
-    """What one pass did.
+class PipelineObserver:
+    """Hears of every pass; dumps, timings, verification and displays are observers.
 
-    Attributes:
-        number: position in the run, from 0; passes inside a fixpoint count as one.
-        rewrites: rewrites it counted.
-        before, after: instructions in the module.
-        events: range in the module's change log.
+    A fixpoint is one pass; the runs of the passes inside are steps, as is a pass that stands alone.
     """
 
-    number: int
-    what: Pass
-    changed: bool
-    wall_ms: float
-    rewrites: int
-    before: int
-    after: int
-    events: tuple[int, int]
-
-
-class PipelineObserver:
-    """Hears of every pass; dumps, timings, verification and displays are observers."""
-
     def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
-        """Called before pass `number` runs."""
+        """Called before pass `number` of the pipeline runs."""
 
     def on_pass_end(self, module: Module, run: PassRun) -> None:
-        """Called after a pass has run."""
+        """Called after a pass of the pipeline has run."""
+
+    def on_step_start(self, module: Module, number: int, what: Pass) -> None:
+        """Called before step `number`."""
+
+    def on_step_end(self, module: Module, run: PassRun) -> None:
+        """Called after a step."""
 
 
 @dataclass(frozen=True)
@@ -136,31 +125,45 @@ class Pipeline:
     def steps(self, module: Module, context: PassContext | None = None) -> Iterator[PassRun]:
         """Run the passes one by one, each when the next item is asked for."""
         shared = context or PassContext()
+        new = (o for o in self._observers if not any(o is known for known in shared.watchers))
+        shared.watchers = (*shared.watchers, *new)
         for number, p in enumerate(self.passes):
             for observer in self._observers:
                 observer.on_pass_start(module, number, p)
-            run = self._run_one(number, p, module, shared)
+            run = _measured(number, p, module, shared, run_pass)
+            if self.check_changed:
+                check_honest(run)
             for observer in self._observers:
                 observer.on_pass_end(module, run)
             yield run
 
-    def _run_one(self, number: int, p: Pass, module: Module, context: PassContext) -> PassRun:
-        before, rewrites = module.instruction_count, context.rewrites
-        mark = len(module.log.events)
-        started = time.perf_counter()
-        changed = run_pass(p, module, context)
-        if changed:
-            _drop_broken_schedule(module)
-        wall_ms = (time.perf_counter() - started) * 1e3
-        events = (mark, len(module.log.events))
-        if self.check_changed and changed != (events[0] != events[1]):
-            raise InternalError(
-                f"pass {text_of(p)} says {'changed' if changed else 'unchanged'}, "
-                f"but the change log has {events[1] - events[0]} new events"
-            )
-        rewrites = context.rewrites - rewrites
-        after = module.instruction_count
-        return PassRun(number, p, changed, wall_ms, rewrites, before, after, events)
+
+def check_honest(run: PassRun) -> None:
+    """Raise InternalError if a pass does not say what the change log says."""
+    events = run.events[1] - run.events[0]
+    if run.changed != (events > 0):
+        raise InternalError(
+            f"pass {text_of(run.what)} says {'changed' if run.changed else 'unchanged'}, "
+            f"but the change log has {events} new events"
+        )
+
+
+def _measured(
+    number: int,
+    p: Pass,
+    module: Module,
+    context: PassContext,
+    runner: Callable[[Pass, Module, PassContext], bool],
+) -> PassRun:
+    """Let `runner` run `p` and return what it did."""
+    before, rewrites = module.instruction_count, context.rewrites
+    mark = len(module.log.events)
+    started = time.perf_counter()
+    changed = runner(p, module, context)
+    wall_ms = (time.perf_counter() - started) * 1e3
+    events = (mark, len(module.log.events))
+    rewrites = context.rewrites - rewrites
+    return PassRun(number, p, changed, wall_ms, rewrites, before, module.instruction_count, events)
 
 
 def _drop_broken_schedule(module: Module) -> None:
@@ -191,14 +194,29 @@ def _without(passes: Sequence[Pass], names: frozenset[str]) -> tuple[Pass, ...]:
 
 def run_pass(p: Pass, module: Module, context: PassContext) -> bool:
     """Run one pass; a fault inside it becomes an `InternalError` that says where it happened."""
+    if isinstance(p, Fixpoint):
+        return p.run(module, context)
+    number, context.steps = context.steps, context.steps + 1
+    for watcher in context.watchers:
+        watcher.on_step_start(module, number, p)
+    run = _measured(number, p, module, context, _run_guarded)
+    for watcher in context.watchers:
+        watcher.on_step_end(module, run)
+    return run.changed
+
+
+def _run_guarded(p: Pass, module: Module, context: PassContext) -> bool:
     context.at, context.rule = None, ""
     with module.log.acting(p.name):
         try:
-            return p.run(module, context)
+            changed = p.run(module, context)
         except (HloError, InternalError):
             raise
         except Exception as fault:
             raise InternalError(_explain(p, module, context, fault)) from fault
+        if changed:
+            _drop_broken_schedule(module)
+        return changed
 
 
 def _explain(p: Pass, module: Module, context: PassContext, fault: Exception) -> str:

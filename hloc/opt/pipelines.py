@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Fixpoint, Pipeline
 
-_PREPARE = ("sharding-remover", "call-inliner")
+_PREPARE = ("sharding-remover", "call-inliner", "all-reduce-simplifier")
 
 _EXPAND = (
     "batch-norm-expander",
@@ -21,20 +21,45 @@ _EXPAND = (
 """Opcodes without a kernel become opcodes that have one."""
 
 _SIMPLIFY = (
-    "fixpoint(tuple-simplifier,zero-sized-elimination,algebraic-simplifier,sort-simplifier,"
-    "constant-folding,cse,dce)"
+    "fixpoint(tuple-simplifier,while-loop-simplifier,while-loop-constant-sinking,"
+    "conditional-simplifier,conditional-to-select,zero-sized-elimination,algebraic-simplifier,"
+    "sort-simplifier,constant-folding,cse,dce)"
 )
+"""Loops and conditionals too: what goes from a state makes other things go, and the reverse."""
 
-_CONTROL_FLOW: tuple[str, ...] = ()
-"""Loops and conditionals."""
+_CONTROL_FLOW: tuple[str, ...] = (
+    "while-loop-invariant-code-motion",
+    "while-loop-simplifier",  # state that only the moved instructions read
+    "tuple-simplifier",
+    "cse",
+    "dce",
+)
+"""What is done to loops once everything is simple.
 
-_CANONICALISE: tuple[str, ...] = ()
-"""Contractions, windows, gather and scatter in the forms that kernels like."""
+Not among them: `hlo-module-dce`, since `while-loop-simplifier` does as much once calls are inlined;
+`while-loop-trip-count-annotator`, which nothing after it reads; `while-loop-unroller`, which makes
+some loops a fifth faster and others a fifth slower, and doubles the time to compile them.
+"""
 
-_MOVE: tuple[str, ...] = ()
+_CANONICALISE: tuple[str, ...] = (
+    "transpose-folding",
+    "reduce-window-rewriter",
+    "long-window-rewriter",
+    "select-and-scatter-unroller",
+    "topk-rewriter",
+    "dce",
+)
+"""Contractions, windows and sorts in the forms that kernels like.
+
+The other passes of opt/{contraction,indexing,windows,types,linear_algebra} make forms that
+hloc's kernels do not need: they take any dimension numbers, groups and types, and were as fast
+without the pass, or faster, when it was measured. They run when `--passes` names them.
+"""
+
+_MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
 """Reshapes, transposes, converts and slices to where they cost least; layouts."""
 
-_FUSE = ("fusion", "dce")
+_FUSE = ("fusion", "dce", "multi-output-fusion", "dce")
 
 _FULL = (
     *_PREPARE,
@@ -53,6 +78,8 @@ PIPELINES: tuple[tuple[str, ...], ...] = (
     (
         *_PREPARE,
         *_EXPAND,
+        "while-loop-simplifier",
+        "conditional-simplifier",
         "tuple-simplifier",
         "algebraic-simplifier",
         "constant-folding",
@@ -86,7 +113,28 @@ ORDER: tuple[Before, ...] = (
     Before("map-inliner", "fusion", "a map is not fused, its elementwise body is"),
     Before("algebraic-simplifier", "fusion", "rules do not see a pattern cut by a fusion"),
     Before("constant-folding", "fusion", "a constant expression needs no kernel"),
+    Before("fusion", "multi-output-fusion", "it merges the kernels that fusion has made"),
     Before("cse", "fusion", "two equal producers would be computed in two kernels"),
+    Before("transpose-folding", "fusion", "a transpose inside a fusion is not folded"),
+    Before("reduce-window-rewriter", "fusion", "a scan is elementwise steps for fusion to join"),
+    Before("reduce-window-rewriter", "long-window-rewriter", "scans are cheaper in blocks"),
+    Before("long-window-rewriter", "fusion", "its steps are elementwise, for fusion to join"),
+    Before("select-and-scatter-unroller", "fusion", "its steps are elementwise, too"),
+    Before("topk-rewriter", "fusion", "a slice inside a fusion is not seen"),
+    Before("algebraic-simplifier", "layout-assignment", "rules fit plain layouts best"),
+    Before("transpose-folding", "layout-assignment", "a folded transpose needs no layout"),
+    Before("layout-assignment", "fusion", "a transpose inside a fusion is not looked at"),
+    Before("call-inliner", "while-loop-simplifier", "a call reads all of the state it is handed"),
+    Before("scan-expander", "while-loop-simplifier", "a scan is a loop from then on"),
+    Before("while-loop-simplifier", "fusion", "a state in a fusion is not taken apart"),
+    Before(
+        "while-loop-constant-sinking",
+        "while-loop-invariant-code-motion",
+        "what is computed from constants is folded, not moved",
+    ),
+    Before("while-loop-invariant-code-motion", "fusion", "what is in a fusion does not move"),
+    Before("conditional-simplifier", "fusion", "a branch that goes lets its neighbours join"),
+    Before("conditional-to-select", "fusion", "a select joins the kernels around it"),
     Before("zero-sized-elimination", "fusion", "fusions hold arrays that have elements"),
 )
 

@@ -1,32 +1,111 @@
-"""Names of passes; a pass is imported when it is asked for."""
+"""Names of passes; a pass is imported when it is asked for. Plug-ins add passes and rules here."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hloc.errors import HloError
-from hloc.opt.pass_base import did_you_mean
+from hloc.opt.pass_base import did_you_mean, option_kind
+
+if TYPE_CHECKING:
+    from hloc.opt.rule import Rule
 
 PASSES: dict[str, str] = {
     "algebraic-simplifier": "hloc.opt.algebraic_simplifier:AlgebraicSimplifier",
+    "all-reduce-simplifier": "hloc.opt.movement.all_reduce_simplifier:AllReduceSimplifier",
+    "batch-dot-simplification": (
+        "hloc.opt.contraction.batch_dot_simplification:BatchDotSimplification"
+    ),
     "batch-norm-expander": "hloc.opt.batch_norm_expander:BatchNormExpander",
+    "batched-gather-scatter-normalizer": (
+        "hloc.opt.indexing.batched_gather_scatter_normalizer:BatchedGatherScatterNormalizer"
+    ),
+    "bitcast-dtypes-expander": "hloc.opt.types.bitcast_dtypes_expander:BitcastDtypesExpander",
+    "broadcast-canonicalizer": "hloc.opt.movement.broadcast_canonicalizer:BroadcastCanonicalizer",
     "call-inliner": "hloc.opt.call_inliner:CallInliner",
+    "change-op-data-type": "hloc.opt.types.change_op_data_type:ChangeOpDataType",
+    "cholesky-expander": "hloc.opt.linear_algebra.cholesky_expander:CholeskyExpander",
+    "comparison-expander": "hloc.opt.types.comparison_expander:ComparisonExpander",
+    "computation-deduplicator": (
+        "hloc.opt.movement.computation_deduplicator:ComputationDeduplicator"
+    ),
+    "conditional-simplifier": "hloc.opt.control_flow.conditional_simplifier:ConditionalSimplifier",
+    "conditional-to-select": "hloc.opt.control_flow.conditional_to_select:ConditionalToSelect",
     "constant-folding": "hloc.opt.constant_folding:ConstantFolding",
+    "conv-canonicalization": "hloc.opt.contraction.conv_canonicalization:ConvCanonicalization",
+    "convert-mover": "hloc.opt.movement.convert_mover:ConvertMover",
+    "convolution-group-converter": (
+        "hloc.opt.contraction.convolution_group_converter:ConvolutionGroupConverter"
+    ),
+    "convolution-to-dot": "hloc.opt.contraction.convolution_to_dot:ConvolutionToDot",
     "copy-insertion": "hloc.opt.copy_insertion:CopyInsertion",
     "cse": "hloc.opt.cse:CommonSubexpressionElimination",
     "dce": "hloc.opt.dce:DeadCodeElimination",
+    "dot-decomposer": "hloc.opt.contraction.dot_decomposer:DotDecomposer",
+    "dot-dimension-sorter": "hloc.opt.contraction.dot_dimension_sorter:DotDimensionSorter",
+    "dot-merger": "hloc.opt.contraction.dot_merger:DotMerger",
+    "dynamic-index-splitter": "hloc.opt.indexing.dynamic_index_splitter:DynamicIndexSplitter",
     "dynamic-padder": "hloc.opt.dynamic_padder:DynamicPadder",
     "flatten-call-graph": "hloc.opt.flatten_call_graph:FlattenCallGraph",
+    "float-normalization": "hloc.opt.types.float_normalization:FloatNormalization",
     "fusion": "hloc.opt.fusion.instruction_fusion:InstructionFusion",
+    "gather-expander": "hloc.opt.indexing.gather_expander:GatherExpander",
+    "gather-simplifier": "hloc.opt.indexing.gather_simplifier:GatherSimplifier",
+    "hlo-module-dce": "hloc.opt.control_flow.hlo_module_dce:HloModuleDce",
+    "hlo-rematerialization": "hloc.opt.rematerialization:HloRematerialization",
+    "layout-assignment": "hloc.opt.layout_assignment:LayoutAssignment",
+    "logistic-expander": "hloc.opt.types.logistic_expander:LogisticExpander",
+    "long-window-rewriter": "hloc.opt.windows.long_window_rewriter:LongWindowRewriter",
     "map-inliner": "hloc.opt.map_inliner:MapInliner",
+    "multi-output-fusion": "hloc.opt.fusion.multi_output:MultiOutputFusion",
+    "operand-upcaster": "hloc.opt.contraction.result_types:OperandUpcaster",
     "ragged-dot-rewriter": "hloc.opt.dot_expander:RaggedDotRewriter",
+    "reduce-decomposer": "hloc.opt.movement.decomposers:ReduceDecomposer",
+    "reduce-window-rewriter": "hloc.opt.windows.reduce_window_rewriter:ReduceWindowRewriter",
+    "reshape-decomposer": "hloc.opt.movement.decomposers:ReshapeDecomposer",
+    "reshape-mover": "hloc.opt.movement.reshape_mover:ReshapeMover",
+    "result-caster": "hloc.opt.contraction.result_types:ResultCaster",
     "rng-expander": "hloc.opt.rng_expander:RngExpander",
     "scaled-dot-rewriter": "hloc.opt.dot_expander:ScaledDotRewriter",
     "scan-expander": "hloc.opt.scan_expander:ScanExpander",
+    "scatter-expander": "hloc.opt.indexing.scatter_expander:ScatterExpander",
+    "scatter-simplifier": "hloc.opt.indexing.scatter_simplifier:ScatterSimplifier",
+    "select-and-scatter-expander": (
+        "hloc.opt.windows.select_and_scatter_expander:SelectAndScatterExpander"
+    ),
+    "select-and-scatter-unroller": (
+        "hloc.opt.windows.select_and_scatter_unroller:SelectAndScatterUnroller"
+    ),
     "sharding-remover": "hloc.opt.sharding_remover:ShardingRemover",
+    "simplify-fp-conversions": "hloc.opt.movement.simplify_fp_conversions:SimplifyFpConversions",
+    "slice-sinker": "hloc.opt.movement.slice_sinker:SliceSinker",
     "sort-simplifier": "hloc.opt.sort_simplifier:SortSimplifier",
+    "stochastic-convert-decomposer": (
+        "hloc.opt.types.stochastic_convert_decomposer:StochasticConvertDecomposer"
+    ),
+    "sub-byte-normalization": "hloc.opt.types.sub_byte_normalization:SubByteNormalization",
+    "topk-decomposer": "hloc.opt.types.topk_decomposer:TopkDecomposer",
+    "topk-rewriter": "hloc.opt.types.topk_rewriter:TopkRewriter",
+    "transpose-folding": "hloc.opt.contraction.transpose_folding:TransposeFolding",
+    "tree-reduction-rewriter": "hloc.opt.windows.tree_reduction_rewriter:TreeReductionRewriter",
+    "triangular-solve-expander": (
+        "hloc.opt.linear_algebra.triangular_solve_expander:TriangularSolveExpander"
+    ),
     "tuple-simplifier": "hloc.opt.tuple_simplifier:TupleSimplifier",
+    "while-loop-constant-sinking": (
+        "hloc.opt.control_flow.while_loop_constant_sinking:WhileLoopConstantSinking"
+    ),
+    "while-loop-invariant-code-motion": (
+        "hloc.opt.control_flow.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion"
+    ),
+    "while-loop-simplifier": "hloc.opt.control_flow.while_loop_simplifier:WhileLoopSimplifier",
+    "while-loop-trip-count-annotator": (
+        "hloc.opt.control_flow.while_loop_trip_count_annotator:WhileLoopTripCountAnnotator"
+    ),
+    "while-loop-unroller": "hloc.opt.control_flow.while_loop_unroller:WhileLoopUnroller",
     "zero-sized-elimination": "hloc.opt.zero_sized_elimination:ZeroSizedElimination",
 }
 """Name of a pass -> "module:Class"."""
@@ -36,8 +115,33 @@ ALIASES: dict[str, str] = {
     "constant_folding": "constant-folding",
     "CallInliner": "call-inliner",
     "inline": "call-inliner",
+    "conditional_simplifier": "conditional-simplifier",
+    "conditional_to_select": "conditional-to-select",
+    "rematerialization": "hlo-rematerialization",
+    "simplify-conditional": "conditional-simplifier",
+    "multi_output_fusion": "multi-output-fusion",
     "simplify-sorts": "sort-simplifier",
+    "simplify-while-loops": "while-loop-simplifier",
+    "while_loop_simplifier": "while-loop-simplifier",
+    "while_loop_unroller": "while-loop-unroller",
     "zero_sized_hlo_elimination": "zero-sized-elimination",
+    "dot_decomposer": "dot-decomposer",
+    "dot_dimension_sorter": "dot-dimension-sorter",
+    "dot_merger": "dot-merger",
+    "convolution-canonicalization": "conv-canonicalization",
+    "gather_expander": "gather-expander",
+    "scatter_expander": "scatter-expander",
+    "gather_simplifier": "gather-simplifier",
+    "scatter_simplifier": "scatter-simplifier",
+    "stochastic_convert_decomposer": "stochastic-convert-decomposer",
+    "bitcast_dtypes_expander": "bitcast-dtypes-expander",
+    "operand_upcaster": "operand-upcaster",
+    "result_caster": "result-caster",
+    "tree_reduction_rewriter": "tree-reduction-rewriter",
+    "batched_gather_scatter_normalizer": "batched-gather-scatter-normalizer",
+    "cholesky_expander": "cholesky-expander",
+    "triangular_solve_expander": "triangular-solve-expander",
+    "select_and_scatter_expander": "select-and-scatter-expander",
 }
 """Other spellings, XLA's own among them."""
 
@@ -57,6 +161,86 @@ def canonical_name(name: str) -> str:
 
 def pass_class(name: str) -> type[Any]:
     """Return the class of the pass called `name` (or an alias of it)."""
-    module_name, class_name = PASSES[canonical_name(name)].split(":")
+    name = canonical_name(name)
+    if name in _REGISTERED:
+        return _REGISTERED[name]
+    module_name, class_name = PASSES[name].split(":")
     found: type[Any] = getattr(import_module(module_name), class_name)
     return found
+
+
+# ---------------------------------------------------------------- what plug-ins add
+
+_PassClass = TypeVar("_PassClass", bound=type[Any])
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+_REGISTERED: dict[str, type[Any]] = {}
+_RULES: dict[str, Rule] = {}
+
+
+def register_pass(cls: _PassClass) -> _PassClass:
+    """Make the pass class `cls` known under its `name`; also a decorator.
+
+    A class registered again under its name takes the place of the first (a plug-in is reloaded).
+
+    Raises:
+        HloError: the name is not kebab-case, or it is that of a pass of hloc; an option that cannot
+            be written on the command line.
+    """
+    name = _checked_name("pass", getattr(cls, "name", ""))
+    if name in ALIASES or (name in PASSES and name not in _REGISTERED):
+        raise HloError(f"there is a pass {name!r} already")
+    if not callable(getattr(cls, "run", None)):
+        raise HloError(f"pass {name!r} has no method run(module, context)")
+    if not dataclasses.is_dataclass(cls):
+        raise HloError(f"the class of pass {name!r} is no dataclass")
+    for option in dataclasses.fields(cls):
+        if option.init and option_kind(option) not in ("bool", "int", "str"):
+            raise HloError(f"option {option.name} of pass {name!r} is not a bool, int or str")
+        if option.init and option.default is dataclasses.MISSING:
+            raise HloError(f"option {option.name} of pass {name!r} has no default")
+    PASSES[name] = f"{cls.__module__}:{cls.__qualname__}"
+    _REGISTERED[name] = cls
+    return cls
+
+
+def register_rules(*rules: Rule) -> None:
+    """Add rules to `algebraic-simplifier`; they are tried after its own.
+
+    A rule registered again under its name takes the place of the first.
+
+    Raises:
+        HloError: a name is not kebab-case, or it is that of a rule of hloc.
+    """
+    from hloc.opt.rules import ALL_RULES
+
+    known = {rule.name for rule in ALL_RULES}
+    for rule in rules:
+        if _checked_name("rule", rule.name) in known:
+            raise HloError(f"there is a rule {rule.name!r} already")
+        _RULES[rule.name] = rule
+
+
+def registered_rules() -> tuple[Rule, ...]:
+    """Return the rules that plug-ins have added."""
+    return tuple(_RULES.values())
+
+
+def all_rules() -> tuple[Rule, ...]:
+    """Return every rule there is, those of plug-ins last."""
+    from hloc.opt.rules import ALL_RULES
+
+    return (*ALL_RULES, *registered_rules())
+
+
+def forget_registered() -> None:
+    """Take back all that plug-ins have added (between tests)."""
+    for name in _REGISTERED:
+        del PASSES[name]
+    _REGISTERED.clear()
+    _RULES.clear()
+
+
+def _checked_name(kind: str, name: object) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "fixpoint":
+        raise HloError(f"the name of a {kind} is kebab-case, as `my-{kind}`, not {name!r}")
+    return name

@@ -97,7 +97,7 @@ class _GuardedBytes:
 
 def compile_guarded(module: Module, options: CompileOptions, *, at_end: bool) -> CpuModule:
     """Compile an optimised `module`, which is changed, for `run_guarded` with the same end."""
-    return CpuBackend(pack=GuardedPacking(at_end)).compile(module, options)
+    return CpuBackend(pack=GuardedPacking(at_end), share_outputs=False).compile(module, options)
 
 
 def run_guarded(compiled: CpuModule, arguments: Sequence[Array], *, at_end: bool) -> list[Array]:

@@ -3,6 +3,9 @@
 - exact: bits are equal, signs of zero too; any NaN is as good as another.
 - values: equal numbers, where the sign of zero is open (maxima of arrays, in any order).
 - ulps: functions of floats, within so many units of the last place of the element type.
+- complex: functions of complex numbers, within so many units of the larger part, infinite and NaN
+  numbers as such.
+- power: as complex, where the rounding of an exponent is magnified.
 - table: sums of products, within `hloc/cli/tolerance.py`.
 """
 
@@ -28,6 +31,8 @@ ULPS = {"f32": 4, "f64": 8}
 """Bounds for functions of floats here, where the evaluator is no perfect oracle; narrower types
 have 1, for rounding an f32 that lies near a tie. docs/accuracy.md has the real errors."""
 
+COMPLEX_ULPS = {"complex": 16, "power": 1024}
+
 
 def check(module: Module, arguments: Sequence[Array], how: str) -> None:
     """Run the module as it stands and at every level, and compare."""
@@ -48,7 +53,9 @@ def disagreement(got: Array, want: Array, how: str) -> str | None:
         return difference(got, want)
     dtype = dtype_of_numpy(want.dtype)
     assert dtype is not None
-    if not (dtype.is_float or dtype.is_complex):
+    if how in COMPLEX_ULPS:
+        bad = ~_complex_within(got, want, component_of(dtype), COMPLEX_ULPS[how])
+    elif not (dtype.is_float or dtype.is_complex):
         bad = got != want
     elif how == "values":
         bad = ~(_same_bits(np.abs(got), np.abs(want), dtype) & ((got == want) | (want != want)))
@@ -77,11 +84,32 @@ def _same_bits(got: Array, want: Array, dtype: DType) -> Array:
 
 def _within(got: Array, want: Array, dtype: DType, ulps: int) -> Array:
     """True where the error of floats is within `ulps`."""
-    a, b = got.astype(np.float64), want.astype(np.float64)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # a signalling NaN warns when it is converted
+        a, b = got.astype(np.float64), want.astype(np.float64)
         close = np.abs(a - b) <= ulps * unit(np.abs(b), dtype)
     both_nan = np.isnan(a) & np.isnan(b)
     return np.asarray(np.where(np.isfinite(a) & np.isfinite(b), close, (a == b) | both_nan))
+
+
+def _complex_within(got: Array, want: Array, part: DType, ulps: int) -> Array:
+    """True where errors are within `ulps` of the larger part, and the kind of number is the same.
+
+    A number with an infinite part is infinite, whatever the other part; beside the largest finite
+    number an error may make infinity.
+    """
+    info = np.finfo(part.numpy)
+    with np.errstate(all="ignore"):
+        g, w = got.astype(np.complex128), want.astype(np.complex128)
+        size = np.maximum(np.abs(w.real), np.abs(w.imag))
+        allowed = ulps * unit(size, part)
+        close = (np.abs(g.real - w.real) <= allowed) & (np.abs(g.imag - w.imag) <= allowed)
+        edge = float(info.max) * (1 - 2 * ulps * float(info.eps))
+        largest = np.maximum(np.abs(g.real), np.abs(g.imag))
+        beyond = (size >= edge) & (largest >= edge)
+    infinite, other = np.isinf(w), np.isinf(g)
+    lost = np.isnan(w) & ~infinite
+    same = np.where(lost, np.isnan(g) & ~other, close)
+    return np.asarray(np.where(infinite | other, (infinite & other) | beyond, same))
 
 
 def unit(size: Array, dtype: DType) -> Array:

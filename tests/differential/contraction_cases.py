@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hloc.dtypes import BF16, DTYPES, F16, F32, F64, PRED, S8, S32, DType
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.shapes import ArrayShape
@@ -91,21 +93,42 @@ def either_dot(d: Draft) -> str:
 
 
 def ragged_dot(d: Draft) -> str:
-    """Rows of the lhs in groups: `[m, k]`, `[g, k, n]`, `[g]`."""
+    """Groups of rows of the lhs, of what is contracted, or of the batch."""
     dtype = d.pick((F32, F64, BF16, S32))
-    m, k, n, groups = (d.pick(SIZES[:-1]) for _ in range(4))
-    lhs, rhs = d.tame_array(dtype, (m, k)), d.tame_array(dtype, (groups, k, n))
-    sizes = d.random.multinomial(d.integer(0, m), [1 / groups] * groups)
+    m, k, n, groups = (d.pick(SIZES) for _ in range(4))
+    ragged = d.pick(("rows", "contracted", "batch"))
+    numbers: dict[str, Any] = {}
+    lhs: tuple[int, ...]
+    rhs: tuple[int, ...]
+    dims: tuple[int, ...]
+    if ragged == "rows":
+        lhs, rhs, dims = (m, k), (groups, k, n), (m, n)
+        contracting, numbers["rhs_group_dims"], ragged_dim = (1, 1), (0,), 0
+    elif ragged == "contracted":
+        lhs, rhs, dims = (m, k), (k, n), (groups, m, n)
+        contracting, ragged_dim = (1, 0), 1
+    else:
+        batch = d.pick((2, 1, 3, 0))
+        lhs, rhs, dims = (batch, m, k), (batch, k, n), (batch, m, n)
+        contracting, ragged_dim = (2, 1), 0
+        numbers |= {"lhs_batch_dims": (0,), "rhs_batch_dims": (0,)}
+    operands = [d.tame_array(dtype, lhs), d.tame_array(dtype, rhs)]
     d.add(
         "ragged-dot",
-        [lhs, rhs, d.parameter(sizes, S32)],
-        shape=ArrayShape(dtype, (m, n)),
-        lhs_contracting_dims=(1,),
-        rhs_contracting_dims=(1,),
-        lhs_ragged_dims=(0,),
-        rhs_group_dims=(0,),
+        [*operands, d.parameter(_group_sizes(d, groups, lhs[ragged_dim]), S32)],
+        shape=ArrayShape(dtype, dims),
+        lhs_contracting_dims=(contracting[0],),
+        rhs_contracting_dims=(contracting[1],),
+        lhs_ragged_dims=(ragged_dim,),
+        **numbers,
     )
     return "table"
+
+
+def _group_sizes(d: Draft, groups: int, limit: int) -> np.ndarray[Any, Any]:
+    """Return sizes of groups whose sum is at most `limit`."""
+    total = d.integer(0, limit)
+    return d.random.multinomial(total, [1 / groups] * groups) if groups else np.zeros(0)
 
 
 def scaled_dot(d: Draft) -> str:

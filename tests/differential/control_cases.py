@@ -218,7 +218,7 @@ def set_dimension_size(d: Draft) -> str:
 
 
 def dynamic_reshape(d: Draft) -> str:
-    dtype, dims = d.pick(ARRAY_TYPES), d.dims(0, 3, sizes=(2, 1, 3, 5))
+    dtype, dims = d.pick(ARRAY_TYPES), d.dims(0, 3, sizes=(2, 1, 3, 5, 0))
     sizes = tuple(dims[i] for i in d.order(len(dims)))
     operands = [d.any_array(dtype, dims), *(d.scalar(S32, size) for size in sizes)]
     d.add("dynamic-reshape", operands, shape=ArrayShape(dtype, sizes))

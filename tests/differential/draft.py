@@ -122,6 +122,19 @@ class Draft:
         )
         return self.parameter(np.asarray(values).astype(dtype.numpy), dtype)
 
+    def half_range_array(self, dtype: DType, dims: Sequence[int]) -> Instruction:
+        """Add a parameter of complex numbers, also infinite, whose products do not overflow."""
+        part = component_of(dtype)
+        values = np.empty(tuple(dims), dtype.numpy)
+        reach = 2.0 ** (0.4 * (1 << (part.exponent_bits - 1)))
+        for array in (values.real, values.imag):
+            with np.errstate(all="ignore"):  # a signalling NaN warns when it is converted
+                drawn = any_values(self.random, part, dims).astype(np.float64)
+                size = np.abs(drawn)
+                extreme = np.isfinite(size) & ((size > reach) | (size < 1 / reach))
+                array[...] = np.where(extreme, np.sign(drawn), drawn)
+        return self.parameter(values, dtype)
+
     def tame_array(self, dtype: DType, dims: Sequence[int], special: bool = False) -> Instruction:
         """Add a parameter whose values can be summed in any order; maybe with NaN and infinity."""
         values = tame_values(self.random, dtype, dims)

@@ -23,6 +23,17 @@ FUNCTIONS = frozenset(
 INEXACT_COMPLEX = frozenset(["abs", "divide", "multiply", "sign"])
 """Opcodes that are exact but for complex types, where results are rounded more than once."""
 
+COMPLEX_HOW = {"atan2": "table", "power": "power"}
+"""How complex results are compared, if not within some ulps of the larger part."""
+
+RESTRICTED = {
+    # Sums of squares that cancel, or of products that overflow, depend on fused steps.
+    "atan2": ("moderate_array", "moderate_array"),
+    "multiply": ("half_range_array", "half_range_array"),
+    "power": ("any_array", "moderate_array"),
+}
+"""Complex operands that are not just any."""
+
 DIRECTIONS = ("EQ", "NE", "GE", "GT", "LE", "LT")
 INSTANCES = 6
 
@@ -66,16 +77,15 @@ def plain(name: str) -> Callable[[Draft], str]:
         types = allowed_types(name)
         kind = d.pick(sorted({(is_inexact(name, dtype), dtype.is_complex) for dtype in types}))
         fitting = [t for t in types if (is_inexact(name, t), t.is_complex) == kind]
-        if kind[0]:  # f8e8m0fnu has no zero: what underflows depends on the width of the steps
-            fitting = [t for t in fitting if t.is_complex or t.has_sign]
         how = "ulps" if is_inexact(name, fitting[0]) else "exact"
         if how == "ulps" and fitting[0].is_complex:
-            how = "table"  # two parts and several roundings: the smaller part may cancel
+            how = COMPLEX_HOW.get(name, "complex")
         dims = d.dims(limit=200)
         for dtype in d.some_types(fitting, INSTANCES):
-            moderate = dtype.is_complex and how == "table"
-            array = d.moderate_array if moderate else d.any_array
-            d.add(name, [array(dtype, dims) for _ in range(opcode_row(name).arity or 0)])
+            arrays = [d.any_array] * (opcode_row(name).arity or 0)
+            if dtype.is_complex and name in RESTRICTED:
+                arrays = [getattr(d, array) for array in RESTRICTED[name]]
+            d.add(name, [array(dtype, dims) for array in arrays])
         return how
 
     return draw

@@ -127,7 +127,7 @@ def map_(d: Draft) -> str:
 
 
 def scan(d: Draft) -> str:
-    dims, dtype = d.dims(1, 3, sizes=(3, 1, 5)), d.pick((F32, F64, S32))
+    dims, dtype = d.dims(1, 3, sizes=(3, 1, 5, 0)), d.pick((F32, F64, S32))
     dim = d.integer(0, len(dims) - 1)
     step = ArrayShape(dtype, (*dims[:dim], *dims[dim + 1 :]))
     b, (carry, x) = d.computation("step", [step, step])

@@ -66,7 +66,8 @@ def test_quoted_words_are_cut_in_the_middle() -> None:
     digits = "1" * 5000
     shown = Diagnostic(f"value {digits} is out of range").render()
     assert len(shown) < 200
-    assert shown.startswith("error: value 111") and shown.endswith("111 is out of range")
+    assert shown.startswith("error: value 111")
+    assert shown.endswith("111 is out of range")
 
 
 def test_a_byte_order_mark_is_named() -> None:

@@ -7,6 +7,7 @@ pipeline, control flow almost none.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -31,9 +32,11 @@ from hloc.codegen.target import Target, host_target
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import BufferAssignment, BufferReport, assign_buffers
+from hloc.memory.buffer_assignment import BufferAssignment, BufferReport
 from hloc.memory.heap import PackFunction, pack
-from hloc.memory.schedule import Schedule, schedule_module, store_schedule
+from hloc.memory.memory_plan import plan_memory
+from hloc.memory.schedule import Schedule, store_schedule
+from hloc.memory.usage import buffers_text
 from hloc.ops.custom_call_targets import refusal_of
 from hloc.options import CompileOptions
 
@@ -41,7 +44,7 @@ _KERNELS_PER_UNIT = 32
 
 STAGES = (
     Stage("hlo", "the module after all passes, in the order it runs", ".hlo"),
-    Stage("buffers", "bytes of memory by kind, and what sharing saved", ".txt"),
+    Stage("buffers", "bytes of memory by kind, and the place and time of every buffer", ".txt"),
     Stage("llvm-ir", "LLVM IR as hloc writes it", ".ll"),
     Stage("llvm-ir-opt", "LLVM IR after LLVM's own passes", ".ll"),
     Stage("asm", "assembly", ".s"),
@@ -65,6 +68,7 @@ class CpuModule:
         module: as it was scheduled; not to be changed.
         boundary: parameters and results behind the declared ones, for dynamic sizes.
         units: LLVM texts, that of the control flow first.
+        assignment_seconds: what the order and the buffers took.
     """
 
     module: Module
@@ -74,6 +78,7 @@ class CpuModule:
     machine: Target
     options: CompileOptions
     boundary: DynamicBoundary = field(default_factory=DynamicBoundary)
+    assignment_seconds: float = 0.0
     target: str = "cpu"
     stages: tuple[Stage, ...] = STAGES
     _objects: tuple[bytes, ...] = field(default=())
@@ -88,8 +93,7 @@ class CpuModule:
         if not self._objects:
             kernels = frozenset(kernel.name for kernel in self.kernels)
             self._objects = tuple(
-                cached_object(unit.text, self.machine, unit.level, kernels)
-                for unit in self.units
+                cached_object(unit.text, self.machine, unit.level, kernels) for unit in self.units
             )
         return self._objects
 
@@ -102,7 +106,7 @@ class CpuModule:
         if name == "hlo":
             return self.module.to_text(style="short", large_constants=True)
         if name == "buffers":
-            return f"{self.buffers}\n"
+            return buffers_text(self.plan.assignment)
         if name == "llvm-ir":
             return "\n".join(unit.text for unit in self.units)
         if name == "object":
@@ -120,11 +124,13 @@ class CpuBackend:
 
     Attributes:
         pack: places temporaries in memory.
+        share_outputs: temporaries may lie in outputs that are not written yet.
     """
 
     name: str = "cpu"
     stages: tuple[Stage, ...] = STAGES
     pack: PackFunction = pack
+    share_outputs: bool = True
 
     def compile(self, module: Module, options: CompileOptions) -> CpuModule:
         """Compile an optimised module, which is changed on the way.
@@ -135,11 +141,15 @@ class CpuBackend:
         """
         machine = host_target()
         boundary = self.lower(module, options)
+        started = time.perf_counter()
         schedule, assignment = self.assign(module)
+        seconds = time.perf_counter() - started
         plan = plan_module(module, schedule, assignment)
         kernels = _emit_kernels(plan, machine)
         units = (Unit(entry_text(plan, kernels), 0), *_kernel_units(kernels, options.opt_level))
-        return CpuModule(module, plan, kernels, units, machine, options, boundary)
+        return CpuModule(
+            module, plan, kernels, units, machine, options, boundary, assignment_seconds=seconds
+        )
 
     def lower(self, module: Module, options: CompileOptions) -> DynamicBoundary:
         """Bring an optimised module into the form that gets an order and memory.
@@ -155,9 +165,11 @@ class CpuBackend:
 
     def assign(self, module: Module) -> tuple[Schedule, BufferAssignment]:
         """Give a lowered module its order, which is stored in it, and its buffers."""
-        schedule = schedule_module(module)
+        schedule, assignment = plan_memory(
+            module, _scratch_bytes, self.pack, share_outputs=self.share_outputs
+        )
         store_schedule(module, schedule)
-        return schedule, assign_buffers(module, schedule, _scratch_bytes, self.pack)
+        return schedule, assignment
 
 
 def _emit_kernels(plan: Plan, machine: Target) -> tuple[Kernel, ...]:

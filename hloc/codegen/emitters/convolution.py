@@ -3,7 +3,7 @@
 Large ones are matrix products (`convolution_product`). Else a strip of the result along its fastest
 dimension (features, a spatial dimension or the batch) is kept in the first-level cache while window
 and input features run. Along a spatial strip the part that a window element can reach is found
-beforehand, so the inner loop asks nothing.
+beforehand, so the inner loop asks nothing; in a dilated input it visits every n-th element.
 """
 
 from __future__ import annotations
@@ -20,6 +20,11 @@ from hloc.ir.instruction import Instruction
 
 STRIP = 256
 """Elements of the result that are worked on at a time."""
+
+
+def _is_counted(d: WindowDimension) -> bool:
+    """True if the elements that a window element reaches lie evenly: no holes, or steps of 1."""
+    return d.base_dilation == 1 or d.stride == 1
 
 
 def can_emit(inst: Instruction) -> bool:
@@ -114,11 +119,11 @@ class _Writer:
         sizes = [d.size for d in self.window]
         order = [d for d in range(len(sizes)) if sizes[d] != 1]
         with self.body.nest(sizes, order) as within:
-            position, inside, low, high = self._window(at, within, first, width)
+            position, inside, (low, high, step) = self._window(at, within, first, width)
             with (
                 self.body.when(inside),
                 self.body.loop(0, self.inputs) as channel,
-                self.body.loop(low, high) as j,
+                self.body.loop(low, high, step) as j,
             ):
                 self._add(at, position, within, channel, first, j, group)
         with self.body.loop(0, width) as j:
@@ -133,27 +138,26 @@ class _Writer:
         within: list[IndexValue],
         first: IndexValue,
         width: IndexValue,
-    ) -> tuple[list[IndexValue | None], Value, IndexValue, IndexValue]:
+    ) -> tuple[list[IndexValue | None], Value, tuple[IndexValue, IndexValue, int]]:
         """Return the input position per spatial dimension, whether it exists, and the reach.
 
         The dimension of the strip has no position yet; its reach is a range of the strip.
         """
         position: list[IndexValue | None] = []
         conditions: list[Value] = []
-        low: IndexValue = 0
-        high = width
+        reach: tuple[IndexValue, IndexValue, int] = (0, width, 1)
         for n, d in enumerate(self.window):
             out_dim = self.labels.output_spatial[n]
             size = self.lhs.dims[self.labels.input_spatial[n]]
             if out_dim == self.strip:
                 position.append(None)
-                if d.base_dilation == 1:
-                    low, high = self._reach(d, size, within[n], first, width)
+                if _is_counted(d):
+                    reach = self._reach(d, size, within[n], first, width)
                 continue
             inside, where = window_step(self.k.g, d, size, at[out_dim], within[n])
             conditions.extend(inside)
             position.append(where)
-        return position, self.body.all_of(conditions), low, high
+        return position, self.body.all_of(conditions), reach
 
     def _reach(
         self,
@@ -162,15 +166,22 @@ class _Writer:
         w: IndexValue,
         first: IndexValue,
         width: IndexValue,
-    ) -> tuple[IndexValue, IndexValue]:
-        """Return the part of the strip whose windows have element `w` inside the input."""
+    ) -> tuple[IndexValue, IndexValue, int]:
+        """Return the part of the strip whose windows have element `w` inside the input: a range."""
         m = self.math
         if d.reversal:
             w = m.sub(d.size - 1, w)
         begin = m.sub(d.pad_low, m.mul(w, d.window_dilation))
+        if d.base_dilation > 1:
+            holes = d.base_dilation
+            past = m.sub(first, begin)  # into the dilated input; the next element may be further on
+            skipped = m.rem(m.sub(holes, m.rem(m.maximum(past, 0), holes)), holes)
+            low = m.add(m.maximum(m.sub(0, past), 0), skipped)
+            high = m.sub((size - 1) * holes + 1, past)
+            return low, m.minimum(high, width), holes
         low = m.div(m.add(m.maximum(begin, 0), d.stride - 1), d.stride)
         high = m.div(m.maximum(m.add(begin, size - 1 + d.stride), 0), d.stride)
-        return m.maximum(m.sub(low, first), 0), m.minimum(m.sub(high, first), width)
+        return m.maximum(m.sub(low, first), 0), m.minimum(m.sub(high, first), width), 1
 
     def _add(
         self,
@@ -192,7 +203,7 @@ class _Writer:
                 out_dim = self.labels.output_spatial[n]
                 size = self.lhs.dims[self.labels.input_spatial[n]]
                 inside, where[n] = window_step(self.k.g, d, size, index[out_dim], within[n])
-                conditions = inside if d.base_dilation > 1 else []
+                conditions = [] if _is_counted(d) else inside
         with self.body.when(self.body.all_of(conditions)):
             left, right = self._operand_indices(index, where, within, channel, group)
             b = self.b

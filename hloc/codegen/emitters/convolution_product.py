@@ -1,9 +1,10 @@
 """Large convolutions as matrix products.
 
-For one batch element and one row of the result, the input elements under every window are gathered
-into a matrix `[position in the row, window element and input feature]`; it is multiplied by a
-packed panel of the kernel, `[window element and input feature, output feature]`. Padding becomes
-zeros.
+For one row of the result, the input elements under every window are gathered into a matrix
+`[position in the row, window element and input feature]`; it is multiplied by a packed panel of the
+kernel, `[window element and input feature, output feature]`. Padding becomes zeros. A row runs
+along a spatial dimension of one batch element; where all of those are short, as in the gradient of
+a kernel, it is the batch at one place.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ from hloc.ir.instruction import Instruction
 MIN_ROWS, MIN_DEPTH, MIN_COLUMNS = 4, 16, 16
 """Sizes of the matrices below which a direct convolution is as good."""
 
+SHORT_ROW = 16
+"""Rows below this leave to the batch to be the row, if that is longer."""
+
 MAX_BYTES = 1 << 25
 """Most scratch memory for matrix and panel."""
 
@@ -38,7 +42,8 @@ class Sizes:
     """The sizes of the matrices of one convolution.
 
     Attributes:
-        along: the number of the spatial dimension that makes the rows.
+        row_dim: the dimension of the result that makes the rows.
+        input_row_dim: the dimension of the input that goes with it.
         depth: window elements times input features of a group.
         columns: output features of a group.
     """
@@ -52,9 +57,13 @@ class Sizes:
         self.batch_groups: int = a.batch_group_count
         self.inputs = rhs.array.dims[self.labels.kernel_input_feature]
         self.columns = root.array.dims[self.labels.output_feature] // self.groups
-        spatial = [root.array.dims[d] for d in self.labels.output_spatial]
-        self.along = max(range(len(spatial)), key=lambda n: (spatial[n], n)) if spatial else -1
-        self.rows = spatial[self.along] if spatial else 0
+        dims = root.array.dims
+        self.row_dim, self.input_row_dim = self.labels.output_batch, self.labels.input_batch
+        spatial = zip(self.labels.output_spatial, self.labels.input_spatial, strict=True)
+        longest = max(spatial, key=lambda pair: dims[pair[0]], default=None)
+        if longest and dims[longest[0]] >= min(SHORT_ROW, dims[self.row_dim]):
+            self.row_dim, self.input_row_dim = longest
+        self.rows = dims[self.row_dim]
         self.window_sizes = [d.size for d in self.window]
         self.depth = prod(self.window_sizes) * self.inputs
         self.dtype: DType = accumulator_dtype(root.array.dtype)
@@ -107,9 +116,8 @@ class _Writer:
         offset = operand_bytes(k.inst)
         s = self.s
         self.panel = panel_at(k, offset, s.strip, s.depth, s.dtype)
-        labels = s.labels
-        along = self.lhs.strides[labels.input_spatial[s.along]]
-        self.by_columns = along < self.lhs.strides[labels.input_feature]
+        strides = self.lhs.strides
+        self.by_columns = strides[s.input_row_dim] < strides[s.labels.input_feature]
         shape = (s.depth, s.rows) if self.by_columns else (s.rows, s.depth)
         self.matrix = k.scratch_array(offset + s.panel_bytes, s.dtype, shape)
 
@@ -126,9 +134,8 @@ class _Writer:
                 width = math.minimum(s.strip, math.sub(s.columns, first))
             feature = math.add(math.mul(group, s.columns), first)
             self._pack(feature, width)
-            outer = [s.labels.output_batch] + [
-                d for n, d in enumerate(s.labels.output_spatial) if n != s.along
-            ]
+            places = (s.labels.output_batch, *s.labels.output_spatial)
+            outer = [d for d in places if d != s.row_dim]
             with self.body.nest(out, outer) as at:
                 self._gather(at, group)
                 self._multiply(at, feature, width)
@@ -187,10 +194,12 @@ class _Writer:
     ) -> tuple[Value, list[IndexValue]]:
         """Return whether there is an input element, and its index but for the feature."""
         s = self.s
+        at = list(at)
+        at[s.row_dim] = row
         index: list[IndexValue] = [0] * len(self.lhs.dims)
         conditions: list[Value] = []
         for n, d in enumerate(s.window):
-            where = row if n == s.along else at[s.labels.output_spatial[n]]
+            where = at[s.labels.output_spatial[n]]
             size = self.lhs.dims[s.labels.input_spatial[n]]
             inside, position = window_step(self.k.g, d, size, where, within[n])
             conditions += inside
@@ -245,7 +254,7 @@ class _Writer:
 
         def store(row: IndexValue, column: IndexValue, value: Value) -> None:
             index = list(at)
-            index[s.labels.output_spatial[s.along]] = row
+            index[s.row_dim] = row
             index[s.labels.output_feature] = math.add(feature, column)
             output = self.k.output
             output.store(math, tuple(index), self.b.convert(value, output.dtype))
@@ -259,6 +268,7 @@ class _Writer:
             lambda row, kk: self.matrix.load(math, self._cell(row, kk)),
             lambda kk, column: self.panel.load(math, (kk, column)),
             store,
+            is_packed=True,
         )
         multiply_panel(self.k, product)
 

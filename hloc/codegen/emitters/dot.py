@@ -1,15 +1,13 @@
 """Matrix products: any dimension numbers, layouts and element types.
 
-A product is brought to out[b, m, n] = sum over k of lhs[b, m, k] * rhs[b, k, n], where each letter
-stands for a list of dimensions with strides in the three arrays, merged where memory allows. Rows
-go through panels of columns (`gemm`), which are copied into one piece of memory if there are many
-rows; few rows with contiguous k are inner products in registers.
+The loops are those of `products`; convolutions whose window is one element have such loops too.
+Rows go through panels of columns (`gemm`), which are copied into one piece of memory if there are
+many rows; few rows with contiguous k are inner products in registers.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
@@ -24,39 +22,25 @@ from hloc.codegen.emitters.gemm import (
     panel_bytes,
     strip_width,
 )
-from hloc.codegen.index import layout_strides, row_major_strides
+from hloc.codegen.emitters.products import (
+    Axis,
+    Product,
+    column_axis,
+    is_in_memory,
+    is_inner,
+    is_product_convolution,
+    oriented,
+    other_columns,
+    product_of,
+    row_axis,
+)
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape
 
 MAX_PANEL_BYTES = 1 << 26
 """Panels above this size are read where they are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A loop: its size and the steps it makes in the arrays that have it, else 0."""
-
-    size: int
-    lhs: int
-    rhs: int
-    out: int
-
-    def swapped(self) -> Axis:
-        """Return the axis as seen with the two sides exchanged."""
-        return Axis(self.size, self.rhs, self.lhs, self.out)
-
-
-@dataclass(frozen=True, slots=True)
-class Product:
-    """The loops of a product."""
-
-    batch: tuple[Axis, ...]
-    rows: tuple[Axis, ...]
-    columns: tuple[Axis, ...]
-    contracted: tuple[Axis, ...]
 
 
 def can_emit(inst: Instruction) -> bool:
@@ -64,15 +48,15 @@ def can_emit(inst: Instruction) -> bool:
     return root_of(inst).opcode.name == "dot"
 
 
-def _is_plain(inst: Instruction, operand: Instruction) -> bool:
-    """True if `operand` of the root lies in memory."""
-    return inst.opcode.name != "fusion" or operand.opcode.name == "parameter"
+def can_emit_convolution(inst: Instruction) -> bool:
+    """True if the result is that of a convolution without a window."""
+    return is_product_convolution(root_of(inst))
 
 
 def computed_operands(inst: Instruction) -> list[Instruction]:
     """Return the operands of the root that fused producers compute."""
     operands = root_of(inst).operands
-    return [o for o in dict.fromkeys(operands) if not _is_plain(inst, o)]
+    return [o for o in dict.fromkeys(operands) if not is_in_memory(inst, o)]
 
 
 def _aligned(size: int) -> int:
@@ -91,115 +75,17 @@ def operand_bytes(inst: Instruction) -> int:
 
 def _packed_bytes(inst: Instruction) -> int:
     """Return room for a panel of columns; 0 if panels are read where they are."""
-    p = _product(inst)
-    if _is_inner(p):
+    p = product_of(inst)
+    if is_inner(p):
         return 0
-    p, _ = _oriented(p)
-    if _row_axis(p).size < MIN_ROWS_TO_PACK:
+    p, _ = oriented(p)
+    if prod(axis.size for axis in p.rows) < MIN_ROWS_TO_PACK:
         return 0
     dtype = accumulator_dtype(root_of(inst).array.dtype)
     depth = prod(axis.size for axis in p.contracted)
-    strip = strip_width(_column_axis(p).size, depth, dtype)
+    strip = strip_width(column_axis(p).size, depth, dtype)
     size = panel_bytes(strip, depth, dtype)
     return size if size <= MAX_PANEL_BYTES else 0
-
-
-def _strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
-    if _is_plain(inst, operand):
-        return layout_strides(operand.array)
-    return tuple(row_major_strides(operand.array.dims))
-
-
-def _product(inst: Instruction) -> Product:
-    root = root_of(inst)
-    lhs, rhs = root.operands
-    a = root.attributes
-    left, right = _strides(inst, lhs), _strides(inst, rhs)
-    result = layout_strides(root.array)
-    count = len(a.lhs_batch_dims)
-    batch = [
-        Axis(lhs.array.dims[i], left[i], right[j], result[n])
-        for n, (i, j) in enumerate(zip(a.lhs_batch_dims, a.rhs_batch_dims, strict=True))
-    ]
-    free_left = _free_dims(lhs.array, a.lhs_batch_dims, a.lhs_contracting_dims)
-    free_right = _free_dims(rhs.array, a.rhs_batch_dims, a.rhs_contracting_dims)
-    rows = [Axis(lhs.array.dims[d], left[d], 0, result[count + n]) for n, d in enumerate(free_left)]
-    first = count + len(free_left)
-    columns = [
-        Axis(rhs.array.dims[d], 0, right[d], result[first + n]) for n, d in enumerate(free_right)
-    ]
-    contracted = [
-        Axis(lhs.array.dims[i], left[i], right[j], 0)
-        for i, j in zip(a.lhs_contracting_dims, a.rhs_contracting_dims, strict=True)
-    ]
-    return Product(_merged(batch), _merged(rows), _merged(columns), _merged(contracted))
-
-
-def _free_dims(shape: ArrayShape, batch: tuple[int, ...], contracted: tuple[int, ...]) -> list[int]:
-    return [d for d in range(shape.rank) if d not in batch and d not in contracted]
-
-
-def _merged(axes: list[Axis]) -> tuple[Axis, ...]:
-    """Return the axes, slowest first, with neighbours merged that all arrays walk as one."""
-    ordered = sorted((x for x in axes if x.size != 1), key=lambda x: -max(x.out, x.lhs, x.rhs))
-    merged: list[Axis] = []
-    for axis in ordered:
-        last = merged[-1] if merged else None
-        if last is not None and (last.lhs, last.rhs, last.out) == (
-            axis.lhs * axis.size,
-            axis.rhs * axis.size,
-            axis.out * axis.size,
-        ):
-            merged[-1] = Axis(last.size * axis.size, axis.lhs, axis.rhs, axis.out)
-        else:
-            merged.append(axis)
-    return tuple(merged)
-
-
-def _swapped(p: Product) -> Product:
-    def swap(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return tuple(axis.swapped() for axis in axes)
-
-    return Product(swap(p.batch), swap(p.columns), swap(p.rows), swap(p.contracted))
-
-
-def _is_inner(p: Product) -> bool:
-    """True if the contracted dimension is contiguous on both sides and one side has few rows."""
-    if not p.contracted:
-        return False
-    k = p.contracted[-1]
-    fewest = min(_row_axis(p).size, _column_axis(p).size)
-    return k.lhs == 1 and k.rhs == 1 and fewest < MIN_ROWS_TO_PACK
-
-
-def _row_axis(p: Product) -> Axis:
-    """Return the axis that is tiled."""
-    return p.rows[-1] if p.rows else Axis(1, 0, 0, 0)
-
-
-def _column_axis(p: Product) -> Axis:
-    """Return the axis that is cut into panels: the contiguous one, if there is one."""
-    found = next((c for c in p.columns if c.rhs == 1), None)
-    return found or (p.columns[-1] if p.columns else Axis(1, 0, 0, 0))
-
-
-def _other_columns(p: Product) -> tuple[Axis, ...]:
-    column = _column_axis(p)
-    return tuple(c for c in p.columns if c is not column)
-
-
-def _oriented(p: Product) -> tuple[Product, bool]:
-    """Return the product with contiguous columns in the right-hand side, if either side has them.
-
-    The flag tells that the sides were exchanged.
-    """
-    if p.columns and any(axis.rhs == 1 for axis in p.columns):
-        return p, False
-    if p.rows and any(axis.lhs == 1 for axis in p.rows):
-        return _swapped(p), True
-    if not p.columns and p.rows:
-        return _swapped(p), True
-    return p, False
 
 
 def extent(inst: Instruction) -> int:
@@ -211,10 +97,10 @@ def extent(inst: Instruction) -> int:
 
 
 def _outer_axes(inst: Instruction) -> tuple[Axis, ...]:
-    p = _product(inst)
-    if _is_inner(p):
+    p = product_of(inst)
+    if is_inner(p):
         return (*p.batch, *p.rows, *p.columns)
-    p, _ = _oriented(p)
+    p, _ = oriented(p)
     return (*p.batch, *p.rows[:-1])
 
 
@@ -223,14 +109,14 @@ def emit(k: KernelContext) -> None:
     if k.root.array.elements == 0:
         return
     arrays = operand_arrays(k)
-    p = _product(k.inst)
+    p = product_of(k.inst)
     if any(axis.size == 0 for axis in p.contracted):
         _zero(k)
         return
-    if _is_inner(p):
+    if is_inner(p):
         _Writer(k, p, arrays[0], arrays[1]).inner_products()
         return
-    p, exchanged = _oriented(p)
+    p, exchanged = oriented(p)
     lhs, rhs = reversed(arrays) if exchanged else arrays
     packed = _packed_bytes(k.inst) > 0
     _Writer(k, p, lhs, rhs).panels(packed, operand_bytes(k.inst))
@@ -313,37 +199,44 @@ class _Writer:
     def panels(self, packed: bool, offset_bytes: int) -> None:
         """Rows through panels of columns, k inside."""
         p, math = self.p, self.math
-        row, column, others = _row_axis(p), _column_axis(p), _other_columns(p)
+        row, column, others = row_axis(p), column_axis(p), other_columns(p)
         depth = prod(axis.size for axis in p.contracted)
         strip = strip_width(column.size, depth, self.dtype)
+        outer_rows = p.rows[:-1]
         with ExitStack() as stack:
-            at = self._loops(stack, (*p.batch, *p.rows[:-1]), (0, 0, 0), True)
+            outer = p.batch if packed else (*p.batch, *outer_rows)
+            at = self._loops(stack, outer, (0, 0, 0), True)
             at = self._loops(stack, others, at, False)
             first = stack.enter_context(self.body.loop(0, column.size, strip))
             at = self._moved(at, column, first)
             width: IndexValue = strip
             if column.size % strip:
                 width = math.minimum(strip, math.sub(column.size, first))
-            left, right, out = at
-
-            def load_left(r: IndexValue, kk: IndexValue) -> Value:
-                base = math.add(left, math.mul(r, row.lhs))
-                return self._load(self.lhs, math.add(base, self._depth_offset(kk, "lhs")))
+            right = at[1]
 
             def load_right(kk: IndexValue, j: IndexValue) -> Value:
                 base = math.add(right, self._depth_offset(kk, "rhs"))
                 return self._load(self.rhs, math.add(base, math.mul(j, column.rhs)))
 
+            load: LoadFunction = load_right
+            if packed:
+                load = self._packed(load_right, offset_bytes, depth, strip, width, column.rhs == 1)
+                at = self._loops(stack, outer_rows, at, False)  # all rows use one panel
+            left, _, out = at
+
+            def load_left(r: IndexValue, kk: IndexValue) -> Value:
+                base = math.add(left, math.mul(r, row.lhs))
+                return self._load(self.lhs, math.add(base, self._depth_offset(kk, "lhs")))
+
             def store(r: IndexValue, j: IndexValue, value: Value) -> None:
                 base = math.add(out, math.mul(r, row.out))
                 self._store(math.add(base, math.mul(j, column.out)), value)
 
-            load: LoadFunction = load_right
-            if packed:
-                load = self._packed(load_right, offset_bytes, depth, strip, width, column.rhs == 1)
             multiply_panel(
                 self.k,
-                PanelProduct(self.dtype, row.size, depth, strip, width, load_left, load, store),
+                PanelProduct(
+                    self.dtype, row.size, depth, strip, width, load_left, load, store, packed
+                ),
             )
 
     def _packed(
@@ -372,3 +265,5 @@ class _Writer:
 
 
 EMITTER = Emitter("dot", can_emit, emit, extent, scratch_bytes)
+CONVOLUTION = Emitter("convolution", can_emit_convolution, emit, extent, scratch_bytes)
+"""Convolutions that are products of matrices."""

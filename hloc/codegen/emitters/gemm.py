@@ -52,6 +52,7 @@ class PanelProduct:
 
     Attributes:
         width: columns of this panel, at most `strip`.
+        is_packed: `rhs` reads one piece of memory.
     """
 
     dtype: DType
@@ -62,6 +63,7 @@ class PanelProduct:
     lhs: LoadFunction
     rhs: LoadFunction
     store: StoreFunction
+    is_packed: bool = False
 
 
 def accumulator_dtype(dtype: DType) -> DType:
@@ -171,7 +173,8 @@ def _add_products(
 ) -> None:
     """Add the products of some k to the sums of some rows."""
     factors = [[p.lhs(row, step) for step in steps] for row in rows]
-    with k.body.loop(0, p.width) as column:
+    vectors = p.is_packed and not p.dtype.is_complex
+    with k.body.loop(0, p.width, vectors=vectors) as column:
         ys = [p.rhs(step, column) for step in steps]
         for slot, xs in zip(slots, factors, strict=True):
             total = k.b.load(slot, p.dtype, column)

@@ -1,10 +1,14 @@
 """The general emitter: one loop nest over the result, each element made by the generator.
 
 Where all arrays lie in memory in the same order, one loop runs over all elements; else a loop per
-dimension in the order of the first result, so that the innermost one writes neighbours.
+dimension in the order of the first result, so that the innermost one writes neighbours. Large
+transposes go tile by tile.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from hloc.codegen.elemental import RULES
 from hloc.codegen.emitters.context import (
@@ -16,6 +20,7 @@ from hloc.codegen.emitters.context import (
 )
 from hloc.codegen.index import loop_order, reshape_keeps_order, same_physical_order
 from hloc.codegen.ir_array import IrArray
+from hloc.codegen.loops import IndexValue
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
@@ -73,12 +78,76 @@ def _nest(
     whole: bool,
 ) -> None:
     order = loop_order(shape)
-    first_range = None if whole else (k.begin, k.end)
-    with k.body.nest(shape.dims, order, first_range) as at:
+    first_range = (0, shape.dims[order[0]]) if whole and order else (k.begin, k.end)
+    with _loops(k, shape, order, first_range) as at:
         index = tuple(at)
         values = [k.g.element(k.frame, k.root, index, path) for path, _ in outputs]
         for value, (_, output) in zip(values, outputs, strict=True):
             output.store(k.math, index, value)
+
+
+# ---------------------------------------------------------------- transposes
+
+_TILE_ROWS, _TILE_COLUMNS = 16, 8
+"""Elements of a tile along the dimension that is read fastest, and the one that is written so.
+
+Measured for a transpose of f32[2048,2048]: 45 ms without tiles, 16 with 16x16, 10 with 16x8.
+"""
+_SMALLEST_TILED = 64
+
+
+@contextmanager
+def _loops(
+    k: KernelContext,
+    shape: ArrayShape,
+    order: Sequence[int],
+    first_range: tuple[IndexValue, IndexValue],
+) -> Iterator[list[IndexValue]]:
+    """Run the region for every index, in tiles if an array is read across the order of writing.
+
+    A line of memory that is read for one element then serves the next rows too before it is lost.
+    """
+    read = _read_fastest(k.inst, shape, order)
+    if read is None:
+        with k.body.nest(shape.dims, order, first_range) as at:
+            yield at
+        return
+    written = order[-1]
+    ranges: dict[int, tuple[IndexValue, IndexValue]] = {d: (0, shape.dims[d]) for d in order}
+    ranges[order[0]] = first_range
+    index: list[IndexValue] = [0] * len(shape.dims)
+    with ExitStack() as stack:
+        for dim in order:
+            if dim not in (read, written):
+                index[dim] = stack.enter_context(k.body.loop(*ranges[dim]))
+        tiles: list[tuple[int, IndexValue, IndexValue]] = []
+        for dim, size in ((read, _TILE_ROWS), (written, _TILE_COLUMNS)):
+            start, stop = ranges[dim]
+            first = stack.enter_context(k.body.loop(start, stop, size))
+            tiles.append((dim, first, k.math.minimum(stop, k.math.add(first, size))))
+        for dim, first, end in tiles:
+            index[dim] = stack.enter_context(k.body.loop(first, end))
+        yield index
+
+
+def _read_fastest(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> int | None:
+    """Return the dimension along which a large array is read that is written along another."""
+    members = inst.called[0].instructions if inst.opcode.name == "fusion" else (inst,)
+    for member in members:
+        if not member.is_a("transpose", "copy") or member.array.dims != shape.dims:
+            continue
+        minor = _minor(member.operands[0].array)
+        if minor is None:
+            continue
+        dim = minor if member.is_a("copy") else member.attributes.dimensions.index(minor)
+        sizes = shape.dims[dim], shape.dims[order[-1]]
+        if dim != order[-1] and min(sizes) >= _SMALLEST_TILED:
+            return dim
+    return None
+
+
+def _minor(shape: ArrayShape) -> int | None:
+    return next((dim for dim in shape.minor_to_major if shape.dims[dim] != 1), None)
 
 
 def is_flat(inst: Instruction) -> bool:

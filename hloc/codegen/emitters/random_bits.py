@@ -17,6 +17,7 @@ from hloc.codegen.scalar_builder import LlvmBuilder
 from hloc.codegen.values import Value
 from hloc.dtypes import DTYPES, U32, U64
 from hloc.ir.instruction import Instruction
+from hloc.ops.sort_random import check_generator
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
@@ -31,6 +32,7 @@ def can_emit(inst: Instruction) -> bool:
 
 def emit(k: KernelContext) -> None:
     """Write new state and bits."""
+    check_generator(k.root)
     operand = k.root.operands[0]
     state = [k.read(operand, (i,)) for i in range(operand.array.dims[0])]
     if k.root.attributes.algorithm == "rng_three_fry":

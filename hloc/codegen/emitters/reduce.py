@@ -1,25 +1,26 @@
-"""Reductions, with producers fused into their inputs.
+"""Reductions, with producers fused into their inputs; several of one kind may share their loops.
 
 Rows (the fastest dimension of the input is reduced) keep running results in registers; columns keep
-a strip of them in the first-level cache and go through the input in memory order. Sums of floats
-are added up in blocks, and the blocks in f64, so that 2**24 addends lose no more than a few do.
+a strip of them in the first-level cache and go through the input in memory order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch, root_of
+from hloc.codegen.emitters.running_sums import SUM_BLOCK, block_end, feed, running_sum
 from hloc.codegen.index import loop_order
 from hloc.codegen.loops import IndexValue
-from hloc.codegen.reductions import Accumulators, combine, plain_reducer, sum_dtype
+from hloc.codegen.reductions import combine, is_float_sum, sum_dtype
 from hloc.codegen.values import Value
-from hloc.dtypes import F64, DType
+from hloc.dtypes import F64
 from hloc.ir.instruction import Instruction
-
-SUM_BLOCK = 1024
-"""Addends that are summed in the type of the result before they go to the f64 total."""
+from hloc.ir.traversal import post_order
+from hloc.opt.fusion.columns import shared_reduces
+from hloc.shapes import ArrayShape
 
 STRIP = 256
 """Columns whose running results are kept together."""
@@ -51,14 +52,30 @@ def _plan(root: Instruction) -> Plan:
     return Plan(tuple(kept), tuple(reduced), strip, addends)
 
 
+def reduces_of(inst: Instruction) -> tuple[Instruction, ...]:
+    """Return the reductions whose loops the kernel of `inst` has, nothing if there are none."""
+    root = root_of(inst)
+    if root.opcode.name == "reduce":
+        return (root,)
+    if inst.opcode.name != "fusion":
+        return ()
+    outputs = root.operands if root.opcode.name == "tuple" else (root,)
+    if not outputs or not all(isinstance(output.shape, ArrayShape) for output in outputs):
+        return ()
+    if not any(member.opcode.name == "reduce" for member in inst.called[0].instructions):
+        return ()
+    order = [member for member in post_order(inst.called[0]) if member.opcode.name != "tuple"]
+    return shared_reduces(order, outputs)
+
+
 def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a reduce."""
-    return root_of(inst).opcode.name == "reduce"
+    """True if the results are those of a reduce, or made of several that have the same loops."""
+    return bool(reduces_of(inst))
 
 
 def extent(inst: Instruction) -> int:
     """Return the size of the outermost kept dimension, or the number of strips."""
-    root = root_of(inst)
+    root = reduces_of(inst)[0]
     plan, dims = _plan(root), root.operands[0].array.dims
     if plan.kept:
         return dims[plan.kept[0]]
@@ -67,206 +84,217 @@ def extent(inst: Instruction) -> int:
 
 def emit(k: KernelContext) -> None:
     """Write the loops."""
-    plan = _plan(k.root)
-    dims = k.root.operands[0].array.dims
+    roots = reduces_of(k.inst)
+    plan = _plan(roots[0])
+    dims = roots[0].operands[0].array.dims
     if plan.addends == 0:
-        _fill(k)
-    elif plan.kept:
+        _fill(k, roots)
+        return
+    kernel = _Kernel(k, plan, roots, dims)
+    if plan.kept:
         with k.body.nest(dims, plan.kept, (k.begin, k.end)) as at:
-            _inner(k, plan, at, None)
+            kernel.inner(at, None)
     elif plan.strip is not None:
         with k.body.loop(k.begin, k.end) as strip:
-            _inner(k, plan, [0] * len(dims), strip)
+            kernel.inner([0] * len(dims), strip)
     else:
-        _inner(k, plan, [0] * len(dims), None)
+        kernel.inner([0] * len(dims), None)
 
 
-def _fill(k: KernelContext) -> None:
+def _starts(root: Instruction) -> tuple[Instruction, ...]:
+    return root.operands[len(root.operands) // 2 :]
+
+
+def _fill(k: KernelContext, roots: Sequence[Instruction]) -> None:
     """Nothing is reduced: every result is its initial value."""
-    starts = k.root.operands[len(k.outputs) :]
+    starts = [start for root in roots for start in _starts(root)]
     for start, output in zip(starts, k.outputs, strict=True):
         with k.body.nest(output.dims, range(len(output.dims))) as at:
             output.store(k.math, tuple(at), k.read(start, ()))
 
 
-def _inner(k: KernelContext, plan: Plan, at: list[IndexValue], strip: IndexValue | None) -> None:
-    if plan.strip is None:
-        _row(k, plan, at)
-        return
-    size = k.root.operands[0].array.dims[plan.strip]
-    if strip is not None:
-        _strip(k, plan, at, k.math.mul(strip, STRIP))
-        return
-    with k.body.loop(0, size, STRIP) as first:
-        _strip(k, plan, at, first)
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """What is reduced: `dims` are the sizes of all inputs."""
+
+    k: KernelContext
+    plan: Plan
+    roots: tuple[Instruction, ...]
+    dims: tuple[int, ...]
+
+    def inner(self, at: list[IndexValue], strip: IndexValue | None) -> None:
+        """Reduce what is left inside the kept dimensions, whose index is `at`."""
+        if self.plan.strip is None:
+            self._row(at)
+            return
+        if strip is not None:
+            self._strip(at, self.k.math.mul(strip, STRIP))
+            return
+        with self.k.body.loop(0, self.dims[self.plan.strip], STRIP) as first:
+            self._strip(at, first)
+
+    def _row(self, at: list[IndexValue]) -> None:
+        k = self.k
+        sums = [running_sum(k, root, self.plan.addends) for root in self.roots]
+
+        def element(inner: list[IndexValue]) -> None:
+            index = joined(at, inner, self.plan.reduced)
+            for total in sums:
+                total.add([k.read(operand, index) for operand in total.inputs])
+
+        feed(k, self.dims, self.plan.reduced, sums, element)
+        self.store(at, [value for total in sums for value in total.finish()])
+
+    def _strip(self, at: list[IndexValue], first: IndexValue) -> None:
+        """Reduce the columns from `first` on, at most `STRIP` of them."""
+        assert self.plan.strip is not None
+        size = self.dims[self.plan.strip]
+        width: IndexValue = size
+        if size > STRIP:
+            width = self.k.math.sub(block_end(self.k, first, size, STRIP), first)
+        columns = _Columns(self, at, first, width)
+        if self.plan.addends > SUM_BLOCK and any(map(is_float_sum, self.roots)):
+            columns.long_sum()
+        else:
+            columns.reduce()
+
+    def store(self, at: list[IndexValue], values: Sequence[Value]) -> None:
+        """Write one element of every result; `at` is an index of the inputs."""
+        reduced = self.roots[0].attributes.dimensions
+        index = tuple(at[d] for d in range(len(at)) if d not in reduced)
+        k = self.k
+        if k.root in self.roots:
+            for output, value in zip(k.outputs, values, strict=True):
+                output.store(k.math, index, k.b.convert(value, output.dtype))
+            return
+        done = {
+            root: k.b.convert(value, root.array.dtype)
+            for root, value in zip(self.roots, values, strict=True)
+        }
+        k.frame.sources = {**k.frame.sources, **done}
+        made = k.root.operands if k.root.opcode.name == "tuple" else (k.root,)
+        elements = [k.read(inst, index) for inst in made]
+        for output, value in zip(k.outputs, elements, strict=True):
+            output.store(k.math, index, value)
 
 
-def _is_float_sum(root: Instruction) -> bool:
-    return root.array.dtype.is_float if _plain_sum(root) else False
-
-
-def _plain_sum(root: Instruction) -> bool:
-    return len(root.operands) == 2 and plain_reducer(root.called[0]) == "add"
-
-
-# ---------------------------------------------------------------- rows
-
-
-def _row(k: KernelContext, plan: Plan, at: list[IndexValue]) -> None:
-    if plan.addends > SUM_BLOCK and _is_float_sum(k.root):
-        results = [_long_sum(k, plan, at)]
-    else:
-        sums = Accumulators(k.g, k.root)
-        for number, start in enumerate(sums.starts):
-            sums.start(number, k.read(start, ()))
-        dims = k.root.operands[0].array.dims
-        with k.body.nest(dims, plan.reduced) as inner:
-            index = _joined(at, inner, plan.reduced)
-            sums.add([k.read(operand, index) for operand in sums.inputs])
-        results = sums.finish()
-    index = tuple(at[d] for d in range(len(at)) if d not in k.root.attributes.dimensions)
-    for output, value in zip(k.outputs, results, strict=True):
-        output.store(k.math, index, value)
-
-
-def _joined(
+def joined(
     outer: list[IndexValue], inner: list[IndexValue], dims: tuple[int, ...]
 ) -> tuple[IndexValue, ...]:
+    """Return `outer` with the positions of `inner` in `dims`."""
     return tuple(inner[d] if d in dims else outer[d] for d in range(len(outer)))
 
 
-def _long_sum(k: KernelContext, plan: Plan, at: list[IndexValue]) -> Value:
-    """Return the sum of a row, block by block."""
-    b = k.b
-    operand, start = k.root.operands
-    dtype = sum_dtype(k.root.called[0], k.root.array.dtype)
-    total, block = b.allocate(F64), b.allocate(dtype)
-    b.store(total, 0, b.convert(k.read(start, ()), F64))
-    *outer, last = plan.reduced
-    size = operand.array.dims[last]
-    with (
-        k.body.nest(operand.array.dims, outer) as inner,
-        k.body.loop(0, size, SUM_BLOCK) as first,
-    ):
-        b.store(block, 0, b.const(dtype, 0))
-        stop = _block_end(k, first, size, SUM_BLOCK)
-        with k.body.loop(first, stop) as position:
-            index = list(_joined(at, inner, tuple(outer)))
-            index[last] = position
-            element = b.convert(k.read(operand, tuple(index)), dtype)
-            so_far = b.load(block, dtype, 0)
-            b.store(block, 0, combine(k.g, k.root.called[0], [so_far], [element])[0])
-        part = b.convert(b.load(block, dtype, 0), F64)
-        b.store(total, 0, b.fadd(b.load(total, F64, 0), part))
-    return b.convert(b.load(total, F64, 0), k.root.array.dtype)
+class _Results:
+    """The running results of one reduction for a strip of columns."""
 
+    def __init__(self, k: KernelContext, root: Instruction, count: int, is_long: bool) -> None:
+        self.k = k
+        (self.computation,) = root.called
+        self.starts = _starts(root)
+        self.inputs = root.operands[: len(self.starts)]
+        self.dtypes = [sum_dtype(self.computation, s.array.dtype) for s in self.starts]
+        self.slots = [k.b.allocate(dtype, count) for dtype in self.dtypes]
+        self.total = k.b.allocate(F64, count) if is_long and is_float_sum(root) else None
 
-def _block_end(k: KernelContext, first: IndexValue, size: int, block: int) -> IndexValue:
-    end = k.math.add(first, block)
-    return end if size % block == 0 else k.math.minimum(end, size)
+    def start(self, column: IndexValue, values: Sequence[Value]) -> None:
+        b = self.k.b
+        if self.total is not None:
+            b.store(self.total, column, b.convert(values[0], F64))
+            return
+        for slot, dtype, value in zip(self.slots, self.dtypes, values, strict=True):
+            b.store(slot, column, b.convert(value, dtype))
 
+    def start_block(self, column: IndexValue) -> None:
+        if self.total is not None:
+            self.k.b.store(self.slots[0], column, self.k.b.const(self.dtypes[0], 0))
 
-# ---------------------------------------------------------------- columns
+    def end_block(self, column: IndexValue) -> None:
+        if self.total is not None:
+            b = self.k.b
+            part = b.convert(b.load(self.slots[0], self.dtypes[0], column), F64)
+            b.store(self.total, column, b.fadd(b.load(self.total, F64, column), part))
 
+    def add(self, column: IndexValue, elements: Sequence[Value]) -> None:
+        b = self.k.b
+        new = [b.convert(x, dtype) for x, dtype in zip(elements, self.dtypes, strict=True)]
+        sums = [b.load(s, d, column) for s, d in zip(self.slots, self.dtypes, strict=True)]
+        found = combine(self.k.g, self.computation, sums, new)
+        for slot, value in zip(self.slots, found, strict=True):
+            b.store(slot, column, value)
 
-def _strip(k: KernelContext, plan: Plan, at: list[IndexValue], first: IndexValue) -> None:
-    """Reduce the columns from `first` on, at most `STRIP` of them."""
-    assert plan.strip is not None
-    size = k.root.operands[0].array.dims[plan.strip]
-    width = size if size <= STRIP else k.math.sub(_block_end(k, first, size, STRIP), first)
-    columns = _Columns(k, plan, at, first, width)
-    if plan.addends > SUM_BLOCK and _is_float_sum(k.root):
-        columns.long_sum()
-    else:
-        columns.reduce()
+    def finish(self, column: IndexValue) -> list[Value]:
+        b = self.k.b
+        if self.total is not None:
+            return [b.load(self.total, F64, column)]
+        return [b.load(s, d, column) for s, d in zip(self.slots, self.dtypes, strict=True)]
 
 
 class _Columns:
-    """A strip of running results, one per column, for every result of the reduction."""
+    """A strip of running results, one per column, for every result of the reductions."""
 
     def __init__(
-        self,
-        k: KernelContext,
-        plan: Plan,
-        at: list[IndexValue],
-        first: IndexValue,
-        width: IndexValue,
+        self, kernel: _Kernel, at: list[IndexValue], first: IndexValue, width: IndexValue
     ) -> None:
-        self.k, self.plan, self.at, self.first, self.width = k, plan, at, first, width
-        self.computation = k.root.called[0]
-        count = len(k.outputs)
-        self.inputs, self.starts = k.root.operands[:count], k.root.operands[count:]
-        self.dtypes = [sum_dtype(self.computation, s.array.dtype) for s in self.starts]
-        self.dims = self.inputs[0].array.dims
+        self.kernel, self.k, self.plan = kernel, kernel.k, kernel.plan
+        self.at, self.first, self.width = at, first, width
 
     def reduce(self) -> None:
         """Fold all elements into strips that begin with the initial values."""
-        slots = self._slots(self.dtypes)
-        values = [
-            self.k.b.convert(self.k.read(start, ()), dtype)
-            for start, dtype in zip(self.starts, self.dtypes, strict=True)
-        ]
-        self._fill(slots, values)
-        with self.k.body.nest(self.dims, self.plan.reduced) as inner:
-            self._add_row(slots, inner, self.plan.reduced)
-        with self.k.body.loop(0, self.width) as column:
-            self._finish(column, [
-                self.k.b.load(s, d, column)
-                for s, d in zip(slots, self.dtypes, strict=True)
-            ])  # fmt: skip
+        results = self._results(is_long=False)
+        self._start(results)
+        with self.k.body.nest(self.kernel.dims, self.plan.reduced) as inner:
+            self._add_row(results, inner)
+        self._finish(results)
 
     def long_sum(self) -> None:
         """Sum blocks of rows, then the blocks in f64."""
-        k, b = self.k, self.k.b
-        blocks, totals = self._slots(self.dtypes), self._slots([F64])
-        self._fill(totals, [b.convert(k.read(self.starts[0], ()), F64)])
+        k, dims = self.k, self.kernel.dims
+        results = self._results(is_long=True)
+        self._start(results)
         *outer, last = self.plan.reduced
-        size = self.dims[last]
-        with k.body.nest(self.dims, outer) as inner, k.body.loop(0, size, SUM_BLOCK) as first:
-            self._fill(blocks, [b.const(self.dtypes[0], 0)])
-            with k.body.loop(first, _block_end(k, first, size, SUM_BLOCK)) as position:
+        size = dims[last]
+        with k.body.nest(dims, outer) as inner, k.body.loop(0, size, SUM_BLOCK) as first:
+            with k.body.loop(0, self.width) as column:
+                for result in results:
+                    result.start_block(column)
+            with k.body.loop(first, block_end(k, first, size, SUM_BLOCK)) as position:
                 at = list(inner)
                 at[last] = position
-                self._add_row(blocks, at, self.plan.reduced)
+                self._add_row(results, at)
             with k.body.loop(0, self.width) as column:
-                part = b.convert(b.load(blocks[0], self.dtypes[0], column), F64)
-                b.store(totals[0], column, b.fadd(b.load(totals[0], F64, column), part))
-        with k.body.loop(0, self.width) as column:
-            self._finish(column, [b.load(totals[0], F64, column)])
+                for result in results:
+                    result.end_block(column)
+        self._finish(results)
 
-    def _slots(self, dtypes: list[DType]) -> list[Value]:
+    def _results(self, is_long: bool) -> list[_Results]:
         assert self.plan.strip is not None
-        count = min(STRIP, self.dims[self.plan.strip])
-        return [self.k.b.allocate(dtype, count) for dtype in dtypes]
+        count = min(STRIP, self.kernel.dims[self.plan.strip])
+        return [_Results(self.k, root, count, is_long) for root in self.kernel.roots]
 
-    def _fill(self, slots: list[Value], values: list[Value]) -> None:
+    def _start(self, results: list[_Results]) -> None:
+        values = [[self.k.read(start, ()) for start in result.starts] for result in results]
         with self.k.body.loop(0, self.width) as column:
-            for slot, value in zip(slots, values, strict=True):
-                self.k.b.store(slot, column, value)
+            for result, starts in zip(results, values, strict=True):
+                result.start(column, starts)
 
-    def _add_row(self, slots: list[Value], inner: list[IndexValue], dims: tuple[int, ...]) -> None:
-        k, strip = self.k, self.plan.strip
-        assert strip is not None
-        with k.body.loop(0, self.width) as column:
-            index = list(_joined(self.at, inner, dims))
-            index[strip] = k.math.add(self.first, column)
-            elements = [
-                k.b.convert(k.read(operand, tuple(index)), dtype)
-                for operand, dtype in zip(self.inputs, self.dtypes, strict=True)
-            ]
-            sums = [k.b.load(s, d, column) for s, d in zip(slots, self.dtypes, strict=True)]
-            new = combine(k.g, self.computation, sums, elements)
-            for slot, value in zip(slots, new, strict=True):
-                k.b.store(slot, column, value)
-
-    def _finish(self, column: IndexValue, values: list[Value]) -> None:
+    def _add_row(self, results: list[_Results], inner: list[IndexValue]) -> None:
         k = self.k
-        index = list(self.at)
+        with k.body.loop(0, self.width) as column:
+            index = tuple(self._index(column, inner))
+            for result in results:
+                result.add(column, [k.read(operand, index) for operand in result.inputs])
+
+    def _finish(self, results: list[_Results]) -> None:
+        with self.k.body.loop(0, self.width) as column:
+            values = [value for result in results for value in result.finish(column)]
+            self.kernel.store(self._index(column, self.at), values)
+
+    def _index(self, column: IndexValue, inner: list[IndexValue]) -> list[IndexValue]:
         assert self.plan.strip is not None
-        index[self.plan.strip] = k.math.add(self.first, column)
-        kept = tuple(index[d] for d in range(len(index)) if d not in k.root.attributes.dimensions)
-        for output, value in zip(k.outputs, values, strict=True):
-            output.store(k.math, kept, k.b.convert(value, output.dtype))
+        index = list(joined(self.at, inner, self.plan.reduced))
+        index[self.plan.strip] = self.k.math.add(self.first, column)
+        return index
 
 
 EMITTER = Emitter("reduce", can_emit, emit, extent, no_scratch)

@@ -12,6 +12,7 @@ from hloc.codegen.emitters import (
     loop,
     random_bits,
     reduce,
+    row_region,
     scatter,
     select_and_scatter,
     sort,
@@ -22,8 +23,10 @@ from hloc.codegen.emitters.context import Emitter
 from hloc.ir.instruction import Instruction
 
 EMITTERS: tuple[Emitter, ...] = (
+    row_region.EMITTER,
     dot.EMITTER,
     reduce.EMITTER,
+    dot.CONVOLUTION,
     convolution_product.EMITTER,
     convolution.EMITTER,
     select_and_scatter.EMITTER,

@@ -32,8 +32,19 @@ class Limits:
     max_instructions: int
 
 
-def may_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits) -> bool:
-    """True if `inst` should be computed inside all of the groups that `reads` names.
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a producer is not computed inside its users; numbers go where the text has `{}`."""
+
+    text: str
+    numbers: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return self.text.format(*self.numbers)
+
+
+def why_not_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits) -> Refusal | None:
+    """Return why `inst` should not be computed inside all of the groups that `reads` names.
 
     Args:
         inst: the producer.
@@ -41,16 +52,20 @@ def may_join(inst: Instruction, reads: Mapping[Group, Maps], limits: Limits) -> 
         limits: bounds that a group may not pass.
     """
     if not all(_has_room(inst, group, limits) for group in reads):
-        return False
-    if any(len(maps) > _MAX_MAPS for maps in reads.values()):
-        return False
+        return Refusal(
+            "a fusion would pass {} operands or {} instructions",
+            (limits.max_operands, limits.max_instructions),
+        )
+    places = max(len(maps) for maps in reads.values())
+    if places > _MAX_MAPS:
+        return Refusal("it is read at {} places of one array", (places,))
     if inst.opcode.name == "constant":
-        return True
+        return None
     if any(_changes_what_it_reads(inst, group) for group in reads):
-        return False
+        return Refusal("a user changes its operand in place")
     if inst.opcode.name in ("concatenate", "pad") and not _may_branch(inst, reads):
-        return False
-    return _is_worth_it(inst, reads)
+        return Refusal("a branch for every element would slow its users down")
+    return _why_not_worth_it(inst, reads)
 
 
 def may_be_output(inst: Instruction, group: Group, maps: Maps) -> bool:
@@ -97,7 +112,7 @@ def _buffer_of(inst: Instruction) -> Instruction:
     return inst
 
 
-def _is_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
+def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal | None:
     elements = elements_of(inst.shape)
     all_reads = [read for maps in reads.values() for read in maps.values()]
     asked = sum(read.asked for read in all_reads)
@@ -105,13 +120,21 @@ def _is_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
     weight = weight_of(inst)
     times_made = len(all_reads)
     if weight and len(reads) > _MAX_COPIES:
-        return False
+        return Refusal("{} kernels read it", (len(reads),))
     if weight >= EXPENSIVE and (asked > elements or times_made > 1 or _in_a_loop(reads)):
-        return False
+        return Refusal(
+            "it is expensive, and {} users would compute {} elements instead of {}",
+            (len(inst.users), max(asked, times_made * elements), elements),
+        )
     extra = max(0, computed - elements) * weight
     extra += (times_made - 1) * _bytes_read(inst) // _BYTES_PER_ADD
     saved = inst.shape.size_bytes * (1 + times_made) // _BYTES_PER_ADD + _KERNEL
-    return extra <= saved
+    if extra <= saved:
+        return None
+    return Refusal(
+        "{} users, recomputing costs {} bytes and saves {}",
+        (len(inst.users), extra * _BYTES_PER_ADD, saved * _BYTES_PER_ADD),
+    )
 
 
 def _in_a_loop(reads: Mapping[Group, Maps]) -> bool:

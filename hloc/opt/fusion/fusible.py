@@ -77,7 +77,8 @@ def role_of(inst: Instruction) -> Role:
     if not all(_is_plain(operand.shape) for operand in inst.operands):
         return Role.NONE
     if name == "constant":
-        return Role.LOOP if inst.array.is_scalar else Role.NONE
+        is_array = isinstance(inst.shape, ArrayShape)
+        return Role.LOOP if is_array and inst.array.is_scalar else Role.NONE
     if name == "reduce":
         return Role.REDUCE
     if name in ("dynamic-update-slice", "scatter"):

@@ -17,11 +17,11 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
-from hloc.opt.fusion.cost_model import Limits, may_be_output, may_join
+from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.opt.fusion.group import Group, Maps
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, Remark
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,18 @@ class InstructionFusion:
         before = context.rewrites
         limits = Limits(self.max_operands, self.max_instructions)
         for computation in control_flow_computations(module):
-            for group in _groups(computation, limits):
+            for group in _groups(computation, limits, context):
                 if context.spent:
                     return context.rewrites > before
                 context.at = group.root
+                if context.remarks is not None:
+                    context.remarks.append(_remark(group))
                 with context.rewriting(module, self.name):
                     _outline(computation, group)
         return context.rewrites > before
 
 
-def _groups(computation: Computation, limits: Limits) -> list[Group]:
+def _groups(computation: Computation, limits: Limits, context: PassContext) -> list[Group]:
     """Return the groups of more than one instruction, users' groups before producers'."""
     order = post_order(computation)
     pinned = {p for inst in order for p in inst.control_predecessors}
@@ -62,7 +64,7 @@ def _groups(computation: Computation, limits: Limits) -> list[Group]:
         role = Role.NONE if inst in pinned else role_of(inst)
         if role is Role.NONE:
             continue
-        joined = _join(inst, role, of, limits)
+        joined = _join(inst, role, of, limits, context)
         if not joined and role is not Role.VIEW:
             group = Group.of(inst)
             found.append(group)
@@ -74,7 +76,11 @@ def _groups(computation: Computation, limits: Limits) -> list[Group]:
 
 
 def _join(
-    inst: Instruction, role: Role, of: dict[Instruction, tuple[Group, ...]], limits: Limits
+    inst: Instruction,
+    role: Role,
+    of: dict[Instruction, tuple[Group, ...]],
+    limits: Limits,
+    context: PassContext,
 ) -> tuple[Group, ...]:
     """Let `inst` join the groups of its users; return those it is part of.
 
@@ -95,7 +101,13 @@ def _join(
     for user in inst.users:
         for group in of.get(user, ()):
             reads.setdefault(group, {}).update(group.reads(user, inst))
-    if not reads or not may_join(inst, reads, limits):
+    if not reads:
+        return ()
+    refusal = why_not_join(inst, reads, limits)
+    if refusal is not None:
+        if context.remarks is not None:
+            name = InstructionFusion.name
+            context.remarks.append(Remark("missed", name, inst.name, str(refusal)))
         return ()
     if is_output and not is_constant:
         (group, maps), *others = reads.items()
@@ -113,6 +125,13 @@ def _let_go_of_views(group: Group) -> None:
     for member in reversed(waiting):
         if not any(operand in group.maps for operand in member.operands):
             group.leave(member)
+
+
+def _remark(group: Group) -> Remark:
+    inside = [m for m in group.maps if m not in group.outputs and m.opcode.name != "constant"]
+    saved = sum(2 * member.shape.size_bytes for member in inside)
+    text = f"{len(group.maps)} instructions in one, saves {saved} bytes"
+    return Remark("passed", InstructionFusion.name, group.root.name, text)
 
 
 def _is_worth_it(group: Group) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.opt.make import constant, like, make, reshaped, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
 from hloc.opt.rules.builders import answer, filled
-from hloc.opt.values import default_layout, splat_value
+from hloc.opt.values import default_layout, is_integer, splat_value
 from hloc.shapes import ArrayShape
 
 x, y = P(bind="x"), P(bind="y")
@@ -88,6 +90,46 @@ def _scalar_and_broadcast(
 
 def _counts_one(inst: Instruction, _found: Found) -> bool:
     return bool(inst.array.dims[inst.attributes.iota_dimension] == 1)
+
+
+def _spread_iota(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    dim = inst.attributes.dimensions[found["y"].attributes.iota_dimension]
+    return make(computation, "iota", inst.shape, iota_dimension=dim)
+
+
+# ---- a constant that counts
+
+_SHORTEST_COUNT = 16
+
+
+def _counted_dimension(inst: Instruction) -> int | None:
+    """Return the dimension along which an integer constant counts 0, 1, 2 ..., or None."""
+    shape = inst.shape
+    if not isinstance(shape, ArrayShape) or not is_integer(inst):
+        return None
+    if shape.elements < _SHORTEST_COUNT or inst.attributes.literal.is_elided:
+        return None
+    array = inst.attributes.literal.array
+    corner = tuple([1 if size > 1 else 0 for size in shape.dims])
+    for dim, size in enumerate(shape.dims):
+        steps = [0] * shape.rank
+        steps[dim] = size - 1
+        if size < 2 or size > 2 ** (shape.dtype.bits - 1) or array[corner] != 1:
+            continue
+        if int(array[tuple(steps)]) != size - 1:
+            continue  # most constants end here, without a look at all elements
+        count = np.arange(size, dtype=array.dtype).reshape([-1] + [1] * (shape.rank - dim - 1))
+        if (array == count).all():
+            return dim
+    return None
+
+
+def _is_count(inst: Instruction) -> bool:
+    return _counted_dimension(inst) is not None
+
+
+def _count(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
+    return make(computation, "iota", inst.shape, iota_dimension=_counted_dimension(inst))
 
 
 # ---- elementwise(broadcast(a), broadcast(b), constant) -> broadcast(elementwise(a, b, constant))
@@ -203,6 +245,8 @@ BROADCAST = (
     Rule("broadcast-as-reshape", P("broadcast", (x,)), _as_reshape, when=_adds_only_size_one),
     Rule("broadcast-as-transpose", P("broadcast", (x,)), _as_transpose, when=_permutes),
     Rule("uniform-constant", P("constant", when=_large_uniform), _scalar_and_broadcast),
+    Rule("constant-as-iota", P("constant", when=_is_count), _count),
+    Rule("broadcast-iota", P("broadcast", (P("iota", bind="y"),)), _spread_iota),
     Rule("iota-of-one", P("iota"), filled(0), when=_counts_one),
     Rule(
         "elementwise-before-broadcast",

@@ -65,8 +65,16 @@ def _full_pred(inst: Instruction, found: Found) -> bool:
 
 def _tells_apart(inst: Instruction, found: Found) -> bool:
     """`select(p, c, d) != d`, for two constants that are not equal, is p."""
-    del inst
-    return bool(splat_value(found["c"]) != splat_value(found["d"])) and not _is_nan(found["d"])
+    return (
+        inst.attributes.type != "TOTALORDER"  # which tells the two zeros apart
+        and bool(splat_value(found["c"]) != splat_value(found["d"]))
+        and not _is_nan(found["d"])
+    )
+
+
+def _not_total_order(inst: Instruction, _found: Found) -> bool:
+    """In the total order -0 and 0 differ."""
+    return bool(inst.attributes.type != "TOTALORDER")
 
 
 def _is_nan(inst: Instruction) -> bool:
@@ -213,6 +221,7 @@ COMPARE = (
             when=_direction("NE"),
         ),
         answer("p"),
+        when=_not_total_order,
     ),
     Rule(
         "compare-selected",
@@ -239,8 +248,8 @@ BOUNDS = (
         answer("c"),
         when=_exact_bound,
     ),
-    Rule("maximum-maximum", P("maximum", (P("maximum", (x, y), bind="z"), y)), answer("z")),
-    Rule("minimum-minimum", P("minimum", (P("minimum", (x, y), bind="z"), y)), answer("z")),
+    Rule("maximum-maximum", P("maximum", (y, P("maximum", (x, y), bind="z"))), answer("z")),
+    Rule("minimum-minimum", P("minimum", (y, P("minimum", (x, y), bind="z"))), answer("z")),
     Rule(
         "maximum-constants",
         P("maximum", (P("maximum", (x, c), when=has_one_user), d)),

@@ -9,6 +9,7 @@ from hloc.opt.make import make
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
 from hloc.opt.rules.builders import answer, apply
+from hloc.opt.values import has_one_user, is_integer
 
 x, y = P(bind="x"), P(bind="y")
 
@@ -96,6 +97,25 @@ def _same_precision(inst: Instruction, found: Found) -> bool:
     return bool(inst.attributes == found["y"].attributes)
 
 
+_WRAPPING = ("add", "subtract", "multiply", "and", "or", "xor")
+
+
+def _narrow_enough(inst: Instruction, found: Found) -> bool:
+    """The low bits of a wrapping operation depend on the low bits of its operands only."""
+    kinds = {found[name].array.dtype for name in ("x", "y")} | {inst.array.dtype}
+    wide = found["w"].array.dtype
+    return (
+        len(kinds) == 1
+        and is_integer(inst)
+        and wide.is_integer
+        and wide.bits > inst.array.dtype.bits >= 8
+    )
+
+
+def _narrow_operation(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    return make(computation, found["w"].opcode.name, inst.shape, found["x"], found["y"])
+
+
 CONVERT = (
     Rule("convert-same-type", P("convert", (x,)), answer("x"), when=_same_type),
     Rule(
@@ -103,6 +123,22 @@ CONVERT = (
         P("convert", (P("convert", (x,), bind="y"),)),
         _convert,
         when=_lossless_detour,
+    ),
+    Rule(
+        "convert-wide-operation",
+        P(
+            "convert",
+            (
+                P(
+                    _WRAPPING,
+                    (P("convert", (x,)), P("convert", (y,))),
+                    bind="w",
+                    when=has_one_user,
+                ),
+            ),
+        ),
+        _narrow_operation,
+        when=_narrow_enough,
     ),
     Rule("convert-iota", P("convert", (P("iota", bind="y"),)), _iota, when=_counts_alike),
     Rule("bitcast-convert-same-type", P("bitcast-convert", (x,)), answer("x"), when=_same_type),

@@ -12,7 +12,7 @@ from hloc.opt.make import make, reshaped
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Build, Rule
 from hloc.opt.rules.builders import filled
-from hloc.opt.values import default_layout
+from hloc.opt.values import default_layout, has_one_user
 from hloc.shapes import ArrayShape
 
 x, y = P(bind="x"), P(bind="y")
@@ -121,6 +121,42 @@ def _untranspose(side: str) -> Build:
     return build
 
 
+def _swaps_sides(inst: Instruction, found: Found) -> bool:
+    """The transpose puts the free dimensions of rhs before those of lhs, and no more."""
+    dot = found["d"]
+    attributes = dot.attributes
+    batch = len(attributes.lhs_batch_dims)
+    bound = batch + len(attributes.lhs_contracting_dims)
+    lhs_free = dot.operands[0].array.rank - bound
+    rank = dot.array.rank
+    order = (*range(batch), *range(batch + lhs_free, rank), *range(batch, batch + lhs_free))
+    plain = type(attributes)(
+        lhs_contracting_dims=attributes.lhs_contracting_dims,
+        rhs_contracting_dims=attributes.rhs_contracting_dims,
+        lhs_batch_dims=attributes.lhs_batch_dims,
+        rhs_batch_dims=attributes.rhs_batch_dims,
+    )
+    return bool(inst.attributes.dimensions == order) and attributes == plain
+
+
+def _swapped(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    dot = found["d"]
+    attributes = dot.attributes
+    return computation.add(
+        dot.opcode,
+        inst.shape,
+        dot.operands[::-1],
+        replace(
+            attributes,
+            lhs_contracting_dims=attributes.rhs_contracting_dims,
+            rhs_contracting_dims=attributes.lhs_contracting_dims,
+            lhs_batch_dims=attributes.rhs_batch_dims,
+            rhs_batch_dims=attributes.lhs_batch_dims,
+        ),
+        common=dot.common,
+    )
+
+
 transposed = P("transpose", (P(bind="s"),), bind="t")
 
 DOT = (
@@ -137,5 +173,11 @@ DOT = (
         P("dot", (P(), transposed)),
         _untranspose("rhs"),
         when=_transposed("rhs"),
+    ),
+    Rule(
+        "transpose-dot",
+        P("transpose", (P("dot", bind="d", when=has_one_user),)),
+        _swapped,
+        when=_swaps_sides,
     ),
 )

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
+from typing import Any, TypeAlias
+
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import recognised_reducer
-from hloc.opt.make import constant, like, make, reshaped
+from hloc.opt.make import constant, like, make, reshaped, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
-from hloc.opt.values import default_layout, has_one_user, is_float, is_integer_or_pred, splat_value
+from hloc.opt.values import (
+    default_layout,
+    has_one_user,
+    is_float,
+    is_integer,
+    is_integer_or_pred,
+    splat_value,
+)
 from hloc.shapes import ArrayShape
+
+Dims: TypeAlias = tuple[int, ...]
 
 x, y, init = P(bind="x"), P(bind="y"), P(bind="init")
 
@@ -98,6 +111,118 @@ def _merge_reduces(computation: Computation, inst: Instruction, found: Found) ->
     )
 
 
+# ---------------------------------------------------------------- after a reshape
+
+
+def _dimensions_before(inst: Instruction, found: Found) -> tuple[int, ...] | None:
+    """Return the dimensions that are reduced before the reshape, None if it splits or joins others.
+
+    Dimensions fall into groups of as many elements on both sides; within a group either all
+    dimensions are reduced, or the group is one dimension that stays. Those of size 1 are in no
+    group; all of them must go.
+    """
+    before, after = found["x"].array.dims, found["y"].array.dims
+    reduced = inst.attributes.dimensions
+    if 0 in before or not isinstance(inst.shape, ArrayShape):
+        return None
+    if any(size == 1 and dim not in reduced for dim, size in enumerate(after)):
+        return None
+    dims = [dim for dim, size in enumerate(before) if size == 1]
+    for source, result in _groups(before, after):
+        gone = [dim for dim in result if dim in reduced]
+        if len(gone) == len(result):
+            dims += source
+        elif gone or len(source) != 1 or len(result) != 1:
+            return None
+    return tuple(sorted(dims))
+
+
+def _groups(before: Dims, after: Dims) -> list[tuple[list[int], list[int]]]:
+    """Return the finest groups of neighbouring dimensions that hold equally many elements."""
+    sources = [dim for dim, size in enumerate(before) if size != 1]
+    results = [dim for dim, size in enumerate(after) if size != 1]
+    groups: list[tuple[list[int], list[int]]] = []
+    while sources:
+        source, result = [sources.pop(0)], [results.pop(0)]
+        left, right = before[source[0]], after[result[0]]
+        while left != right:
+            if left < right:
+                source.append(sources.pop(0))
+                left *= before[source[-1]]
+            else:
+                result.append(results.pop(0))
+                right *= after[result[-1]]
+        groups.append((source, result))
+    return groups
+
+
+def _reshape_fits(inst: Instruction, found: Found) -> bool:
+    return _dimensions_before(inst, found) is not None
+
+
+def _before_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    attributes = type(inst.attributes)(dimensions=_dimensions_before(inst, found))
+    return computation.add(
+        inst.opcode, inst.shape, (found["x"], found["init"]), attributes, inst.called
+    )
+
+
+# ---------------------------------------------------------------- of a broadcast
+
+
+def _repeats(inst: Instruction, found: Found) -> int:
+    """Return how often each element is repeated in the reduced dimensions, 0 if others go too."""
+    broadcast, reduced = found["y"], inst.attributes.dimensions
+    if not isinstance(inst.shape, ArrayShape) or set(reduced) & set(
+        broadcast.attributes.dimensions
+    ):
+        return 0
+    return prod(broadcast.array.dims[dim] for dim in reduced)
+
+
+def _repeats_with(*kinds: str) -> Any:
+    def condition(inst: Instruction, found: Found) -> bool:
+        return _repeats(inst, found) > 0 and recognised_reducer(inst.called[0]) in kinds
+
+    return condition
+
+
+def _adds_repeats(test: Callable[[Instruction], bool]) -> Any:
+    fits = _repeats_with("add")
+    return lambda inst, found: test(inst) and fits(inst, found)
+
+
+def _shrunk(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    """Return the broadcast without the reduced dimensions."""
+    broadcast, reduced = found["y"], inst.attributes.dimensions
+    kept = [dim for dim in range(broadcast.array.rank) if dim not in reduced]
+    dims = tuple(kept.index(dim) for dim in broadcast.attributes.dimensions)
+    if inst.shape == found["x"].shape and dims == tuple(range(len(dims))):
+        return found["x"]
+    return make(computation, "broadcast", inst.shape, found["x"], dimensions=dims)
+
+
+def _with_init(
+    computation: Computation, inst: Instruction, found: Found, value: Instruction
+) -> Instruction:
+    init = found["init"]
+    if inst.array.dims:
+        init = make(computation, "broadcast", inst.shape, init, dimensions=())
+    root = inst.called[0].root
+    return like(computation, root, init, value, shape=inst.shape)
+
+
+def _once(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    return _with_init(computation, inst, found, _shrunk(computation, inst, found))
+
+
+def _times(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    count = splat(computation, inst.array, _repeats(inst, found))
+    small = _shrunk(computation, inst, found)
+    product = make(computation, "multiply", inst.shape, small, count)
+    return _with_init(computation, inst, found, product)
+
+
 def _static_size(computation: Computation, inst: Instruction, found: Found) -> Instruction:
     (dim,) = inst.attributes.dimensions
     size = found["x"].array.dims[dim]
@@ -127,6 +252,31 @@ REDUCE = (
         P("reduce", (P("reduce", (x, P()), bind="y", when=has_one_user), init)),
         _merge_reduces,
         when=_merges_exactly,
+    ),
+    Rule(
+        "reduce-reshape",
+        P("reduce", (P("reshape", (x,), bind="y"), init)),
+        _before_reshape,
+        when=_reshape_fits,
+    ),
+    Rule(
+        "reduce-broadcast-bound",
+        P("reduce", (P("broadcast", (x,), bind="y"), init)),
+        _once,
+        when=_repeats_with("maximum", "minimum", "and", "or"),
+    ),
+    Rule(
+        "reduce-broadcast-sum",
+        P("reduce", (P("broadcast", (x,), bind="y"), init)),
+        _times,
+        when=_adds_repeats(is_integer),
+    ),
+    Rule(
+        "reduce-broadcast-float-sum",
+        P("reduce", (P("broadcast", (x,), bind="y"), init)),
+        _times,
+        when=_adds_repeats(is_float),
+        exactness="reassociates",
     ),
     Rule("dimension-size", P("get-dimension-size", (x,)), _static_size),
 )

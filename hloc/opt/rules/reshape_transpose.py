@@ -101,6 +101,11 @@ def _bitcast_is_reshape(inst: Instruction, found: Found) -> bool:
     return default_layout(inst, found["x"]) and inst.array.dtype is found["x"].array.dtype
 
 
+def _reverses_copies(inst: Instruction, found: Found) -> bool:
+    """Only dimensions along which the broadcast repeats itself are reversed."""
+    return not set(inst.attributes.dimensions) & set(found["y"].attributes.dimensions)
+
+
 RESHAPE_TRANSPOSE = (
     Rule("bitcast-as-reshape", P("bitcast", (x,)), _as_reshape, when=_bitcast_is_reshape),
     Rule("reshape-same-shape", P("reshape", (x,)), answer("x"), when=_same_shape),
@@ -135,5 +140,11 @@ RESHAPE_TRANSPOSE = (
     ),
     Rule("transpose-iota", P("transpose", (P("iota", bind="y"),)), _transposed_iota),
     Rule("reverse-moves-nothing", P("reverse", (x,)), answer("x"), when=_only_size_one),
+    Rule(
+        "reverse-broadcast",
+        P("reverse", (P("broadcast", bind="y"),)),
+        lambda _computation, _inst, found: found["y"],
+        when=_reverses_copies,
+    ),
     Rule("reverse-reverse", P("reverse", (P("reverse", (x,), bind="y"),)), _merge_reverses),
 )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hloc.ir.attributes import SliceDimension
+from hloc.ir.attributes import PaddingDimension, SliceDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
 from hloc.opt.rules.builders import answer
-from hloc.opt.values import has_one_user, splat_value
+from hloc.opt.values import has_one_user, same_operands, splat_value
 from hloc.shapes import ArrayShape
 
 x, y = P(bind="x"), P(bind="y")
@@ -26,16 +26,20 @@ def _same_shape(inst: Instruction, found: Found) -> bool:
 
 def _merge_slices(computation: Computation, inst: Instruction, found: Found) -> Instruction:
     merged = tuple(
-        SliceDimension(
-            inner.start + outer.start * inner.stride,
-            _limit(inner.start + outer.start * inner.stride, size, outer.stride * inner.stride),
-            outer.stride * inner.stride,
-        )
+        _merged(outer, inner, size)
         for outer, inner, size in zip(
             inst.attributes.slice, found["y"].attributes.slice, inst.array.dims, strict=True
         )
     )
     return make(computation, "slice", inst.shape, found["x"], slice=merged)
+
+
+def _merged(outer: SliceDimension, inner: SliceDimension, size: int) -> SliceDimension:
+    """Return what two slices take together; an empty one may start past the end of the array."""
+    if size == 0:
+        return SliceDimension(0, 0)
+    start, stride = inner.start + outer.start * inner.stride, outer.stride * inner.stride
+    return SliceDimension(start, _limit(start, size, stride), stride)
 
 
 def _limit(start: int, size: int, stride: int) -> int:
@@ -126,6 +130,30 @@ def _slice_before_pad(computation: Computation, inst: Instruction, found: Found)
     return make(computation, "slice", inst.shape, found["x"], slice=parts)
 
 
+def _slice_before_reverse(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    """Cut first, then reverse the few elements that are left."""
+    dims, source = found["y"].attributes.dimensions, found["x"]
+    parts = tuple(
+        _mirrored(part, whole, size) if dim in dims else part
+        for dim, (part, whole, size) in enumerate(
+            zip(inst.attributes.slice, source.array.dims, inst.array.dims, strict=True)
+        )
+    )
+    cut = make(computation, "slice", inst.shape, source, slice=parts)
+    return make(computation, "reverse", inst.shape, cut, dimensions=dims)
+
+
+def _mirrored(part: SliceDimension, whole: int, size: int) -> SliceDimension:
+    if size == 0:
+        return SliceDimension(0, 0)
+    last = part.start + (size - 1) * part.stride
+    return SliceDimension(whole - 1 - last, whole - part.start, part.stride)
+
+
+def _one_user(_inst: Instruction, found: Found) -> bool:
+    return has_one_user(found["y"])
+
+
 # ---------------------------------------------------------------- pad
 
 
@@ -155,6 +183,23 @@ def _pad_as_slice(computation: Computation, inst: Instruction, found: Found) -> 
         for p, size in zip(inst.attributes.padding, found["x"].array.dims, strict=True)
     )
     return make(computation, "slice", inst.shape, found["x"], slice=parts)
+
+
+def _pads_alike(inst: Instruction, found: Found) -> bool:
+    """Both pads put the same value around, and neither cuts or spreads."""
+    inner = found["y"]
+    return same_operands(inst.operands[1], inner.operands[1]) and all(
+        not p.interior and p.low >= 0 and p.high >= 0
+        for p in (*inst.attributes.padding, *inner.attributes.padding)
+    )
+
+
+def _merge_pads(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    padding = tuple(
+        PaddingDimension(a.low + b.low, a.high + b.high)
+        for a, b in zip(inst.attributes.padding, found["y"].attributes.padding, strict=True)
+    )
+    return make(computation, "pad", inst.shape, found["x"], inst.operands[1], padding=padding)
 
 
 # ---------------------------------------------------------------- concatenate
@@ -250,9 +295,21 @@ SLICE_PAD_CONCAT = (
         _slice_before_pad,
         when=_within_operand_of_pad,
     ),
+    Rule(
+        "slice-reverse",
+        P("slice", (P("reverse", (x,), bind="y"),)),
+        _slice_before_reverse,
+        when=_one_user,
+    ),
     Rule("pad-nothing", P("pad", (x, P())), answer("x"), when=_pads_nothing),
     Rule("pad-with-same", P("pad", (x, y)), _splat_of_padding, when=_pads_with_same),
     Rule("pad-as-slice", P("pad", (x, P())), _pad_as_slice, when=_only_cuts),
+    Rule(
+        "pad-pad",
+        P("pad", (P("pad", (x, P()), bind="y", when=has_one_user), P())),
+        _merge_pads,
+        when=_pads_alike,
+    ),
     Rule("concatenate-one", P("concatenate", (x,)), answer("x")),
     Rule("concatenate-empty", P("concatenate"), _without_empty, when=_has_empty_operand),
     Rule("concatenate-nested", P("concatenate"), _flattened, when=_has_nested),

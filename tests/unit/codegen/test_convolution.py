@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.codegen.harness import check_root, module_text, random_arrays
+from hloc.codegen.emitters import convolution_product, dot
+from hloc.codegen.emitters.table import emitter_for
+from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 
 NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"
 
@@ -47,6 +49,20 @@ CASES = {
         "f32[9,8,3,20]", "f32[3,3,3,5]", "f32[9,8,5,20]", "size=3x3 pad=1_1x1_1",
         "01fb_01io->01fb",
     ),
+    "holes-long-row": (
+        "f32[2,3,200]", "f32[1,3,7]", "f32[2,1,600]", "size=7 pad=4_4 lhs_dilate=3", "bf0_oi0->bf0",
+    ),
+    "holes-and-steps": (
+        "f32[2,3,50]", "f32[2,3,4]", "f32[2,2,74]", "size=4 stride=2 pad=1_1 lhs_dilate=3",
+        "bf0_oi0->bf0",
+    ),
+    "holes-cropped": (
+        "f32[2,3,9]", "f32[1,3,4]", "f32[2,1,16]", "size=4 pad=-3_-8 lhs_dilate=4 rhs_dilate=2",
+        "bf0_oi0->bf0",
+    ),
+    "holes-empty": (
+        "f32[2,3,0]", "f32[1,3,4]", "f32[2,1,4]", "size=4 pad=3_4 lhs_dilate=4", "bf0_oi0->bf0",
+    ),
     "no-space": ("f32[9,8]", "f32[8,5]", "f32[9,5]", "", "bf_io->bf"),
 }  # fmt: skip
 
@@ -83,4 +99,70 @@ def test_groups(lhs: str, rhs: str, result: str, labels: str, groups: str) -> No
 def test_types(dtype: str, tolerance: float) -> None:
     root = f"{dtype}[2,9,8,5] convolution(p0, p1), window={{size=3x3 pad=1_1x1_1}}, "
     text = module_text([f"{dtype}[2,9,8,3]", f"{dtype}[3,3,3,5]"], root + f"dim_labels={NHWC}")
+    check_root(text, random_arrays(text), rtol=tolerance, atol=tolerance)
+
+
+PRODUCTS = {
+    "no-space": ("f32[70,40]", "f32[40,300]", "f32[70,300]", "", "bf_io->bf"),
+    "transposed": ("f32[40,70]", "f32[300,40]", "f32[300,70]", "", "fb_oi->fb"),
+    "point": ("f32[2,9,8,6]", "f32[1,1,6,40]", "f32[2,9,8,40]", "size=1x1", NHWC),
+    "stride": ("f32[2,9,8,6]", "f32[1,1,6,40]", "f32[2,5,3,40]", "size=1x1 stride=2x3", NHWC),
+    "crop": ("f32[2,9,8,6]", "f32[1,1,6,4]", "f32[2,7,8,4]", "size=1x1 pad=0_-2x0_0", NHWC),
+    "planes": ("f32[2,6,9,8]", "f32[40,6,1,1]", "f32[2,40,9,8]", "size=1x1", NCHW),
+    "layouts": (
+        "f32[2,9,8,6]{1,3,0,2}", "f32[1,1,6,40]{2,3,1,0}", "f32[2,9,8,40]{0,3,2,1}", "size=1x1",
+        NHWC,
+    ),
+    "reversed": ("s8[9,30,6]", "s8[6,1,4]", "s32[9,30,4]", "size=1 rhs_reversal=1", "0bf_i0o->0bf"),
+    "no-inputs": ("f32[20,0]", "f32[0,30]", "f32[20,30]", "", "bf_io->bf"),
+    "no-inputs-point": ("f32[1,3,3,0]", "f32[1,1,0,4]", "f32[1,3,3,4]", "size=1x1", NHWC),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_a_window_of_one_element_makes_a_matrix_product(name: str) -> None:
+    lhs, rhs, result, window, labels = PRODUCTS[name]
+    root = f"{result} convolution(p0, p1), window={{{window}}}, dim_labels={labels}"
+    text = module_text([lhs, rhs], root)
+    assert emitter_for(parse_text(text).entry.root) is dot.CONVOLUTION
+    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+
+
+NO_PRODUCTS = [
+    ("f32[2,7,8,6]", "f32[2,11,10,4]", "size=1x1 pad=2_2x1_1", ""),
+    ("f32[2,7,8,6]", "f32[2,13,8,4]", "size=1x1 lhs_dilate=2x1", ""),
+    ("f32[2,0,8,6]", "f32[2,1,8,4]", "size=1x1 pad=0_1x0_0", ""),
+    ("f32[2,7,8,6]", "f32[2,8,8,4]", "size=1x1 pad=0_1x0_0", ""),
+    ("f32[2,7,8,12]", "f32[2,7,8,4]", "size=1x1", ", feature_group_count=2"),
+    ("f32[4,7,8,6]", "f32[2,7,8,4]", "size=1x1", ", batch_group_count=2"),
+]
+
+
+@pytest.mark.parametrize(("lhs", "result", "window", "groups"), NO_PRODUCTS)
+def test_padding_and_groups_are_no_matrix_product(
+    lhs: str, result: str, window: str, groups: str
+) -> None:
+    root = f"{result} convolution(p0, p1), window={{{window}}}, dim_labels={NHWC}{groups}"
+    text = module_text([lhs, "f32[1,1,6,4]"], root)
+    assert emitter_for(parse_text(text).entry.root) is not dot.CONVOLUTION
+    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+
+
+KERNEL_GRADIENTS = [
+    ("f32[3,9,8,20]", "f32[3,9,8,24]", "f32[3,3,20,24]", "size=9x8 pad=1_1x1_1", ""),
+    ("f32[3,9,8,21]", "f32[3,5,4,24]", "f32[3,4,21,24]", "size=5x4 pad=1_1x1_1 rhs_dilate=2x2", ""),
+    ("bf16[20,5,4,18]", "bf16[20,5,4,16]", "bf16[2,2,18,16]", "size=5x4 pad=1_0x0_1", ""),
+    ("f32[3,9,8,40]", "f32[3,9,8,32]", "f32[3,3,20,32]", "size=9x8 pad=1_1x1_1",
+     ", batch_group_count=2"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "result", "window", "groups"), KERNEL_GRADIENTS)
+def test_gradients_of_kernels_run_along_the_batch(
+    lhs: str, rhs: str, result: str, window: str, groups: str
+) -> None:
+    root = f"{result} convolution(p0, p1), window={{{window}}}, dim_labels=f01b_i01o->01bf{groups}"
+    text = module_text([lhs, rhs], root)
+    assert emitter_for(parse_text(text).entry.root) is convolution_product.EMITTER
+    tolerance = 0.1 if lhs.startswith("bf16") else 1e-3
     check_root(text, random_arrays(text), rtol=tolerance, atol=tolerance)

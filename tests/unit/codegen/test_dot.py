@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 from tests.unit.codegen.harness import (
+    Compiled,
     check_root,
+    emit,
     module_text,
     parse_text,
     random_arrays,
@@ -48,6 +52,8 @@ def test_orientations(left: int, right: int, layout: str) -> None:
 
 
 SHAPES = [
+    ("f32[9,30,20]", "f32[20,70]", "f32[9,30,70]", "", "", "2", "0"),
+    ("f32[30,20,9]{1,0,2}", "f32[20,70]", "f32[30,9,70]", "", "", "1", "0"),
     ("f32[5,7,6,3]", "f32[7,5,3,4]", "f32[7,5,6,4]", "1,0", "0,1", "3", "2"),
     ("f32[5,7,20,3]", "f32[7,5,3,40]", "f32[7,5,20,40]", "1,0", "0,1", "3", "2"),
     ("f32[5,7,6,3]", "f32[3,5,4,2]", "f32[7,6,4,2]", "", "", "3,0", "0,1"),
@@ -82,3 +88,15 @@ def test_long_sums_stay_accurate(rows: int) -> None:
     lhs = np.full((rows, depth), 0.1, np.float32)
     (found,) = run_instruction(parse_text(text).entry.root, [lhs, np.ones((depth, 70), np.float32)])
     np.testing.assert_allclose(found, float(np.float32(0.1)) * depth, rtol=3e-5)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s32", "s8", "pred"])
+@pytest.mark.parametrize("level", [1, 2])
+def test_packed_panels_are_read_by_vectors_at_every_level(
+    dtype: str, level: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = f"{dtype}[20,70] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+    text = module_text([f"{dtype}[20,40]", f"{dtype}[40,70]"], root)
+    compiled = Compiled(emit(parse_text(text).entry.root), level)
+    assert re.search(r" (mul|fmul|and) [a-z ]*<\d+ x ", str(compiled.module))
+    assert not capfd.readouterr().err

@@ -1,5 +1,6 @@
 """Objects are made once, and never taken from a damaged file."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ TEXT = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 1\n  ret i32 %y\n}\n"
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
     cache_directory.cache_clear()
     yield tmp_path
@@ -44,7 +45,8 @@ def test_a_damaged_file_is_not_loaded(directory: Path, damage: str) -> None:
     (kept,) = directory.iterdir()
     data = bytearray(kept.read_bytes())
     data[-1] ^= 1
-    kept.write_bytes({"cut": data[:-8], "changed": data, "empty": b""}[damage])
+    damaged = {"cut": data[:-8], "changed": data, "empty": bytearray()}
+    kept.write_bytes(damaged[damage])
     assert _object() == first
 
 

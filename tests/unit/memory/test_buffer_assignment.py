@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 import hloc
 from hloc.codegen.lowering import lower
 from hloc.ir.instruction import Instruction
-from hloc.memory.buffer_assignment import BufferAssignment, assign_buffers
+from hloc.memory.buffer_assignment import (
+    ARENA,
+    CONSTANT,
+    OUTPUT,
+    PARAMETER,
+    Buffer,
+    BufferAssignment,
+    Slice,
+    assign_buffers,
+)
+from hloc.memory.heap import aligned
+from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import Schedule, schedule_module
 from hloc.options import CompileOptions
 from tests.unit.memory.random_programs import random_module
@@ -82,8 +93,10 @@ def test_the_simulator_notices_an_overlap() -> None:
           p = f32[100] parameter(0)
           a = f32[100] negate(p)
           b = f32[100] reverse(a), dimensions={0}
-          c = f32[100] multiply(a, b)
-          ROOT d = f32[100] reverse(c), dimensions={0}
+          c = f32[100] reverse(b), dimensions={0}
+          d = f32[100] multiply(a, b)
+          f = f32[100] multiply(d, c)
+          ROOT g = f32[100] reverse(f), dimensions={0}
         }"""
     )
     entry = next(c for c in schedule if c.name == "e")
@@ -91,6 +104,62 @@ def test_the_simulator_notices_an_overlap() -> None:
     broken = replace(assignment, _slices=tuple(replace(s, offset=0) for s in assignment._slices))
     with pytest.raises(AssertionError, match="was overwritten"):
         Simulator(schedule, broken, 0).run(entry)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_buffers_in_use_at_one_time_do_not_overlap(seed: int) -> None:
+    """Looks at times and places only, those of temporaries in outputs among them."""
+    module = hloc.parse(random_module(seed))
+    lower(module, CompileOptions())
+    _, assignment = plan_memory(module, scratch_bytes)
+    buffers = [b for b in assignment.buffers if b.place.kind not in (CONSTANT, PARAMETER)]
+    for i, a in enumerate(buffers):
+        size = assignment.arena_bytes
+        if a.place.kind == OUTPUT:
+            size = assignment.outputs[a.place.number].size_bytes
+        assert 0 <= a.place.offset <= a.place.offset + a.place.size_bytes <= size
+        assert all(value.size_bytes == a.place.size_bytes for value in a.values)
+        for b in buffers[:i]:
+            assert not (_share_bytes(a.place, b.place) and _meet(a, b)), f"{a.inst} and {b.inst}"
+
+
+def _share_bytes(a: Slice, b: Slice) -> bool:
+    return (
+        (a.kind, a.number) == (b.kind, b.number)
+        and a.offset < b.offset + b.size_bytes
+        and b.offset < a.offset + a.size_bytes
+    )
+
+
+def _meet(a: Buffer, b: Buffer) -> bool:
+    return any(p <= last and first <= q for p, q in a.busy for first, last in b.busy)
+
+
+@settings(max_examples=50, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_the_arena_lies_between_its_bound_and_the_sum(seed: int) -> None:
+    module = hloc.parse(random_module(seed))
+    lower(module, CompileOptions())
+    _, assignment = plan_memory(module, scratch_bytes)
+    total = sum(aligned(b.place.size_bytes) for b in assignment.buffers if b.place.kind == ARENA)
+    assert assignment.report.peak_bytes <= assignment.arena_bytes <= total
+
+
+def test_a_temporary_lies_in_an_output_that_is_not_written_yet() -> None:
+    module = hloc.parse(
+        """HloModule m
+        ENTRY e {
+          p = f32[100] parameter(0)
+          a = f32[100] reverse(p), dimensions={0}
+          b = f32[100] reverse(a), dimensions={0}
+          ROOT c = f32[100] reverse(b), dimensions={0}
+        }"""
+    )
+    schedule, assignment = plan_memory(module)
+    assert assignment.arena_bytes == 400
+    Simulator(schedule, assignment, 0).run(module.entry)
+    assert plan_memory(module, share_outputs=False)[1].arena_bytes == 448 + 400
 
 
 @settings(max_examples=30, deadline=None)

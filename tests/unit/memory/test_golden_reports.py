@@ -9,8 +9,7 @@ import pytest
 
 import hloc
 from hloc.codegen.lowering import lower
-from hloc.memory.buffer_assignment import assign_buffers
-from hloc.memory.schedule import schedule_module
+from hloc.memory.memory_plan import plan_memory
 from hloc.options import CompileOptions
 
 FILES = sorted((Path(__file__).parents[2] / "golden" / "memory").glob("*.hlo"))
@@ -23,7 +22,7 @@ def test_report(file: Path, update_golden: bool) -> None:
     first, _, rest = text.partition("\n")
     module = hloc.parse(rest)
     lower(module, CompileOptions())
-    report = str(assign_buffers(module, schedule_module(module)).report)
+    report = str(plan_memory(module)[1].report)
     if update_golden:
         file.write_text(f"{HEAD}{report}\n{rest}", encoding="utf-8")
         return

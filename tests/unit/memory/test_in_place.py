@@ -3,7 +3,7 @@
 import pytest
 
 import hloc
-from hloc.memory.in_place import InPlace
+from hloc.analysis.in_place import InPlace
 from hloc.shapes import leaves
 
 
@@ -23,6 +23,11 @@ def pairs(text: str) -> set[tuple[int, tuple[int, ...]]]:
 def fusion(body: str, shape: str = "f32[8]") -> set[tuple[int, tuple[int, ...]]]:
     return pairs(
         f"""HloModule m
+        sum {{
+          v = f32[] parameter(0)
+          w = f32[] parameter(1)
+          ROOT t = f32[] add(v, w)
+        }}
         f {{
           a = f32[8] parameter(0)
           b = f32[8] parameter(1)
@@ -65,12 +70,30 @@ def test_fusions(body: str, expected: set[tuple[int, tuple[int, ...]]]) -> None:
     assert fusion(body) == expected
 
 
-def test_a_result_takes_an_operand_that_no_other_result_reads() -> None:
-    found = fusion(
-        "x = f32[8] negate(a)\n y = f32[8] add(a, b)\n ROOT t = (f32[8], f32[8]) tuple(x, y)",
-        "(f32[8], f32[8])",
-    )
-    assert found == {(1, (1,))}
+@pytest.mark.parametrize(
+    ("body", "shape", "expected"),
+    [
+        # one loop makes both results and reads what both need before it writes
+        ("x = f32[8] negate(a)\n y = f32[8] add(a, b)\n ROOT t = (f32[8], f32[8]) tuple(x, y)",
+         "(f32[8], f32[8])", {(0, (0,)), (0, (1,)), (1, (1,))}),
+        # the second result reads other elements of a
+        ("x = f32[8] negate(a)\n y = f32[8] reverse(a), dimensions={0}\n"
+         "ROOT t = (f32[8], f32[8]) tuple(x, y)", "(f32[8], f32[8])", set()),
+        # a is read for the sum before the first result is written, element by element
+        ("x = f32[8] add(a, b)\n z = f32[] constant(0)\n"
+         "s = f32[] reduce(a, z), dimensions={0}, to_apply=sum\n"
+         "ROOT t = (f32[8], f32[]) tuple(x, s)", "(f32[8], f32[])", {(0, (0,)), (1, (0,))}),
+        # the sum is done before the first result is written
+        ("z = f32[] constant(0)\n s = f32[] reduce(a, z), dimensions={0}, to_apply=sum\n"
+         "w = f32[8] broadcast(s), dimensions={}\n x = f32[8] add(b, w)\n"
+         "ROOT t = (f32[8], f32[]) tuple(x, s)", "(f32[8], f32[])", {(0, (0,)), (1, (0,))}),
+        # the second result has a loop of its own, which reads a after the first has written
+        ("x = f32[8] negate(a)\n y = f32[2,4] reshape(a)\n"
+         "ROOT t = (f32[8], f32[2,4]) tuple(x, y)", "(f32[8], f32[2,4])", set()),
+    ],
+)  # fmt: skip
+def test_several_results(body: str, shape: str, expected: set[tuple[int, tuple[int, ...]]]) -> None:
+    assert fusion(body, shape) == expected
 
 
 @pytest.mark.parametrize(

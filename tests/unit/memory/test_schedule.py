@@ -1,8 +1,22 @@
 """Orders: operands first, copies late, readers before writers, new loop state last."""
 
+import random
+
+import pytest
+
 import hloc
+from hloc.analysis.dataflow import analyse_dataflow
+from hloc.analysis.memory_peak import memory_facts, peak_of
 from hloc.codegen.lowering import lower
-from hloc.memory.schedule import schedule_computation, schedule_module, store_schedule
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import post_order
+from hloc.memory.schedule import (
+    HEURISTICS,
+    Heuristic,
+    schedule_computation,
+    schedule_module,
+    store_schedule,
+)
 from hloc.options import CompileOptions
 from tests.unit.memory.random_programs import random_module
 
@@ -23,6 +37,67 @@ def test_operands_come_first_in_random_programs() -> None:
                 assert all(operand in seen for operand in inst.operands)
                 seen.add(inst)
             assert seen == set(computation.instructions)
+
+
+@pytest.mark.parametrize("heuristic", HEURISTICS)
+def test_every_heuristic_keeps_all_dependencies(heuristic: Heuristic) -> None:
+    """Control dependencies too, which are added at random here."""
+    for seed in range(20):
+        module = hloc.parse(random_module(seed))
+        lower(module, CompileOptions())
+        rng = random.Random(seed)
+        for computation in module.computations:
+            order = post_order(computation)
+            for _ in range(len(order) // 3):
+                before, after = sorted(rng.sample(range(len(order)), 2))
+                if order[before] not in order[after].control_predecessors:
+                    computation.set_control_predecessors(
+                        order[after], [*order[after].control_predecessors, order[before]]
+                    )
+        schedule = schedule_module(module, heuristics=(heuristic,))
+        for computation in schedule:
+            seen = set()
+            for inst in schedule.order(computation):
+                assert all(i in seen for i in (*inst.operands, *inst.control_predecessors))
+                seen.add(inst)
+            assert seen == set(computation.instructions)
+
+
+def test_the_order_with_the_lowest_peak_is_taken() -> None:
+    """Both wide arrays at once take 800 bytes, one after the other 400."""
+    module = hloc.parse(
+        """HloModule m
+        add { v = f32[] parameter(0)  w = f32[] parameter(1)  ROOT s = f32[] add(v, w) }
+        ENTRY e {
+          p = f32[10,10] parameter(0)
+          z = f32[] constant(0)
+          a = f32[10,10] reverse(p), dimensions={0}
+          b = f32[10,10] reverse(p), dimensions={1}
+          x = f32[10] reduce(a, z), dimensions={0}, to_apply=add
+          y = f32[10] reduce(b, z), dimensions={0}, to_apply=add
+          ROOT r = f32[10] add(x, y)
+        }"""
+    )
+    dataflow = analyse_dataflow(module)
+    facts = memory_facts(module.entry, dataflow, {})
+    order = schedule_module(module).order(module.entry)
+    assert peak_of(order, facts).size_bytes == 400 + 40 + 40
+    worst = sorted(order, key=lambda inst: (inst.opcode.name != "reverse", order.index(inst)))
+    worst.sort(key=lambda inst: not inst.is_a("parameter", "constant"))
+    assert peak_of(worst, facts).size_bytes == 800 + 40
+
+
+def test_an_instruction_added_to_a_stored_schedule_runs_right_before_its_user() -> None:
+    module = hloc.parse(random_module(7))
+    lower(module, CompileOptions())
+    store_schedule(module, schedule_module(module))
+    entry = module.entry
+    user = next(i for i in reversed(entry.instructions) if i.operands and not i.is_a("tuple"))
+    copy = entry.add(opcode_row("negate"), user.operands[0].shape, [user.operands[0]])
+    entry.set_operands(user, [copy, *user.operands[1:]])
+    order = schedule_module(module).order(entry)
+    assert order.index(copy) < order.index(user)
+    assert set(order) == set(entry.instructions)
 
 
 def test_a_reader_runs_before_the_update_in_place() -> None:

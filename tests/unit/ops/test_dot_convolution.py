@@ -205,3 +205,14 @@ def test_mixed_types_take_the_more_precise_one() -> None:
     )
     assert result.dtype == ml_dtypes.bfloat16
     assert float(result[0, 0]) == 10
+
+
+@pytest.mark.parametrize(("window", "positions"), [("size=1", 7), ("size=7", 1)])
+def test_a_convolution_without_input_features_is_zero(window: str, positions: int) -> None:
+    (result,) = run(
+        f"x = f32[2,7,0] parameter(0) y = f32[{8 - positions},0,3] parameter(1) "
+        f"ROOT c = convolution(x, y), window={{{window}}}, dim_labels=b0f_0io->b0f",
+        np.empty((2, 7, 0), np.float32),
+        np.empty((8 - positions, 0, 3), np.float32),
+    )
+    np.testing.assert_array_equal(result, np.zeros((2, positions, 3), np.float32))

@@ -1,5 +1,6 @@
 """The kept LALR tables: the same values from them, and never trust in a file that is not ours."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hloc.parser.values import _STARTS, _ToValue
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
     cache_directory.cache_clear()
     yield tmp_path

@@ -257,7 +257,8 @@ def test_all_that_cannot_run_is_told_at_once() -> None:
               a = f32[4] collective-permute(x), source_target_pairs={{0,0}}
               b = f32[4] collective-permute(a), source_target_pairs={{0,0}}
               ROOT c = f32[4] custom-call(b), custom_call_target="nobody"
-            }"""
+            }""",
+            opt_level=0,  # the simplifier takes collectives of one participant away
         )
     text = str(caught.value)
     assert "collective-permute (2 times a, b) cannot run" in text

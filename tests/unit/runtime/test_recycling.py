@@ -1,6 +1,8 @@
 """Outputs are used again only when nobody can see it."""
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,7 +55,9 @@ def test_held_arrays_are_never_handed_out_again() -> None:
     ids=["itself", "slice", "transpose", "memoryview", "view", "interface", "dlpack"],
 )
 @pytest.mark.parametrize("text", [DOUBLE, TRANSPOSED])
-def test_a_result_does_not_change_while_somebody_holds_it(text: str, hold) -> None:
+def test_a_result_does_not_change_while_somebody_holds_it(
+    text: str, hold: Callable[[Any], Any]
+) -> None:
     executable = hloc.compile(text)
     shape = executable.parameters[0].dims
     (y,) = executable(np.ones(shape, np.float32))

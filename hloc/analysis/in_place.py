@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hloc.analysis.rows import overwritable, row_work
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, shape_at
@@ -51,10 +52,10 @@ class InPlace:
         if inst.is_a("fusion"):
             return (number, index) in self._fusion_pairs(inst.called[0])
         if inst.is_a("dynamic-update-slice"):
-            return number == 0 and _same_storage(inst.operands[0].shape, inst.shape)
+            return number == 0 and same_storage(inst.operands[0].shape, inst.shape)
         if inst.is_a("scatter"):
             return _is_scatter_pair(inst, number, index)
-        return (inst.opcode.elementwise or inst.is_a("copy")) and _same_storage(
+        return (inst.opcode.elementwise or inst.is_a("copy")) and same_storage(
             inst.operands[number].shape, inst.shape
         )
 
@@ -78,11 +79,11 @@ class InPlace:
 def _is_scatter_pair(inst: Instruction, number: int, index: ShapeIndex) -> bool:
     count = len(inst.operands) // 2
     fits = number < count and index == ((number,) if count > 1 else ())
-    return fits and _same_storage(inst.operands[number].shape, shape_at(inst.shape, index))
+    return fits and same_storage(inst.operands[number].shape, shape_at(inst.shape, index))
 
 
-def _same_storage(a: Shape, b: Shape) -> bool:
-    """Same sizes, order of dimensions and bytes per element."""
+def same_storage(a: Shape, b: Shape) -> bool:
+    """Return whether both have the same sizes, order of dimensions and bytes per element."""
     return (
         isinstance(a, ArrayShape)
         and isinstance(b, ArrayShape)
@@ -97,19 +98,39 @@ def _fusion_pairs(body: Computation) -> frozenset[Pair]:
     root = body.root
     if root.is_a("dynamic-update-slice", "scatter"):
         return _update_pairs(root)
-    if any(not (i.opcode.elementwise or i.opcode.name in _INDEX_ONLY) for i in body.instructions):
+    work = row_work(body)
+    if work is not None:
+        is_tuple = root.is_a("tuple")
+        return frozenset((n, (result,) if is_tuple else ()) for n, result in overwritable(work))
+    others = [
+        i for i in body.instructions if not (i.opcode.elementwise or i.opcode.name in _INDEX_ONLY)
+    ]
+    if any(not inst.is_a("reduce") for inst in others):
         return frozenset()
     outputs = list(enumerate(root.operands)) if root.is_a("tuple") else [(-1, root)]
     same_index = [_reached_at_same_index(output) for _, output in outputs]
     found = set()
     for (number, output), reached in zip(outputs, same_index, strict=True):
         index: ShapeIndex = () if number < 0 else (number,)
-        for inst, only_same_index in reached.items():
-            others = sum(inst in other for other in same_index)
-            alone = only_same_index and others == 1
-            if inst.is_a("parameter") and alone and _same_storage(inst.shape, output.shape):
-                found.add((inst.attributes.number, index))
+        if any(reduce in reached for reduce in others):
+            continue
+        for inst in reached:
+            if inst.is_a("parameter") and same_storage(inst.shape, output.shape):
+                readers = [
+                    (other, how[inst])
+                    for (_, other), how in zip(outputs, same_index, strict=True)
+                    if inst in how
+                ]
+                # Beside reduces, the results may be made in one loop after the other.
+                alone = not others or len(readers) == 1
+                if alone and all(same and _in_one_loop(other, output) for other, same in readers):
+                    found.add((inst.attributes.number, index))
     return frozenset(found)
+
+
+def _in_one_loop(a: Instruction, b: Instruction) -> bool:
+    """True if one loop makes both outputs: it reads what all of them need before it writes one."""
+    return a.array.dims == b.array.dims
 
 
 def _update_pairs(root: Instruction) -> frozenset[Pair]:
@@ -119,7 +140,7 @@ def _update_pairs(root: Instruction) -> frozenset[Pair]:
     for number in range(count):
         inst = root.operands[number]
         index: ShapeIndex = (number,) if count > 1 else ()
-        same = _same_storage(inst.shape, shape_at(root.shape, index))
+        same = same_storage(inst.shape, shape_at(root.shape, index))
         while inst.is_a("bitcast") and len(inst.users) == 1:
             inst = inst.operands[0]
         once = len(inst.users) == 1 and sum(operand is inst for operand in root.operands) <= 1

@@ -1,0 +1,195 @@
+"""Rows of a diff put together: runs of unchanged ones, and changes of the same form said once.
+
+A change is a set of rows that hang together: what a rule took away, what it made, and who uses it
+now. Changes are alike if the same rules did the same to the same opcodes; two kinds of alike are
+told apart, those of equal shapes and those of equal ranks only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hloc.analysis.diff_rows import ComputationRows, DiffRow
+from hloc.analysis.module_diff import MOVED, REWIRED, SAME
+
+_SINGLE_ROWS = 4
+"""So many changes of one row each are worth a line that stands for them."""
+
+_SAME_ARROW = 4
+"""So many users of one replaced instruction are worth a line that stands for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A run of rows without a change."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Changes like one that is shown.
+
+    Attributes:
+        count: how many.
+        labels: what to call them: the instruction that is left, and what it uses now.
+        same_shapes: they are of equal shapes as well.
+    """
+
+    count: int
+    labels: tuple[str, ...]
+    same_shapes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Rewired:
+    """Users of an instruction that now use another one, by name."""
+
+    names: tuple[str, ...]
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
+class MovedAway:
+    """Instructions that are in another computation now, by name."""
+
+    names: tuple[str, ...]
+    into: str
+
+
+Item: TypeAlias = DiffRow | Unchanged | Repeats | Rewired | MovedAway
+
+
+def items_of(computation: ComputationRows, *, expand: bool = False) -> Iterator[Item]:
+    """Yield what to show of a computation, in order.
+
+    Args:
+        computation: its rows.
+        expand: show every changed row.
+    """
+    hidden = {} if expand else _hidden(computation.rows)
+    said: set[int] = set()
+    run: list[str] = []
+    for row in computation.rows:
+        if row.kind == SAME:
+            run.append(row.name)
+            continue
+        item: Item = hidden.get(row.uid, row)
+        if id(item) in said:
+            continue
+        if run:
+            yield Unchanged(tuple(run))
+            run = []
+        said.add(id(item))
+        yield item
+    if run:
+        yield Unchanged(tuple(run))
+
+
+def folded(
+    computations: Sequence[ComputationRows], *, expand: bool = False
+) -> list[tuple[ComputationRows, tuple[str, ...]]]:
+    """Return the computations, each with the names of others in which the very same was done.
+
+    Args:
+        computations: all that differ.
+        expand: leave them apart.
+    """
+    if expand:
+        return [(computation, ()) for computation in computations]
+    groups: dict[Hashable, list[ComputationRows]] = {}
+    for computation in computations:
+        changed = [row for row in computation.rows if row.kind != SAME]
+        key = (computation.kind, computation.note, _form(changed)) if changed else computation
+        groups.setdefault(key, []).append(computation)
+    return [(first, tuple(c.name for c in others)) for first, *others in groups.values()]
+
+
+def changes_of(rows: Sequence[DiffRow]) -> list[list[DiffRow]]:
+    """Return the changed rows in sets that hang together, each in order, the first set first."""
+    changed = [row for row in rows if row.kind != SAME]
+    owner = {row.uid: row.uid for row in changed}
+    for row in changed:
+        for uid in row.links[1:]:
+            if uid in owner:
+                owner[_top(owner, uid)] = _top(owner, row.uid)
+    found: dict[int, list[DiffRow]] = {}
+    for row in changed:
+        found.setdefault(_top(owner, row.uid), []).append(row)
+    return list(found.values())
+
+
+def _top(owner: dict[int, int], uid: int) -> int:
+    """Return the representative of a set, halving the way to it."""
+    while owner[uid] != uid:
+        owner[uid] = owner[owner[uid]]
+        uid = owner[uid]
+    return uid
+
+
+def _hidden(rows: Sequence[DiffRow]) -> dict[int, Item]:
+    """Return, by uid, what stands for a row that is not shown itself."""
+    found: dict[int, Item] = dict(_moved_away(rows))
+    found.update(_same_arrows([row for row in rows if row.uid not in found]))
+    changes = [[row for row in change if row.uid not in found] for change in changes_of(rows)]
+    by_form: dict[Hashable, list[list[DiffRow]]] = {}
+    for change in changes:
+        if change:
+            by_form.setdefault(tuple((r.kind, r.by, r.loose) for r in change), []).append(change)
+    for alike in by_form.values():
+        first, *others = alike
+        if not others or (len(first) == 1 and len(alike) < _SINGLE_ROWS):
+            continue
+        exact = _form(first)
+        for same_shapes in (True, False):
+            chosen = [other for other in others if (_form(other) == exact) is same_shapes]
+            if chosen:
+                labels = tuple(_label(change) for change in chosen)
+                item = Repeats(len(chosen), labels, same_shapes)
+                found.update((row.uid, item) for change in chosen for row in change)
+    return found
+
+
+def _form(change: Sequence[DiffRow]) -> Hashable:
+    return tuple((row.kind, row.by, row.local) for row in change)
+
+
+def _label(change: Sequence[DiffRow]) -> str:
+    """Return `add.6 ← b.1`: who is left, and what it uses now."""
+    left = [row for row in change if row.after] or change
+    last = left[-1]
+    return f"{last.name} ← {last.arrow[1]}" if last.arrow else last.name
+
+
+def _moved_away(rows: Sequence[DiffRow]) -> Iterator[tuple[int, MovedAway]]:
+    """Yield one item for all that went to the same computation, by the uid of each."""
+    groups: dict[str, list[DiffRow]] = {}
+    for row in rows:
+        if row.kind == MOVED and row.into:
+            groups.setdefault(row.into, []).append(row)
+    for into, moved in groups.items():
+        item = MovedAway(tuple(row.name for row in moved), into)
+        yield from ((row.uid, item) for row in moved)
+
+
+def _same_arrows(rows: Sequence[DiffRow]) -> Iterator[tuple[int, Rewired]]:
+    """Yield one item for many rows of which only one operand was replaced, by another one."""
+    groups: dict[tuple[str, str], list[DiffRow]] = {}
+    for row in rows:
+        if row.kind == REWIRED and row.arrow:
+            groups.setdefault(row.arrow, []).append(row)
+    for (old, new), rewired in groups.items():
+        if len(rewired) >= _SAME_ARROW:
+            item = Rewired(tuple(row.name for row in rewired), old, new)
+            yield from ((row.uid, item) for row in rewired)
+
+
+def only_about(computation: ComputationRows, name: str) -> tuple[DiffRow, ...]:
+    """Return the rows of the change that the instruction `name` is part of."""
+    for change in changes_of(computation.rows):
+        if any(row.name == name for row in change):
+            return tuple(change)
+    return tuple(row for row in computation.rows if row.name == name)

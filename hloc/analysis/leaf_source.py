@@ -1,0 +1,75 @@
+"""Which instruction of the same computation makes a leaf: tuples are looked through.
+
+Unlike `hloc/analysis/dataflow.py` this asks nothing of the module and follows no calls, so passes
+that rewrite loops and branches can use it at any time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from hloc.analysis.dataflow import Position
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ShapeIndex
+
+
+def leaf_source(inst: Instruction, index: ShapeIndex = ()) -> Position:
+    """Return the position behind `tuple` and `get-tuple-element` that part `index` is.
+
+    For `get-tuple-element(tuple(x, y)), index=1` that is `(y, ())`; for
+    `get-tuple-element(parameter), index=2` it is `(parameter, (2,))`.
+    """
+    while True:
+        name = inst.opcode.name
+        if name == "get-tuple-element":
+            index = (inst.attributes.index, *index)
+            inst = inst.operands[0]
+        elif name == "tuple" and index:
+            inst, index = inst.operands[index[0]], index[1:]
+        else:
+            return inst, index
+
+
+@dataclass(frozen=True, slots=True)
+class SourceWalk:
+    """Collects what positions of one computation need, leaf by leaf.
+
+    An element of a tuple that nobody takes out is not needed, other than in a walk over operands.
+
+    Attributes:
+        stops: positions that are not looked behind.
+        order: the instructions needed, operands first; parameters, and `tuple` and
+            `get-tuple-element` that are only looked through, are left out.
+        reads: the parts of parameters needed, in the order they were found.
+    """
+
+    stops: frozenset[Position] = frozenset()
+    order: list[Instruction] = field(default_factory=list)
+    reads: list[Position] = field(default_factory=list)
+    _entered: set[Instruction] = field(default_factory=set)
+    _read: set[Position] = field(default_factory=set)
+
+    def add(self, inst: Instruction, index: ShapeIndex = ()) -> None:
+        """Collect what part `index` of `inst` needs."""
+        stack: list[tuple[Instruction, bool]] = []
+        self._push(inst, index, stack)
+        while stack:
+            source, done = stack.pop()
+            if done:
+                self.order.append(source)
+            elif source not in self._entered:
+                self._entered.add(source)
+                stack.append((source, True))
+                for operand in reversed((*source.control_predecessors, *source.operands)):
+                    self._push(operand, (), stack)
+
+    def _push(
+        self, inst: Instruction, index: ShapeIndex, stack: list[tuple[Instruction, bool]]
+    ) -> None:
+        source, index = leaf_source(inst, index)
+        if source.is_a("parameter"):
+            if (source, index) not in self._read:
+                self._read.add((source, index))
+                self.reads.append((source, index))
+        elif source not in self._entered and (source, index) not in self.stops:
+            stack.append((source, False))

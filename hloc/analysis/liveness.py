@@ -1,0 +1,113 @@
+"""Which leaves of which results can reach the module's result or a side effect.
+
+Follows tuples, loops, branches and calls leaf by leaf, so it sees that an element of a loop's state
+only feeds itself, or that a branch never reads part of its argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.analysis.dataflow import Position
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.shapes import ShapeIndex, leaves
+
+
+@dataclass(frozen=True, slots=True)
+class Liveness:
+    """Answers for the instructions the module had when it was analysed."""
+
+    _live: dict[Position, None] = field(default_factory=dict)
+
+    def is_live(self, inst: Instruction, index: ShapeIndex) -> bool:
+        """True if leaf `index` of `inst` may be needed."""
+        return (inst, index) in self._live
+
+
+def analyse_liveness(module: Module) -> Liveness:
+    """Return what is live in `module`. Cost: O(leaves of all operands)."""
+    marker = _Marker({})
+    effectful = effectful_computations(module)
+    marker.mark_all(module.entry.root)
+    for computation in reachable_computations(module.entry):
+        for inst in computation.instructions:
+            if has_side_effect(inst, effectful):
+                marker.mark_effect(inst)
+        for inst in computation.controlled:
+            for predecessor in inst.control_predecessors:
+                marker.mark_all(predecessor)
+    marker.run()
+    return Liveness(marker.live)
+
+
+@dataclass(frozen=True, slots=True)
+class _Marker:
+    live: dict[Position, None]
+    waiting: list[Position] = field(default_factory=list)
+
+    def mark(self, inst: Instruction, index: ShapeIndex) -> None:
+        at = (inst, index)
+        if at not in self.live:
+            self.live[at] = None
+            self.waiting.append(at)
+
+    def mark_all(self, *insts: Instruction) -> None:
+        for inst in insts:
+            for index, _ in leaves(inst.shape):
+                self.mark(inst, index)
+
+    def mark_effect(self, inst: Instruction) -> None:
+        """Mark what decides whether and with which values the effect happens."""
+        name = inst.opcode.name
+        if name == "while":
+            self.mark(inst.called[0].root, ())
+        elif name == "conditional":
+            self.mark(inst.operands[0], ())
+        elif name != "call":
+            self.mark_all(*inst.operands, *(called.root for called in inst.called))
+
+    def run(self) -> None:
+        while self.waiting:
+            self._step(*self.waiting.pop())
+
+    def _step(self, inst: Instruction, index: ShapeIndex) -> None:
+        name = inst.opcode.name
+        if name == "tuple":
+            self.mark(inst.operands[index[0]], index[1:])
+        elif name == "get-tuple-element":
+            self.mark(inst.operands[0], (inst.attributes.index, *index))
+        elif name == "parameter":
+            self._argument(inst, index, inst.computation.callers)
+        elif name == "while":
+            self.mark(inst.operands[0], index)
+            self.mark(inst.called[1].root, index)
+            self.mark(inst.called[0].root, ())
+        elif name == "conditional":
+            self.mark(inst.operands[0], ())
+            for branch in inst.called:
+                self.mark(branch.root, index)
+        elif name == "call":
+            self.mark(inst.called[0].root, index)
+        else:
+            self.mark_all(*inst.operands, *(called.root for called in inst.called))
+
+    def _argument(
+        self, parameter: Instruction, index: ShapeIndex, callers: Iterable[Instruction]
+    ) -> None:
+        for caller in callers:
+            name = caller.opcode.name
+            if name == "while":
+                self.mark(caller.operands[0], index)
+                self.mark(caller.called[1].root, index)
+            elif name == "conditional":
+                for operand, branch in zip(caller.operands[1:], caller.called, strict=True):
+                    if branch is parameter.computation:
+                        self.mark(operand, index)
+            elif name == "call":
+                self.mark(caller.operands[parameter.attributes.number], index)
+            else:
+                self.mark_all(*caller.operands)

@@ -1,0 +1,206 @@
+"""What the leaves of a loop's state are: which never change, which are equal in every step."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from hloc.analysis.dataflow import Position
+from hloc.analysis.leaf_source import leaf_source
+from hloc.dtypes import TOKEN
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order
+from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
+
+_ROUNDS = 10
+"""Splitting classes of equal leaves is given up after so many rounds over the body."""
+
+_NEVER_EQUAL = frozenset({"custom-call", "parameter", "rng", "rng-get-and-update-state"})
+
+
+@dataclass(frozen=True, slots=True)
+class LoopState:
+    """The state of one while loop, leaf by leaf.
+
+    Attributes:
+        loop: the while.
+        indices: index of each leaf; the numbers of leaves below are places in this tuple.
+        shapes: shape of each leaf.
+        init: what each leaf is before the first step.
+        after: what each leaf is after a step, a position in the body.
+        number: number of the leaf with an index.
+    """
+
+    loop: Instruction
+    indices: tuple[ShapeIndex, ...]
+    shapes: tuple[ArrayShape, ...]
+    init: tuple[Position, ...]
+    after: tuple[Position, ...]
+    number: dict[ShapeIndex, int]
+
+    @property
+    def parameter(self) -> Instruction:
+        """The state inside the body."""
+        return self.loop.called[1].parameters[0]
+
+    @property
+    def is_nested(self) -> bool:
+        """True if the state holds tuples in tuples."""
+        shape = self.loop.shape
+        return isinstance(shape, TupleShape) and any(
+            isinstance(element, TupleShape) for element in shape.elements
+        )
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def loop_state(loop: Instruction) -> LoopState | None:
+    """Return the state of `loop`, None if it has leaves that passes leave alone.
+
+    Those are leaves with dynamic dimensions, buffers, and leaves whose layout differs between the
+    initial value, the loop, condition and body; also None where a tuple has control predecessors.
+    """
+    condition, body = loop.called
+    shapes = [
+        loop.shape,
+        loop.operands[0].shape,
+        condition.parameters[0].shape,
+        body.parameters[0].shape,
+        body.root.shape,
+    ]
+    if any(shape != loop.shape for shape in shapes):
+        return None
+    found = list(leaves(loop.shape))
+    if not all(isinstance(s, ArrayShape) and not any(s.dynamic) for _, s in found):
+        return None
+    controlled = (*condition.controlled, *body.controlled)
+    if any(inst.is_a("parameter", "tuple", "get-tuple-element") for inst in controlled):
+        return None
+    indices = tuple(index for index, _ in found)
+    return LoopState(
+        loop,
+        indices,
+        tuple(s for _, s in found if isinstance(s, ArrayShape)),
+        tuple(leaf_source(loop.operands[0], index) for index in indices),
+        tuple(leaf_source(body.root, index) for index in indices),
+        {index: n for n, index in enumerate(indices)},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LeafClasses:
+    """Which leaves are equal, and which keep their first value.
+
+    Attributes:
+        first: for each leaf, the first one that is equal to it in every step.
+        invariant: the leaves that never change.
+    """
+
+    first: tuple[int, ...]
+    invariant: frozenset[int]
+
+
+def leaf_classes(state: LoopState, pinned: Iterable[int] = ()) -> LeafClasses:
+    """Return the classes of equal leaves; leaves in `pinned` are equal to no other and vary.
+
+    Starts with the leaves that begin with one value and splits classes until a step keeps every
+    class together. Cost: O(body) a round; after `_ROUNDS` rounds only what the body hands on as it
+    is counts as invariant, and nothing as equal.
+    """
+    alone = frozenset(pinned)
+    numbers = _Numbers()
+    begin = [
+        numbers.of(("pinned", n) if n in alone else _init_key(at))
+        for n, at in enumerate(state.init)
+    ]
+    classes = list(begin)
+    for _ in range(_ROUNDS):
+        after = _values_after(state, classes, numbers)
+        split = [
+            old if new == old == start and n not in alone else numbers.of(("varies", old, new))
+            for n, (start, old, new) in enumerate(zip(begin, classes, after, strict=True))
+        ]
+        kept = [n for n in range(len(state)) if split[n] == begin[n]]
+        stable = len(set(split)) == len(set(classes)) and all(
+            split[n] == begin[n] or classes[n] != begin[n] for n in range(len(state))
+        )
+        classes = split
+        if stable:
+            return LeafClasses(_first_of_each(classes), frozenset(kept))
+    parameter = state.parameter
+    handed_on = frozenset(
+        n
+        for n, at in enumerate(state.after)
+        if at == (parameter, state.indices[n]) and n not in alone
+    )
+    return LeafClasses(tuple(range(len(state))), handed_on)
+
+
+def _first_of_each(classes: list[int]) -> tuple[int, ...]:
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(c, n) for n, c in enumerate(classes))
+
+
+def _init_key(at: Position) -> Hashable:
+    inst, index = at
+    if inst.is_a("constant") and not index:
+        return _constant_key(inst)
+    return "outside", inst.uid, index
+
+
+def _constant_key(inst: Instruction) -> Hashable:
+    literal = inst.attributes.literal
+    return ("elided", inst.uid) if literal.is_elided else ("constant", literal)
+
+
+class _Numbers:
+    """A number for each key, the same for equal keys."""
+
+    def __init__(self) -> None:
+        self._of: dict[Hashable, int] = {}
+
+    def of(self, key: Hashable) -> int:
+        return self._of.setdefault(key, len(self._of))
+
+
+def _values_after(state: LoopState, classes: list[int], numbers: _Numbers) -> list[int]:
+    """Return a number for each leaf after a step; equal numbers are equal values."""
+    body: Computation = state.loop.called[1]
+    parameter = state.parameter
+    values: dict[Instruction, int] = {}
+
+    def value_at(at: Position) -> int:
+        inst, index = at
+        if inst is parameter and index in state.number:
+            return classes[state.number[index]]
+        return numbers.of(("part", values[inst], index)) if index else values[inst]
+
+    for inst in post_order(body):
+        source = leaf_source(inst)
+        if source[0] is not inst:
+            values[inst] = value_at(source)
+        elif inst is parameter and () in state.number:
+            values[inst] = classes[0]
+        else:
+            values[inst] = numbers.of(_key(inst, values))
+    return [value_at(at) for at in state.after]
+
+
+def _key(inst: Instruction, values: dict[Instruction, int]) -> Hashable:
+    name = inst.opcode.name
+    if name == "constant":
+        return _constant_key(inst)
+    if (
+        name in _NEVER_EQUAL
+        or inst.opcode.side_effect
+        or inst.called
+        or inst.control_predecessors
+        or (isinstance(inst.shape, ArrayShape) and inst.shape.dtype is TOKEN)
+    ):
+        return "alone", inst.uid
+    operands = [values[operand] for operand in inst.operands]
+    if inst.opcode.commutative:
+        operands.sort()
+    return name, inst.shape, tuple(operands), inst.attributes, inst.common.result_accuracy

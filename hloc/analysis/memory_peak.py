@@ -1,0 +1,148 @@
+"""How many bytes are alive while a computation runs in a given order.
+
+An estimate without places: every array counts from the instruction that makes it to the last one
+that reads it, as if memory had no gaps. Schedules are chosen and recomputation is judged by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hloc.analysis.dataflow import Dataflow, Position, array_leaves, hands_on
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ShapeIndex
+
+ReuseFunction = Callable[[Instruction, int, ShapeIndex], bool]
+"""May leaf `index` of an instruction's result lie in the memory of operand `number`?"""
+
+_NO_BYTES = frozenset({"tuple", "get-tuple-element", "parameter", "constant", "after-all"})
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFacts:
+    """What the instructions of one computation make and read; the same for every order.
+
+    Attributes:
+        sizes: bytes of each array that counts, by the position that first holds it.
+        makes: the arrays that an instruction makes.
+        reads: the arrays that an instruction needs, each once, with the number of the operand, -1
+            if there are several.
+        inner: bytes that called computations and kernels need for themselves.
+    """
+
+    sizes: Mapping[Position, int]
+    makes: Mapping[Instruction, tuple[Position, ...]]
+    reads: Mapping[Instruction, Mapping[Position, int]]
+    inner: Mapping[Instruction, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The worst moment: bytes alive, and the place in the order where that is."""
+
+    size_bytes: int
+    at: int
+
+
+def no_reuse(inst: Instruction, number: int, index: ShapeIndex) -> bool:
+    """A `ReuseFunction`: every result has memory of its own."""
+    return False
+
+
+def no_scratch(inst: Instruction) -> int:
+    """No instruction needs working memory."""
+    return 0
+
+
+def memory_facts(
+    computation: Computation,
+    dataflow: Dataflow,
+    peaks: Mapping[Computation, int],
+    scratch_bytes: Callable[[Instruction], int] = no_scratch,
+) -> MemoryFacts:
+    """Return the facts of `computation`.
+
+    Constants and parameters are not counted, nor is what the root consists of: outputs, the state
+    of a loop and the result of a conditional have memory of their own.
+
+    Args:
+        computation: one that runs step by step.
+        dataflow: of its module.
+        peaks: bytes that each called computation needs at its worst moment.
+        scratch_bytes: working memory that an instruction wants while it runs.
+    """
+    root = computation.root
+    elsewhere = {dataflow.source(root, index) for index, _ in array_leaves(root.shape)}
+    sizes: dict[Position, int] = {}
+    makes: dict[Instruction, tuple[Position, ...]] = {}
+    inner: dict[Instruction, int] = {}
+    for inst in computation.instructions:
+        if inst.opcode.name in _NO_BYTES or hands_on(inst):
+            continue
+        for index, shape in array_leaves(inst.shape):
+            at = (inst, index)
+            if at not in elsewhere and dataflow.source(inst, index) == at:
+                sizes[at] = shape.size_bytes
+                makes[inst] = (*makes.get(inst, ()), at)
+        need = max((peaks[c] for c in inst.called if dataflow.caller(c) is inst), default=0)
+        need += scratch_bytes(inst)
+        if need:
+            inner[inst] = need
+    reads = {inst: _reads(inst, dataflow, sizes) for inst in computation.instructions}
+    return MemoryFacts(sizes, makes, reads, inner)
+
+
+def _reads(
+    inst: Instruction, dataflow: Dataflow, sizes: Mapping[Position, int]
+) -> dict[Position, int]:
+    found: dict[Position, int] = {}
+    if inst.is_a("get-tuple-element", "tuple") or hands_on(inst):
+        return found  # whoever reads the bytes reads the source
+    for number, operand in enumerate(inst.operands):
+        for index, _ in array_leaves(operand.shape):
+            source = dataflow.source(operand, index)
+            if source in sizes:
+                found[source] = number if source not in found else -1
+    return found
+
+
+def peak_of(
+    order: Sequence[Instruction], facts: MemoryFacts, reuse: ReuseFunction = no_reuse
+) -> Peak:
+    """Return the worst moment of `order`. Cost: O(leaves of all operands)."""
+    last = {position: i for i, inst in enumerate(order) for position in facts.reads[inst]}
+    alive = 0
+    worst = Peak(0, 0)
+    for i, inst in enumerate(order):
+        dying = {p: number for p, number in facts.reads[inst].items() if last[p] == i}
+        made = facts.makes.get(inst, ())
+        for position in made:
+            taken = _taken_over(position, dying, facts.sizes, reuse)
+            if taken is None:
+                alive += facts.sizes[position]
+            else:
+                del dying[taken]
+        need = alive + facts.inner.get(inst, 0)
+        if need > worst.size_bytes:
+            worst = Peak(need, i)
+        alive -= sum(facts.sizes[position] for position in dying)
+        alive -= sum(facts.sizes[position] for position in made if position not in last)
+    return worst
+
+
+def _taken_over(
+    made: Position,
+    dying: Mapping[Position, int],
+    sizes: Mapping[Position, int],
+    reuse: ReuseFunction,
+) -> Position | None:
+    """Return the array that dies and leaves its memory to the array `made`."""
+    inst, index = made
+    for position, number in dying.items():
+        fits = number >= 0 and sizes[position] == sizes[made]
+        # The state of a loop stays where it is.
+        if fits and (inst.is_a("while") or reuse(inst, number, index)):
+            return position
+    return None

@@ -1,0 +1,240 @@
+"""Rows: which elements a fusion reads when it works on arrays row by row.
+
+An array of `count * size` elements is cut into `count` rows, row-major. A member of a fusion is
+read `FULL` (at the element that is being made), by `ROW` (an array with one element per row, at
+the row that is being made) or in some `OTHER` way. Softmax and norms read nothing `OTHER` but
+operands that come from outside, so that one row after the other can be finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hloc.analysis.dataflow import hands_on
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order
+from hloc.shapes import ArrayShape, TupleShape, leaves
+
+Access: TypeAlias = int
+"""A sum of `FULL`, `ROW` and `OTHER`."""
+
+FULL: Access = 1
+ROW: Access = 2
+OTHER: Access = 4
+
+MAX_REDUCES = 8
+"""Reductions in one fusion by rows; more make code that nobody can look through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """So many rows of so many elements."""
+
+    count: int
+    size: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of an array that is read `FULL`."""
+        return self.count * self.size
+
+
+def rows_of(reduce: Instruction) -> Rows | None:
+    """Return the rows that a reduce sums up, None if it reduces other than the last dimensions.
+
+    `reduce(f32[8,1,128]), dimensions={2}` has 8 rows of 128.
+    """
+    shape = reduce.operands[0].array
+    if shape.layout is not None:
+        return None
+    kept = [shape.dims[d] for d in range(shape.rank) if d not in reduce.attributes.dimensions]
+    count = 1
+    for size in kept:
+        count *= size
+    large = [d for d in range(shape.rank) if shape.dims[d] != 1]
+    first = [d for d in large if d not in reduce.attributes.dimensions]
+    if count == 0 or shape.elements // count < 2 or large[: len(first)] != first:
+        return None
+    return Rows(count, shape.elements // count)
+
+
+@dataclass(frozen=True, slots=True)
+class RowWork:
+    """A fusion that can be made row by row.
+
+    Attributes:
+        order: its members, operands first, without the tuple of its results.
+        outputs: the members that are results, in the order of the results.
+        access: how each member is read.
+    """
+
+    rows: Rows
+    order: tuple[Instruction, ...]
+    outputs: tuple[Instruction, ...]
+    reduces: tuple[Instruction, ...]
+    access: dict[Instruction, Access]
+
+
+def row_work(body: Computation) -> RowWork | None:
+    """Return what is to be done in the rows of a fused computation, None if it has none."""
+    if not any(inst.opcode.name == "reduce" for inst in body.instructions):
+        return None
+    root = body.root
+    outputs = root.operands if root.opcode.name == "tuple" else (root,)
+    if any(isinstance(output.shape, TupleShape) for output in outputs):
+        return None
+    order = tuple(inst for inst in post_order(body) if inst.opcode.name != "tuple")
+    reduces = tuple(inst for inst in order if inst.opcode.name == "reduce")
+    if not reduces or len(reduces) > MAX_REDUCES or not all(map(_is_taken_apart, reduces)):
+        return None
+    rows = rows_of(reduces[0])
+    access = accesses(order, outputs, rows) if rows else None
+    if rows is None or access is None:
+        return None
+    if any(isinstance(i.shape, TupleShape) and i not in reduces and access.get(i) for i in order):
+        return None
+    return RowWork(rows, order, outputs, reduces, access)
+
+
+def _is_taken_apart(reduce: Instruction) -> bool:
+    return not isinstance(reduce.shape, TupleShape) or all(
+        user.opcode.name == "get-tuple-element" for user in reduce.users
+    )
+
+
+def levels(order: Sequence[Instruction]) -> dict[Instruction, int]:
+    """Return how many loops over the row must be over before each member can be made."""
+    level: dict[Instruction, int] = {}
+    for inst in order:
+        found = max((level[operand] for operand in inst.operands), default=0)
+        level[inst] = found + (inst.opcode.name == "reduce")
+    return level
+
+
+def overwritable(work: RowWork) -> frozenset[tuple[int, int]]:
+    """Return which results may lie in the memory of which operands, as pairs of their numbers.
+
+    A row of the result is written where the operand has been read for the last time: in the same
+    loop over the row, which reads an element before it writes it, or in a later one.
+    """
+    level = levels(work.order)
+    last = _last_reads(work, level)
+    found = set()
+    for number, output in enumerate(work.outputs):
+        if own_access(output, work.rows) != FULL:
+            continue
+        for inst in work.order:
+            if (
+                inst.opcode.name == "parameter"
+                and work.access.get(inst) == FULL
+                and inst.array.dims == output.array.dims
+                and inst.array.layout is None
+                and inst.array.dtype.storage_bytes == output.array.dtype.storage_bytes
+                and last[inst] <= level[output]
+            ):
+                found.add((inst.attributes.number, number))
+    return frozenset(found)
+
+
+def _last_reads(work: RowWork, level: dict[Instruction, int]) -> dict[Instruction, int]:
+    """Return the last loop over the row that may read each member at the element it makes."""
+    last: dict[Instruction, int] = {}
+    for output in work.outputs:
+        if own_access(output, work.rows) == FULL:
+            last[output] = max(last.get(output, 0), level[output])
+    for inst in reversed(work.order):
+        if inst.opcode.name == "reduce":
+            inputs = inst.operands[: len(inst.operands) // 2]
+            at = level[inst] - 1
+        else:
+            inputs = tuple(o for o in inst.operands if work.access.get(o, 0) & FULL)
+            at = last.get(inst, -1)
+        for operand in inputs:
+            last[operand] = max(last.get(operand, -1), at)
+    return last
+
+
+def own_access(inst: Instruction, rows: Rows) -> Access:
+    """Return how result `inst` is written, 0 if it has neither `elements` nor `count` elements.
+
+    A tuple, as a reduce of several arrays has, goes by its first leaf.
+    """
+    shape = next(leaf for _, leaf in leaves(inst.shape))
+    if not isinstance(shape, ArrayShape) or shape.layout is not None:
+        return 0
+    if shape.elements == rows.elements:
+        return FULL
+    return ROW if shape.elements == rows.count else 0
+
+
+def accesses(
+    order: Sequence[Instruction], outputs: Iterable[Instruction], rows: Rows
+) -> dict[Instruction, Access] | None:
+    """Return how the members of a fusion, and their operands, are read to make the outputs.
+
+    Args:
+        order: the members, operands first.
+        outputs: members that are written to memory.
+        rows: how arrays are cut.
+
+    Returns:
+        None if it cannot be done row by row: a reduction of something else than a row, or an
+        output of another size.
+    """
+    found: dict[Instruction, Access] = {}
+    for output in outputs:
+        access = own_access(output, rows)
+        if not access:
+            return None
+        found[output] = found.get(output, 0) | access
+    for inst in reversed(order):
+        own = found.get(inst, 0)
+        if not own or inst.opcode.name == "parameter":
+            continue
+        if inst.opcode.name == "reduce" and (own != ROW or rows_of(inst) != rows):
+            return None
+        for access in (FULL, ROW, OTHER):
+            if own & access:
+                for place, operand in enumerate(inst.operands):
+                    found[operand] = found.get(operand, 0) | passed_on(inst, place, access, rows)
+    return found
+
+
+def passed_on(user: Instruction, place: int, access: Access, rows: Rows) -> Access:
+    """Return how operand `place` is read if `user` is asked for elements in the way `access`."""
+    name = user.opcode.name
+    operand = user.operands[place]
+    if name == "reduce":
+        return FULL if 2 * place < len(user.operands) else OTHER
+    if access == OTHER:
+        return OTHER
+    if name in ("reshape", "get-tuple-element"):
+        return access
+    if name == "bitcast":
+        plain = user.array.layout is None and operand.array.layout is None
+        return access if plain and hands_on(user) else OTHER
+    if user.opcode.elementwise or name == "copy":
+        if operand.array.dims == user.array.dims:
+            return access
+        return _one_per_row(operand.array, rows)
+    if name == "broadcast":
+        return _of_broadcast(user, access, rows)
+    return OTHER
+
+
+def _one_per_row(shape: ArrayShape, rows: Rows) -> Access:
+    return ROW if rows.count == 1 and shape.elements == 1 else OTHER
+
+
+def _of_broadcast(user: Instruction, access: Access, rows: Rows) -> Access:
+    operand, dims = user.operands[0].array, user.array.dims
+    large = [d for d in range(len(dims)) if dims[d] != 1]
+    mapped = [d for d in user.attributes.dimensions if dims[d] != 1]
+    if operand.elements == user.array.elements:
+        return access if mapped == large else OTHER
+    if operand.elements == rows.count and access == FULL and mapped == large[: len(mapped)]:
+        return ROW
+    return _one_per_row(operand, rows)

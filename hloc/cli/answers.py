@@ -1,0 +1,130 @@
+"""What a module answers on sets of inputs, and where two modules answer differently.
+
+Used to judge passes, so by default both sides run in the reference evaluator; a module that is too
+much for it runs compiled at -O0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc import driver
+from hloc.analysis.cost import module_cost
+from hloc.cli.compare import Bounds, compare
+from hloc.cli.inputs import random_inputs, special_inputs
+from hloc.cli.run_report import place_text
+from hloc.cli.time_limit import TookTooLong, time_limit
+from hloc.errors import HloError, UnsupportedError
+from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Answer: TypeAlias = list[Array] | None
+Runner: TypeAlias = Callable[[Module, Sequence[Array]], list[Array]]
+
+EVALUATOR_FLOPS = 500_000_000
+EVALUATOR_BYTES = 2_000_000_000
+EVALUATOR_SECONDS = 20.0
+LARGE_INPUT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class InputSet:
+    """Inputs of a run with a name for people."""
+
+    name: str
+    arrays: list[Array]
+
+
+def input_sets(module: Module, seed: int = 0, *, special: bool = True) -> list[InputSet]:
+    """Return two sets of random inputs and one of special values, indices in range in all.
+
+    Large inputs are made once only, at random. Without `special` there are no special values: fast
+    math may treat them as it likes.
+    """
+    first = InputSet(f"random inputs, seed {seed}", random_inputs(module, seed))
+    if sum(array.nbytes for array in first.arrays) > LARGE_INPUT_BYTES:
+        return [first]
+    second = InputSet(f"random inputs, seed {seed + 1}", random_inputs(module, seed + 1))
+    if not special:
+        return [first, second]
+    return [first, InputSet("special values", special_inputs(module, seed)), second]
+
+
+def is_random(module: Module) -> bool:
+    """True if HLO leaves the answer open: `rng` may draw any numbers."""
+    return any(inst.is_a("rng") for inst in all_instructions(module))
+
+
+def is_too_large(module: Module) -> bool:
+    """True if the evaluator would take too long, by a count that knows no trip counts."""
+    cost = module_cost(module)
+    return cost.flops + cost.transcendentals > EVALUATOR_FLOPS or cost.bytes > EVALUATOR_BYTES
+
+
+def evaluated(module: Module, arrays: Sequence[Array]) -> list[Array]:
+    """Run `module` in the evaluator for a bounded time; elided constants are zeros.
+
+    Raises:
+        HloError: it cannot be evaluated.
+        TookTooLong: the time was over.
+    """
+    with time_limit(EVALUATOR_SECONDS):
+        return driver.evaluate(module, *arrays, fill_constants="zeros")
+
+
+def compiled(module: Module, arrays: Sequence[Array]) -> list[Array]:
+    """Run `module` as it stands, compiled at -O0."""
+    return list(driver.compile_as_it_stands(module)(*arrays))
+
+
+def runner_for(module: Module) -> Runner:
+    """Return the evaluator, or compiled code for a module that is too large for it."""
+    return compiled if is_too_large(module) else evaluated
+
+
+def answer_of(module: Module, inputs: InputSet, runner: Runner) -> Answer:
+    """Return what `module` answers, None if it cannot be run on these inputs."""
+    try:
+        return runner(module, inputs.arrays)
+    except (HloError, UnsupportedError, TookTooLong):
+        return None
+
+
+def difference(
+    module: Module, inputs: Sequence[InputSet], wanted: Sequence[Answer], runner: Runner
+) -> str:
+    """Return where `module` answers differently than `wanted`, "" if nowhere.
+
+    An answer that was None is not compared; one that is None now is a difference.
+    """
+    for given, want in zip(inputs, wanted, strict=True):
+        if want is None:
+            continue
+        try:
+            got = runner(module, given.arrays)
+        except TookTooLong:
+            return f"it does not come to an end ({given.name})"
+        except HloError as fault:
+            return f"it cannot be run any more: {fault.message} ({given.name})"
+        found = differing(got, want)
+        if found:
+            return f"{found} ({given.name})"
+    return ""
+
+
+def differing(got: Sequence[Array], want: Sequence[Array]) -> str:
+    """Return `out0[3] is 2.0, expected 1.0` for the worst element, "" if all are near enough."""
+    kinds = [[(a.dtype, a.shape) for a in arrays] for arrays in (got, want)]
+    if kinds[0] != kinds[1]:
+        return "the results have other types or shapes"
+    found = compare(got, want, Bounds())
+    if found.ok or found.worst is None:
+        return ""
+    worst = found.worst
+    more = f", and {found.bad - 1:,} more elements differ" if found.bad > 1 else ""
+    return f"{place_text(worst)} is {worst.got}, expected {worst.want}{more}"

@@ -1,0 +1,193 @@
+"""`hloc bisect FILE`: the pass and the rewrite that make the answer wrong, on a small module."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloc import driver
+from hloc.cli.answers import (
+    Answer,
+    InputSet,
+    Runner,
+    answer_of,
+    compiled,
+    difference,
+    evaluated,
+    input_sets,
+    is_random,
+    runner_for,
+)
+from hloc.cli.exits import Exit, UsageError
+from hloc.cli.inputs import load_arrays, parameter_leaves
+from hloc.cli.outside_test import OutsideTest
+from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
+from hloc.cli.progress import progress_of
+from hloc.cli.reduce_command import shrink
+from hloc.cli.reproducer import repro_path, write_with_header
+from hloc.cli.rewrite_report import rewrite_lines
+from hloc.cli.source_input import need_files, read_module, shown_name
+from hloc.cli.talk import Talk
+from hloc.errors import HloError, InternalError, printable
+from hloc.ir.clone import clone_module
+from hloc.ir.module import Module
+from hloc.ir.verifier import check
+from hloc.opt.bisection import Culprit, FaultOf, find_culprit
+from hloc.opt.pass_base import PassContext
+from hloc.opt.pipeline import run_pass, text_of
+from hloc.options import CompileOptions
+
+
+def bisect_file(arguments: Namespace, talk: Talk) -> int:
+    """`hloc bisect FILE`: exit 0 if nothing is wrong, 1 if a pass is found."""
+    (file,) = need_files(arguments.files, exactly=1)
+    load_plugins(arguments)
+    options = compile_options(arguments)
+    pipeline = checked_pipeline(options)
+    module = read_module(file)
+    judge = _Judge(arguments, options)
+    progress = progress_of(talk, "bisecting")
+
+    def searching(what: str) -> None:
+        progress.detail = what
+
+    fault_of = judge.fault_of(module)
+    with progress.running():
+        culprit = find_culprit(
+            module, pipeline, lambda: driver.context_of(options), fault_of, searching
+        )
+    if culprit is None:
+        talk.product(f"{shown_name(file)}: no pass changes the answer ({judge.how})")
+        return Exit.OK
+    talk.product("\n".join(_report(culprit, talk)))
+    _write(culprit, judge, talk)
+    return Exit.FAULT
+
+
+def _report(culprit: Culprit, talk: Talk) -> list[str]:
+    paint = talk.product_paint
+    verb = "fails" if culprit.crashes else "is wrong"
+    where = f"step {culprit.step + 1} of the pipeline"
+    if culprit.rewrite:
+        of = "" if culprit.crashes else f" of {culprit.rewrites}"
+        where += f", its rewrite {culprit.rewrite}{of}"
+        where += f", rewrite {culprit.rewrite_of_pipeline} of the pipeline"
+    lines = [f"pass {paint.strong(text_of(culprit.what))} {verb}: {where}"]
+    at = f" at {printable(culprit.text.at)}" if culprit.text.at else ""
+    lines.append(f"  rewrite {culprit.by}{at}")
+    lines += rewrite_lines(culprit.text.before, culprit.text.after, paint)
+    return lines + [f"  {printable(line)}" for line in culprit.fault.split("\n")]
+
+
+def _write(culprit: Culprit, judge: _Judge, talk: Talk) -> None:
+    """Shrink the module before the pass, and write it with the options that show the fault."""
+    a = judge.arguments
+    module = culprit.before
+    if not a.no_reduce:
+        module = shrink(module, judge.interesting(culprit), a.time_limit, talk).module
+    check_option = "--verify-each" if culprit.crashes or a.test else "--check-each"
+    words = [f"--passes={text_of(culprit.what)}", check_option]
+    words += ["--fast-math"] if a.fast_math else []
+    words += [f"--disable-rule={','.join(a.disable_rule)}"] if a.disable_rule else []
+    path = a.output_file or repro_path(module.name, None)
+    write_with_header(module, words, a.plugin, path)
+    option = "" if path.endswith(".repro.hlo") else " --repro"
+    plugins = "".join(f" --plugin={plugin}" for plugin in a.plugin)
+    talk.product(f"the module before the pass: {path}\nrun it with: hloc {path}{option}{plugins}")
+
+
+@dataclass(slots=True)
+class _Judge:
+    """Decides whether an optimised module is wrong, as the options say.
+
+    Attributes:
+        how: what was compared, for people.
+    """
+
+    arguments: Namespace
+    options: CompileOptions
+    how: str = ""
+
+    def fault_of(self, module: Module) -> FaultOf:
+        """Return the judge of states of `module`."""
+        a = self.arguments
+        if a.test:
+            test = OutsideTest(a.test, a.test_timeout)
+            self.how = "the test never exits with 0"
+            return lambda state: "the test says so" if test.shows_fault(state) else ""
+        if is_random(module):
+            raise HloError("rng draws other numbers after a pass; answers cannot be compared")
+        inputs = self._inputs(module)
+        wanted, runner = self._wanted(module, inputs)
+        kept = [given.name for given, want in zip(inputs, wanted, strict=True) if want is not None]
+        if not kept:
+            raise HloError("the module cannot be run on any inputs, so there is no right answer")
+        self.how = ", ".join(kept)
+        return lambda state: difference(state, inputs, wanted, runner)
+
+    def _inputs(self, module: Module) -> list[InputSet]:
+        a = self.arguments
+        if a.inputs and a.random is not None:
+            raise UsageError("--random and --inputs exclude each other")
+        if a.inputs:
+            return [InputSet(a.inputs, load_arrays(a.inputs, "arg", parameter_leaves(module)))]
+        return input_sets(module, a.random or 0, special=not a.fast_math)
+
+    def _wanted(self, module: Module, inputs: Sequence[InputSet]) -> tuple[list[Answer], Runner]:
+        """Return the right answers; none where compiled code is wrong before any pass."""
+        reference = runner_for(module)
+        wanted = [answer_of(module, given, reference) for given in inputs]
+        if not self.arguments.compiled:
+            return wanted, reference
+        return [
+            want if not difference(module, [given], [want], compiled) else None
+            for given, want in zip(inputs, wanted, strict=True)
+        ], compiled
+
+    def interesting(self, culprit: Culprit) -> _Interesting:
+        """Return what has to stay true while the module before the pass shrinks."""
+        return _Interesting(self, culprit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Interesting:
+    """True of a module in which the culprit's rule fires and does harm, alone with its pass."""
+
+    judge: _Judge
+    culprit: Culprit
+
+    def __call__(self, candidate: Module) -> bool:
+        context = driver.context_of(self.judge.options)
+        after = clone_module(candidate)
+        try:
+            run_pass(self.culprit.what, after, context)
+        except (InternalError, HloError) as fault:
+            return self.culprit.crashes and _kind(str(fault)) == _kind(self.culprit.fault)
+        if self.culprit.crashes or not self._fired(context):
+            return False
+        return bool(check(after)) or self._differs(candidate, after)
+
+    def _fired(self, context: PassContext) -> bool:
+        return self.culprit.by in context.fired
+
+    def _differs(self, candidate: Module, after: Module) -> bool:
+        a = self.judge.arguments
+        if a.test:
+            return OutsideTest(a.test, a.test_timeout).shows_fault(after)
+        if is_random(candidate):
+            return False
+        runner = compiled if a.compiled else evaluated
+        for given in input_sets(candidate, a.random or 0, special=not a.fast_math):
+            want = answer_of(candidate, given, evaluated)
+            if want is None or not difference(after, [given], [want], runner):
+                continue
+            if not a.compiled or not difference(candidate, [given], [want], runner):
+                return True
+        return False
+
+
+def _kind(fault: str) -> str:
+    """Return what a failure has in common with others of its kind: no shapes and no names."""
+    head = ":".join(fault.split("\n")[0].split(":")[:2])
+    return " ".join(word for word in head.split() if "[" not in word)

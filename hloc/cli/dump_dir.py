@@ -1,0 +1,118 @@
+"""`--dump-dir`: the module after every pass that changed it, a manifest, and a page to read them.
+
+Each `NN-pass.hlo` is a complete module, constants in full, that hloc reads again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from hloc.analysis.module_diff import Snapshot, diff_snapshots, snapshot
+from hloc.cli.diff_text import near_changes, sides_of
+from hloc.cli.emit import write_form
+from hloc.cli.explorer_page import explorer_page
+from hloc.cli.pass_report import run_data
+from hloc.errors import HloError, printable, reason_of
+from hloc.ir.module import Module
+from hloc.opt.pass_base import Pass, PassContext, PassRun
+from hloc.opt.pipeline import PipelineObserver
+
+VERSION = 1
+_CONTEXT = 3
+_MOST_ROWS = 4000
+_STEP_FILE = re.compile(r"\d+-[\w.+-]+\.hlo")
+
+
+@dataclass(slots=True, eq=False)
+class DumpDir(PipelineObserver):
+    """Writes `00-input.hlo`, a file per step that changed something, and `finish` the rest."""
+
+    folder: str
+    context: PassContext
+    pipeline: str
+    _steps: list[dict[str, Any]] = field(default_factory=list)
+    _before: Snapshot | None = None
+    _fired: Counter[str] = field(default_factory=Counter)
+    _name: str = ""
+
+    def begin(self, module: Module) -> None:
+        """Make the folder, drop the files of an earlier dump, and write the input.
+
+        Raises:
+            HloError: the folder or a file cannot be written.
+        """
+        try:
+            os.makedirs(self.folder, exist_ok=True)
+            _drop_earlier(self.folder)
+        except OSError as fault:
+            raise HloError(f"cannot write {self.folder}: {reason_of(fault)}") from None
+        self._name = module.name
+        self._before = snapshot(module)
+        self._write("00-input.hlo", module)
+
+    def on_step_start(self, module: Module, number: int, what: Pass) -> None:
+        """Keep the counts so far."""
+        self._fired = self.context.fired.copy()
+
+    def on_step_end(self, module: Module, run: PassRun) -> None:
+        """Write the module and keep what changed."""
+        step = run_data(run)
+        if run.changed:
+            assert self._before is not None
+            before, self._before = self._before, snapshot(module)
+            found = diff_snapshots(before, self._before, module.log.since(run.events[0]))
+            step["rules"] = dict((self.context.fired - self._fired).most_common())
+            step["file"] = f"{run.number + 1:02d}-{run.what.name}.hlo"
+            step["summary"] = found.summary()
+            step["rows"] = _rows(found.computations, before)
+            self._write(str(step["file"]), module)
+        self._steps.append(step)
+
+    def finish(self) -> None:
+        """Write `manifest.json` and `index.html`."""
+        head = {"version": VERSION, "module": self._name, "pipeline": self.pipeline}
+        steps = [{k: v for k, v in step.items() if k != "rows"} for step in self._steps]
+        manifest = {**head, "input": "00-input.hlo", "steps": steps}
+        write_form(os.path.join(self.folder, "manifest.json"), json.dumps(manifest, indent=1))
+        page = explorer_page({**head, "steps": self._steps})
+        write_form(os.path.join(self.folder, "index.html"), page)
+
+    def _write(self, name: str, module: Module) -> None:
+        write_form(os.path.join(self.folder, name), module.to_text(large_constants=True))
+
+
+def _drop_earlier(folder: str) -> None:
+    """Remove the step files that a manifest in `folder` names: they belong to another run."""
+    try:
+        with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+            steps = json.load(file)["steps"]
+        names = [str(step["file"]) for step in steps if "file" in step]
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return
+    for name in names:
+        path = os.path.join(folder, name)
+        if _STEP_FILE.fullmatch(name) and os.path.isfile(path):
+            os.remove(path)
+
+
+def _rows(computations: Any, before: Snapshot) -> list[list[str]]:
+    """Return rows of the page: kind, text before, text after, rule; `@` opens a computation."""
+    old = {line.uid: line.text() for c in before for line in c.lines}
+    rows: list[list[str]] = []
+    for computation in computations:
+        head = ("ENTRY " if computation.is_entry else "") + computation.name
+        rows.append(["@" + computation.kind, printable(head), "", ""])
+        for row in near_changes(computation.rows, _CONTEXT):
+            if row is None:
+                rows.append(["...", "", "", ""])
+            else:
+                left, right = sides_of(row, old)
+                rows.append([row.kind, printable(left), printable(right), row.by])
+    if len(rows) > _MOST_ROWS:
+        rows = [*rows[:_MOST_ROWS], ["...", f"{len(rows) - _MOST_ROWS} more rows", "", ""]]
+    return rows

@@ -1,0 +1,145 @@
+"""The live ranges of the arena as a drawing: time from left to right, offsets from bottom to top.
+
+A self-contained SVG without scripts, the same for the same module, that reads on light and dark
+backgrounds. A rectangle is a buffer while it is in use; its tooltip says who made it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from xml.sax.saxutils import escape
+
+from hloc.cli.memory_report import source_of
+from hloc.cli.text import size_text
+from hloc.ir.module import Module
+from hloc.memory.buffer_assignment import Buffer, BufferAssignment
+from hloc.memory.usage import in_arena, running_at, worst_moment
+
+_WIDTH, _HEIGHT = 1000.0, 480.0
+_LEFT, _TOP, _RIGHT, _BOTTOM = 90.0, 40.0, 20.0, 50.0
+_HUES = 12
+_MOST_RECTANGLES = 20_000
+
+_STYLE = """
+  svg { color: #1b1f24; background: #ffffff; font: 12px system-ui, sans-serif; }
+  text { fill: currentColor; }
+  .axis { stroke: currentColor; stroke-width: 1; }
+  .grid { stroke: currentColor; stroke-opacity: 0.15; }
+  .peak { stroke: #d1242f; stroke-width: 1.5; stroke-dasharray: 5 3; }
+  rect.b { stroke: currentColor; stroke-opacity: 0.45; stroke-width: 0.5; fill-opacity: 0.75; }
+  rect.b:hover { fill-opacity: 1; stroke-opacity: 1; }
+  @media (prefers-color-scheme: dark) {
+    svg { color: #e6edf3; background: #0d1117; }
+    .peak { stroke: #ff7b72; }
+  }
+"""
+
+
+def memory_chart(module: Module, assignment: BufferAssignment) -> str:
+    """Return the drawing of the arena of a compiled module."""
+    steps = max(assignment.timeline.finish.values(), default=0) + 1
+    scale = _Scale(steps, max(assignment.arena_bytes, 1))
+    title = f"{module.name}: arena {size_text(assignment.arena_bytes)}"
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" '
+        f'role="img" aria-label="{_quoted(title)}">',
+        f"<style>{_STYLE}</style>",
+        f'<text x="{_LEFT}" y="22" font-size="15">{escape(_clean(title))}</text>',
+        *_grid(scale),
+        *_rectangles(assignment, scale),
+        *_peak(assignment, scale),
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+class _Scale:
+    """From steps and bytes to places on paper."""
+
+    def __init__(self, steps: int, size_bytes: int) -> None:
+        self.steps, self.size_bytes = steps, size_bytes
+        self.per_step = (_WIDTH - _LEFT - _RIGHT) / steps
+        self.per_byte = (_HEIGHT - _TOP - _BOTTOM) / size_bytes
+
+    def x(self, step: int) -> float:
+        return _LEFT + step * self.per_step
+
+    def y(self, offset: int) -> float:
+        return _HEIGHT - _BOTTOM - offset * self.per_byte
+
+
+def _grid(scale: _Scale) -> Iterator[str]:
+    left, right, bottom = scale.x(0), scale.x(scale.steps), scale.y(0)
+    for i in range(5):
+        offset, step = scale.size_bytes * i // 4, scale.steps * i // 4
+        y, x = scale.y(offset), scale.x(step)
+        yield f'<line class="grid" x1="{left:.1f}" y1="{y:.1f}" x2="{right:.1f}" y2="{y:.1f}"/>'
+        yield (
+            f'<text x="{left - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{size_text(offset)}</text>'
+        )
+        yield f'<text x="{x:.1f}" y="{bottom + 16:.1f}" text-anchor="middle">{step}</text>'
+    ends = f'x1="{left:.1f}" y1="{bottom:.1f}" x2="{right:.1f}" y2="{bottom:.1f}"'
+    yield f'<line class="axis" {ends}/>'
+    yield (
+        f'<text x="{(left + right) / 2:.1f}" y="{bottom + 36:.1f}" text-anchor="middle">'
+        "steps of the schedule</text>"
+    )
+
+
+def _rectangles(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
+    buffers = in_arena(assignment)
+    drawn = 0
+    for number, buffer in enumerate(buffers):
+        title = f"<title>{escape(_title(buffer))}</title>"
+        hue = number % _HUES * 360 // _HUES
+        for first, last in buffer.busy:
+            drawn += 1
+            if drawn > _MOST_RECTANGLES:
+                yield (
+                    f'<text x="{_LEFT}" y="36">only the first {_MOST_RECTANGLES:,} live ranges '
+                    "are drawn</text>"
+                )
+                return
+            top = scale.y(buffer.place.offset + buffer.place.size_bytes)
+            yield (
+                f'<rect class="b" x="{scale.x(first):.2f}" y="{top:.2f}" '
+                f'width="{max((last - first + 1) * scale.per_step, 0.5):.2f}" '
+                f'height="{max(buffer.place.size_bytes * scale.per_byte, 0.5):.2f}" '
+                f'fill="hsl({hue} 60% 55%)">{title}</rect>'
+            )
+
+
+def _title(buffer: Buffer) -> str:
+    names = [f"{value!r} {value.shape}" for value in buffer.values[:4]]
+    if len(buffer.values) > 4:
+        names.append(f"and {len(buffer.values) - 4} more")
+    if not names:
+        names = [f"working memory of {buffer.inst.name}"]
+    first, last = buffer.busy[0][0], buffer.busy[-1][1]
+    place = buffer.place
+    where = f"{place.size_bytes:,} bytes at offset {place.offset:,}, steps {first} to {last}"
+    return _clean("\n".join([*names, where + source_of(buffer.inst)]))
+
+
+def _peak(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
+    worst = worst_moment(assignment)
+    if worst is None:
+        return
+    x = scale.x(worst.time) + scale.per_step / 2
+    inst = running_at(assignment, worst.time)
+    text = _clean(f"peak {size_text(worst.size_bytes)} at {inst.name}")
+    anchor = "end" if x > _WIDTH / 2 else "start"
+    shift = -5 if anchor == "end" else 5
+    yield (f'<line class="peak" x1="{x:.1f}" y1="{_TOP:.1f}" x2="{x:.1f}" y2="{scale.y(0):.1f}"/>')
+    yield (
+        f'<text x="{x + shift:.1f}" y="{_TOP - 4:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+    )
+
+
+def _clean(text: str) -> str:
+    """Return `text` without what XML forbids even in escaped form."""
+    return "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
+
+
+def _quoted(text: str) -> str:
+    return escape(_clean(text), {'"': "&quot;"})

@@ -1,0 +1,89 @@
+"""`--memory`: what the buffers of a compiled module take, and what is alive at the worst moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hloc.cli.text import plural
+from hloc.errors import printable
+from hloc.ir.instruction import Instruction
+from hloc.memory.buffer_assignment import Buffer, BufferAssignment
+from hloc.memory.usage import in_arena, span, worst_moment
+
+_MOST_ROWS = 12
+_MOST_LETTERS = 60
+
+
+def memory_lines(assignment: BufferAssignment) -> list[str]:
+    """Return the report: allocations, the worst moment with what is alive, the largest buffers."""
+    return [*_allocations(assignment), *_peak(assignment), *_largest(assignment)]
+
+
+def _allocations(assignment: BufferAssignment) -> Iterator[str]:
+    report = assignment.report
+    guests = sum(buffer.is_guest for buffer in assignment.buffers)
+    inside = f", before that {plural(guests, 'buffer')} of temporaries" if guests else ""
+    rows = (
+        ("parameters", report.parameter_bytes, plural(len(assignment.parameters), "array")),
+        ("outputs", report.output_bytes, plural(len(assignment.outputs), "array") + inside),
+        ("constants", report.constant_bytes, plural(len(assignment.constants), "array")),
+        ("arena", report.arena_bytes, plural(len(in_arena(assignment)), "buffer")),
+    )
+    yield "memory               bytes"
+    for name, size, note in rows:
+        yield f"  {name:12s} {size:>13,}  {note}"
+    yield (
+        f"  {report.in_place} results in place, "
+        f"{report.copies_elided} of {report.copies} copies elided"
+    )
+
+
+def _peak(assignment: BufferAssignment) -> Iterator[str]:
+    worst = worst_moment(assignment)
+    if worst is None:
+        return
+    lost = assignment.arena_bytes - worst.size_bytes
+    share = 100 * lost / assignment.arena_bytes
+    yield (
+        f"peak {worst.size_bytes:,} bytes of the arena, {lost:,} bytes ({share:.1f} %) in gaps; "
+        f"at step {worst.time} of {len(assignment.timeline.order):,}: {_told(worst.inst)}"
+    )
+    yield from _table(worst.buffers)
+
+
+def _largest(assignment: BufferAssignment) -> Iterator[str]:
+    buffers = sorted(in_arena(assignment), key=lambda b: -b.place.size_bytes)
+    if buffers:
+        yield "largest buffers of the arena"
+        yield from _table(buffers)
+
+
+def _table(buffers: Sequence[Buffer]) -> Iterator[str]:
+    yield f"  {'bytes':>13s} {'offset':>13s} {'steps':>13s}  made by"
+    for buffer in buffers[:_MOST_ROWS]:
+        first, last = span(buffer)
+        others = f" and {len(buffer.values) - 1} more" if len(buffer.values) > 1 else ""
+        what = _told(buffer.inst) if buffer.values else f"working memory of {buffer.inst.name}"
+        place = buffer.place
+        yield (
+            f"  {place.size_bytes:>13,} {place.offset:>13,} {f'{first}..{last}':>13s}  "
+            f"{what}{others}"
+        )
+    left = buffers[_MOST_ROWS:]
+    if left:
+        size = sum(buffer.place.size_bytes for buffer in left)
+        yield f"  {size:>13,} in {plural(len(left), 'more buffer')}"
+
+
+def _told(inst: Instruction) -> str:
+    """Return `dot.3 dot (jit(f)/dot_general)`."""
+    return f"{inst.name} {inst.opcode.name}{source_of(inst)}"
+
+
+def source_of(inst: Instruction) -> str:
+    """Return the user's name of what made `inst`, in parentheses; "" if it is not known."""
+    metadata = inst.common.metadata
+    if metadata is None or not metadata.op_name:
+        return ""
+    text = printable(metadata.op_name)
+    return f" ({text if len(text) <= _MOST_LETTERS else '...' + text[3 - _MOST_LETTERS :]})"

@@ -1,0 +1,152 @@
+"""Reproducers: the module before the pass that failed, with the options that let it fail again.
+
+Such a file begins with `// hloc-repro: --passes=... --opt-bisect-limit=...`; `hloc` takes these
+options from a file called `*.repro.hlo`, or from any file with `--repro`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tempfile
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloc import driver
+from hloc.cli.emit import write_form
+from hloc.cli.exits import UsageError
+from hloc.cli.options import parse_arguments
+from hloc.errors import HloError, printable
+from hloc.ir.module import Module
+from hloc.opt.bisection import module_before_step
+from hloc.opt.pass_base import Pass, PassContext
+from hloc.opt.pipeline import PipelineObserver, text_of
+from hloc.options import CompileOptions
+
+HEADER = "// hloc-repro:"
+ENDING = ".repro.hlo"
+REPLAYED = (
+    "passes",
+    "opt_bisect_limit",
+    "fast_math",
+    "disable_rule",
+    "verify_each",
+    "check_each",
+)
+"""Options that a header may give: none of them reads or writes a file, or loads a plug-in."""
+
+_MOST_HEADER_LINES = 20
+_NOT_FILE = re.compile(r"[^\w.-]+")
+
+
+@dataclass(slots=True, eq=False)
+class Recorder(PipelineObserver):
+    """Remembers the step at work and the module as it was read, for a reproducer.
+
+    Attributes:
+        original: the module before all passes.
+        step, what: the step that runs or ran last; None before the first.
+        rewrites: rewrites of the steps before.
+    """
+
+    original: Module
+    context: PassContext
+    step: int = 0
+    what: Pass | None = None
+    rewrites: int = 0
+
+    def on_step_start(self, module: Module, number: int, what: Pass) -> None:
+        """Note the step."""
+        self.step, self.what, self.rewrites = number, what, self.context.rewrites
+
+
+def write_reproducer(
+    recorder: Recorder,
+    options: CompileOptions,
+    folder: str | None,
+    checks: Sequence[str] = (),
+    plugins: Sequence[str] = (),
+) -> str:
+    """Write the module before the step that failed and return the path of the file.
+
+    Args:
+        recorder: knows the step.
+        options: of the run that failed.
+        folder: where the file goes; None is a new folder among the temporary ones.
+        checks: `--verify-each` and `--check-each` as far as they were on.
+        plugins: files that the reader has to load, which the header cannot ask for.
+
+    Raises:
+        HloError: the file cannot be written.
+    """
+    assert recorder.what is not None
+    limit = recorder.context.rewrite_limit
+    context, pipeline = driver.context_of(options), driver.pipeline_of(options)
+    context.rewrite_limit = limit
+    module = module_before_step(recorder.original, pipeline, context, recorder.step)
+    done = recorder.context.rewrites - recorder.rewrites
+    left = done + 1 if limit is None else min(done + 1, limit - recorder.rewrites)
+    words = [f"--passes={text_of(recorder.what)}", f"--opt-bisect-limit={left}"]
+    words += ["--fast-math"] if options.fast_math else []
+    words += [f"--disable-rule={','.join(options.disabled_rules)}"] * bool(options.disabled_rules)
+    words += checks
+    return write_with_header(module, words, plugins, repro_path(module.name, folder))
+
+
+def write_with_header(
+    module: Module, words: Sequence[str], plugins: Sequence[str], path: str
+) -> str:
+    """Write `module` to `path` under a header of options; returns the path."""
+    lines = [f"{HEADER} {shlex.join(words)}"]
+    lines += [f"// needs --plugin={printable(plugin)}" for plugin in plugins]
+    write_form(path, "\n".join([*lines, module.to_text(large_constants=True)]))
+    return path
+
+
+def repro_path(module_name: str, folder: str | None) -> str:
+    """Return the path of a new reproducer, in a new temporary folder if `folder` is None."""
+    if folder is None:
+        folder = tempfile.mkdtemp(prefix="hloc-repro-")
+    else:
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as fault:
+            raise HloError(f"cannot make folder {folder}: {fault.strerror}") from None
+    stem = _NOT_FILE.sub("_", module_name)[:80] or "module"
+    return os.path.join(folder, stem + ENDING)
+
+
+# ---------------------------------------------------------------- reading one again
+
+
+def header_words(text: str) -> list[str]:
+    """Return the options in the header of `text`, none if it has no header."""
+    words: list[str] = []
+    for line in text.split("\n", _MOST_HEADER_LINES)[:_MOST_HEADER_LINES]:
+        if line.startswith(HEADER):
+            try:
+                words += shlex.split(line[len(HEADER) :])
+            except ValueError as fault:
+                raise HloError(f"the line {HEADER!r} cannot be read: {fault}") from None
+    return words
+
+
+def apply_header(arguments: Namespace, words: Sequence[str]) -> None:
+    """Set the options that a header gives.
+
+    Raises:
+        HloError: an option that a header may not give, or a bad value.
+    """
+    try:
+        found = parse_arguments("", words)
+        default = parse_arguments("", ())
+    except UsageError as fault:
+        raise HloError(f"the line {HEADER!r} is wrong: {fault}") from None
+    for name, value in vars(found).items():
+        if value == getattr(default, name):
+            continue
+        if name not in REPLAYED:
+            raise HloError(f"the line {HEADER!r} may not say {name.replace('_', '-')}")
+        setattr(arguments, name, value)

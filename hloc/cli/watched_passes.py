@@ -1,0 +1,136 @@
+"""The passes of one compilation, watched by all that the command line asked for."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from hloc import driver
+from hloc.cli.check_each import CheckEach, VerifyEach
+from hloc.cli.dump_dir import DumpDir
+from hloc.cli.pass_report import PassReport
+from hloc.cli.pass_table import PassTimes
+from hloc.cli.progress import PassProgress, Progress
+from hloc.cli.reproducer import Recorder, write_reproducer
+from hloc.cli.rewrite_report import RewriteTrace, limit_line, passed_remarks, remark_lines
+from hloc.cli.talk import Talk
+from hloc.cli.text import plural
+from hloc.errors import HloError, InternalError
+from hloc.ir.clone import clone_module
+from hloc.ir.module import Module
+from hloc.opt.pass_base import PassContext
+from hloc.opt.pipeline import PipelineObserver, text_of
+from hloc.options import CompileOptions
+
+
+@dataclass(slots=True)
+class WatchedPasses:
+    """Runs the passes over one module and tells what they did.
+
+    Attributes:
+        times: the table of `--time-passes`, None without the option.
+    """
+
+    arguments: Namespace
+    options: CompileOptions
+    talk: Talk
+    progress: Progress
+    times: PassTimes | None = None
+    _finishers: list[PassReport | DumpDir | CheckEach] = field(default_factory=list)
+
+    def run(self, module: Module) -> None:
+        """Optimise `module`.
+
+        Raises:
+            InternalError: a pass failed, or a check after it; its message names the reproducer.
+            HloError: a pass refused the module, or a file cannot be written.
+        """
+        a = self.arguments
+        context = driver.context_of(self.options)
+        context.rewrite_limit = a.opt_bisect_limit
+        context.remarks = [] if a.remarks else None
+        passes = driver.pipeline_of(self.options).passes
+        recorder = Recorder(clone_module(module) if passes else module, context)
+        trace = self._trace(context)
+        observers: list[PipelineObserver] = [recorder, PassProgress(self.progress, context)]
+        observers += [trace] if trace else []
+        observers += self._reports(module, context)
+        observers += self._checks(recorder.original)
+        with self._explained(recorder):
+            driver.optimise(module, self.options, observers, context)
+        for finisher in self._finishers:
+            finisher.finish()
+        if trace is not None and a.opt_bisect_limit is not None:
+            self.talk.say(limit_line(context, trace.last))
+        if a.remarks:
+            remarks = [*passed_remarks(context), *(context.remarks or ())]
+            for line in remark_lines(remarks, a.remarks, self.talk.paint):
+                self.talk.say(line)
+        for warning in context.warnings:
+            self.talk.warn(warning)
+
+    def _trace(self, context: PassContext) -> RewriteTrace | None:
+        a = self.arguments
+        if a.trace_rewrites is None and a.opt_bisect_limit is None:
+            return None
+        quiet = a.trace_rewrites is None
+        return RewriteTrace(self.talk, context, a.trace_rewrites or (), quiet)
+
+    def _reports(self, module: Module, context: PassContext) -> list[PipelineObserver]:
+        a = self.arguments
+        found: list[PipelineObserver] = []
+        if a.print_changed or a.print_after:
+            changed = a.print_changed or ""
+            report = PassReport(self.talk, context, changed, a.print_after, a.style)
+            self._finishers.append(report)
+            found.append(report)
+        if a.dump_dir:
+            dump = DumpDir(a.dump_dir, context, str(driver.pipeline_of(self.options)))
+            dump.begin(module)
+            self._finishers.append(dump)
+            found.append(dump)
+        if a.time_passes:
+            self.times = PassTimes()
+            found.append(self.times)
+        return found
+
+    def _checks(self, original: Module) -> list[PipelineObserver]:
+        a = self.arguments
+        found: list[PipelineObserver] = [VerifyEach()] if a.verify_each or a.check_each else []
+        if a.check_each:
+            check = CheckEach(self.talk, original, a.random or 0, not a.fast_math)
+            self._finishers.append(check)
+            found.append(check)
+        return found
+
+    @contextmanager
+    def _explained(self, recorder: Recorder) -> Iterator[None]:
+        """Add a reproducer to a fault of a pass, and say where Ctrl-C came."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if recorder.what is not None:
+                done = plural(recorder.context.rewrites, "rewrite")
+                self.talk.say(f"interrupted in pass {text_of(recorder.what)} after {done}")
+            raise
+        except HloError as fault:
+            if recorder.what is None:
+                raise
+            note = f"in pass {text_of(recorder.what)}; `hloc bisect` finds a small module for it"
+            found = [replace(d, notes=(*d.notes, note)) for d in fault.diagnostics]
+            raise type(fault)(found) from fault
+        except InternalError as fault:
+            if recorder.what is None:
+                raise
+            raise InternalError(f"{fault}\n{self._reproduced(recorder)}") from fault
+
+    def _reproduced(self, recorder: Recorder) -> str:
+        a = self.arguments
+        checks = ["--verify-each"] * a.verify_each + ["--check-each"] * a.check_each
+        try:
+            path = write_reproducer(recorder, self.options, a.repro_dir, checks, a.plugin)
+        except (HloError, InternalError, AssertionError) as fault:
+            return f"no reproducer: {fault}"
+        return f"reproducer: {path}\nrun it again with: hloc {path}"

@@ -1,0 +1,150 @@
+"""Softmax, norms and the like: all of one row, then the next, so that a row stays in cache.
+
+The loops of one row are the stages of `opt/fusion/row_plan`: each adds up its reductions, keeps in
+temporary rows on the stack what later stages need, and writes what is done. Long sums are added up
+in blocks, like those of `emitters/reduce`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch
+from hloc.codegen.emitters.running_sums import RunningSum, feed, running_sum
+from hloc.codegen.index import Index, row_major_strides
+from hloc.codegen.ir_array import IrArray
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.values import Value
+from hloc.ir.instruction import Instruction
+from hloc.opt.fusion.row_plan import RowPlan, Stage, outer_rank, row_plan
+
+
+def _plan(inst: Instruction) -> RowPlan | None:
+    if inst.opcode.name != "fusion":
+        return None
+    (body,) = inst.called
+    reduces = sum(member.opcode.name == "reduce" for member in body.instructions)
+    if not reduces or (reduces == 1 and body.root.opcode.name == "reduce"):
+        return None  # one reduction alone has an emitter of its own
+    return row_plan(body)
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True for a fusion that can be made row by row."""
+    return _plan(inst) is not None
+
+
+def extent(inst: Instruction) -> int:
+    """Return the number of rows."""
+    plan = _plan(inst)
+    assert plan is not None
+    return plan.rows.count
+
+
+def emit(k: KernelContext) -> None:
+    """Write the loop over rows."""
+    plan = _plan(k.inst)
+    assert plan is not None
+    with k.body.loop(k.begin, k.end) as row:
+        _Row(k, plan, row).write()
+
+
+class _Row:
+    """One row: what is finished of it takes the place of its instruction in the frame."""
+
+    def __init__(self, k: KernelContext, plan: RowPlan, row: IndexValue) -> None:
+        self.k, self.plan = k, plan
+        self.sources = dict(k.frame.sources)
+        k.frame.sources = self.sources
+        outer = plan.dims[: plan.outer]
+        self.outer = k.math.delinear(row, outer)
+        self.inner = [
+            d for d in range(plan.outer, len(plan.dims)) if plan.dims[d] != 1
+        ]  # fmt: skip
+
+    def write(self) -> None:
+        for stage in self.plan.stages:
+            for inst in stage.row_values:
+                self._fix(inst)
+            kept = {inst: self._temporary(inst) for inst in stage.keeps}
+            size = self.plan.rows.size
+            sums = [running_sum(self.k, inst, size) for inst in stage.reduces]
+            element = partial(self._element, stage, kept, sums)
+            feed(self.k, self.plan.dims, self.inner, sums, element)
+            for inst, array in kept.items():
+                self.sources[inst] = [array]
+            for inst, done in zip(stage.reduces, sums, strict=True):
+                self._finish(inst, done.finish())
+        for inst in self.plan.writes_rows:
+            self._store(inst, self._row_element(inst), self._row_index(inst))
+
+    # ---- values of the row
+
+    def _fix(self, inst: Instruction) -> None:
+        """Make a value that the whole row shares, once."""
+        if not isinstance(self.sources.get(inst), Value):
+            self.sources[inst] = self._row_element(inst)
+
+    def _row_element(self, inst: Instruction) -> Value:
+        return self.k.g.element(self.k.frame, inst, self._row_index(inst))
+
+    def _row_index(self, inst: Instruction) -> Index:
+        outer = self.plan.dims[: self.plan.outer]
+        return self.k.math.reshape(tuple(self.outer), outer, inst.array.dims)
+
+    def _finish(self, inst: Instruction, values: Sequence[Value]) -> None:
+        """Let `values` stand for a reduce from here on."""
+        if len(inst.operands) == 2:
+            self.sources[inst] = values[0]
+            return
+        for user in inst.users:
+            self.sources[user] = values[user.attributes.index]
+
+    def _temporary(self, inst: Instruction) -> IrArray:
+        """Return an array of which only one row is in memory; an output is its own."""
+        if inst in self.plan.outputs:
+            return self.k.outputs[self.plan.outputs.index(inst)]
+        shape = inst.array
+        outer = outer_rank(shape.dims, self.plan.rows)
+        assert outer is not None
+        strides = [0] * outer + row_major_strides(shape.dims[outer:])
+        pointer = self.k.b.allocate(shape.dtype, self.plan.rows.size)
+        return IrArray(pointer, shape.dtype, shape.dims, tuple(strides))
+
+    # ---- loops
+
+    def _element(
+        self,
+        stage: Stage,
+        kept: dict[Instruction, IrArray],
+        sums: list[RunningSum],
+        at: Sequence[IndexValue],
+    ) -> None:
+        """Make one element of all; what is read is read before anything is written."""
+        index = (*self.outer, *at[self.plan.outer :])
+        made = {inst: self._value(inst, index) for inst in (*kept, *stage.writes)}
+        added = [[self._value(operand, index) for operand in total.inputs] for total in sums]
+        for inst, array in kept.items():
+            if inst not in self.plan.outputs:
+                array.store(self.k.math, self._index(inst, index), made[inst])
+        for inst in stage.writes:
+            self._store(inst, made[inst], self._index(inst, index))
+        for total, elements in zip(sums, added, strict=True):
+            total.add(elements)
+
+    def _value(self, inst: Instruction, index: Index) -> Value:
+        return self.k.g.element(self.k.frame, inst, self._index(inst, index))
+
+    def _index(self, inst: Instruction, index: Index) -> Index:
+        if inst.array.dims == self.plan.dims:
+            return index
+        return self.k.math.reshape(index, self.plan.dims, inst.array.dims)
+
+    def _store(self, inst: Instruction, value: Value, index: Index) -> None:
+        for output, array in zip(self.plan.outputs, self.k.outputs, strict=True):
+            if output is inst:
+                array.store(self.k.math, index, value)
+
+
+EMITTER = Emitter("row-region", can_emit, emit, extent, no_scratch)

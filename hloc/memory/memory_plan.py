@@ -1,0 +1,59 @@
+"""Order and buffers of a lowered module, chosen together.
+
+The schedule decides by an estimate; where a module is small, whole buffer assignments are compared,
+which also know of gaps, alignment and temporaries that lie in outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hloc.analysis.memory_peak import no_scratch
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.memory.buffer_assignment import BufferAssignment, assign_buffers
+from hloc.memory.heap import PackFunction, pack
+from hloc.memory.schedule import HEURISTICS, Schedule, schedule_module
+
+_FEW_INSTRUCTIONS = 1500
+"""Up to so many, several assignments take less time than the code generation of the module."""
+
+
+def plan_memory(
+    module: Module,
+    scratch_bytes: Callable[[Instruction], int] = no_scratch,
+    pack: PackFunction = pack,
+    *,
+    share_outputs: bool = True,
+) -> tuple[Schedule, BufferAssignment]:
+    """Return a schedule and an assignment that need little memory for temporaries.
+
+    Args:
+        module: after `flatten-call-graph` and `copy-insertion`; not changed.
+        scratch_bytes: working memory that an instruction wants while it runs.
+        pack: places temporaries in the arena.
+        share_outputs: temporaries may lie in outputs that are not written yet.
+    """
+    best: tuple[Schedule, BufferAssignment] | None = None
+    for schedule in _schedules(module, scratch_bytes):
+        found = assign_buffers(module, schedule, scratch_bytes, pack, share_outputs=share_outputs)
+        if best is None or found.arena_bytes < best[1].arena_bytes:
+            best = schedule, found
+        if not found.arena_bytes:
+            break
+    assert best is not None
+    return best
+
+
+def _schedules(module: Module, scratch_bytes: Callable[[Instruction], int]) -> Iterator[Schedule]:
+    """Yield different schedules; the first is the best by the estimate."""
+    first = schedule_module(module, scratch_bytes)
+    yield first
+    if module.config.is_scheduled or module.instruction_count > _FEW_INSTRUCTIONS:
+        return
+    seen = [first]
+    for heuristic in HEURISTICS:
+        schedule = schedule_module(module, scratch_bytes, (heuristic,))
+        if all(schedule.orders != other.orders for other in seen):
+            seen.append(schedule)
+            yield schedule

@@ -1,0 +1,78 @@
+"""Temporaries in outputs that are not written yet.
+
+The caller's memory for an output lies idle until the output is computed; a temporary that is dead
+by then costs nothing there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hloc.memory.heap import Request, best_gap
+
+_SEARCH_BUDGET = 2_000_000
+"""Occupants that may be looked at; what is not placed by then goes into the arena."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Occupant:
+    """Bytes `start..end` of a room, taken from time `first` to `last`, both included."""
+
+    first: int
+    last: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class Room:
+    """Memory of a fixed size that is idle at times.
+
+    Attributes:
+        busy: times `first..last` at which all of it is in use.
+    """
+
+    size_bytes: int
+    busy: Sequence[tuple[int, int]]
+    occupants: list[_Occupant] = field(default_factory=list)
+
+    def place(self, request: Request) -> int:
+        """Return the offset of free bytes for `request`, -1 if there are none."""
+        if any(first <= request.last and request.first <= last for first, last in self.busy):
+            return -1
+        taken = sorted(
+            (o.start, o.end)
+            for o in self.occupants
+            if o.first <= request.last and request.first <= o.last
+        )
+        offset = best_gap(taken, request.size_bytes)
+        if offset + request.size_bytes > self.size_bytes:
+            return -1
+        end = offset + request.size_bytes
+        self.occupants.append(_Occupant(request.first, request.last, offset, end))
+        return offset
+
+
+def place_in_rooms(
+    requests: Sequence[Request], rooms: Sequence[Room]
+) -> list[tuple[int, int] | None]:
+    """Return per request the number of its room and the offset there, None if it found none.
+
+    The largest requests choose first, each among the rooms that hold it from the smallest on.
+    """
+    places: list[tuple[int, int] | None] = [None] * len(requests)
+    numbers = sorted(range(len(rooms)), key=lambda i: (rooms[i].size_bytes, i))
+    sizes = [rooms[i].size_bytes for i in numbers]
+    budget = _SEARCH_BUDGET
+    for i in sorted(range(len(requests)), key=lambda i: (-requests[i].size_bytes, i)):
+        for number in numbers[bisect_left(sizes, requests[i].size_bytes) :]:
+            budget -= 1 + len(rooms[number].busy) + len(rooms[number].occupants)
+            if budget < 0:
+                return places
+            offset = rooms[number].place(requests[i])
+            if offset >= 0:
+                places[i] = (number, offset)
+                break
+    return places

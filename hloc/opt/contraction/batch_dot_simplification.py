@@ -1,0 +1,48 @@
+"""Dots without batch dimensions of size 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.contraction.dot_numbers import Side, dot_of, sides
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class BatchDotSimplification:
+    """Reshape batch dimensions of size 1 away: `[1,m,k]` by `[1,k,n]` is a product of matrices.
+
+    Exact. Cost: O(instructions). Not in -O2: hloc's kernels skip such dimensions by themselves.
+    Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "batch-dot-simplification"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Simplify in every computation."""
+        return expand_all(module, context, self.name, ("dot",), _simplified, _has_single)
+
+
+def _has_single(inst: Instruction) -> bool:
+    lhs, _ = sides(inst)
+    return is_static(inst) and 1 in lhs.sizes(lhs.batch)
+
+
+def _simplified(inst: Instruction) -> Instruction:
+    b = Builder(inst.computation)
+    left, right = (_without_single(b, side) for side in sides(inst))
+    return b.reshape(dot_of(b, inst, left, right), inst.array.dims)
+
+
+def _without_single(b: Builder, side: Side) -> Side:
+    dims = side.operand.array.dims
+    gone = [dim for dim in side.batch if dims[dim] == 1]
+    kept = [dim for dim in range(len(dims)) if dim not in gone]
+    array = b.reshape(side.operand, [dims[dim] for dim in kept])
+    batch = tuple(kept.index(dim) for dim in side.batch if dim not in gone)
+    return Side(array, batch, tuple(kept.index(dim) for dim in side.contracting))

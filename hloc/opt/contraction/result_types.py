@@ -1,0 +1,101 @@
+"""Element types of dots and convolutions: operands as wide as the result, results as inferred."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.dtypes import DType
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.ops.checks import wider
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import ArrayShape
+
+_OPCODES = ("dot", "convolution")
+
+
+@dataclass(frozen=True)
+class OperandUpcaster:
+    """Convert operands of dots and convolutions to a wider type of the result: s8 by s8 to s32.
+
+    Exact: the wider type holds every value, and products are summed in the result type in any case.
+    Cost: O(instructions), and wide copies of the operands where nothing fuses them. Not in -O2:
+    hloc's kernels widen as they read. Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "operand-upcaster"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Convert in every computation."""
+        return expand_all(module, context, self.name, _OPCODES, _upcast, _has_wider_result)
+
+
+@dataclass(frozen=True)
+class ResultCaster:
+    """Let dots and convolutions have the wider type of their operands, and convert their result.
+
+    `dot(f32, f32)` written as bf16 becomes an f32 dot and a convert: one rounding as before.
+    Integers wrap alike. Cost: O(instructions). Not in -O2: a convert more. Source: XLA's pass of
+    this name.
+    """
+
+    name: ClassVar[str] = "result-caster"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Convert in every computation."""
+        return expand_all(module, context, self.name, _OPCODES, _cast, _has_narrower_result)
+
+
+def _inferred(inst: Instruction) -> DType:
+    lhs, rhs = inst.operands
+    return wider(lhs.array.dtype, rhs.array.dtype)
+
+
+def _holds(wide: DType, narrow: DType) -> bool:
+    """True if every value of `narrow` is one of `wide`."""
+    if wide is narrow:
+        return True
+    if wide.is_float and narrow.is_float:
+        return (
+            wide.exponent_bits >= narrow.exponent_bits and wide.mantissa_bits > narrow.mantissa_bits
+        )
+    if wide.is_integer and narrow.is_integer:
+        same_sign = wide.is_signed == narrow.is_signed
+        return wide.bits > narrow.bits and (same_sign or wide.is_signed)
+    return False
+
+
+def _has_wider_result(inst: Instruction) -> bool:
+    dtype = inst.array.dtype
+    operands = [operand.array.dtype for operand in inst.operands]
+    return (
+        is_static(inst)
+        and all(_holds(dtype, operand) for operand in operands)
+        and any(operand is not dtype for operand in operands)
+        and "packed_nibble" not in inst.attributes.operand_precision
+    )
+
+
+def _upcast(inst: Instruction) -> Instruction:
+    b = Builder(inst.computation)
+    operands = [b.convert(operand, inst.array.dtype) for operand in inst.operands]
+    return inst.computation.add(
+        inst.opcode, inst.shape, operands, inst.attributes, common=inst.common
+    )
+
+
+def _has_narrower_result(inst: Instruction) -> bool:
+    dtype, inferred = inst.array.dtype, _inferred(inst)
+    return is_static(inst) and dtype is not inferred and _holds(inferred, dtype)
+
+
+def _cast(inst: Instruction) -> Instruction:
+    b = Builder(inst.computation)
+    shape = ArrayShape(_inferred(inst), inst.array.dims, inst.array.layout)
+    wide = inst.computation.add(
+        inst.opcode, shape, inst.operands, inst.attributes, common=inst.common
+    )
+    return b.convert(wide, inst.array.dtype)

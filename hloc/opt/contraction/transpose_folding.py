@@ -1,0 +1,134 @@
+"""Transposes of operands become dimension numbers of the dot or convolution that reads them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.contraction.convolution_numbers import Places, places_of
+from hloc.opt.contraction.dot_numbers import Side, numbered, sides
+from hloc.opt.pass_base import PassContext, Remark
+
+
+@dataclass(frozen=True)
+class TransposeFolding:
+    """Write `dot(transpose(x), y)` as a dot of `x`, and so for convolutions and both operands.
+
+    A dot's free dimensions come out in the order of the operand, so a transpose that changes their
+    order stays. Of a convolution every dimension is named, so all transposes go; one of the result
+    goes too, if nobody else reads the convolution. Exact. Cost: O(instructions). The transposes
+    that nobody reads any more are left to `dce`. Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "transpose-folding"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Fold in every computation."""
+        before = context.rewrites
+        for computation in reachable_computations(module.entry):
+            for inst in computation.instructions:
+                if context.spent:
+                    return context.rewrites > before
+                context.at = inst
+                change = self._change(inst, context)
+                if change is not None:
+                    with context.rewriting(module, self.name):
+                        operands, attributes = change
+                        computation.set_operands(inst, operands)
+                        computation.set_attributes(inst, attributes)
+                elif _is_transposed_convolution(inst):
+                    with context.rewriting(module, self.name):
+                        _fold_result(inst)
+        return context.rewrites > before
+
+    def _change(
+        self, inst: Instruction, context: PassContext
+    ) -> tuple[list[Instruction], Any] | None:
+        """Return operands and attributes that do without transposes, None if nothing is folded."""
+        if not inst.is_a("dot", "convolution"):
+            return None
+        folded = [operand.is_a("transpose") for operand in inst.operands]
+        if inst.is_a("dot"):
+            for number, side in enumerate(sides(inst)):
+                if folded[number] and not _keeps_free_order(side):
+                    folded[number] = False
+                    if context.remarks is not None:
+                        text = f"operand {number} has free dimensions in another order"
+                        context.remarks.append(Remark("missed", self.name, inst.name, text))
+        if not any(folded):
+            return None
+        operands = [
+            operand.operands[0] if fold else operand
+            for operand, fold in zip(inst.operands, folded, strict=True)
+        ]
+        moved = _moved_dot if inst.is_a("dot") else _moved_convolution
+        return operands, moved(inst, folded)
+
+
+def _keeps_free_order(side: Side) -> bool:
+    permutation = side.operand.attributes.dimensions
+    free = [permutation[dim] for dim in side.free]
+    return free == sorted(free)
+
+
+def _sources(transpose: Instruction, dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the dimensions of the operand that `dims` of a transpose are."""
+    permutation = transpose.attributes.dimensions
+    return tuple(permutation[dim] for dim in dims)
+
+
+def _moved_dot(inst: Instruction, folded: list[bool]) -> Any:
+    new = [
+        replace(
+            side,
+            batch=_sources(side.operand, side.batch),
+            contracting=_sources(side.operand, side.contracting),
+        )
+        if fold
+        else side
+        for side, fold in zip(sides(inst), folded, strict=True)
+    ]
+    return numbered(inst.attributes, *new)
+
+
+def _moved_convolution(inst: Instruction, folded: list[bool]) -> Any:
+    places = places_of(inst)
+    lhs, rhs = inst.operands
+    if folded[0]:
+        places = replace(places, input=_sources(lhs, places.input))
+    if folded[1]:
+        places = replace(places, kernel=_sources(rhs, places.kernel))
+    return replace(inst.attributes, dim_labels=places.labels)
+
+
+def _is_transposed_convolution(inst: Instruction) -> bool:
+    if not inst.is_a("transpose") or not (inst.users or inst.is_root):
+        return False
+    (operand,) = inst.operands
+    return (
+        operand.is_a("convolution")
+        and len(operand.users) == 1
+        and not operand.is_root
+        and not inst.control_predecessors
+        and not operand.control_predecessors
+    )
+
+
+def _fold_result(inst: Instruction) -> None:
+    """Let the convolution write its result in the order of the transpose."""
+    (convolution,) = inst.operands
+    permutation = inst.attributes.dimensions
+    places = places_of(convolution)
+    output = tuple(permutation.index(dim) for dim in places.output)
+    labels = Places(places.input, places.kernel, output).labels
+    new = inst.computation.add(
+        convolution.opcode,
+        inst.shape,
+        convolution.operands,
+        replace(convolution.attributes, dim_labels=labels),
+        common=convolution.common,
+    )
+    inst.computation.replace(inst, new)

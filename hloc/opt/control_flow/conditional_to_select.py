@@ -1,0 +1,120 @@
+"""Conditionals whose branches are so cheap that computing all of them beats branching."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.call_graph import CONTROL_FLOW
+from hloc.ir.clone import copy_instructions
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.control_flow.branches import Branches, branches_of, selected
+from hloc.opt.control_flow.leafwise import (
+    has_control_dependencies,
+    part_of,
+    remove_uncalled,
+    replace_leaves,
+)
+from hloc.opt.control_flow.loop_plan import Effects
+from hloc.opt.pass_base import PassContext, Remark
+from hloc.shapes import ArrayShape
+
+_FREE = frozenset({"constant", "get-tuple-element", "parameter", "tuple"})
+
+
+@dataclass(frozen=True)
+class ConditionalToSelect:
+    """Compute all branches and pick the result with `select`.
+
+    Done where the branches together are at most `max-instructions` elementwise instructions on
+    scalars, and, as XLA does, in functions that are applied element by element (`map`, `reduce`
+    and so on) whatever the number, as long as no loop and no side effect is in them. Nothing that
+    a branch computes can fail, so computing it in vain does no harm.
+
+    Semantics: XLA's conditional_to_select. Cost: O(instructions of the branches).
+
+    Attributes:
+        max_instructions: most instructions of all branches together.
+    """
+
+    name: ClassVar[str] = "conditional-to-select"
+    max_instructions: int = 16
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Replace conditionals in branches first."""
+        before = context.rewrites
+        effects = Effects()
+        for computation in reachable_computations(module.entry):
+            applied = _is_applied(computation)
+            for inst in computation.instructions:
+                if context.spent:
+                    return context.rewrites > before
+                if not inst.is_a("conditional") or has_control_dependencies(inst):
+                    continue
+                context.at = inst
+                refusal = self._refusal(inst, applied, effects)
+                branches = branches_of(inst)
+                if refusal or branches is None:
+                    if context.remarks is not None:
+                        context.remarks.append(Remark("missed", self.name, inst.name, refusal))
+                    continue
+                with context.rewriting(module, self.name):
+                    _select(branches)
+        return context.rewrites > before
+
+    def _refusal(self, conditional: Instruction, applied: bool, effects: Effects) -> str:
+        """Return why `conditional` stays, "" if it goes."""
+        if effects.any_in(conditional):
+            return "a branch has a side effect"
+        branches = branches_of(conditional)
+        if branches is None:
+            return "it has dynamic dimensions or changes a layout"
+        if any(shape.dtype.is_special for shape in branches.shapes):
+            return "it returns a token"
+        steps = [
+            i for c in conditional.called for i in c.instructions if i.opcode.name not in _FREE
+        ]
+        if any(i.is_a("while") or i.opcode.name in CONTROL_FLOW for i in steps):
+            return "a branch holds a loop, a branch or a call"
+        if not applied and not all(_is_scalar(i) for i in steps):
+            return "a branch computes more than scalars"
+        if not applied and len(steps) > self.max_instructions:
+            return f"its branches are {len(steps)} instructions"
+        return ""
+
+
+def _is_scalar(inst: Instruction) -> bool:
+    return (
+        inst.opcode.elementwise
+        and isinstance(inst.shape, ArrayShape)
+        and inst.shape.is_scalar
+        and not inst.control_predecessors
+    )
+
+
+def _is_applied(computation: Computation) -> bool:
+    """True for a function that a kernel applies to elements, such as the one of a `map`."""
+    return bool(computation.callers) and all(
+        caller.opcode.name not in CONTROL_FLOW and not caller.is_a("fusion")
+        for caller in computation.callers
+    )
+
+
+def _select(branches: Branches) -> None:
+    conditional = branches.conditional
+    computation, called = conditional.computation, conditional.called
+    roots = []
+    for branch, operand in zip(called, conditional.operands[1:], strict=True):
+        made = copy_instructions(branch, computation, {branch.parameters[0]: operand})
+        roots.append(made[branch.root])
+
+    def result(n: int) -> Instruction:
+        values = [part_of(root, branches.indices[n]) for root in roots]
+        return selected(computation, branches.predicate, values)
+
+    replace_leaves(conditional, {i: n for n, i in enumerate(branches.indices)}, result)
+    computation.remove(conditional)
+    remove_uncalled(*called)

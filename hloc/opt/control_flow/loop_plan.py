@@ -1,0 +1,116 @@
+"""What can go from a loop's state: which leaves are needed, constant, equal to another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from hloc.analysis.call_graph import has_side_effect
+from hloc.analysis.dataflow import Position
+from hloc.analysis.leaf_source import SourceWalk
+from hloc.analysis.loop_state import LeafClasses, LoopState, leaf_classes
+from hloc.dtypes import TOKEN
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.control_flow.rewrite_loop import NewState
+
+
+class Effects:
+    """Finds instructions with side effects, also in computations made since the pass began."""
+
+    def __init__(self) -> None:
+        self._known: set[Computation] = set()
+        self._effectful: set[Computation] = set()
+
+    def __call__(self, computation: Computation) -> list[Instruction]:
+        """Return the instructions of `computation` that have a side effect."""
+        if computation not in self._known:
+            for called in reachable_computations(computation):
+                if called not in self._known:
+                    self._known.add(called)
+                    if any(has_side_effect(i, self._effectful) for i in called.instructions):
+                        self._effectful.add(called)
+        return [i for i in computation.instructions if has_side_effect(i, self._effectful)]
+
+    def any_in(self, inst: Instruction) -> bool:
+        """True if a computation that `inst` calls has a side effect."""
+        return any(self(called) for called in inst.called)
+
+
+def plan_loop(
+    state: LoopState,
+    effects: Effects,
+    is_used: Callable[[int], bool],
+    *,
+    merge: bool = True,
+    known: Callable[[Instruction], bool] | None = None,
+) -> NewState | None:
+    """Return the smallest state that gives the loop's results, None if nothing can go.
+
+    Args:
+        state: the loop.
+        effects: finds side effects.
+        is_used: whether anybody needs a leaf of the loop's result.
+        merge: let one leaf stand for all that are equal to it, and take the result of a leaf that
+            never changes from its initial value.
+        known: which initial values may be copied into the loop.
+    """
+    has_effects = effects.any_in(state.loop)
+    # The order of effects may hang on a token that the body only hands on.
+    pinned = [n for n, s in enumerate(state.shapes) if s.dtype is TOKEN and has_effects]
+    classes = LeafClasses(tuple(range(len(state))), frozenset())
+    copied: dict[int, Instruction] = {}
+    if merge:
+        classes = leaf_classes(state, pinned)
+        for n in sorted(classes.invariant):
+            inst, index = state.init[n]
+            if not index and known is not None and known(inst):
+                copied[n] = inst
+    asked = [n for n in range(len(state)) if n in pinned or is_used(n)]
+    varying = [n for n in asked if n not in classes.invariant]
+    if not varying and not has_effects:
+        kept: tuple[int, ...] = ()
+    else:
+        kept = _needed(state, classes, copied, varying, effects)
+        if not kept:
+            return None  # an endless loop that has an effect
+    same_size = len(kept) == len(state) and not state.is_nested and (kept or has_effects)
+    if same_size and classes.invariant.isdisjoint(asked):
+        return None
+    return NewState(kept, classes.first, copied, classes.invariant)
+
+
+def _needed(
+    state: LoopState,
+    classes: LeafClasses,
+    copied: dict[int, Instruction],
+    asked: list[int],
+    effects: Effects,
+) -> tuple[int, ...]:
+    """Return the leaves that condition, side effects and the leaves `asked` for depend on."""
+    condition, body = state.loop.called
+    test, step = SourceWalk(), SourceWalk()
+    for inst in (*effects(condition), condition.root):
+        test.add(inst)
+    for inst in effects(body):
+        step.add(inst)
+    needed: dict[int, None] = {}
+    waiting = [*asked, *_leaves_at(state, test.reads), *_leaves_at(state, step.reads)]
+    while waiting:
+        n = classes.first[waiting.pop()]
+        if n in copied or n in needed:
+            continue
+        needed[n] = None
+        known = len(step.reads)
+        step.add(*state.after[n])
+        waiting += _leaves_at(state, step.reads[known:])
+    return tuple(sorted(needed))
+
+
+def _leaves_at(state: LoopState, parts: list[Position]) -> Iterator[int]:
+    """Yield the leaves of the parts of the state in `parts`."""
+    for _, index in parts:
+        if index in state.number:
+            yield state.number[index]
+        else:
+            yield from (n for n, i in enumerate(state.indices) if i[: len(index)] == index)

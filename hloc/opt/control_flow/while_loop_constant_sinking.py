@@ -1,0 +1,68 @@
+"""State that starts as a constant and never changes becomes the constant, inside the loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.loop_state import loop_state
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.opt.control_flow.leafwise import has_control_dependencies
+from hloc.opt.control_flow.loop_plan import Effects, plan_loop
+from hloc.opt.control_flow.rewrite_loop import rewrite_loop
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class WhileLoopConstantSinking:
+    """Write constants, iotas and broadcasts of constants into the loops they are handed to.
+
+    The state loses those elements. `while-loop-simplifier` does the same for plain constants; this
+    pass also sinks what is cheaper to write down again than to load. Loops with control
+    dependencies, dynamic dimensions or differing layouts stay as they are.
+
+    Semantics: XLA's while_loop_constant_sinking. Cost: a few walks over each body.
+
+    Attributes:
+        broadcasts: sink broadcasts of scalar constants and iotas too, not only constants.
+    """
+
+    name: ClassVar[str] = "while-loop-constant-sinking"
+    broadcasts: bool = True
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Sink into outer loops first, so that it may sink on into inner ones."""
+        before = context.rewrites
+        effects = Effects()
+        waiting = deque([module.entry])
+        seen = {module.entry}
+        while waiting:
+            computation = waiting.popleft()
+            for inst in computation.instructions:
+                if context.spent:
+                    return context.rewrites > before
+                if inst.is_a("while") and not has_control_dependencies(inst):
+                    context.at = inst
+                    self._sink(inst, effects, context)
+            for inst in computation.instructions:  # new loops call new computations
+                waiting += [called for called in inst.called if called not in seen]
+                seen.update(inst.called)
+        return context.rewrites > before
+
+    def _sink(self, loop: Instruction, effects: Effects, context: PassContext) -> None:
+        state = loop_state(loop)
+        if state is None:
+            return
+        new = plan_loop(state, effects, lambda _: True, known=self._is_known)
+        if new is None or not new.known:
+            return
+        with context.rewriting(loop.computation.module, self.name):
+            rewrite_loop(state, new, effects)
+
+    def _is_known(self, inst: Instruction) -> bool:
+        if self.broadcasts and inst.is_a("broadcast"):
+            inst = inst.operands[0]
+            return inst.is_a("constant") and inst.array.is_scalar
+        return inst.is_a("constant") or (self.broadcasts and inst.is_a("iota"))

@@ -1,0 +1,222 @@
+"""What a loop computes anew in every step although it never changes, computed once in front."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.dataflow import Position
+from hloc.analysis.leaf_source import SourceWalk, leaf_source
+from hloc.analysis.loop_state import LoopState, leaf_classes, loop_state
+from hloc.analysis.trip_count import trip_count
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.opt.control_flow.leafwise import has_control_dependencies, part_of
+from hloc.opt.control_flow.loop_plan import Effects
+from hloc.opt.control_flow.rewrite_loop import NewState, rewrite_loop
+from hloc.opt.pass_base import PassContext, Remark
+from hloc.shapes import ArrayShape, ShapeIndex, leaves
+
+_NOT_ALONE = frozenset(
+    {
+        "bitcast",
+        "broadcast",
+        "constant",
+        "copy",
+        "get-tuple-element",
+        "iota",
+        "reshape",
+        "reverse",
+        "slice",
+        "transpose",
+        "tuple",
+    }
+)
+"""Goes along with what needs it; alone it is no work, or cheaper than reading its result."""
+
+_NEVER = frozenset(
+    {
+        "after-all",
+        "add-dependency",
+        "call",
+        "conditional",
+        "domain",
+        "opt-barrier",
+        "parameter",
+        "rng",
+        "while",
+    }
+)
+"""A loop that hangs must hang only where the program reaches it, as an opcode that is refused must
+be refused only there; others are not ours to move."""
+
+_TRANSCENDENTAL = frozenset(
+    {
+        "atan2",
+        "cbrt",
+        "cosine",
+        "divide",
+        "erf",
+        "exponential",
+        "exponential-minus-one",
+        "log",
+        "log-plus-one",
+        "logistic",
+        "power",
+        "remainder",
+        "rsqrt",
+        "sine",
+        "sqrt",
+        "tan",
+        "tanh",
+    }
+)
+"""Dear enough to be kept as an array, whatever it is computed from."""
+
+_SMALL_BYTES = 256
+
+
+@dataclass(frozen=True)
+class WhileLoopInvariantCodeMotion:
+    """Compute in front of a loop what its body computes from unchanging state and constants.
+
+    Moves dots, reductions, transcendental functions and the like with all they are made of. Shape
+    changes, broadcasts and constants do not move for their own sake, nor does cheap arithmetic
+    whose result is larger than what it reads: computing it is cheaper than loading it. Loops that
+    run at most once, instructions with side effects or control dependencies, and whole loops and
+    branches stay. State that only the moved instructions read is left for `while-loop-simplifier`.
+
+    Semantics: XLA's while_loop_invariant_code_motion. Cost: O(body) a loop.
+    """
+
+    name: ClassVar[str] = "while-loop-invariant-code-motion"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Move out of inner loops first, so that it may move on out of outer ones."""
+        before = context.rewrites
+        effects = Effects()
+        for computation in reachable_computations(module.entry):
+            for inst in computation.instructions:
+                if context.spent:
+                    return context.rewrites > before
+                if inst.is_a("while") and not has_control_dependencies(inst):
+                    context.at = inst
+                    self._move(inst, effects, context)
+        return context.rewrites > before
+
+    def _move(self, loop: Instruction, effects: Effects, context: PassContext) -> None:
+        state = loop_state(loop)
+        trips = trip_count(loop)
+        if state is None or (trips is not None and trips.count <= 1):
+            return
+        found = _found(state, effects)
+        if not found:
+            return
+        if context.remarks is not None:
+            text = f"{len(found)} values that never change are computed in front of the loop"
+            context.remarks.append(Remark("passed", self.name, loop.name, text))
+        with context.rewriting(loop.computation.module, self.name):
+            every = tuple(range(len(state)))
+            hoisted = dict(zip(found, _copied_in_front(state, found), strict=True))
+            rewrite_loop(state, NewState(every, every, hoisted=hoisted), effects)
+
+
+def _found(state: LoopState, effects: Effects) -> list[Position]:
+    """Return what is worth moving and something that stays needs."""
+    body = state.loop.called[1]
+    order = post_order(body)
+    movable, worth = _movable(state, order, frozenset(effects(body)))
+    found: list[Position] = []
+    staying: set[Instruction] = set()
+    for inst in reversed(order):
+        if inst in movable and inst is not body.root:
+            if not any(user in staying for user in inst.users):
+                continue
+            if inst in worth:
+                found.append(leaf_source(inst))
+                continue
+        staying.add(inst)
+    return found[::-1]
+
+
+def _movable(
+    state: LoopState, order: list[Instruction], effectful: frozenset[Instruction]
+) -> tuple[dict[Instruction, int], set[Instruction]]:
+    """Return what could move, with the bytes that are really read for it, and what is worth it."""
+    invariant = leaf_classes(state).invariant
+    pinned = {p for inst in state.loop.called[1].controlled for p in inst.control_predecessors}
+    movable: dict[Instruction, int] = {}
+    worth: set[Instruction] = set()
+    heavy: set[Instruction] = set()  # like `worth`, but several results: their elements move
+    for inst in order:
+        source, index = leaf_source(inst)
+        if source is state.parameter:
+            n = state.number.get(index, -1)
+            if n in invariant:
+                movable[inst] = state.shapes[n].size_bytes
+        elif source is not inst:
+            if source in movable and isinstance(inst.shape, ArrayShape):
+                movable[inst] = movable[source]
+                if source in heavy:
+                    worth.add(inst)
+        elif all(operand in movable for operand in inst.operands) and _may_move(inst):
+            if inst in effectful or inst in pinned:
+                continue
+            size = inst.shape.size_bytes
+            read = sum(movable[operand] for operand in inst.operands)
+            if _is_worth(inst, read):
+                movable[inst] = size
+                (worth if isinstance(inst.shape, ArrayShape) else heavy).add(inst)
+            else:
+                movable[inst] = size if inst.is_a("constant") else min(read, size)
+    return movable, worth
+
+
+def _may_move(inst: Instruction) -> bool:
+    if inst.control_predecessors or inst.opcode.name in _NEVER or inst.opcode.refusal:
+        return False
+    if any(i.is_a("while") for c in reachable_computations(*inst.called) for i in c.instructions):
+        return False
+    return all(
+        isinstance(shape, ArrayShape) and not shape.dtype.is_special and not any(shape.dynamic)
+        for _, shape in leaves(inst.shape)
+    )
+
+
+def _is_worth(inst: Instruction, read: int) -> bool:
+    """True if loading the result is cheaper than computing it from `read` bytes."""
+    if inst.opcode.name in _NOT_ALONE:
+        return False
+    if inst.shape.size_bytes <= max(read, _SMALL_BYTES):
+        return True
+    return not inst.opcode.elementwise or inst.opcode.name in _TRANSCENDENTAL
+
+
+def _copied_in_front(state: LoopState, found: list[Position]) -> list[Instruction]:
+    """Add copies of `found` and what they are made of beside the loop."""
+    loop = state.loop
+    computation = loop.computation
+    walk = SourceWalk()
+    for at in found:
+        walk.add(*at)
+    copies: dict[Instruction, Instruction] = {}
+
+    def part(inst: Instruction, index: ShapeIndex) -> Instruction:
+        source, index = leaf_source(inst, index)
+        if source is state.parameter:
+            return part_of(loop.operands[0], index)
+        return part_of(copies[source], index)
+
+    for inst in walk.order:
+        copies[inst] = computation.add(
+            inst.opcode,
+            inst.shape,
+            [part(operand, ()) for operand in inst.operands],
+            inst.attributes,
+            inst.called,
+            name=inst.name,
+            common=inst.common,
+            span=inst.span,
+        )
+    return [part(*at) for at in found]

@@ -1,0 +1,174 @@
+"""Loops that run once or never, and state that a loop need not carry."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from hloc.analysis.call_graph import has_opcode
+from hloc.analysis.liveness import Liveness, analyse_liveness
+from hloc.analysis.loop_state import loop_state
+from hloc.analysis.trip_count import TripCount, trip_count
+from hloc.analysis.value_range import body_ranges, decided
+from hloc.ir.clone import clone_computation, copy_instructions
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_uncalled
+from hloc.opt.control_flow.loop_plan import Effects, plan_loop
+from hloc.opt.control_flow.rewrite_loop import rewrite_loop
+from hloc.opt.make import constant
+from hloc.opt.pass_base import PassContext, Remark
+from hloc.shapes import ShapeIndex
+
+
+@dataclass(frozen=True)
+class WhileLoopSimplifier:
+    """Take away loops that run once or never, and from the state of others what is not needed.
+
+    - `never`, `once`: the trip count is known to be 0 or 1, and the condition has no side effect.
+    - `compare`: a compare of the body whose answer is the same in every step, by the range of the
+      counter, becomes a constant.
+    - `final`: the counter of a loop whose trip count is known is a constant behind it.
+    - `state`: nested tuples become flat; elements equal to others from the first step on are
+      merged; elements that never change are read in front of the loop, and in the loop too if they
+      start as constants; elements that neither the condition, nor a side effect, nor the results
+      that somebody uses depend on go. Where nothing is left the loop itself goes, even one that
+      would never end, as it does when nobody uses its result.
+
+    Loops with control dependencies, dynamic dimensions or differing layouts stay as they are.
+    Semantics: XLA's while_loop_simplifier and while_util. Cost: a few walks over each body.
+    """
+
+    name: ClassVar[str] = "while-loop-simplifier"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Simplify inner loops first."""
+        if not has_opcode(module, "while"):
+            return False
+        before = context.rewrites
+        effects = Effects()
+        liveness = analyse_liveness(module)
+        for computation in reachable_computations(module.entry):
+            for inst in computation.instructions:
+                if context.spent:
+                    return context.rewrites > before
+                if inst.is_a("while") and not has_control_dependencies(inst):
+                    context.at = inst
+                    self._simplify(inst, effects, liveness, context)
+        return context.rewrites > before
+
+    def _simplify(
+        self, loop: Instruction, effects: Effects, liveness: Liveness, context: PassContext
+    ) -> None:
+        trips = trip_count(loop)
+        if trips is not None and trips.count <= 1 and self._inline(loop, trips, effects, context):
+            return
+        if trips is not None and trips.variable is not None and not context.spent:
+            self._write_final_value(loop, trips, trips.variable, context)
+        if context.spent:
+            return
+        smaller = self._shrink(loop, effects, liveness, context)
+        if smaller is not None:
+            self._decide_compares(smaller, context)
+
+    def _shrink(
+        self, loop: Instruction, effects: Effects, liveness: Liveness, context: PassContext
+    ) -> Instruction | None:
+        """Take from the state what can go; return the loop, None if it went as a whole."""
+        state = loop_state(loop)
+        if state is None:
+            if context.remarks is not None:
+                text = "its state has dynamic dimensions or changes its layout"
+                context.remarks.append(Remark("missed", self.name, loop.name, text))
+            return loop
+        new = plan_loop(
+            state,
+            effects,
+            lambda n: liveness.is_live(loop, state.indices[n]),
+            known=lambda inst: inst.is_a("constant"),
+        )
+        if new is None:
+            return loop
+        with context.rewriting(loop.computation.module, f"{self.name}/state"):
+            return rewrite_loop(state, new, effects)
+
+    def _inline(
+        self, loop: Instruction, trips: TripCount, effects: Effects, context: PassContext
+    ) -> bool:
+        """Replace a loop that runs once or never; False if it has to stay."""
+        condition, body = loop.called
+        computation, module = loop.computation, loop.computation.module
+        (init,) = loop.operands
+        result_shape = body.root.shape if trips.count else init.shape
+        if effects(condition) or result_shape != loop.shape:
+            return False
+        rule = "once" if trips.count else "never"
+        with context.rewriting(module, f"{self.name}/{rule}"):
+            result = init
+            if trips.count:
+                made = copy_instructions(body, computation, {body.parameters[0]: init})
+                result = made[body.root]
+            computation.replace(loop, result)
+            computation.remove(loop)
+            remove_uncalled(condition, body)
+        return True
+
+    def _write_final_value(
+        self, loop: Instruction, trips: TripCount, variable: ShapeIndex, context: PassContext
+    ) -> None:
+        """Let users of the counter behind the loop use the constant it is there."""
+        computation = loop.computation
+        readers = (
+            [loop]
+            if not variable
+            else [
+                user
+                for user in loop.users
+                if user.is_a("get-tuple-element") and (user.attributes.index,) == variable
+            ]
+        )
+        readers = [
+            inst
+            for inst in readers
+            if (inst.users or inst.is_root) and not has_control_dependencies(inst)
+        ]
+        if not readers:
+            return
+        with context.rewriting(computation.module, f"{self.name}/final"):
+            dtype = readers[0].array.dtype
+            value = constant(computation, np.asarray(trips.final(dtype)).astype(dtype.numpy))
+            for inst in readers:
+                computation.replace(inst, value)
+
+    def _decide_compares(self, loop: Instruction, context: PassContext) -> None:
+        """Replace compares of the body that have one answer in all steps."""
+        condition, body = loop.called
+        trips = trip_count(loop)
+        if trips is None or context.spent or not _decided_compares(body, trips):
+            return
+        with context.rewriting(body.module, f"{self.name}/compare"):
+            if len(body.callers) > 1 or condition is body:
+                body = clone_computation(body)
+                loop.computation.set_called(loop, (condition, body))
+            for inst, answer in _decided_compares(body, trips):
+                body.replace(inst, constant(body, np.bool_(answer)))
+
+
+def _decided_compares(body: Computation, trips: TripCount) -> list[tuple[Instruction, bool]]:
+    """Return the compares that have one answer in every step, and the answer."""
+    ranges = body_ranges(body, trips)
+    found = []
+    for inst in body.instructions if ranges else ():
+        if not inst.is_a("compare") or not all(operand in ranges for operand in inst.operands):
+            continue
+        left, right = (ranges[operand] for operand in inst.operands)
+        answer = decided(inst.attributes.direction, left, right)
+        if answer is None or has_control_dependencies(inst):
+            continue
+        if inst.users or inst.is_root:
+            found.append((inst, answer))
+    return found

@@ -1,0 +1,54 @@
+"""Reductions that share their loops, and what is done to their results element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.analysis.rows import FULL, OTHER, Access, Rows, passed_on
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
+
+_INSIDE: Access = OTHER
+
+
+def shared_reduces(
+    order: Sequence[Instruction], outputs: Sequence[Instruction]
+) -> tuple[Instruction, ...]:
+    """Return the reductions of a fusion whose loops are the same, nothing if it has others too.
+
+    Results are the reductions themselves, or are made of them one element from one element, as a
+    mean is of a sum.
+
+    Args:
+        order: the members, operands first.
+        outputs: members that are results.
+    """
+    reduces = tuple(inst for inst in order if inst.opcode.name == "reduce")
+    if not reduces or not all(_like(inst, reduces[0]) for inst in reduces):
+        return ()
+    dims = reduces[0].array.dims
+    if any(o.array.dims != dims or o.array.layout is not None for o in outputs):
+        return ()
+    rows = Rows(reduces[0].array.elements, 1)
+    found: dict[Instruction, Access] = dict.fromkeys(outputs, FULL)
+    for inst in reversed(order):
+        own = found.get(inst, 0)
+        if inst.opcode.name == "reduce" and own != FULL:
+            return ()
+        for place, operand in enumerate(inst.operands):
+            is_map = own == FULL and inst.opcode.name != "reduce"
+            access = passed_on(inst, place, FULL, rows) if is_map else _INSIDE
+            found[operand] = found.get(operand, 0) | access
+    return reduces
+
+
+def _like(inst: Instruction, first: Instruction) -> bool:
+    """True for two reductions of one array each, of the same dimensions and layout."""
+    if not isinstance(inst.shape, ArrayShape) or not isinstance(first.shape, ArrayShape):
+        return False
+    a, b = inst.operands[0].array, first.operands[0].array
+    return (
+        a.dims == b.dims
+        and a.minor_to_major == b.minor_to_major
+        and inst.attributes.dimensions == first.attributes.dimensions
+    )

@@ -1,0 +1,124 @@
+"""Writes the fusion of a region: one body, equal instructions once, a tuple of results."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from hloc.ir.clone import common_of
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import opcode_row
+from hloc.opt.fusion.region import Form, Kernel, Region
+from hloc.opt.fusion.row_plan import row_plan
+from hloc.opt.make import make
+from hloc.shapes import TupleShape
+
+
+def merge(computation: Computation, region: Region) -> None:
+    """Replace the kernels of `region` by one fusion, and what they made by its results."""
+    outputs = list(region.outputs())
+    body = _Body(computation)
+    for kernel in region.kernels:
+        body.add(kernel)
+    body.finish(outputs)
+    by_rows = region.form is Form.ROWS
+    assert not by_rows or row_plan(body.computation), f"{region.kernels[-1].inst} has no rows"
+    row = opcode_row("fusion")
+    assert row.attributes is not None
+    last = region.kernels[-1].inst
+    fusion = computation.add(
+        row,
+        body.computation.root.shape,
+        body.operands,
+        row.attributes(kind="kLoop" if region.form is Form.LOOP else "kInput"),
+        (body.computation,),
+        name=_name(region),
+        common=common_of(last),
+    )
+    for number, value in enumerate(outputs):
+        result = fusion
+        if len(outputs) > 1:
+            result = make(computation, "get-tuple-element", value.shape, fusion, index=number)
+        computation.replace(value, result)
+    for kernel in reversed(region.kernels):
+        for inst in dict.fromkeys((*kernel.values, kernel.inst)):
+            if not inst.users:
+                computation.remove(inst)
+
+
+def _name(region: Region) -> str:
+    names = {kernel.inst.name.removesuffix("_fusion") for kernel in region.kernels}
+    shortest = min(names, key=lambda name: (len(name), name))
+    return f"{shortest}_multi_fusion"
+
+
+class _Body:
+    """The fused computation while it is written."""
+
+    def __init__(self, outside: Computation) -> None:
+        self.computation = outside.module.add_computation("fused_computation")
+        self.operands: list[Instruction] = []
+        self.inner: dict[Instruction, Instruction] = {}
+        self.known: dict[Hashable, Instruction] = {}
+
+    def add(self, kernel: Kernel) -> None:
+        """Copy the members of a kernel that comes after those it reads."""
+        found: dict[Instruction, Instruction] = {}
+        inst = kernel.inst
+        names = inst.called[0].parameters if inst.opcode.name == "fusion" else inst.operands
+        for name, operand in zip(names, inst.operands, strict=True):
+            found[name] = self._operand(operand)
+        for member in kernel.order:
+            if member not in found:
+                found[member] = self._copy(member, [found[o] for o in member.operands])
+        for value in kernel.values:
+            self.inner[value] = self._result(kernel, value, found)
+
+    def _result(
+        self, kernel: Kernel, value: Instruction, found: dict[Instruction, Instruction]
+    ) -> Instruction:
+        """Return the member that makes `value`."""
+        if value is kernel.inst:
+            return found[kernel.outputs[0]]
+        if len(kernel.outputs) == 1:  # a reduce of several arrays
+            return self._copy(value, [found[kernel.outputs[0]]])
+        return found[kernel.outputs[value.attributes.index]]
+
+    def _operand(self, outside: Instruction) -> Instruction:
+        if outside not in self.inner:
+            row = opcode_row("parameter")
+            assert row.attributes is not None
+            number = len(self.operands)
+            self.operands.append(outside)
+            self.inner[outside] = self.computation.add(
+                row,
+                outside.shape,
+                attributes=row.attributes(number=number),
+                name=f"param_{number}",
+            )
+        return self.inner[outside]
+
+    def _copy(self, inst: Instruction, operands: list[Instruction]) -> Instruction:
+        key = (inst.opcode.name, inst.shape, tuple(o.uid for o in operands), inst.attributes)
+        same = None if inst.called else self.known.get(key)
+        if same is None:
+            same = self.known[key] = self.computation.add(
+                inst.opcode,
+                inst.shape,
+                operands,
+                inst.attributes,
+                inst.called,
+                name=inst.name,
+                common=inst.common,
+                span=inst.span,
+            )
+        return same
+
+    def finish(self, outputs: list[Instruction]) -> None:
+        """Make the results of the body those that stand for `outputs`."""
+        results = [self.inner[value] for value in outputs]
+        if len(results) == 1:
+            self.computation.set_root(results[0])
+            return
+        shape = TupleShape(tuple(result.shape for result in results))
+        self.computation.set_root(self.computation.add(opcode_row("tuple"), shape, results))

@@ -1,0 +1,299 @@
+"""Multi-output fusion: kernels that walk over the same arrays become one with several results.
+
+Runs after `fusion`, on kernels. Three things come together: a producer and its users, where the
+producer's value is needed in memory or too dear to be computed twice; siblings that read the same
+large array; and rows: a reduction of the last dimensions with what is done to each row before
+and after, as in softmax and norms, where a row stays in the cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.cost import elements_of
+from hloc.analysis.rows import FULL, MAX_REDUCES, Rows
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
+from hloc.opt.fusion.fusible import EXPENSIVE, weight_of
+from hloc.opt.fusion.merge import merge
+from hloc.opt.fusion.reach import Reach
+from hloc.opt.fusion.region import Form, Kernel, Region, common_rows, fits, kernel_of, reads_alike
+from hloc.opt.fusion.row_plan import MAX_TEMPORARY_BYTES
+from hloc.opt.pass_base import PassContext, Remark
+
+_WINDOW = 256
+"""Kernels further apart in the order stay apart: their arrays would live too long."""
+
+_MAX_SIBLINGS = 2
+"""So many regions that read an array are thought of when another reader comes."""
+
+_KERNEL_BYTES = 1 << 12
+"""A kernel less is worth reading so many bytes of two small kernels in one."""
+
+_MIN_ROW = 16
+_SMALL = 1 << 12
+"""Rows shorter than `_MIN_ROW` are slow, which does not matter for so few cheap elements."""
+
+_FEW_ROWS = 8
+_LARGE_BYTES = 1 << 20
+"""With fewer rows there is little to do in parallel, which matters from so many bytes on."""
+
+
+@dataclass(frozen=True)
+class MultiOutputFusion:
+    """Merge kernels that read the same arrays, or each other's results, element by element.
+
+    Expects a module without dead code. Leaves fusions of kind kLoop with several results of one
+    size, and of kind kInput with reductions and what belongs to them. Cost: O(instructions) but
+    for the search for cycles, which is bounded by the window for every two kernels that meet.
+    """
+
+    name: ClassVar[str] = "multi-output-fusion"
+    max_operands: int = 32
+    max_outputs: int = 8
+    max_instructions: int = 192
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Merge in the entry and in the bodies of loops, branches and calls."""
+        before = context.rewrites
+        for computation in control_flow_computations(module):
+            for region in _Merger(computation, self, context).regions():
+                if context.spent:
+                    return context.rewrites > before
+                context.at = region.kernels[-1].inst
+                with context.rewriting(module, self.name):
+                    merge(computation, region)
+        return context.rewrites > before
+
+
+class _Merger:
+    """Finds the regions of one computation: each kernel in turn, operands before users."""
+
+    def __init__(
+        self, computation: Computation, limits: MultiOutputFusion, context: PassContext
+    ) -> None:
+        self.order = post_order(computation)
+        self.limits, self.context = limits, context
+        self.reach = Reach(self.order)
+        self.maker: dict[Instruction, Region] = {}
+        self.readers: dict[Instruction, list[Region]] = {}
+        self.small: dict[tuple[int, ...], Region] = {}
+        self.replaced: dict[Region, Region] = {}
+        self.pinned = {p for inst in self.order for p in inst.control_predecessors}
+
+    def regions(self) -> list[Region]:
+        """Return the regions of two or more kernels."""
+        for at, inst in enumerate(self.order):
+            self.reach.visit(inst)
+            kernel = None if inst in self.pinned else kernel_of(inst)
+            if kernel is not None:
+                region = self._place(kernel, at)
+                for value in kernel.values:
+                    self.maker[value] = region
+                for value in kernel.reads:
+                    self._note_reader(value, region)
+                if region.form is Form.LOOP and _bytes_touched(region) <= _KERNEL_BYTES:
+                    self.small[region.shape.dims] = region
+        unique = dict.fromkeys(map(self._present, self.maker.values()))
+        return [region for region in unique if len(region.kernels) > 1]
+
+    def _note_reader(self, value: Instruction, region: Region) -> None:
+        readers = self.readers.setdefault(value, [])
+        if region not in readers:
+            readers.append(region)
+            del readers[:-_MAX_SIBLINGS]
+
+    def _place(self, kernel: Kernel, at: int) -> Region:
+        """Put `kernel` into a region it gains from, else into one of its own."""
+        own = Region.of(kernel, at)
+        host: Region | None = None
+        for saved, region in self._candidates(own, at):
+            if host is region:
+                continue
+            reason = self._why_not(own, region, saved)
+            if not reason and self.reach.comes_back(region.instructions, kernel.inst):
+                reason = "there is a way between them through other instructions"
+            if not reason and host is not None:
+                reason = self._why_not_both(host, region, own)
+            self._remark(kernel.inst, region, reason, saved)
+            if reason:
+                continue
+            host = region if host is None else self._united(host, region)
+        if host is None:
+            return own
+        host.add(kernel)
+        self.reach.unite(host.instructions)
+        return host
+
+    def _united(self, host: Region, other: Region) -> Region:
+        host.absorb(other)
+        self.reach.unite(host.instructions)
+        self.replaced[other] = host
+        return host
+
+    def _present(self, region: Region) -> Region:
+        """Return the region that `region` is part of by now."""
+        while region in self.replaced:
+            region = self.replaced[region]
+        return region
+
+    def _candidates(self, own: Region, at: int) -> list[tuple[int, Region]]:
+        """Return the regions that make or read what `own` reads, those that save most first."""
+        found: dict[Region, None] = {}
+        for value in own.reads:
+            if value in self.maker:
+                found[self.maker[value]] = None
+        for value in own.reads:
+            if value.shape.size_bytes > 0:
+                found.update(dict.fromkeys(self.readers.get(value, ())))
+        if own.form is Form.LOOP and own.shape.dims in self.small:
+            found[self.small[own.shape.dims]] = None
+        present = dict.fromkeys(map(self._present, found))
+        near = [region for region in present if at - region.start <= _WINDOW]
+        weighed = [(_bytes_saved(own, region), region) for region in near]
+        return sorted(weighed, key=lambda pair: (-pair[0], pair[1].start))
+
+    def _why_not(self, own: Region, region: Region, saved: int) -> str:
+        """Return why the two may not be one, "" if they may."""
+        if own.form is Form.COLUMNS or region.form is Form.COLUMNS:
+            return _why_not_columns(own, region) or self._too_much(own, region)
+        rows = common_rows(own, region)
+        if rows is None:
+            return "they do not work on arrays of the same size"
+        if not fits(own, region, rows):
+            return "one reads what the other makes at another place"
+        chained = any(value in region.values for value in own.reads)
+        if not chained and not _is_worth_it(own, region, rows, saved):
+            return f"they share too little, {saved} bytes"
+        if own.rows or region.rows:
+            reason = _why_not_rows(own, region, rows, chained)
+            if reason:
+                return reason
+        return self._too_much(own, region)
+
+    def _why_not_both(self, host: Region, region: Region, own: Region) -> str:
+        rows = common_rows(host, region)
+        if rows is None or not fits(host, region, rows):
+            return "what reads both of two kernels cannot join them"
+        if not self.reach.independent(host.instructions, region.instructions):
+            return "one of two kernels needs the other"
+        if own.members + host.members + region.members > self.limits.max_instructions:
+            return "together they have too many instructions"
+        return self._too_much(host, region)
+
+    def _too_much(self, own: Region, region: Region) -> str:
+        limits = self.limits
+        members = own.members + region.members
+        if members > limits.max_instructions:
+            return f"together they have {members} instructions"
+        operands = {*own.operands, *region.operands} - {*own.values, *region.values}
+        if len(operands) > limits.max_operands:
+            return f"together they read {len(operands)} arrays"
+        inside = {*own.instructions, *region.instructions}
+        outputs = sum(
+            value.is_root or any(user not in inside for user in value.users)
+            for value in (*own.values, *region.values)
+        )
+        if outputs > limits.max_outputs:
+            return f"together they have {outputs} results"
+        if own.reduces + region.reduces > MAX_REDUCES:
+            return f"together they have {own.reduces + region.reduces} reductions"
+        return ""
+
+    def _remark(self, inst: Instruction, region: Region, reason: str, saved: int) -> None:
+        if self.context.remarks is None:
+            return
+        other = region.kernels[-1].inst.name
+        if reason:
+            remark = Remark("missed", self.limits.name, inst.name, f"not with {other}: {reason}")
+        else:
+            text = f"with {other}, saves {saved} bytes"
+            remark = Remark("passed", self.limits.name, inst.name, text)
+        self.context.remarks.append(remark)
+
+
+def _bytes_saved(own: Region, region: Region) -> int:
+    """Return the bytes that need not be read or written if the two are one."""
+    saved = 0
+    inside = {*own.instructions, *region.instructions}
+    for value in own.reads:
+        if value in region.values:
+            needed = value.is_root or any(user not in inside for user in value.users)
+            saved += value.shape.size_bytes * (1 if needed else 2)
+        elif value in region.reads:
+            saved += value.shape.size_bytes
+    return saved
+
+
+def _is_worth_it(own: Region, region: Region, rows: Rows, saved: int) -> bool:
+    """True if siblings share a good part of what they read, at the same places."""
+    shared = sum(
+        value.shape.size_bytes
+        for value in own.reads
+        if value in region.reads and reads_alike(own, region, value, rows)
+    )
+    least = min(_bytes_touched(own), _bytes_touched(region))
+    slack = _KERNEL_BYTES if own.form is region.form is Form.LOOP else 0
+    return 4 * shared + slack >= least
+
+
+def _bytes_touched(region: Region) -> int:
+    return sum(value.shape.size_bytes for value in (*region.operands, *region.values))
+
+
+def _why_not_rows(own: Region, region: Region, rows: Rows, chained: bool) -> str:
+    if rows.size < _MIN_ROW and (rows.elements > _SMALL or _is_dear(own, region, rows)):
+        return f"rows of {rows.size} elements are too short"
+    if not chained:
+        return ""
+    size = max(value.shape.size_bytes for value in (*own.values, *own.reads))
+    if rows.count < _FEW_ROWS and size > _LARGE_BYTES:
+        return f"{rows.count} rows are too few to share {size} bytes between threads"
+    if rows.size * 4 > MAX_TEMPORARY_BYTES:
+        return f"a row of {rows.size} elements does not stay in the cache"
+    return ""
+
+
+def _is_dear(own: Region, region: Region, rows: Rows) -> bool:
+    """True if functions are computed that are much faster for many elements at once."""
+    return any(
+        weight_of(inst) >= EXPENSIVE and elements_of(inst.shape) == rows.elements
+        for kernel in (*own.kernels, *region.kernels)
+        for inst in kernel.order
+    )
+
+
+def _why_not_columns(own: Region, region: Region) -> str:
+    if own.form is Form.LOOP:
+        return _why_not_map(own, region)
+    if region.form is not Form.COLUMNS:
+        return "one reduces columns"
+    first, second = (r.kernels[0].order for r in (own, region))
+    left, right = (
+        next(inst for inst in order if inst.opcode.name == "reduce") for order in (first, second)
+    )
+    same_dims = own.shape.dims == region.shape.dims
+    if left.attributes.dimensions != right.attributes.dimensions or not same_dims:
+        return "they reduce different dimensions"
+    if any(value in region.values for value in own.reads):
+        return "one reduces what the other makes"
+    shared = sum(v.shape.size_bytes for v in own.reads if v in region.reads)
+    if 4 * shared + _KERNEL_BYTES < min(_bytes_touched(own), _bytes_touched(region)):
+        return f"they share too little, {shared} bytes"
+    return ""
+
+
+def _why_not_map(own: Region, region: Region) -> str:
+    """Return why a loop cannot be done to the results of column reductions as they come."""
+    chained = [value for value in own.reads if value in region.values]
+    rows = Rows(own.shape.elements, 1)
+    kernel = own.kernels[0]
+    if not chained or own.shape.dims != chained[0].array.dims:
+        return "one reduces columns"
+    if any(kernel.reads_at(value, rows) != FULL for value in chained):
+        return "it reads the results of columns at other places"
+    return ""

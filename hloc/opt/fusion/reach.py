@@ -1,0 +1,135 @@
+"""Which regions depend on which, so that merging instructions into one never makes a cycle.
+
+A region is a set of instructions that will be one. Only regions of two or more have a number. For
+every instruction the numbers it depends on are kept as bits of an integer, and likewise for the
+regions among themselves; what comes after a single instruction is looked for in the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from hloc.ir.instruction import Instruction
+
+
+@dataclass(eq=False, slots=True)
+class Reach:
+    """Dependencies between the regions of one computation; a region is named by its members.
+
+    Cost: a question about regions of two or more is O(operands); one about a single instruction
+    looks at all that were visited after it.
+
+    Attributes:
+        order: the instructions of the computation, operands first.
+    """
+
+    order: Sequence[Instruction]
+    _visited: int = 0
+    _position: dict[Instruction, int] = field(default_factory=dict)
+    _number: dict[Instruction, int] = field(default_factory=dict)
+    _mask: dict[Instruction, int] = field(default_factory=dict)
+    _above: list[int] = field(default_factory=list)
+    """Per region the regions that depend on it, and itself."""
+
+    _below: list[int] = field(default_factory=list)
+    """Per region the regions that it depends on."""
+
+    def visit(self, inst: Instruction) -> None:
+        """Note what `inst`, the next in order, depends on."""
+        self._position[inst] = self._visited
+        self._mask[inst] = self._mask_of(_before(inst))
+        self._visited += 1
+
+    def comes_back(self, members: Sequence[Instruction], inst: Instruction) -> bool:
+        """True if a way leads out of `members` and to `inst`; operands among them do not count."""
+        inside = set(members)
+        outside = [p for p in _before(inst) if p not in inside]
+        plain, above = self._after(members)
+        return bool(self._mask_of(outside) & above) or any(p in plain for p in outside)
+
+    def independent(self, some: Sequence[Instruction], others: Sequence[Instruction]) -> bool:
+        """True if no member of either region depends on one of the other."""
+        return not (self._leads_to(some, others) or self._leads_to(others, some))
+
+    def unite(self, members: Sequence[Instruction]) -> None:
+        """Make one region of `members`, of which some may be regions already."""
+        inside = set(members)
+        numbers = list(dict.fromkeys(n for m in members if (n := self._number.get(m)) is not None))
+        if not numbers:
+            numbers = [len(self._above)]
+            self._above.append(1 << numbers[0])
+            self._below.append(0)
+        own = above = below = 0
+        for number in numbers:
+            own |= 1 << number
+            above |= self._above[number]
+            below |= self._below[number]
+        for member in members:
+            if member not in self._number:
+                plain, later = self._after([member])
+                above |= later
+                below |= self._mask_of(p for p in _before(member) if p not in inside)
+                for inst in plain:
+                    self._mask[inst] |= 1 << numbers[0]
+        self._number.update(dict.fromkeys(members, numbers[0]))
+        self._connect(own, above, below)
+
+    def _connect(self, own: int, above: int, below: int) -> None:
+        """Note that all of `above` depend on `own`, and those on all of `below`."""
+        for number in _bits(below):
+            below |= self._below[number]
+        for number in _bits(above):
+            above |= self._above[number]
+        below &= ~own
+        for number in _bits(above):
+            self._below[number] |= below | own
+        for number in _bits(below):
+            self._above[number] |= above
+        for number in _bits(own):
+            self._above[number], self._below[number] = above | own, below
+
+    def _mask_of(self, instructions: Iterable[Instruction]) -> int:
+        mask = 0
+        for inst in instructions:
+            number = self._number.get(inst)
+            mask |= self._mask.get(inst, 0) if number is None else self._below[number] | 1 << number
+        return mask
+
+    def _after(self, members: Sequence[Instruction]) -> tuple[set[Instruction], int]:
+        """Return the single instructions and the regions that depend on a region.
+
+        Those that depend on it through a region are not listed, they have its bit.
+        """
+        number = self._number.get(members[0])
+        if number is not None:
+            return set(), self._above[number]
+        found, above = {members[0]}, 0
+        for at in range(self._position[members[0]] + 1, self._visited):
+            inst = self.order[at]
+            if any(p in found for p in _before(inst)):
+                number = self._number.get(inst)
+                if number is None:
+                    found.add(inst)
+                else:
+                    above |= self._above[number]
+        return found, above
+
+    def _leads_to(self, some: Sequence[Instruction], others: Sequence[Instruction]) -> bool:
+        plain, above = self._after(some)
+        number = self._number.get(others[0])
+        if number is not None:
+            return bool(above >> number & 1)
+        return others[0] in plain or bool(self._mask[others[0]] & above)
+
+
+def _before(inst: Instruction) -> Iterator[Instruction]:
+    yield from inst.operands
+    yield from inst.control_predecessors
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

@@ -1,0 +1,250 @@
+"""Kernels, and regions of several that could be one kernel with several results.
+
+There are three forms. A loop makes arrays of one size, each element from those at the same place.
+Rows are loops over an array whose rows are reduced on the way (`rows`). Columns are
+reductions of other dimensions than the last, over arrays of one size, and what is made of each of
+their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from hloc.analysis.rows import FULL, OTHER, Access, Rows, accesses, rows_of
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order
+from hloc.opt.fusion.columns import shared_reduces
+from hloc.opt.fusion.fusible import Role, role_of
+from hloc.shapes import ArrayShape
+
+_OWN_LOOPS = frozenset({"concatenate", "dynamic-update-slice", "pad", "scatter"})
+"""As a root these have kernels that loop over their operands."""
+
+
+class Form(Enum):
+    """How the kernel of a region runs."""
+
+    LOOP = "loop"
+    ROWS = "rows"
+    COLUMNS = "columns"
+
+
+@dataclass(eq=False, slots=True)
+class Kernel:
+    """An instruction that runs as a kernel of its own so far.
+
+    Attributes:
+        order: what it computes, operands first: itself, or the members of the fusion.
+        outputs: those that are results.
+        values: what other instructions read: itself, or the elements of its tuple.
+        reads: per operand, the names under which the members know it.
+        rows: rows that it reduces, if any.
+        shape: of the loop, or of what is reduced by columns.
+    """
+
+    inst: Instruction
+    form: Form
+    order: tuple[Instruction, ...]
+    outputs: tuple[Instruction, ...]
+    values: tuple[Instruction, ...]
+    reads: dict[Instruction, list[Instruction]]
+    shape: ArrayShape
+    rows: Rows | None
+    reduces: int
+    _accesses: dict[Rows, dict[Instruction, Access] | None] = field(default_factory=dict)
+
+    def access(self, rows: Rows) -> dict[Instruction, Access] | None:
+        """Return how the members are read when the kernel works by `rows`; None if it cannot."""
+        if rows not in self._accesses:
+            self._accesses[rows] = accesses(self.order, self.outputs, rows)
+        return self._accesses[rows]
+
+    def reads_at(self, value: Instruction, rows: Rows) -> Access:
+        """Return how operand `value` is read, 0 if it is not."""
+        access = self.access(rows) or {}
+        found = 0
+        for name in self.reads.get(value, ()):
+            found |= access.get(name, 0)
+        return found
+
+
+def kernel_of(inst: Instruction) -> Kernel | None:
+    """Return the kernel that `inst` is, None if it can be no part of a region."""
+    if inst.opcode.name == "fusion":
+        return _fusion_kernel(inst)
+    role = role_of(inst)
+    if role not in (Role.LOOP, Role.REDUCE) or inst.opcode.name in (*_OWN_LOOPS, "constant"):
+        return None
+    reads = {operand: [operand] for operand in inst.operands}
+    return _kernel(inst, (inst,), (inst,), reads)
+
+
+def _fusion_kernel(inst: Instruction) -> Kernel | None:
+    if inst.control_predecessors:
+        return None
+    (body,) = inst.called
+    root = body.root
+    if root.opcode.name in _OWN_LOOPS:
+        return None
+    order = tuple(member for member in post_order(body) if member.opcode.name != "tuple")
+    if any(role_of(member) is Role.NONE for member in order if not _is_leaf(member)):
+        return None
+    outputs = root.operands if root.opcode.name == "tuple" else (root,)
+    reads: dict[Instruction, list[Instruction]] = {}
+    for parameter, operand in zip(body.parameters, inst.operands, strict=True):
+        reads.setdefault(operand, []).append(parameter)
+    return _kernel(inst, order, outputs, reads)
+
+
+def _is_leaf(member: Instruction) -> bool:
+    return member.opcode.name in ("parameter", "constant", "get-tuple-element")
+
+
+def _kernel(
+    inst: Instruction,
+    order: tuple[Instruction, ...],
+    outputs: tuple[Instruction, ...],
+    reads: dict[Instruction, list[Instruction]],
+) -> Kernel | None:
+    values = _values(inst)
+    if not values or any(value.array.layout is not None for value in values):
+        return None
+    reduces = [member for member in order if member.opcode.name == "reduce"]
+    if not reduces:
+        shape = values[0].array
+        if any(value.array.dims != shape.dims for value in values):
+            return None
+        return Kernel(inst, Form.LOOP, order, outputs, values, reads, shape, None, 0)
+    shape, rows = reduces[0].operands[0].array, rows_of(reduces[0])
+    count = len(reduces)
+    if rows is not None:
+        kernel = Kernel(inst, Form.ROWS, order, outputs, values, reads, shape, rows, count)
+        return kernel if kernel.access(rows) is not None else None
+    plain = all(isinstance(output.shape, ArrayShape) for output in outputs)
+    if not plain or not shared_reduces(order, outputs):
+        return None
+    return Kernel(inst, Form.COLUMNS, order, outputs, values, reads, shape, None, count)
+
+
+def _values(inst: Instruction) -> tuple[Instruction, ...]:
+    """Return what users read of `inst`; nothing if a user takes a whole tuple."""
+    if isinstance(inst.shape, ArrayShape):
+        return (inst,)
+    elements = tuple(inst.users)
+    if inst.is_root or not all(user.opcode.name == "get-tuple-element" for user in elements):
+        return ()
+    if all(isinstance(element.shape, ArrayShape) for element in elements):
+        return elements
+    return ()
+
+
+@dataclass(eq=False, slots=True)
+class Region:
+    """Kernels that will be one.
+
+    Attributes:
+        start: place of the first one in the order.
+        values: what they make.
+        reads: what they read from outside, or from each other.
+    """
+
+    kernels: list[Kernel]
+    form: Form
+    shape: ArrayShape
+    rows: Rows | None
+    start: int
+    values: dict[Instruction, Kernel] = field(default_factory=dict)
+    reads: dict[Instruction, list[Kernel]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(kernel: Kernel, start: int) -> Region:
+        """Return the region of one kernel."""
+        region = Region([], kernel.form, kernel.shape, kernel.rows, start)
+        region.add(kernel)
+        return region
+
+    def add(self, kernel: Kernel) -> None:
+        """Take in a kernel that fits; rows win over a loop."""
+        self.kernels.append(kernel)
+        self.values.update(dict.fromkeys(kernel.values, kernel))
+        for value in kernel.reads:
+            self.reads.setdefault(value, []).append(kernel)
+        if self.form is Form.LOOP:
+            self.form, self.shape, self.rows = kernel.form, kernel.shape, kernel.rows
+
+    def absorb(self, other: Region) -> None:
+        """Take in all kernels of another region."""
+        for kernel in other.kernels:
+            self.add(kernel)
+        self.start = min(self.start, other.start)
+
+    @property
+    def instructions(self) -> list[Instruction]:
+        """The kernels as instructions of the computation."""
+        return [kernel.inst for kernel in self.kernels]
+
+    @property
+    def operands(self) -> list[Instruction]:
+        """What is read from outside."""
+        return [value for value in self.reads if value not in self.values]
+
+    @property
+    def members(self) -> int:
+        """Instructions in all kernels, parameters not counted."""
+        return sum(len(kernel.order) - len(kernel.inst.operands) for kernel in self.kernels)
+
+    @property
+    def reduces(self) -> int:
+        """Reductions in all kernels."""
+        return sum(kernel.reduces for kernel in self.kernels)
+
+    def outputs(self) -> Iterator[Instruction]:
+        """Yield the values that others read."""
+        inside = set(self.instructions)
+        for value in self.values:
+            if value.is_root or any(user not in inside for user in value.users):
+                yield value
+
+
+def common_rows(first: Region, second: Region) -> Rows | None:
+    """Return by which rows two regions can work as one, None if they cannot.
+
+    Loops of one shape work by rows of one element.
+    """
+    if Form.COLUMNS in (first.form, second.form):
+        return None
+    if first.rows and second.rows:
+        return first.rows if first.rows == second.rows else None
+    rows = first.rows or second.rows
+    if rows is None:
+        same = first.shape.dims == second.shape.dims
+        return Rows(first.shape.elements, 1) if same else None
+    loop = second if first.rows else first
+    return rows if loop.shape.elements in (rows.elements, rows.count) else None
+
+
+def fits(first: Region, second: Region, rows: Rows) -> bool:
+    """True if what one of two regions makes is read by the other only where it is made."""
+    for reader, maker in ((first, second), (second, first)):
+        for kernel in reader.kernels:
+            access = kernel.access(rows)
+            if access is None:
+                return False
+            if any(
+                kernel.reads_at(value, rows) & OTHER
+                for value in kernel.reads
+                if value in maker.values
+            ):
+                return False
+    return True
+
+
+def reads_alike(first: Region, second: Region, value: Instruction, rows: Rows) -> bool:
+    """True if both regions read `value` where they make their own elements."""
+    return all(
+        kernel.reads_at(value, rows) == FULL
+        for region in (first, second)
+        for kernel in region.reads[value]
+    )

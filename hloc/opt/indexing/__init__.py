@@ -1,0 +1,1 @@
+"""Passes about gather, scatter and dynamic slices."""

@@ -1,0 +1,51 @@
+"""Start indices of dynamic slices as scalars, where the text has one vector of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.ops.builder import Builder
+from hloc.opt.counted_loop import scalars_of
+from hloc.opt.expander import is_static
+from hloc.opt.pass_base import PassContext
+
+_FIRST_INDEX = {"dynamic-slice": 1, "dynamic-update-slice": 2}
+
+
+@dataclass(frozen=True)
+class DynamicIndexSplitter:
+    """Give `dynamic-slice` and `dynamic-update-slice` one scalar per dimension.
+
+    Exact. Cost: O(instructions + dimensions). It lets rules and analyses see single indices.
+    Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "dynamic-index-splitter"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Split in every computation."""
+        before = context.rewrites
+        for computation in reachable_computations(module.entry):
+            for inst in computation.instructions:
+                if context.spent:
+                    return context.rewrites > before
+                if inst.is_a(*_FIRST_INDEX) and _has_vector(inst):
+                    context.at = inst
+                    with context.rewriting(module, self.name):
+                        _split(inst)
+        return context.rewrites > before
+
+
+def _has_vector(inst: Instruction) -> bool:
+    indices = inst.operands[_FIRST_INDEX[inst.opcode.name] :]
+    return len(indices) == 1 and indices[0].array.rank == 1 and is_static(inst)
+
+
+def _split(inst: Instruction) -> None:
+    *arrays, vector = inst.operands
+    scalars = scalars_of(Builder(inst.computation), vector)
+    inst.computation.set_operands(inst, [*arrays, *scalars])

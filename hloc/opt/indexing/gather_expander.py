@@ -1,0 +1,95 @@
+"""Gathers become dynamic slices, in a loop if there is more than one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.dtypes import S32
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.counted_loop import counted_loop, row_of, scalars_of
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.indexing.gather_simplifier import (
+    has_whole_windows,
+    is_simple_gather,
+    simplified_gather,
+)
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class GatherExpander:
+    """Replace a gather by a dynamic-slice per index vector, in a while loop.
+
+    A gather that is not in the form of `gather-simplifier` is brought into it first. Start indices
+    are clamped by both opcodes alike. With `only_trivial` gathers of one window are replaced, which
+    need no loop. Cost: O(1) instructions each. Not in -O2: hloc's kernels for gather have no loop
+    of instructions. Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "gather-expander"
+    only_trivial: bool = False
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Expand in every computation."""
+
+        def is_expanded(inst: Instruction) -> bool:
+            if not is_static(inst) or inst.array.elements == 0 or not has_whole_windows(inst):
+                return False
+            return not self.only_trivial or _windows(inst) == 1
+
+        return expand_all(module, context, self.name, ("gather",), _expanded, is_expanded)
+
+
+def _windows(inst: Instruction) -> int:
+    count = 1
+    for dim, size in enumerate(inst.array.dims):
+        if dim not in inst.attributes.offset_dims:
+            count *= size
+    return count
+
+
+def _expanded(inst: Instruction) -> Instruction:
+    if is_simple_gather(inst):
+        return _sliced(inst)
+    result = simplified_gather(inst)
+    simple = result
+    while not simple.is_a("gather"):
+        (simple,) = simple.operands
+    slices = _sliced(simple)
+    if result is simple:
+        result = slices
+    inst.computation.replace(simple, slices)
+    inst.computation.remove(simple)
+    return result
+
+
+def _sliced(inst: Instruction) -> Instruction:
+    """Return the result of a gather in canonical form."""
+    b = Builder(inst.computation)
+    operand, indices = inst.operands
+    sizes = inst.attributes.slice_sizes
+    if inst.array.dims[0] == 1:
+        vector = b.reshape(indices, indices.array.dims[1:])
+        return b.reshape(_slice_at(b, operand, vector, sizes), inst.array.dims)
+
+    def step(d: Builder, counter: Instruction, state: list[Instruction]) -> list[Instruction]:
+        source, vectors, rows = state
+        part = _slice_at(d, source, row_of(d, vectors, counter), sizes)
+        zero = d.constant(0, S32)
+        update = d.reshape(part, (1, *sizes))
+        written = d.dynamic_update_slice(rows, update, [counter, *[zero] * len(sizes)])
+        return [source, vectors, written]
+
+    empty = b.broadcast(b.constant(0, inst.array.dtype), inst.array.dims)
+    return counted_loop(b, inst.name, inst.array.dims[0], [operand, indices, empty], step)[2]
+
+
+def _slice_at(
+    b: Builder, operand: Instruction, vector: Instruction, sizes: tuple[int, ...]
+) -> Instruction:
+    starts = scalars_of(b, vector)
+    zero = b.constant(0, vector.array.dtype)
+    return b.dynamic_slice(operand, [*starts, *[zero] * (len(sizes) - len(starts))], sizes)

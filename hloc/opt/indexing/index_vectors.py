@@ -1,0 +1,97 @@
+"""What gather and scatter have in common: index vectors, batching dimensions, window order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloc.dtypes import S32, S64, DType
+from hloc.ir.instruction import Instruction
+from hloc.ops.builder import Builder
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """How index vectors say where windows lie in an operand.
+
+    Attributes:
+        indices: integers `[batch...]` with the index vectors along `vector_dim`, or without such a
+            dimension if that is the rank.
+        index_map: the operand dimension of each entry of a vector.
+        batching: operand dimensions that go along with those of the indices in `indices_batching`.
+    """
+
+    indices: Instruction
+    vector_dim: int
+    index_map: tuple[int, ...]
+    batching: tuple[int, ...]
+    indices_batching: tuple[int, ...]
+
+    @property
+    def batch_dims(self) -> tuple[int, ...]:
+        """Sizes of the indices without the index vectors."""
+        dims = self.indices.array.dims
+        return dims[: self.vector_dim] + dims[self.vector_dim + 1 :]
+
+
+def without_batching(b: Builder, places: Places) -> Places:
+    """Return `places` with the positions along batching dimensions as entries of the vectors."""
+    if not places.batching:
+        return places
+    indices, vector_dim = _explicit(b, places)
+    sizes = [indices.array.dims[dim] for dim in places.indices_batching]
+    indices = b.convert(indices, _wide_enough(indices.array.dtype, max(sizes)))
+    dims = list(indices.array.dims)
+    dims[vector_dim] = 1
+    counts = [b.iota(indices.array.dtype, dims, dim) for dim in places.indices_batching]
+    joined = b.concatenate([*counts, indices], vector_dim)
+    return Places(joined, vector_dim, (*places.batching, *places.index_map), (), ())
+
+
+def _explicit(b: Builder, places: Places) -> tuple[Instruction, int]:
+    """Return the indices with a dimension for the vectors, and that dimension."""
+    dims = places.indices.array.dims
+    if places.vector_dim < len(dims):
+        return places.indices, places.vector_dim
+    return b.reshape(places.indices, (*dims, 1)), len(dims)
+
+
+def _wide_enough(dtype: DType, size: int) -> DType:
+    """Return an integer type for the values of `dtype` and those below `size`."""
+    if size <= 2 ** (dtype.bits - int(dtype.is_signed)):
+        return dtype
+    return S32 if dtype.bits < 32 and size < 2**31 else S64
+
+
+def flat_vectors(b: Builder, places: Places) -> Instruction:
+    """Return the index vectors as rows, `[count, entries]`; batching dimensions must be gone."""
+    assert not places.batching
+    indices, vector_dim = _explicit(b, places)
+    rank = indices.array.rank
+    if vector_dim != rank - 1:
+        order = [dim for dim in range(rank) if dim != vector_dim]
+        indices = b.transpose(indices, [*order, vector_dim])
+    rows = (prod(places.batch_dims), len(places.index_map))
+    return indices if indices.array.dims == rows else b.reshape(indices, rows)
+
+
+def operand_order(places: Places, rank: int) -> list[int]:
+    """Return the dimensions of the operand, those first that the vectors name."""
+    rest = [dim for dim in range(rank) if dim not in places.index_map]
+    return [*places.index_map, *rest]
+
+
+def moved(b: Builder, x: Instruction, order: Sequence[int]) -> Instruction:
+    """Return `x` transposed; `x` itself if nothing moves."""
+    return x if list(order) == sorted(order) else b.transpose(x, order)
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """Return the permutation that undoes `order`."""
+    return [list(order).index(dim) for dim in range(len(order))]
+
+
+def resized(b: Builder, x: Instruction, dims: Sequence[int]) -> Instruction:
+    """Return `x` reshaped; `x` itself if it has those sizes."""
+    return x if x.array.dims == tuple(dims) else b.reshape(x, dims)

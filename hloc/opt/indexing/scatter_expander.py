@@ -1,0 +1,126 @@
+"""Scatters become loops that update one window after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.dtypes import PRED, S64
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.counted_loop import counted_loop, row_of, scalars_of
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.indexing.scatter_simplifier import is_simple_scatter, simplified_scatter
+from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.scalar_body import applied, is_elementwise_body
+from hloc.shapes import ArrayShape, TupleShape
+
+
+@dataclass(frozen=True)
+class ScatterExpander:
+    """Replace a scatter by a while loop over the index vectors, in their order.
+
+    A scatter that is not in the form of `scatter-simplifier` is brought into it first. A window of
+    which any part is out of bounds changes nothing. The result does not depend on threads or on
+    how often an index occurs. A combiner that is not elementwise steps keeps its scatter. Cost:
+    O(1) instructions each. Not in -O2: hloc's kernels for scatter have no loop of instructions.
+    Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "scatter-expander"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Expand in every computation."""
+
+        def is_expanded(inst: Instruction) -> bool:
+            if not is_static(inst) or any(0 in x.array.dims for x in inst.operands):
+                return False
+            if _is_plain(inst):
+                return True
+            if context.remarks is not None:
+                text = f"{inst.called[0].name} is not elementwise steps of the operands' types"
+                context.remarks.append(Remark("missed", self.name, inst.name, text))
+            return False
+
+        return expand_all(module, context, self.name, ("scatter",), _expanded, is_expanded)
+
+
+def _is_plain(inst: Instruction) -> bool:
+    (body,) = inst.called
+    count = len(inst.operands) // 2
+    given = [x.array.dtype for x in (*inst.operands[:count], *inst.operands[count + 1 :])]
+    taken = [parameter.array.dtype for parameter in body.parameters]
+    return is_elementwise_body(body) and given == taken
+
+
+def _expanded(inst: Instruction) -> Instruction:
+    if is_simple_scatter(inst):
+        return _looped(inst)
+    result = simplified_scatter(inst)
+    simple = _scatter_below(result)
+    loop = _looped(simple)
+    if result is simple:
+        return _discarded(simple, loop)
+    inst.computation.replace(simple, loop)
+    inst.computation.remove(simple)
+    return result
+
+
+def _discarded(simple: Instruction, loop: Instruction) -> Instruction:
+    simple.computation.remove(simple)
+    return loop
+
+
+def _scatter_below(result: Instruction) -> Instruction:
+    """Return the scatter that `result` restores."""
+    while not result.is_a("scatter"):
+        result = result.operands[0]
+    return result
+
+
+def _looped(inst: Instruction) -> Instruction:
+    """Return the result of a scatter in canonical form."""
+    b = Builder(inst.computation)
+    count = len(inst.operands) // 2
+    (body,) = inst.called
+    sizes = inst.operands[-1].array.dims[1:]
+
+    def step(d: Builder, counter: Instruction, state: list[Instruction]) -> list[Instruction]:
+        operands, vectors, updates = state[:count], state[count], state[count + 1 :]
+        # An S64 holds the indices of every signed type.
+        indexed = scalars_of(d, d.convert(row_of(d, vectors, counter), S64))
+        inside = _inside(d, indexed, operands[0].array.dims, sizes)
+        starts = [*indexed, *[d.constant(0, S64)] * (len(sizes) - len(indexed))]
+        current = [d.dynamic_slice(x, starts, sizes) for x in operands]
+        new = applied(d, body, [*current, *(row_of(d, x, counter) for x in updates)])
+        mask = d.broadcast(inside, sizes)
+        chosen = [d.select(mask, x, old) for x, old in zip(new, current, strict=True)]
+        written = [
+            d.dynamic_update_slice(x, part, starts)
+            for x, part in zip(operands, chosen, strict=True)
+        ]
+        return [*written, vectors, *updates]
+
+    rounds = inst.operands[count].array.dims[0]
+    found = counted_loop(b, inst.name, rounds, inst.operands, step)[:count]
+    if not isinstance(inst.shape, TupleShape):
+        return found[0]
+    parts = []
+    for x, shape in zip(found, inst.shape.elements, strict=True):
+        assert isinstance(shape, ArrayShape)
+        parts.append(x if x.shape == shape else b.instruction("copy", (x,), shape=shape))
+    return b.tuple(parts)
+
+
+def _inside(
+    b: Builder, starts: Sequence[Instruction], dims: Sequence[int], sizes: Sequence[int]
+) -> Instruction:
+    """Return a pred: the window lies in the array, in the dimensions that have a start."""
+    found = b.constant(True, PRED)
+    for start, dim, size in zip(starts, dims, sizes, strict=False):
+        above = b.compare(start, b.constant(0, S64), "GE")
+        below = b.compare(start, b.constant(dim - size, S64), "LE")
+        found = b.logical_and(found, b.logical_and(above, below))
+    return found

@@ -1,0 +1,1 @@
+"""Passes about opcodes that decompose matrices or solve systems."""

@@ -1,0 +1,79 @@
+"""Collectives among one participant."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.opt.make import make
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import TupleShape
+
+_COLLECTIVES = frozenset(
+    {
+        "all-gather",
+        "all-reduce",
+        "all-to-all",
+        "collective-broadcast",
+        "collective-permute",
+        "reduce-scatter",
+    }
+)
+_SINGLE_GROUP = re.compile(r"\{\{0\}\}")
+
+
+@dataclass(frozen=True)
+class AllReduceSimplifier:
+    """Replace collectives of one participant by their operands.
+
+    Covers all-reduce, all-gather, all-to-all, reduce-scatter, collective-broadcast, and a
+    collective-permute from 0 to 0, in a module of one replica and one partition or with groups of
+    one. Control dependencies keep a collective. Cost: O(instructions).
+    """
+
+    name: ClassVar[str] = "all-reduce-simplifier"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Replace in every computation that is called."""
+        before = context.rewrites
+        for computation in reachable_computations(module.entry):
+            order = post_order(computation)
+            pinned = {p for inst in order for p in inst.control_predecessors}
+            for inst in order:
+                if context.spent:
+                    return context.rewrites > before
+                if inst in pinned or inst.control_predecessors or not _is_alone(inst, module):
+                    continue
+                if not inst.users and not inst.is_root:
+                    continue
+                context.at = inst
+                with context.rewriting(module, self.name):
+                    computation.replace(inst, _operands_of(inst))
+        return context.rewrites > before
+
+
+def _is_alone(inst: Instruction, module: Module) -> bool:
+    name = inst.opcode.name
+    if name not in _COLLECTIVES or _shapes(inst) != [o.shape for o in inst.operands]:
+        return False
+    if name == "collective-permute":
+        return tuple(inst.attributes.source_target_pairs) == ((0, 0),)
+    text = str(inst.attributes.replica_groups.text).replace(" ", "")
+    if _SINGLE_GROUP.fullmatch(text):
+        return True
+    one = module.config.replica_count == 1 and module.config.num_partitions == 1
+    return one and text == "{}"
+
+
+def _shapes(inst: Instruction) -> list[object]:
+    return list(inst.shape.elements) if isinstance(inst.shape, TupleShape) else [inst.shape]
+
+
+def _operands_of(inst: Instruction) -> Instruction:
+    if not isinstance(inst.shape, TupleShape):
+        return inst.operands[0]
+    return make(inst.computation, "tuple", inst.shape, *inst.operands)

@@ -1,0 +1,42 @@
+"""Broadcasts whose dimensions stand in ascending order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.module import Module
+from hloc.opt.make import make
+from hloc.opt.movement.walk import candidates
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import ArrayShape
+
+
+@dataclass(frozen=True)
+class BroadcastCanonicalizer:
+    """Transpose the operand of a broadcast whose dimensions are not sorted.
+
+    The operand is the smaller array, and the transpose meets others that it may cancel with. Not
+    part of -O2: the kernels of broadcasts take dimensions in any order. Cost: O(instructions).
+    """
+
+    name: ClassVar[str] = "broadcast-canonicalizer"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite every broadcast that permutes."""
+        before = context.rewrites
+        for inst in candidates(module, context, "broadcast"):
+            dims = inst.attributes.dimensions
+            order = sorted(range(len(dims)), key=lambda i: dims[i])
+            if order == list(range(len(dims))):
+                continue
+            computation, (source,) = inst.computation, inst.operands
+            with context.rewriting(module, self.name):
+                sizes = tuple(source.array.dims[i] for i in order)
+                shape = ArrayShape(source.array.dtype, sizes)
+                turned = make(computation, "transpose", shape, source, dimensions=tuple(order))
+                new = make(
+                    computation, "broadcast", inst.shape, turned, dimensions=tuple(sorted(dims))
+                )
+                computation.replace(inst, new)
+        return context.rewrites > before

@@ -1,0 +1,57 @@
+"""Equal computations, called under one name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.computation import Computation
+from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions, reachable_computations
+from hloc.opt.cse import Structures
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class ComputationDeduplicator:
+    """Let callers of equal computations call the first of them; the others are removed.
+
+    Equal means: the same instructions in structure, names apart. Not part of -O2: code generation
+    compiles kernels of equal text once anyway, and it gives each body of a loop a computation of
+    its own again. Useful to read large dumps. Cost: O(instructions).
+    """
+
+    name: ClassVar[str] = "computation-deduplicator"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Merge called computations, innermost first."""
+        before = context.rewrites
+        structures = Structures()
+        first: dict[int, Computation] = {}
+        stands_for: dict[Computation, Computation] = {}
+        for computation in reversed(reachable_computations(module.entry)):
+            if computation is not module.entry:
+                key = structures.structure(computation)
+                stands_for[computation] = first.setdefault(key, computation)
+        for inst in list(all_instructions(module)):
+            called = tuple(stands_for.get(c, c) for c in inst.called)
+            if called == inst.called or context.spent:
+                continue
+            context.at = inst
+            with context.rewriting(module, self.name):
+                inst.computation.set_called(inst, called)
+        if context.rewrites > before:
+            _remove_uncalled(module)
+        return context.rewrites > before
+
+
+def _remove_uncalled(module: Module) -> None:
+    reachable = set(reachable_computations(module.entry))
+    dead = [c for c in module.computations if c not in reachable]
+    while dead:
+        leaves = [c for c in dead if not c.callers]
+        if not leaves:
+            return
+        for computation in leaves:
+            module.remove_computation(computation)
+        dead = [c for c in dead if c not in leaves]

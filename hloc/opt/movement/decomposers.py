@@ -1,0 +1,75 @@
+"""Reshapes and reductions that change the layout, as a copy and one that does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.dataflow import hands_on
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.opt.make import like, make
+from hloc.opt.movement.walk import candidates
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import ArrayShape, Layout
+
+
+@dataclass(frozen=True)
+class ReshapeDecomposer:
+    """Leave only reshapes that are bitcasts; copies change the layouts before and after.
+
+    The copies can be shared, or be written by the dots before them (`layout-assignment`). Not part
+    of -O2: a reshape that moves bytes takes as long as the copy. Cost: O(instructions).
+    """
+
+    name: ClassVar[str] = "reshape-decomposer"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite every reshape that moves bytes."""
+        before = context.rewrites
+        for inst in candidates(module, context, "reshape"):
+            if hands_on(inst):
+                continue
+            with context.rewriting(module, self.name):
+                computation = inst.computation
+                plain = in_layout(inst.operands[0], None)
+                shape = inst.array.with_layout(None)
+                reshape = make(computation, "reshape", shape, plain)
+                computation.replace(inst, in_layout(reshape, inst.array.layout))
+        return context.rewrites > before
+
+
+@dataclass(frozen=True)
+class ReduceDecomposer:
+    """Let a reduce keep the order of its operand's dimensions; a copy changes the layout after it.
+
+    Not part of -O2: kernels of reductions write any layout. Cost: O(instructions).
+    """
+
+    name: ClassVar[str] = "reduce-decomposer"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite every reduce of one array whose result lies in another order."""
+        before = context.rewrites
+        for inst in candidates(module, context, "reduce"):
+            shape = _natural_shape(inst)
+            if shape == inst.shape:
+                continue
+            with context.rewriting(module, self.name):
+                computation = inst.computation
+                reduced = like(computation, inst, *inst.operands, shape=shape)
+                computation.replace(inst, in_layout(reduced, inst.array.layout))
+        return context.rewrites > before
+
+
+def _natural_shape(inst: Instruction) -> ArrayShape:
+    operand, reduced = inst.operands[0].array, inst.attributes.dimensions
+    kept = [dim for dim in range(operand.rank) if dim not in reduced]
+    order = tuple(kept.index(dim) for dim in operand.minor_to_major if dim not in reduced)
+    return inst.array.with_layout(Layout(order))
+
+
+def in_layout(inst: Instruction, layout: Layout | None) -> Instruction:
+    """Return `inst`, copied if it lies otherwise."""
+    shape = inst.array.with_layout(layout)
+    return inst if shape == inst.shape else make(inst.computation, "copy", shape, inst)

@@ -1,0 +1,149 @@
+"""Laws that gather constants and common factors of sums and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.make import make, splat
+from hloc.opt.pattern import Found, P
+from hloc.opt.rule import Build, Exactness, Rule
+from hloc.opt.values import (
+    has_one_user,
+    is_float,
+    is_integer,
+    is_splat,
+    same_operands,
+    splat_value,
+)
+
+x, y = P(bind="x"), P(bind="y")
+c, d = P(bind="c", when=is_splat), P(bind="d", when=is_splat)
+
+
+def _integer(inst: Instruction, _found: Found) -> bool:
+    return is_integer(inst) and inst.array.dtype.bits >= 8
+
+
+def _float(inst: Instruction, _found: Found) -> bool:
+    return is_float(inst) and inst.array.dtype.has_sign
+
+
+def _signed_zero_float(inst: Instruction, _found: Found) -> bool:
+    return is_float(inst) and inst.array.dtype.exponent_bits >= 5 and inst.array.dtype.bits >= 16
+
+
+def _with_constant(opcode: str, first: str, combine: Callable[[Any, Any], Any]) -> Build:
+    """Return a builder of `opcode` of x and combine(c, d); `first` is "x" or "constant"."""
+
+    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+        pair = [np.array([splat_value(found[name])]) for name in ("c", "d")]
+        with np.errstate(all="ignore"):
+            value = combine(*pair).astype(inst.array.dtype.numpy)[0]
+        known = splat(computation, inst.array, value)
+        operands = (found["x"], known) if first == "x" else (known, found["x"])
+        return make(computation, opcode, inst.shape, *operands)
+
+    return build
+
+
+def _negative_constant(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    with np.errstate(all="ignore"):
+        value = (-np.array([splat_value(found["c"])])).astype(inst.array.dtype.numpy)[0]
+    return make(computation, "add", inst.shape, found["x"], splat(computation, inst.array, value))
+
+
+def _product_of_scaled(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    product = make(computation, "multiply", inst.shape, found["x"], found["y"])
+    with np.errstate(all="ignore"):
+        left, right = (np.array([splat_value(found[name])]) for name in ("c", "d"))
+        value = (left * right).astype(inst.array.dtype.numpy)[0]
+    return make(computation, "multiply", inst.shape, product, splat(computation, inst.array, value))
+
+
+def _common_factor(found: Found) -> tuple[Instruction, Instruction, Instruction] | None:
+    """Return a, b and f if the products are a * f and b * f."""
+    left, right = found["l"].operands, found["r"].operands
+    for i, j in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        if same_operands(left[i], right[j]):
+            return left[1 - i], right[1 - j], left[i]
+    return None
+
+
+def _factor_of_integers(inst: Instruction, found: Found) -> bool:
+    return is_integer(inst) and _common_factor(found) is not None
+
+
+def _factor_of_floats(inst: Instruction, found: Found) -> bool:
+    return is_float(inst) and _common_factor(found) is not None
+
+
+def _factored(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    parts = _common_factor(found)
+    assert parts is not None
+    total = make(computation, inst.opcode.name, inst.shape, parts[0], parts[1])
+    return make(computation, "multiply", inst.shape, total, parts[2])
+
+
+_PRODUCTS = (
+    P("multiply", bind="l", when=has_one_user),
+    P("multiply", bind="r", when=has_one_user),
+)
+_SCALED = (
+    P("multiply", (x, c), when=has_one_user),
+    P("multiply", (y, d), when=has_one_user),
+)
+
+
+def _both(
+    name: str, pattern: P, build: Build, exactness: Exactness = "reassociates"
+) -> tuple[Rule, ...]:
+    """Return a law of integers, whose sums wrap, and its form for floats, which is not exact."""
+    return (
+        Rule(name, pattern, build, when=_integer),
+        Rule(f"{name}-float", pattern, build, when=_float, exactness=exactness),
+    )
+
+
+CONSTANTS = (
+    Rule("subtract-constant", P("subtract", (x, c)), _negative_constant, when=_integer),
+    Rule(
+        "subtract-float-constant",
+        P("subtract", (x, c)),
+        _negative_constant,
+        when=_signed_zero_float,
+    ),
+    *_both(
+        "add-to-difference",  # (c - x) + d
+        P("add", (P("subtract", (c, x), when=has_one_user), d)),
+        _with_constant("subtract", "constant", lambda c, d: c + d),
+    ),
+    *_both(
+        "subtract-sum",  # c - (x + d)
+        P("subtract", (c, P("add", (x, d), when=has_one_user))),
+        _with_constant("subtract", "constant", lambda c, d: c - d),
+    ),
+    *_both(
+        "subtract-difference",  # c - (d - x)
+        P("subtract", (c, P("subtract", (d, x), when=has_one_user))),
+        _with_constant("add", "x", lambda c, d: c - d),
+    ),
+    *_both("multiply-scaled", P("multiply", _SCALED), _product_of_scaled),
+    Rule(
+        "common-factor",
+        P(("add", "subtract"), _PRODUCTS),
+        _factored,
+        when=_factor_of_integers,
+    ),
+    Rule(
+        "common-factor-float",
+        P(("add", "subtract"), _PRODUCTS),
+        _factored,
+        when=_factor_of_floats,
+        exactness="reassociates",
+    ),
+)

@@ -1,0 +1,245 @@
+"""Laws of quotients, powers, roots and exponentials, nearly all of them for fast_math only.
+
+XLA applies these whether or not fast math is asked for; they round otherwise than the written
+steps, and overflow elsewhere (docs/numerics.md).
+"""
+
+from __future__ import annotations
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.make import like, make, splat
+from hloc.opt.pattern import Found, P
+from hloc.opt.rule import Build, Rule
+from hloc.opt.rules.builders import answer, apply
+from hloc.opt.values import has_one_user, is_float, splat_of
+
+x, y, z, w = P(bind="x"), P(bind="y"), P(bind="z"), P(bind="w")
+one = P(when=splat_of(1))
+
+
+def _float(inst: Instruction, _found: Found) -> bool:
+    return is_float(inst)
+
+
+def _of(outer: str, left: str, inner: str, *names: str) -> Build:
+    """Return a builder of outer(left, inner(names)), all in the shape of the root."""
+
+    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+        part = make(computation, inner, inst.shape, *(found[name] for name in names))
+        return make(computation, outer, inst.shape, found[left], part)
+
+    return build
+
+
+def _exp_of(opcode: str) -> Build:
+    """Return a builder of exp(opcode(x, y)) with the accuracy of the exponential at hand."""
+
+    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+        argument = make(computation, opcode, inst.shape, found["x"], found["y"])
+        return like(computation, found["e"], argument, shape=inst.shape)
+
+    return build
+
+
+def _times_negated(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    """X / exp(y) -> x * exp(-y) and x / pow(z, y) -> x * pow(z, -y)."""
+    inner = found["e"]
+    negated = make(computation, "negate", inst.shape, found["y"])
+    factor = like(computation, inner, *inner.operands[:-1], negated, shape=inst.shape)
+    return make(computation, "multiply", inst.shape, found["x"], factor)
+
+
+def _quotient_of_products(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    over = make(computation, "multiply", inst.shape, found["x"], found["w"])
+    under = make(computation, "multiply", inst.shape, found["y"], found["z"])
+    return make(computation, "divide", inst.shape, over, under)
+
+
+def _product_over(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    over = make(computation, "multiply", inst.shape, found["x"], found["z"])
+    return make(computation, "divide", inst.shape, over, found["y"])
+
+
+def _spreads_float(inst: Instruction, found: Found) -> bool:
+    small = found["b"].operands[0]
+    return is_float(inst) and 1 < small.array.elements < inst.array.elements
+
+
+def _times_reciprocal(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    broadcast = found["b"]
+    small = broadcast.operands[0]
+    numerator = splat(computation, small.array, 1)
+    reciprocal = make(computation, "divide", small.shape, numerator, small)
+    spread = like(computation, broadcast, reciprocal, shape=inst.shape)
+    return make(computation, "multiply", inst.shape, found["x"], spread)
+
+
+def _log_of_base(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    base = make(computation, "abs", inst.shape, found["x"])
+    return make(
+        computation,
+        "multiply",
+        inst.shape,
+        found["y"],
+        make(computation, "log", inst.shape, base),
+    )
+
+
+def _reciprocal(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    numerator = splat(computation, inst.array, 1)
+    return make(computation, "divide", inst.shape, numerator, found["x"])
+
+
+def _before_bound(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    """max(f(x), f(y)) -> f(max(x, y)), for an f that rises."""
+    bound = make(computation, inst.opcode.name, inst.shape, found["x"], found["y"])
+    return like(computation, found["f"], bound, shape=inst.shape)
+
+
+def _same_function(inst: Instruction, found: Found) -> bool:
+    f, g = found["f"], found["g"]
+    return (
+        is_float(inst)
+        and f.opcode is g.opcode
+        and f.common.result_accuracy == g.common.result_accuracy
+    )
+
+
+_RISING = ("tanh", "logistic", "exponential", "log", "sqrt", "cbrt")
+_exp_y = P(("exponential",), (y,), bind="e", when=has_one_user)
+_pow_y = P("power", (z, y), bind="e", when=has_one_user)
+
+QUOTIENTS = (
+    Rule(
+        "divide-exponentials",
+        P("divide", (P("exponential", (x,), when=has_one_user), _exp_y)),
+        _exp_of("subtract"),
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "divide-by-exponential",
+        P("divide", (x, _exp_y)),
+        _times_negated,
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "divide-by-power",
+        P("divide", (x, _pow_y)),
+        _times_negated,
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "divide-by-rsqrt",
+        P("divide", (x, P("rsqrt", (y,), when=has_one_user))),
+        _of("multiply", "x", "sqrt", "y"),
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "divide-quotients",  # (x / y) / (z / w)
+        P(
+            "divide",
+            (P("divide", (x, y), when=has_one_user), P("divide", (z, w), when=has_one_user)),
+        ),
+        _quotient_of_products,
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "divide-quotient",  # (x / y) / z
+        P("divide", (P("divide", (x, y), when=has_one_user), z)),
+        _of("divide", "x", "multiply", "y", "z"),
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "divide-by-quotient",  # x / (y / z)
+        P("divide", (x, P("divide", (y, z), when=has_one_user))),
+        _product_over,
+        when=_float,
+        exactness="reassociates",
+    ),
+    Rule(
+        "divide-by-broadcast",
+        P("divide", (x, P("broadcast", bind="b", when=has_one_user))),
+        _times_reciprocal,
+        when=_spreads_float,
+        exactness="reassociates",
+    ),
+)
+
+POWERS = (
+    Rule(
+        "log-power",
+        P("log", (P("power", (x, y), when=has_one_user),)),
+        _log_of_base,
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "power-half",  # of -0 and -infinity
+        P("power", (x, P(when=splat_of(0.5)))),
+        apply("sqrt", "x"),
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "power-of-exponential",
+        P("power", (P("exponential", (x,), bind="e", when=has_one_user), y)),
+        _exp_of("multiply"),
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "sqrt-squared",  # of numbers from 0 up
+        P("multiply", (P("sqrt", (x,), bind="y"), y)),
+        answer("x"),
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "rsqrt-squared",
+        P("multiply", (P("rsqrt", (x,), bind="y"), y)),
+        _reciprocal,
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "sqrt-of-square",
+        P("sqrt", (P("multiply", (x, x)),)),
+        apply("abs", "x"),
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "rsqrt-of-inverse-square",
+        P("rsqrt", (P("power", (x, P(when=splat_of(-2)))),)),
+        apply("abs", "x"),
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "rsqrt-of-reciprocal",
+        P("rsqrt", (P("divide", (one, x)),)),
+        apply("sqrt", "x"),
+        when=_float,
+        exactness="assumes-finite",
+    ),
+    Rule(
+        "bound-of-rising",
+        P(
+            ("maximum", "minimum"),
+            (
+                P(_RISING, (x,), bind="f", when=has_one_user),
+                P(_RISING, (y,), bind="g", when=has_one_user),
+            ),
+        ),
+        _before_bound,
+        when=_same_function,
+        exactness="reassociates",
+    ),
+)

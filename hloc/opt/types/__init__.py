@@ -1,0 +1,1 @@
+"""Passes about element types, and about opcodes that are formulas of simpler ones."""

@@ -1,0 +1,61 @@
+"""Comparisons of floats by total order become comparisons of integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.dtypes import DTYPES, F32
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class ComparisonExpander:
+    """Replace `compare(x, y), type=TOTALORDER` of floats by a comparison of keys.
+
+    The key of x is its bits as a signed integer if that is not negative, else the bits with all but
+    the sign turned over: -NaN < -inf < -0 < 0 < inf < NaN. `f8e8m0fnu` has no sign, and types below
+    a byte go through f32. Exact. Cost: O(instructions). Not in -O2: the rule for compare emits just
+    that. Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "comparison-expander"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Expand in every computation."""
+        return expand_all(module, context, self.name, ("compare",), _by_keys, _is_total)
+
+
+def _is_total(inst: Instruction) -> bool:
+    x, y = inst.operands
+    return (
+        inst.attributes.type == "TOTALORDER"
+        and x.array.dtype is y.array.dtype
+        and x.array.dtype.is_float
+        and is_static(inst)
+    )
+
+
+def _by_keys(inst: Instruction) -> Instruction:
+    b = Builder(inst.computation)
+    x, y = (_key(b, operand) for operand in inst.operands)
+    return b.compare(x, y, inst.attributes.direction)
+
+
+def _key(b: Builder, x: Instruction) -> Instruction:
+    if x.array.dtype.bits < 8:
+        x = b.convert(x, F32)
+    dtype = x.array.dtype
+    integer = DTYPES[f"{'s' if dtype.has_sign else 'u'}{dtype.bits}"]
+    bits = b.instruction("bitcast-convert", (x,), shape=x.array.with_dtype(integer))
+    if not dtype.has_sign:
+        return bits
+    dims = bits.array.dims
+    zero = b.broadcast(b.constant(0, integer), dims)
+    largest = b.broadcast(b.constant(2 ** (dtype.bits - 1) - 1, integer), dims)
+    turned = b.logical_xor(bits, largest)
+    return b.select(b.compare(bits, zero, "LT"), turned, bits)

@@ -1,0 +1,115 @@
+"""Arithmetic of a narrow float type becomes f32 arithmetic with converts around each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.dtypes import F32
+from hloc.errors import HloError
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import OPCODES
+from hloc.ops.builder import Builder
+from hloc.ops.folding import recognised_reducer
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.pass_base import PassContext
+from hloc.opt.types.change_op_data_type import computed_in
+from hloc.opt.types.type_names import float_named
+from hloc.shapes import ArrayShape
+
+_NOT_ARITHMETIC = frozenset(
+    {"bitcast-convert", "convert", "copy", "reduce-precision", "select", "stochastic-convert"}
+)
+"""Elementwise opcodes that only move values, or are about types themselves."""
+
+_FOLDS = ("reduce", "reduce-window")
+
+
+@dataclass(frozen=True)
+class FloatNormalization:
+    """Let every opcode that computes with floats of `type` do so in f32, rounding each result.
+
+    Elementwise opcodes, dot, convolution, and reductions by a plain operation, which sum in f32 and
+    round once. Opcodes that only move values keep the type. Exact: hloc computes narrow floats like
+    that in any case. Cost: O(instructions). Not in -O2: code generation does it without
+    instructions. Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "float-normalization"
+    type: str = "bf16"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Normalise in every computation.
+
+        Raises:
+            HloError: `type` is not a float narrower than f32.
+        """
+        dtype = float_named(self.name, self.type)
+        if dtype.bits >= 32:
+            raise HloError(f"pass {self.name} needs a type narrower than f32, but got {dtype}")
+
+        running = frozenset(control_flow_computations(module))
+
+        def is_narrow(inst: Instruction) -> bool:
+            floats = [i.array.dtype for i in (inst, *inst.operands) if i.array.dtype.is_float]
+            return (
+                inst.computation in running
+                and is_static(inst)
+                and dtype in floats
+                and all(found.bits <= 32 for found in floats)
+            )
+
+        def is_fold(inst: Instruction) -> bool:
+            return (
+                inst.computation in running
+                and is_static(inst)
+                and recognised_reducer(inst.called[0]) not in ("", "second")
+                and all(
+                    isinstance(i.shape, ArrayShape) and i.shape.dtype is dtype
+                    for i in (inst, *inst.operands)
+                )
+            )
+
+        changed = expand_all(
+            module,
+            context,
+            self.name,
+            _arithmetic(),
+            lambda inst: computed_in(inst, F32),
+            is_narrow,
+        )
+        return expand_all(module, context, self.name, _FOLDS, _folded_wide, is_fold) or changed
+
+
+def _arithmetic() -> tuple[str, ...]:
+    """Return the opcodes that compute element by element, and those that multiply arrays."""
+    elementwise = (
+        name
+        for name, row in OPCODES.items()
+        if row.elementwise and not row.calls and name not in _NOT_ARITHMETIC
+    )
+    return (*elementwise, "dot", "convolution")
+
+
+def _folded_wide(inst: Instruction) -> Instruction:
+    """Add a reduction in f32 by the same operation, and convert its result."""
+    b = Builder(inst.computation)
+    kind = recognised_reducer(inst.called[0])
+    reducer = Builder(inst.computation.module.add_computation(f"{kind}_f32"))
+    scalar = ArrayShape(F32)
+    operation = reducer.instruction(
+        kind, (reducer.parameter(0, scalar), reducer.parameter(1, scalar))
+    )
+    reducer.computation.set_root(operation)
+    operands = [b.convert(operand, F32) for operand in inst.operands]
+    wide = inst.computation.add(
+        inst.opcode,
+        inst.array.with_dtype(F32),
+        operands,
+        inst.attributes,
+        (reducer.computation,),
+        common=inst.common,
+    )
+    return b.convert(wide, inst.array.dtype)

@@ -1,0 +1,45 @@
+"""Stochastic rounding by comparison of the random bits with the fraction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.expander import expand_all, is_static, working_type
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class StochasticConvertDecomposer:
+    """Replace `stochastic-convert(x, bits)` by floor, comparison and convert.
+
+    |x| is rounded up where the random bits, as a fraction, are below the fraction of |x|. Exact.
+    Cost: O(1) instructions each. Not in -O2: the rule for stochastic-convert emits just that.
+    Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "stochastic-convert-decomposer"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Decompose in every computation."""
+        opcodes = ("stochastic-convert",)
+        return expand_all(module, context, self.name, opcodes, _decomposed, is_static)
+
+
+def _decomposed(inst: Instruction) -> Instruction:
+    b, dims = Builder(inst.computation), inst.array.dims
+    x, random = inst.operands
+    wide, bits = working_type(x.array.dtype), random.array.dtype
+    x = b.convert(x, wide)
+    size = b.abs(x)
+    whole = b.instruction("floor", (size,))
+    scale = b.broadcast(b.constant(2.0**bits.bits, wide), dims)
+    threshold = b.convert(b.multiply(b.subtract(size, whole), scale), bits)
+    zero, one = (b.broadcast(b.constant(value, wide), dims) for value in (0, 1))
+    step = b.select(b.compare(random, threshold, "LT"), one, zero)
+    rounded = b.add(whole, step)
+    signed = b.select(b.compare(x, zero, "LT"), b.negate(rounded), rounded)
+    return b.convert(signed, inst.array.dtype)

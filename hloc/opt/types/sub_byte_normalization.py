@@ -1,0 +1,58 @@
+"""Layouts of types below a byte: how many bits an element takes in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hloc.ir.attributes import EntryLayout
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, row_major
+
+
+@dataclass(frozen=True)
+class SubByteNormalization:
+    """Write the width of elements below a byte into their layouts, or take it out.
+
+    `s4[8]{0:E(4)}` is packed, two elements to a byte; `s4[8]{0}` takes a byte each. The default
+    takes E(n) out of every layout; `packed` writes it into those of 2 and 4 bits. Values are the
+    same; hloc keeps such elements in a byte each either way. Cost: O(instructions). Not in -O2: it
+    changes what a printed module says of memory, nothing else. Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "sub-byte-normalization"
+    packed: bool = False
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Normalise every shape and the entry layout."""
+        before = context.rewrites
+        if context.spent:
+            return False
+        for computation in reachable_computations(module.entry):
+            for inst in computation.instructions:
+                shape = self._normalised(inst.shape)
+                if shape != inst.shape:
+                    context.at = inst
+                    with context.rewriting(module, self.name):
+                        computation.set_shape(inst, shape)
+        layout = module.config.entry_layout
+        if layout is not None:
+            parameters = tuple(self._normalised(shape) for shape in layout.parameters)
+            new = EntryLayout(parameters, self._normalised(layout.result))
+            if new != layout:
+                with context.rewriting(module, self.name):
+                    module.set_config(replace(module.config, entry_layout=new))
+        return context.rewrites > before
+
+    def _normalised(self, shape: Shape) -> Shape:
+        if isinstance(shape, TupleShape):
+            return TupleShape(tuple(self._normalised(element) for element in shape.elements))
+        if isinstance(shape, BufferShape):
+            found = self._normalised(shape.array)
+            assert isinstance(found, ArrayShape)
+            return BufferShape(found)
+        bits = shape.dtype.bits if self.packed and shape.dtype.bits in (2, 4) else 0
+        layout = shape.layout or row_major(shape.rank)
+        return shape.with_layout(replace(layout, element_bits=bits))

@@ -1,0 +1,61 @@
+"""A topk becomes a stable sort of values and places, and slices of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.dtypes import S32
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.pass_base import PassContext
+from hloc.shapes import ArrayShape, TupleShape
+
+
+@dataclass(frozen=True)
+class TopkDecomposer:
+    """Replace `topk` by iota, a stable sort by total order and slices.
+
+    Exact, ties and NaN too. Cost: O(1) instructions each. Not in -O2: hloc has a kernel for topk.
+    Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "topk-decomposer"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Decompose in every computation."""
+        return expand_all(module, context, self.name, ("topk",), _sorted, is_static)
+
+
+def _sorted(inst: Instruction) -> Instruction:
+    b = Builder(inst.computation)
+    (x,) = inst.operands
+    dims = x.array.dims
+    last = len(dims) - 1
+    places = b.iota(S32, dims, last)
+    attributes = b.attributes_of("sort", dimensions=(last,), is_stable=True)
+    comparator = _comparator(inst)
+    found = b.instruction("sort", (x, places), attributes, (comparator,))
+    limits = (*dims[:last], inst.attributes.k)
+    assert isinstance(inst.shape, TupleShape)
+    parts = []
+    for i, shape in enumerate(inst.shape.elements):
+        assert isinstance(shape, ArrayShape)
+        part = b.slice(b.get_tuple_element(found, i), [0] * len(dims), limits)
+        parts.append(part if part.shape == shape else b.instruction("copy", (part,), shape=shape))
+    return b.tuple(parts)
+
+
+def _comparator(inst: Instruction) -> Computation:
+    """Return the order of the results: larger, or smaller, values first."""
+    dtype = inst.operands[0].array.dtype
+    b = Builder(inst.computation.module.add_computation(inst.name + ".order"))
+    value, place = ArrayShape(dtype), ArrayShape(S32)
+    x, y, *_ = (b.parameter(n, s) for n, s in enumerate((value, value, place, place)))
+    kind = "TOTALORDER" if dtype.is_float else ""
+    direction = "GT" if inst.attributes.largest else "LT"
+    b.computation.set_root(b.compare(x, y, direction, kind))
+    return b.computation

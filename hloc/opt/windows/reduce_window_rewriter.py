@@ -1,0 +1,222 @@
+"""Cumulative sums and their like: reduce-windows over everything so far become scans in blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.attributes import WindowDimension
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.windows.regrouping import Regrouping, window_regrouping
+
+
+@dataclass(frozen=True)
+class ReduceWindowRewriter:
+    """Compute a reduce-window that is a cumulative fold in O(n) instead of O(n * window).
+
+    The dimension, of size n, is cut into blocks of `base_length`. Each block is scanned in place by
+    doubling: `x + shifted(x, 1)`, that shifted by 2, by 4 ... The last elements of the blocks are
+    scanned in the same way, and what came before a block is added to all of it. Forward and
+    reverse, with and without the element itself, several arrays at once.
+
+    Reducers are those whose folds may be regrouped (regrouping.py); of floats this is another order
+    of summing, with an error that grows like log(n) instead of n. `any_reducer` takes every
+    elementwise reducer for associative and its init for neutral, as XLA does. Cost: O(log n)
+    instructions per reduce-window. Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "reduce-window-rewriter"
+    base_length: int = 16
+    any_reducer: bool = False
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every computation."""
+        base = max(2, self.base_length)
+
+        def is_cumulative(inst: Instruction) -> bool:
+            found = _cumulative(inst)
+            if found is None or inst.operands[0].array.dims[found.dim] <= base:
+                return False
+            known = window_regrouping(inst, trusted=self.any_reducer) is not None
+            if not known and context.remarks is not None:
+                text = f"{inst.called[0].name} is not known to be associative"
+                context.remarks.append(Remark("missed", self.name, inst.name, text))
+            return known
+
+        def rewritten(inst: Instruction) -> Instruction:
+            return _rewritten(inst, base, trusted=self.any_reducer)
+
+        return expand_all(module, context, self.name, ("reduce-window",), rewritten, is_cumulative)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cumulative:
+    """Which elements of an inclusive scan a reduce-window has.
+
+    Attributes:
+        dim: the dimension that is scanned.
+        reverse: from the last element to the first.
+        start, limit: the elements of the scan that are results.
+        empty: results beyond the end where the scan begins, of no elements.
+    """
+
+    dim: int
+    reverse: bool
+    start: int
+    limit: int
+    empty: int
+
+
+def _cumulative(inst: Instruction) -> _Cumulative | None:
+    """Return the form of a reduce-window whose windows all begin, or all end, with the array."""
+    window = inst.attributes.window
+    dims = inst.operands[0].array.dims
+    if window is None or not is_static(inst) or 0 in dims:
+        return None
+    wide = [i for i, d in enumerate(window.dimensions) if d != WindowDimension(1)]
+    if len(wide) != 1:
+        return None
+    (dim,) = wide
+    d, n = window.dimensions[dim], dims[dim]
+    if d.stride != 1 or d.base_dilation != 1 or d.window_dilation != 1:
+        return None
+    if n + d.pad_low + d.pad_high < d.size:
+        return None
+    # The window of result i reaches from i - pad_low to i - pad_low + size - 1.
+    if d.pad_high <= 0 and n + d.pad_high <= d.size:
+        first = d.size - d.pad_low - 1
+        return _Cumulative(dim, False, max(0, first), n + d.pad_high, max(0, -first))
+    if d.pad_low <= 0 and n + d.pad_low <= d.size:
+        end = n + d.pad_high - d.size + 1
+        return _Cumulative(dim, True, -d.pad_low, min(n, end), max(0, end - n))
+    return None
+
+
+def _rewritten(inst: Instruction, base: int, *, trusted: bool) -> Instruction:
+    b, form = Builder(inst.computation), _cumulative(inst)
+    regrouping = window_regrouping(inst, trusted=trusted)
+    assert form is not None
+    assert regrouping is not None
+    neutral = regrouping.identities(b, inst.operands[len(inst.operands) // 2 :])
+    scan = _Scan(b, regrouping, neutral, form.dim, form.reverse, base)
+    scans = scan.of(regrouping.arrays(b, inst))
+    found = [_picked(b, x, e, form) for x, e in zip(scans, neutral, strict=True)]
+    return regrouping.finished(b, inst, found)
+
+
+def _picked(b: Builder, x: Instruction, neutral: Instruction, form: _Cumulative) -> Instruction:
+    """Return the results that are elements of scan `x`, and those of no elements."""
+    starts, limits = [0] * x.array.rank, list(x.array.dims)
+    starts[form.dim], limits[form.dim] = form.start, form.limit
+    if (form.start, form.limit) != (0, x.array.dims[form.dim]):
+        x = b.slice(x, starts, limits)
+    return _padded(b, x, neutral, form.dim, form.empty, at_end=form.reverse)
+
+
+def _padded(
+    b: Builder, x: Instruction, value: Instruction, dim: int, count: int, *, at_end: bool
+) -> Instruction:
+    if not count:
+        return x
+    low, high = [0] * x.array.rank, [0] * x.array.rank
+    (high if at_end else low)[dim] = count
+    return b.pad(x, value, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scan:
+    """Adds inclusive scans along one dimension.
+
+    Attributes:
+        neutral: a scalar per array, that stands where there is no element.
+        base: largest size that is scanned by doubling.
+    """
+
+    b: Builder
+    regrouping: Regrouping
+    neutral: list[Instruction]
+    dim: int
+    reverse: bool
+    base: int
+
+    def of(self, arrays: list[Instruction]) -> list[Instruction]:
+        """Return the scans of `arrays`; of every level of blocks the first ones are left open."""
+        levels: list[tuple[int, list[Instruction]]] = []
+        while (size := self._size(arrays)) > self.base:
+            blocks = self._doubled([self._in_blocks(i, x) for i, x in enumerate(arrays)], 1)
+            levels.append((size, blocks))
+            arrays = [self._totals(x) for x in blocks]
+        found = self._doubled(arrays, 0)
+        for size, blocks in reversed(levels):
+            before = [self._spread(i, x, blocks[i]) for i, x in enumerate(found)]
+            joined = self._combined(before, blocks)
+            found = [self._flat(x, size) for x in joined]
+        return found
+
+    def _size(self, arrays: list[Instruction]) -> int:
+        return arrays[0].array.dims[self.dim]
+
+    def _combined(self, before: list[Instruction], here: list[Instruction]) -> list[Instruction]:
+        """Fold two neighbouring ranges, the one that is scanned first given first."""
+        pair = (here, before) if self.reverse else (before, here)
+        return self.regrouping.combined(self.b, *pair)
+
+    def _shifted(self, number: int, x: Instruction, dim: int, count: int) -> Instruction:
+        """Return `x` moved on by `count` places in the direction of the scan."""
+        starts, limits = [0] * x.array.rank, list(x.array.dims)
+        if self.reverse:
+            starts[dim] = count
+        else:
+            limits[dim] -= count
+        rest = self.b.slice(x, starts, limits)
+        return _padded(self.b, rest, self.neutral[number], dim, count, at_end=self.reverse)
+
+    def _doubled(self, arrays: list[Instruction], offset: int) -> list[Instruction]:
+        """Scan along dimension `dim + offset`: after k steps, of 2**k elements."""
+        dim, count = self.dim + offset, 1
+        while count < arrays[0].array.dims[dim]:
+            before = [self._shifted(i, x, dim, count) for i, x in enumerate(arrays)]
+            arrays = self._combined(before, arrays)
+            count *= 2
+        return arrays
+
+    def _in_blocks(self, number: int, x: Instruction) -> Instruction:
+        """Return `[..., n, ...]` as `[..., blocks, base, ...]`, filled up at the far end."""
+        dims, dim = x.array.dims, self.dim
+        blocks = -(-dims[dim] // self.base)
+        missing = blocks * self.base - dims[dim]
+        x = _padded(self.b, x, self.neutral[number], dim, missing, at_end=not self.reverse)
+        return self.b.reshape(x, (*dims[:dim], blocks, self.base, *dims[dim + 1 :]))
+
+    def _totals(self, x: Instruction) -> Instruction:
+        """Return the fold of each block, which is the last element of its scan."""
+        dims, dim = x.array.dims, self.dim
+        starts, limits = [0] * len(dims), list(dims)
+        last = 0 if self.reverse else self.base - 1
+        starts[dim + 1], limits[dim + 1] = last, last + 1
+        part = self.b.slice(x, starts, limits)
+        return self.b.reshape(part, (*dims[: dim + 1], *dims[dim + 2 :]))
+
+    def _spread(self, number: int, totals: Instruction, blocks: Instruction) -> Instruction:
+        """Return for every element what comes before its block."""
+        before = self._shifted(number, totals, self.dim, 1)
+        kept = [d for d in range(blocks.array.rank) if d != self.dim + 1]
+        return self.b.broadcast(before, blocks.array.dims, kept)
+
+    def _flat(self, x: Instruction, size: int) -> Instruction:
+        """Undo `_in_blocks`."""
+        dims, dim = x.array.dims, self.dim
+        whole = dims[dim] * dims[dim + 1]
+        x = self.b.reshape(x, (*dims[:dim], whole, *dims[dim + 2 :]))
+        if whole == size:
+            return x
+        starts, limits = [0] * x.array.rank, list(x.array.dims)
+        if self.reverse:
+            starts[dim] = whole - size
+        else:
+            limits[dim] = size
+        return self.b.slice(x, starts, limits)

@@ -1,0 +1,189 @@
+"""Reducers whose folds may be regrouped, and their use on whole arrays instead of scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hloc.dtypes import F32, DType
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ops.builder import Builder
+from hloc.ops.folding import identity_of
+from hloc.ops.shared import oracle_type
+from hloc.opt.scalar_body import applied, is_elementwise_body
+from hloc.opt.values import splat_value
+from hloc.shapes import ArrayShape, TupleShape
+
+LOGADDEXP = "logaddexp"
+"""Stands for log(exp(x) + exp(y)), which no opcode is."""
+
+_REGROUPED = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouping:
+    """How to fold arrays in groups.
+
+    Attributes:
+        body: the reducer, scalars in and out.
+        types: what each array is computed in; narrow floats are summed in f32.
+        kinds: the opcode of each array, or `LOGADDEXP`; () if the body is trusted to be
+            associative.
+    """
+
+    body: Computation
+    types: tuple[DType, ...]
+    kinds: tuple[str, ...]
+
+    def identities(self, b: Builder, inits: Sequence[Instruction]) -> list[Instruction]:
+        """Return a scalar per array that the reducer leaves alone; a trusted body has `inits`."""
+        if not self.kinds:
+            return list(inits)
+        found = []
+        for kind, dtype, init in zip(self.kinds, self.types, inits, strict=True):
+            if is_identity(kind, init) and init.array.dtype is dtype:
+                found.append(init)
+            else:
+                found.append(b.constant(_identity(kind, dtype.numpy), dtype))
+        return found
+
+    def combined(
+        self, b: Builder, left: Sequence[Instruction], right: Sequence[Instruction]
+    ) -> list[Instruction]:
+        """Add the reducer of arrays, element by element."""
+        if self.kinds and LOGADDEXP not in self.kinds:
+            return [
+                b.instruction(kind, pair)
+                for kind, *pair in zip(self.kinds, left, right, strict=True)
+            ]
+        return applied(b, self.body, (*left, *right))
+
+    def arrays(self, b: Builder, inst: Instruction) -> list[Instruction]:
+        """Return the arrays that `inst` folds, in the types that are computed in."""
+        arrays = inst.operands[: len(self.types)]
+        return [b.convert(x, dtype) for x, dtype in zip(arrays, self.types, strict=True)]
+
+    def finished(self, b: Builder, inst: Instruction, found: list[Instruction]) -> Instruction:
+        """Return the result of `inst`: `found` with its init values, in its types and layouts."""
+        found = self._with_inits(b, inst.operands[len(self.types) :], found)
+        shapes = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
+        results = []
+        for x, shape in zip(found, shapes, strict=True):
+            assert isinstance(shape, ArrayShape)
+            value = b.convert(x, shape.dtype)
+            same = value.shape == shape
+            results.append(value if same else b.instruction("copy", (value,), shape=shape))
+        return b.tuple(results) if isinstance(inst.shape, TupleShape) else results[0]
+
+    def _with_inits(
+        self, b: Builder, inits: Sequence[Instruction], found: list[Instruction]
+    ) -> list[Instruction]:
+        """Fold each init into its results, unless all are neutral."""
+        if all(is_identity(kind, init) for kind, init in zip(self.kinds, inits, strict=False)):
+            return found
+        dims = found[0].array.dims
+        starts = [
+            b.broadcast(b.convert(init, dtype), dims)
+            for init, dtype in zip(inits, self.types, strict=True)
+        ]
+        return self.combined(b, starts, found)
+
+
+def regrouping_of(body: Computation, *, trusted: bool = False) -> Regrouping | None:
+    """Return how to regroup the folds of `body`, None if that could change more than a rounding.
+
+    Known are add, multiply, minimum, maximum, and, or, xor, for each array on its own, and
+    log(exp(x) + exp(y)) as JAX writes it. With `trusted` any body of elementwise steps is taken
+    for associative.
+    """
+    root = body.root
+    parts = root.operands if root.is_a("tuple") else (root,)
+    count = len(parts)
+    if len(body.parameters) != 2 * count or isinstance(parts[0].shape, TupleShape):
+        return None
+    pairs = list(zip(body.parameters[:count], body.parameters[count:], strict=True))
+    if all(_is_known(part, *pair) for part, pair in zip(parts, pairs, strict=True)):
+        kinds = tuple(part.opcode.name for part in parts)
+        types = (_summed_in(part) for part in parts)
+        return Regrouping(body, tuple(types), kinds)
+    if count == 1 and _is_logaddexp(root):
+        return Regrouping(body, (root.array.dtype,), (LOGADDEXP,))
+    if trusted and is_elementwise_body(body):
+        return Regrouping(body, tuple(part.array.dtype for part in parts), ())
+    return None
+
+
+def window_regrouping(inst: Instruction, *, trusted: bool = False) -> Regrouping | None:
+    """Return how to regroup a reduce-window, None if its reducer is unknown or has other types."""
+    found = regrouping_of(inst.called[0], trusted=trusted)
+    if found is None:
+        return None
+    taken = [parameter.array.dtype for parameter in inst.called[0].parameters]
+    given = [operand.array.dtype for operand in inst.operands]
+    count = len(found.types)
+    return found if given == taken and taken[:count] == taken[count:] else None
+
+
+def is_identity(kind: str, init: Instruction) -> bool:
+    """True if `init` is a constant that the operation leaves everything alone with."""
+    value = splat_value(init)
+    if value is None:
+        return False
+    wide = oracle_type(init.array.dtype)
+    return bool(value.astype(wide) == _identity(kind, wide))
+
+
+def _identity(kind: str, dtype: np.dtype[Any]) -> Any:
+    """Return what the operation leaves everything alone with: -inf of maximum and logaddexp."""
+    return identity_of("maximum" if kind == LOGADDEXP else kind, dtype)
+
+
+def _is_known(part: Instruction, x: Instruction, y: Instruction) -> bool:
+    same = isinstance(part.shape, ArrayShape) and part.shape == x.shape == y.shape
+    if not same or not part.is_a(*_REGROUPED) or set(part.operands) != {x, y}:
+        return False
+    dtype = part.array.dtype
+    ordered = part.is_a("minimum", "maximum")
+    return (
+        dtype.is_float or dtype.is_pred or (dtype.bits >= 8 and not (ordered and dtype.is_complex))
+    )
+
+
+def _summed_in(part: Instruction) -> DType:
+    dtype = part.array.dtype
+    return F32 if dtype.is_float and dtype.bits < 32 else dtype
+
+
+_DIFFERENCE = ("subtract", 0, 1)
+_LOGADDEXP = (
+    "select",
+    ("compare NE", _DIFFERENCE, _DIFFERENCE),
+    ("add", 0, 1),
+    (
+        "add",
+        ("log-plus-one", ("exponential", ("negate", ("abs", _DIFFERENCE)))),
+        ("maximum", 0, 1),
+    ),
+)
+"""max(x, y) + log1p(exp(-|x - y|)), and x + y where the difference is NaN: of equal infinities."""
+
+
+def _is_logaddexp(root: Instruction) -> bool:
+    return root.array.dtype.is_float and _expression(root, 8) == _LOGADDEXP
+
+
+def _expression(inst: Instruction, depth: int) -> Any:
+    """Return opcodes and parameter numbers as nested tuples, operands of sums in one order."""
+    if inst.is_a("parameter"):
+        return inst.attributes.number
+    if not depth:
+        return None
+    name = inst.opcode.name
+    if inst.is_a("compare"):
+        name += " " + inst.attributes.direction
+    operands = [_expression(operand, depth - 1) for operand in inst.operands]
+    return (name, *(sorted(operands, key=repr) if inst.opcode.commutative else operands))

@@ -1,0 +1,98 @@
+"""Long reductions in two steps: of pieces, then of their results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.builder import Builder
+from hloc.opt.expander import expand_all, is_static
+from hloc.opt.pass_base import PassContext
+from hloc.opt.windows.regrouping import Regrouping, regrouping_of
+from hloc.shapes import ArrayShape, TupleShape
+
+
+@dataclass(frozen=True)
+class TreeReductionRewriter:
+    """Cut every reduced dimension longer than `window_size` into pieces that are reduced first.
+
+    Sums of floats come out in another order, with a smaller error. Reducers are those whose folds
+    may be regrouped (regrouping.py). Cost: O(instructions). Not in -O2: hloc's kernels sum in
+    blocks by themselves, and the pieces would go through memory. Source: XLA's pass of this name.
+    """
+
+    name: ClassVar[str] = "tree-reduction-rewriter"
+    window_size: int = 32
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Rewrite in every computation."""
+        size = max(2, self.window_size)
+
+        def is_long(inst: Instruction) -> bool:
+            dims = inst.operands[0].array.dims
+            longest = max((dims[d] for d in inst.attributes.dimensions), default=0)
+            return is_static(inst) and 0 not in dims and longest > size and _is_known(inst)
+
+        return expand_all(
+            module, context, self.name, ("reduce",), lambda inst: _cut(inst, size), is_long
+        )
+
+
+def _is_known(inst: Instruction) -> bool:
+    """True if the reducer may be regrouped and no narrow sum would be rounded in between."""
+    found = regrouping_of(inst.called[0])
+    return found is not None and all(
+        operand.array.dtype is dtype
+        for operand, dtype in zip(inst.operands, (*found.types, *found.types), strict=True)
+    )
+
+
+def _cut(inst: Instruction, size: int) -> Instruction:
+    b, regrouping = Builder(inst.computation), regrouping_of(inst.called[0])
+    assert regrouping is not None
+    count = len(inst.operands) // 2
+    neutral = regrouping.identities(b, inst.operands[count:])
+    arrays = list(inst.operands[:count])
+    for dim in inst.attributes.dimensions:
+        if arrays[0].array.dims[dim] > size:
+            arrays = _pieces(b, inst, regrouping, arrays, neutral, dim, size)
+    inits = inst.operands[count:]
+    return _restored(b, inst, b.reduce(arrays, inits, inst.attributes.dimensions, inst.called[0]))
+
+
+def _pieces(
+    b: Builder,
+    inst: Instruction,
+    regrouping: Regrouping,
+    arrays: list[Instruction],
+    neutral: list[Instruction],
+    dim: int,
+    size: int,
+) -> list[Instruction]:
+    """Return the arrays with each piece of `size` elements along `dim` reduced to one."""
+    dims = arrays[0].array.dims
+    pieces = -(-dims[dim] // size)
+    low, high = [0] * len(dims), [0] * len(dims)
+    high[dim] = pieces * size - dims[dim]
+    cut = (*dims[:dim], pieces, size, *dims[dim + 1 :])
+    parts = []
+    for x, fill in zip(arrays, neutral, strict=True):
+        whole = b.pad(x, fill, low, high) if high[dim] else x
+        parts.append(b.reshape(whole, cut))
+    found = b.reduce(parts, neutral, [dim + 1], inst.called[0])
+    if not isinstance(found.shape, TupleShape):
+        return [found]
+    return [b.get_tuple_element(found, i) for i in range(len(regrouping.types))]
+
+
+def _restored(b: Builder, inst: Instruction, found: Instruction) -> Instruction:
+    """Return `found` with the layouts of `inst`."""
+    if not isinstance(inst.shape, TupleShape) or found.shape == inst.shape:
+        return found
+    parts = []
+    for i, shape in enumerate(inst.shape.elements):
+        assert isinstance(shape, ArrayShape)
+        parts.append(b.instruction("copy", (b.get_tuple_element(found, i),), shape=shape))
+    return b.tuple(parts)

@@ -1,0 +1,197 @@
+"""What the command line shows of the passes: changes, single rewrites, remarks, dumps, times."""
+
+import io
+import json
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+import hloc
+from hloc.cli import main
+from hloc.cli.explorer_page import explorer_page
+from hloc.cli.progress import PassProgress, Progress
+from hloc.cli.rewrite_report import remark_lines
+from hloc.cli.text import Paint
+from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pipeline import Pipeline
+
+Capture = pytest.CaptureFixture[str]
+TWICE = """HloModule twice
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  a = f32[4] negate(x)
+  b = f32[4] negate(a)
+  c = f32[4] exponential(b)
+  d = f32[4] exponential(b)
+  ROOT r = f32[4] add(c, d)
+}
+"""
+PASSES = "--passes=dce,algebraic-simplifier,cse,dce"
+
+
+@pytest.fixture
+def twice(tmp_path: Path) -> str:
+    path = tmp_path / "twice.hlo"
+    path.write_text(TWICE)
+    return str(path)
+
+
+def shown(capsys: Capture, *arguments: str) -> str:
+    assert main([*arguments, "-o", "/dev/null"]) == 0
+    return capsys.readouterr().err
+
+
+CHANGES = {
+    "summary": ["2 algebraic-simplifier: 6 -> 4 instructions, 1 rewrite (negate-negate)"],
+    "diff": [
+        "- b = f32[4] negate(a)   <- algebraic-simplifier/negate-negate",
+        "exponential(b → x)",
+    ],
+    "side": ["⇄ c = f32[4] exponential(b)", "│ ⇄ c = f32[4] exponential(b → x)"],
+    "text": ["-  b = f32[4]{0} negate(a)", "+  c = f32[4]{0} exponential(x)"],
+}
+
+
+@pytest.mark.parametrize("form", CHANGES)
+def test_changes_are_shown_and_idle_passes_counted(
+    form: str, twice: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    text = shown(capsys, twice, PASSES, f"--print-changed={form}")
+    for expected in CHANGES[form]:
+        assert expected in text
+    assert "(1 run of passes changed nothing)" in text
+    assert "1 dce" not in text
+
+
+def test_changes_as_json_are_one_object_a_line(twice: str, capsys: Capture) -> None:
+    text = shown(capsys, twice, PASSES, "--print-changed=json")
+    found = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    assert [step["pass"] for step in found] == ["algebraic-simplifier", "cse", "dce"]
+    assert found[0]["rules"] == {"algebraic-simplifier/negate-negate": 1}
+    assert found[0]["counts"]["removed"] == 2
+    rows = found[1]["computations"][0]["rows"]
+    assert {"merged", "rewired"} <= {row["kind"] for row in rows}
+    assert any(row["by"] == "cse" for row in rows)
+
+
+def test_every_rewrite_has_a_number_and_its_lines(twice: str, capsys: Capture) -> None:
+    text = shown(capsys, twice, PASSES, "--trace-rewrites")
+    assert "rewrite 1  algebraic-simplifier/negate-negate  at b" in text
+    assert "- b = f32[4] negate(a)" in text
+    assert "+ x = f32[4] parameter(0)" in text
+    assert "rewrite 2  cse  at d" in text
+    only = shown(capsys, twice, PASSES, "--trace-rewrites=cse")
+    assert "rewrite 2  cse" in only
+    assert "rewrite 1 " not in only
+
+
+def test_a_limit_stops_the_whole_pipeline_and_says_where(twice: str, capsys: Capture) -> None:
+    assert main([twice, PASSES, "--opt-bisect-limit=1", "--style=short"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("exponential") == 2
+    assert "negate" not in captured.out
+    assert "stopped after rewrite 1, algebraic-simplifier/negate-negate at b" in captured.err
+    assert main([twice, PASSES, "--opt-bisect-limit=0"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out.count(" negate(") == 2
+    assert "stopped after rewrite 0" in captured.err
+    assert "not reached, the pipeline did 3 rewrites" in shown(
+        capsys, twice, PASSES, "--opt-bisect-limit=99"
+    )
+
+
+def test_remarks_are_grouped_counted_and_said_once() -> None:
+    missed = [Remark("missed", "fusion", f"i{i}", "3 users") for i in range(9)]
+    found = remark_lines(
+        [*missed, *missed, Remark("analysis", "dce", "x", "dead")], ("missed",), Paint(False)
+    )
+    assert found == ["missed: 9 remarks", "  fusion: 3 users  (%i0, %i1, %i2, %i3, ... 9 in all)"]
+
+
+def test_rewrites_without_a_remark_count_as_passed(twice: str, capsys: Capture) -> None:
+    text = shown(capsys, twice, PASSES, "--remarks=passed")
+    assert "algebraic-simplifier/negate-negate: 1 rewrite" in text
+    assert main([twice, "--remarks=mised"]) == 2
+    assert "did you mean missed?" in capsys.readouterr().err
+
+
+def test_times_have_costs_and_rows_for_later_stages(twice: str, capsys: Capture) -> None:
+    assert main(["run", twice, "--time-passes", "--print-output=0"]) == 0
+    text = capsys.readouterr().err
+    assert re.search(r"pass +ms +rewrites +instrs +flops +bytes\n", text)
+    assert re.search(r"    algebraic-simplifier +[\d.]+ +\d+   -2\n", text), "inside the fixpoint"
+    assert re.search(r"fixpoint of \d+ passes .* 6 -> 3 .* -\d+\.\d%", text)
+    assert re.search(r"buffer-assignment +[\d.]+ +-   temp 0 B", text)
+    assert re.search(r"\n  llvm +[\d.]+\n", text)
+
+
+# ---------------------------------------------------------------- dumps
+
+
+def test_a_dump_holds_every_step_that_changed_something(
+    twice: str, tmp_path: Path, capsys: Capture
+) -> None:
+    folder = tmp_path / "dump"
+    shown(capsys, twice, PASSES, f"--dump-dir={folder}")
+    steps = ["00-input.hlo", "02-algebraic-simplifier.hlo", "03-cse.hlo", "04-dce.hlo"]
+    assert sorted(path.name for path in folder.iterdir()) == [*steps, "index.html", "manifest.json"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert [step.get("file") for step in manifest["steps"]] == [None, *steps[1:]]
+    assert manifest["steps"][1]["instructions"] == [6, 4]
+    counts = [hloc.load(str(folder / name)).instruction_count for name in steps]
+    assert counts == [6, 4, 4, 3]
+    assert main([str(folder / steps[1]), "-O0", "-q"]) == 0, "a step enters again"
+    shown(capsys, twice, "--passes=dce", f"--dump-dir={folder}")
+    left = sorted(path.name for path in folder.iterdir())
+    assert left == ["00-input.hlo", "index.html", "manifest.json"], "the earlier dump has gone"
+
+
+def test_the_page_of_a_dump_needs_no_network_and_escapes_names() -> None:
+    hostile = "</script><script>alert(1)</script><!--%STYLE%"
+    steps = [{"number": 1, "pass": hostile, "rows": [["+", hostile, hostile, hostile]]}]
+    page = explorer_page({"module": hostile, "pipeline": hostile, "steps": steps})
+    assert page.count("<script") == 2
+    assert "alert(1)</script>" not in page
+    assert "<!--" not in page.replace("<!doctype", "")
+    assert not re.search(r"https?:|src=|href=|@import|url\(", page)
+    data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    assert data is not None
+    assert json.loads(data[1])["steps"] == steps
+    script = page.rpartition("<script>")[2]
+    assert "innerHTML" not in script
+    assert "insertAdjacentHTML" not in script
+
+
+def test_a_dump_that_cannot_be_written_is_told(twice: str, tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "file").write_text("")
+    assert main([twice, f"--dump-dir={tmp_path / 'file'}"]) == 1
+    assert "cannot write" in capsys.readouterr().err
+    assert main([twice, twice, "--dump-dir=x"]) == 2
+
+
+# ---------------------------------------------------------------- progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_shows_after_a_while_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hloc.cli.progress._PATIENCE", 0.01)
+    monkeypatch.setattr("hloc.cli.progress._TICK", 0.01)
+    for stream, expected in ((Terminal(), "1 dce  0 rewrites  0."), (io.StringIO(), "")):
+        progress = Progress(stream)
+        pipeline = Pipeline.parse("dce")
+        pipeline.observe(PassProgress(progress, PassContext()))
+        with progress.running():
+            pipeline.run(hloc.parse(TWICE))
+            time.sleep(0.1)
+        written = stream.getvalue()
+        assert expected in written
+        assert bool(written) == bool(expected)
+        assert not written or written.endswith("\r\x1b[K"), "the line is taken away"

@@ -1,0 +1,194 @@
+"""Fusions by rows and by columns: every piece of the rows alone, long rows, rows that are kept."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hloc.analysis.in_place import InPlace
+from hloc.codegen.emitters import reduce, row_region
+from hloc.codegen.fusible import needs_defusion
+from tests.unit.codegen.harness import (
+    check_root,
+    module_text,
+    parse_text,
+    random_arrays,
+    reducer,
+    run_instruction,
+)
+
+ADD = reducer("add", "add", "f32") + reducer("top", "maximum", "f32")
+
+
+def fusion(body: str, parameters: list[str], result: str) -> str:
+    operands = ", ".join(f"p{i}" for i in range(len(parameters)))
+    return module_text(parameters, f"{result} fusion({operands}), kind=kInput, calls=f", ADD + body)
+
+
+def softmax(dims: str, rows: str, last: int, outer: str) -> str:
+    body = f"""
+f {{
+  x = f32[{dims}] parameter(0)
+  low = f32[] constant(-inf)
+  zero = f32[] constant(0)
+  m = f32[{rows}] reduce(x, low), dimensions={{{last}}}, to_apply=top
+  mb = f32[{dims}] broadcast(m), dimensions={{{outer}}}
+  d = f32[{dims}] subtract(x, mb)
+  e = f32[{dims}] exponential(d)
+  s = f32[{rows}] reduce(e, zero), dimensions={{{last}}}, to_apply=add
+  sb = f32[{dims}] broadcast(s), dimensions={{{outer}}}
+  q = f32[{dims}] divide(e, sb)
+  l = f32[{rows}] log(s)
+  ROOT r = (f32[{dims}], f32[{rows}], f32[{dims}]) tuple(q, l, e)
+}}"""
+    return fusion(body, [f"f32[{dims}]"], f"(f32[{dims}], f32[{rows}], f32[{dims}])")
+
+
+@pytest.mark.parametrize(
+    ("dims", "rows", "last", "outer"),
+    [
+        ("5,9", "5", 1, "0"),
+        ("2,3,33", "2,3", 2, "0,1"),
+        ("2,1,40", "2,1", 2, "0,1"),
+        ("3,1500", "3", 1, "0"),
+        ("1,2048", "1", 1, "0"),
+        ("70", "", 0, ""),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_softmax(dims: str, rows: str, last: int, outer: str, pieces: int) -> None:
+    text = softmax(dims, rows, last, outer)
+    inst = parse_text(text).entry.root
+    assert row_region.can_emit(inst)
+    assert not needs_defusion(inst)
+    (x,) = random_arrays(text)
+    q, logarithm, e = run_instruction(inst, [x], pieces=pieces)
+    d = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
+    np.testing.assert_allclose(e, d, rtol=1e-5)
+    np.testing.assert_allclose(q, d / d.sum(-1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(logarithm, np.log(d.sum(-1)), rtol=1e-5, atol=1e-6)
+
+
+def test_a_long_row_is_summed_in_blocks() -> None:
+    size = 1 << 16
+    body = f"""
+f {{
+  x = f32[2,{size}] parameter(0)
+  zero = f32[] constant(0)
+  s = f32[2] reduce(x, zero), dimensions={{1}}, to_apply=add
+  sb = f32[2,{size}] broadcast(s), dimensions={{0}}
+  ROOT r = f32[2,{size}] subtract(x, sb)
+}}"""
+    text = fusion(body, [f"f32[2,{size}]"], f"f32[2,{size}]")
+    x = np.full((2, size), 0.1, np.float32)
+    (found,) = run_instruction(parse_text(text).entry.root, [x])
+    np.testing.assert_allclose(found, x - x.sum(-1, keepdims=True, dtype=np.float64), rtol=1e-6)
+
+
+def test_rows_seen_through_reshapes() -> None:
+    body = """
+f {
+  x = f32[4,6,5] parameter(0)
+  zero = f32[] constant(0)
+  flat = f32[24,5] reshape(x)
+  e = f32[24,5] exponential(flat)
+  s = f32[24] reduce(e, zero), dimensions={1}, to_apply=add
+  t = f32[4,6] reshape(s)
+  tb = f32[4,6,5] broadcast(t), dimensions={0,1}
+  back = f32[4,6,5] reshape(e)
+  ROOT r = f32[4,6,5] divide(back, tb)
+}"""
+    text = fusion(body, ["f32[4,6,5]"], "f32[4,6,5]")
+    assert row_region.can_emit(parse_text(text).entry.root)
+    check_root(text, random_arrays(text))
+
+
+def test_several_dimensions_in_a_row() -> None:
+    body = """
+f {
+  x = f32[3,4,5] parameter(0)
+  w = f32[5] parameter(1)
+  zero = f32[] constant(0)
+  q = f32[3,4,5] multiply(x, x)
+  s = f32[3] reduce(q, zero), dimensions={1,2}, to_apply=add
+  sb = f32[3,4,5] broadcast(s), dimensions={0}
+  wb = f32[3,4,5] broadcast(w), dimensions={2}
+  n = f32[3,4,5] multiply(x, sb)
+  ROOT r = f32[3,4,5] multiply(n, wb)
+}"""
+    text = fusion(body, ["f32[3,4,5]", "f32[5]"], "f32[3,4,5]")
+    assert row_region.can_emit(parse_text(text).entry.root)
+    check_root(text, random_arrays(text))
+
+
+def test_a_row_that_is_read_at_another_place_is_left_to_others() -> None:
+    body = """
+f {
+  x = f32[4,4] parameter(0)
+  zero = f32[] constant(0)
+  s = f32[4] reduce(x, zero), dimensions={1}, to_apply=add
+  sb = f32[4,4] broadcast(s), dimensions={1}
+  ROOT r = f32[4,4] divide(x, sb)
+}"""
+    text = fusion(body, ["f32[4,4]"], "f32[4,4]")
+    assert not row_region.can_emit(parse_text(text).entry.root)
+    check_root(text, random_arrays(text))
+
+
+@pytest.mark.parametrize("count", [7, 300, 3000])
+@pytest.mark.parametrize("size", [3, 300])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_columns_and_what_is_made_of_them(count: int, size: int, pieces: int) -> None:
+    body = f"""
+f {{
+  x = f32[{count},{size}] parameter(0)
+  zero = f32[] constant(0)
+  low = f32[] constant(-inf)
+  q = f32[{count},{size}] multiply(x, x)
+  s = f32[{size}] reduce(x, zero), dimensions={{0}}, to_apply=add
+  t = f32[{size}] reduce(q, zero), dimensions={{0}}, to_apply=add
+  m = f32[{size}] reduce(x, low), dimensions={{0}}, to_apply=top
+  d = f32[{size}] subtract(m, s)
+  ROOT r = (f32[{size}], f32[{size}], f32[{size}]) tuple(d, t, s)
+}}"""
+    shape = f"f32[{size}]"
+    text = fusion(body, [f"f32[{count},{size}]"], f"({shape}, {shape}, {shape})")
+    inst = parse_text(text).entry.root
+    assert len(reduce.reduces_of(inst)) == 3
+    assert not needs_defusion(inst)
+    (x,) = random_arrays(text)
+    d, t, s = run_instruction(inst, [x], pieces=pieces)
+    wide = x.astype(np.float64)
+    np.testing.assert_allclose(s, wide.sum(0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(t, (wide * wide).sum(0), rtol=1e-5)
+    np.testing.assert_allclose(d, wide.max(0) - wide.sum(0), rtol=1e-4, atol=1e-4)
+
+
+IN_PLACE = """
+f {
+  x = f32[6,50] parameter(0)
+  y = f32[6,50] parameter(1)
+  zero = f32[] constant(0)
+  e = f32[6,50] exponential(x)
+  s = f32[6] reduce(e, zero), dimensions={1}, to_apply=add
+  sb = f32[6,50] broadcast(s), dimensions={0}
+  a = f32[6,50] multiply(e, y)
+  b = f32[6,50] divide(x, sb)
+  ROOT r = (f32[6,50], f32[6,50]) tuple(a, b)
+}"""
+
+
+def test_a_result_may_take_the_memory_of_an_operand_after_its_last_use() -> None:
+    parameters = ["f32[6,50]", "f32[6,50]"]
+    text = fusion(IN_PLACE, parameters, "(f32[6,50], f32[6,50])")
+    inst = parse_text(text).entry.root
+    allowed = {
+        (operand, result)
+        for operand in range(2)
+        for result in range(2)
+        if InPlace().may_overwrite(inst, operand, (result,))
+    }
+    assert allowed == {(0, 1), (1, 0), (1, 1)}  # `a` is written while `x` is still needed
+    arrays = random_arrays(text)
+    for aliased in [(None, 0), (1, None), (None, 1), (1, 0)]:
+        check_root(text, arrays, aliased=aliased, pieces=2)

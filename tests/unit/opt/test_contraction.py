@@ -1,0 +1,111 @@
+"""Passes about dot and convolution keep every result, whatever the dimension numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloc.dtypes import BF16, F32, S8
+from hloc.ir.attributes import Window, WindowDimension
+from hloc.opt.contraction.convolution_numbers import Places
+from tests.differential.contraction_cases import convolution, dot
+from tests.differential.draft import Draft
+from tests.unit.opt.theme_checks import check_many
+
+DOT_PASSES = (
+    "dot-decomposer",
+    "batch-dot-simplification",
+    "operand-upcaster",
+)
+CONVOLUTION_PASSES = (
+    "conv-canonicalization",
+    "convolution-group-converter",
+    "operand-upcaster",
+)
+
+
+@pytest.mark.parametrize("name", DOT_PASSES)
+def test_dots_keep_their_values(name: str) -> None:
+    check_many(name, dot, preferred=S8 if name == "operand-upcaster" else None)
+
+
+@pytest.mark.parametrize("name", CONVOLUTION_PASSES)
+def test_convolutions_keep_their_values(name: str) -> None:
+    check_many(name, convolution, preferred=S8 if name == "operand-upcaster" else None)
+
+
+def test_contracted_dimensions_are_sorted_in_pairs() -> None:
+    check_many("dot-dimension-sorter", dot, examples=80)
+
+
+def product_convolution(d: Draft) -> str:
+    """Draw a convolution whose windows are one element, or all, in each dimension."""
+    rank = d.integer(0, 3)
+    window, spatial = [], []
+    for _ in range(rank):
+        size, is_point = d.pick((3, 1, 5)), d.flag()
+        spatial.append(size)
+        window.append(WindowDimension(1 if is_point else size, reversal=d.flag()))
+    places = Places(d.order(rank + 2), d.order(rank + 2), d.order(rank + 2))
+    batch, features, outputs = d.pick((2, 1)), d.pick((3, 1)), d.pick((4, 1))
+    dims = [0] * (rank + 2), [0] * (rank + 2)
+    for dim, size in zip(places.input, (batch, features, *spatial), strict=True):
+        dims[0][dim] = size
+    sizes = (features, outputs, *(w.size for w in window))
+    for dim, size in zip(places.kernel, sizes, strict=True):
+        dims[1][dim] = size
+    operands = [d.tame_array(F32, dims[0]), d.tame_array(F32, dims[1])]
+    d.add("convolution", operands, window=Window(tuple(window)), dim_labels=places.labels)
+    return "table"
+
+
+def test_products_of_matrices_are_dots() -> None:
+    check_many("convolution-to-dot", product_convolution)
+
+
+def rounded(d: Draft, opcode: str) -> str:
+    """Draw a dot or convolution of f32 and let its result be bf16."""
+    how = dot(d) if opcode == "dot" else convolution(d)
+    (inst,) = d.results
+    if inst.array.dtype is F32:
+        inst.computation.set_shape(inst, inst.array.with_dtype(BF16))
+    return how
+
+
+@pytest.mark.parametrize("opcode", ["dot", "convolution"])
+def test_results_are_rounded_once(opcode: str) -> None:
+    check_many("result-caster", lambda d: rounded(d, opcode), preferred=F32)
+
+
+def transposed_operands(d: Draft, opcode: str) -> str:
+    """Draw a dot or convolution and put transposes, two of which cancel, around its operands."""
+    how = dot(d) if opcode == "dot" else convolution(d)
+    (inst,) = d.results
+    b, operands = d.entry, []
+    for operand in inst.operands:
+        order = d.order(operand.array.rank)
+        back = [order.index(dim) for dim in range(len(order))]
+        operands.append(b.transpose(b.copy(b.transpose(operand, order)), back))
+    inst.computation.set_operands(inst, operands)
+    d.results = [b.transpose(inst, d.order(inst.array.rank))]
+    return how
+
+
+@pytest.mark.parametrize("opcode", ["dot", "convolution"])
+def test_transposes_are_folded_rightly(opcode: str) -> None:
+    check_many("transpose-folding", lambda d: transposed_operands(d, opcode))
+
+
+def dots_with_a_shared_operand(d: Draft) -> str:
+    """Draw products of one matrix with several, on either side, and one that depends on another."""
+    left, m, k = d.flag(), d.pick((3, 1, 5)), d.pick((4, 1, 0))
+    shared = d.tame_array(F32, (m, k) if left else (k, m))
+    for _ in range(d.integer(2, 3)):
+        n = d.pick((2, 1, 7))
+        other = d.tame_array(F32, (k, n) if left else (n, k))
+        operands = [shared, other] if left else [other, shared]
+        d.add("dot", operands, lhs_contracting_dims=(1,), rhs_contracting_dims=(0,))
+    return "table"
+
+
+def test_merged_dots_keep_their_values() -> None:
+    check_many("dot-merger", dots_with_a_shared_operand)

@@ -1,0 +1,37 @@
+"""Loops of instructions solve and decompose what the opcodes do."""
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.opt.pipeline import Pipeline
+from tests.differential.structured_cases import cholesky, triangular_solve
+from tests.unit.opt.theme_checks import check_many
+
+
+def test_triangular_systems_have_the_same_solution() -> None:
+    check_many("triangular-solve-expander", triangular_solve, "table", examples=30)
+
+
+def test_factors_are_the_same() -> None:
+    check_many("cholesky-expander", cholesky, "table", examples=30)
+
+
+FACTOR = """
+HloModule factor
+ENTRY e {
+  a = f32[2,2,2] parameter(0)
+  ROOT r = f32[2,2,2] cholesky(a), lower=LOWER
+}
+"""
+
+
+@pytest.mark.parametrize("lower", ["true", "false"])
+def test_only_a_matrix_without_a_factor_is_nan(lower: str) -> None:
+    module = hloc.parse(FACTOR.replace("LOWER", lower))
+    assert Pipeline.parse("cholesky-expander").run(module)
+    good, bad = [[4.0, 2.0], [2.0, 5.0]], [[1.0, 2.0], [2.0, 1.0]]
+    (got,) = hloc.evaluate(module, np.array([good, bad], np.float32))
+    want = np.linalg.cholesky(np.array(good))
+    np.testing.assert_allclose(got[0], want if lower == "true" else want.T, rtol=1e-6)
+    assert np.isnan(got[1]).all()
