@@ -8,9 +8,10 @@ from typing import ClassVar
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import post_order
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
+from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape
 
 
@@ -26,14 +27,10 @@ class MapInliner:
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every computation that is called."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if inst.opcode.name == "map" and _is_plain(inst):
-                    context.at = inst
-                    with context.rewriting(module, self.name):
-                        computation.replace(inst, _widened(inst))
+        for inst in each_instruction(module, context):
+            if inst.opcode.name == "map" and _is_plain(inst):
+                with context.rewriting(module, self.name):
+                    inst.computation.replace(inst, _widened(inst))
         return context.rewrites > before
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.opt.pass_base import PassContext
+from hloc.opt.walk import each_instruction
 
 TARGETS = frozenset(
     {
@@ -36,14 +36,10 @@ class ShardingRemover:
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every computation that is called."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if _is_annotation(inst) and (inst.users or inst.is_root):
-                    context.at = inst
-                    with context.rewriting(module, self.name):
-                        computation.replace(inst, inst.operands[0])
+        for inst in each_instruction(module, context):
+            if _is_annotation(inst) and (inst.users or inst.is_root):
+                with context.rewriting(module, self.name):
+                    inst.computation.replace(inst, inst.operands[0])
         return context.rewrites > before
 
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
+from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
@@ -24,18 +24,14 @@ class SortSimplifier:
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every computation that is called."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if not _sorts_nothing(inst) or not (inst.users or inst.is_root):
-                    continue
-                context.at = inst
-                with context.rewriting(module, self.name):
-                    result = inst.operands[0]
-                    if len(inst.operands) > 1:
-                        result = make(computation, "tuple", inst.shape, *inst.operands)
-                    computation.replace(inst, result)
+        for inst in each_instruction(module, context):
+            if not _sorts_nothing(inst) or not (inst.users or inst.is_root):
+                continue
+            with context.rewriting(module, self.name):
+                result = inst.operands[0]
+                if len(inst.operands) > 1:
+                    result = make(inst.computation, "tuple", inst.shape, *inst.operands)
+                inst.computation.replace(inst, result)
         return context.rewrites > before
 
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.opt.contraction.dot_numbers import numbered, sides
 from hloc.opt.pass_base import PassContext
+from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,10 @@ class DotDimensionSorter:
     def run(self, module: Module, context: PassContext) -> bool:
         """Sort in every computation."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if inst.is_a("dot") and _is_unsorted(inst):
-                    context.at = inst
-                    with context.rewriting(module, self.name):
-                        _sort(inst)
+        for inst in each_instruction(module, context, "dot"):
+            if _is_unsorted(inst):
+                with context.rewriting(module, self.name):
+                    _sort(inst)
         return context.rewrites > before
 
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.opt.contraction.convolution_numbers import Places, places_of
 from hloc.opt.contraction.dot_numbers import Side, numbered, sides
 from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
@@ -28,20 +28,16 @@ class TransposeFolding:
     def run(self, module: Module, context: PassContext) -> bool:
         """Fold in every computation."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                context.at = inst
-                change = self._change(inst, context)
-                if change is not None:
-                    with context.rewriting(module, self.name):
-                        operands, attributes = change
-                        computation.set_operands(inst, operands)
-                        computation.set_attributes(inst, attributes)
-                elif _is_transposed_convolution(inst):
-                    with context.rewriting(module, self.name):
-                        _fold_result(inst)
+        for inst in each_instruction(module, context):
+            change = self._change(inst, context)
+            if change is not None:
+                with context.rewriting(module, self.name):
+                    operands, attributes = change
+                    inst.computation.set_operands(inst, operands)
+                    inst.computation.set_attributes(inst, attributes)
+            elif _is_transposed_convolution(inst):
+                with context.rewriting(module, self.name):
+                    _fold_result(inst)
         return context.rewrites > before
 
     def _change(

@@ -12,7 +12,6 @@ from hloc.ir.clone import copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.ops.control_flow import branch_taken
 from hloc.opt.control_flow.branches import Branches, branches_of, selected
 from hloc.opt.control_flow.leafwise import (
@@ -27,6 +26,7 @@ from hloc.opt.control_flow.leafwise import (
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
+from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves, shape_at
 
 
@@ -50,14 +50,10 @@ class ConditionalSimplifier:
         """Simplify conditionals in branches and bodies first."""
         before = context.rewrites
         effects = Effects()
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if inst.is_a("conditional") and not has_control_dependencies(inst):
-                    context.at = inst
-                    if not self._inline_known(inst, context):
-                        self._shrink(inst, effects, context)
+        for inst in each_instruction(module, context, "conditional"):
+            if has_control_dependencies(inst) or self._inline_known(inst, context):
+                continue
+            self._shrink(inst, effects, context)
         return context.rewrites > before
 
     def _inline_known(self, conditional: Instruction, context: PassContext) -> bool:

@@ -16,6 +16,7 @@ from hloc.opt.control_flow.leafwise import has_control_dependencies
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
 from hloc.opt.pass_base import PassContext
+from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,9 @@ class HloModuleDce:
         before = context.rewrites
         effects = Effects()
         liveness = analyse_liveness(module)
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if inst.is_a("while") and not has_control_dependencies(inst):
-                    context.at = inst
-                    self._shrink(inst, effects, liveness, context)
+        for inst in each_instruction(module, context, "while"):
+            if not has_control_dependencies(inst):
+                self._shrink(inst, effects, liveness, context)
         for computation in reversed(reachable_computations(module.entry)):
             if context.spent:
                 break

@@ -16,6 +16,7 @@ from hloc.opt.control_flow.leafwise import has_control_dependencies, part_of
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.control_flow.rewrite_loop import NewState, rewrite_loop
 from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
 _NOT_ALONE = frozenset(
@@ -96,13 +97,9 @@ class WhileLoopInvariantCodeMotion:
         """Move out of inner loops first, so that it may move on out of outer ones."""
         before = context.rewrites
         effects = Effects()
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if inst.is_a("while") and not has_control_dependencies(inst):
-                    context.at = inst
-                    self._move(inst, effects, context)
+        for inst in each_instruction(module, context, "while"):
+            if not has_control_dependencies(inst):
+                self._move(inst, effects, context)
         return context.rewrites > before
 
     def _move(self, loop: Instruction, effects: Effects, context: PassContext) -> None:

@@ -16,12 +16,12 @@ from hloc.ir.clone import clone_computation, copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_uncalled
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
 from hloc.opt.make import constant
 from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.walk import each_instruction
 from hloc.shapes import ShapeIndex
 
 
@@ -52,13 +52,9 @@ class WhileLoopSimplifier:
         before = context.rewrites
         effects = Effects()
         liveness = analyse_liveness(module)
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if inst.is_a("while") and not has_control_dependencies(inst):
-                    context.at = inst
-                    self._simplify(inst, effects, liveness, context)
+        for inst in each_instruction(module, context, "while"):
+            if not has_control_dependencies(inst):
+                self._simplify(inst, effects, liveness, context)
         return context.rewrites > before
 
     def _simplify(

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 from hloc.analysis.trip_count import TripCount, trip_count
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.opt.pass_base import PassContext
+from hloc.opt.walk import each_instruction
 
 _OURS = ("known_trip_count", "known_init_step", "known_induction_variable")
 
@@ -30,13 +30,8 @@ class WhileLoopTripCountAnnotator:
     def run(self, module: Module, context: PassContext) -> bool:
         """Annotate every loop that is reached."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if inst.is_a("while"):
-                    context.at = inst
-                    self._annotate(inst, module, context)
+        for inst in each_instruction(module, context, "while"):
+            self._annotate(inst, module, context)
         return context.rewrites > before
 
     def _annotate(self, loop: Instruction, module: Module, context: PassContext) -> None:

@@ -9,10 +9,10 @@ from hloc.analysis.trip_count import TripCount, trip_count
 from hloc.ir.clone import copy_instructions
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_uncalled
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,18 @@ class WhileLoopUnroller:
         before = context.rewrites
         effects = Effects()
         room = self.max_total_instructions
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if not inst.is_a("while") or has_control_dependencies(inst):
-                    continue
-                context.at = inst
-                trips = trip_count(inst)
-                refusal = self._refusal(inst, trips, effects, room)
-                if refusal or trips is None:
-                    if context.remarks is not None:
-                        context.remarks.append(Remark("missed", self.name, inst.name, refusal))
-                    continue
-                room -= trips.count * len(inst.called[1])
-                with context.rewriting(module, self.name):
-                    _unroll(inst, trips.count)
+        for inst in each_instruction(module, context):
+            if not inst.is_a("while") or has_control_dependencies(inst):
+                continue
+            trips = trip_count(inst)
+            refusal = self._refusal(inst, trips, effects, room)
+            if refusal or trips is None:
+                if context.remarks is not None:
+                    context.remarks.append(Remark("missed", self.name, inst.name, refusal))
+                continue
+            room -= trips.count * len(inst.called[1])
+            with context.rewriting(module, self.name):
+                _unroll(inst, trips.count)
         return context.rewrites > before
 
     def _refusal(

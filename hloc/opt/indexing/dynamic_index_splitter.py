@@ -7,11 +7,11 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.ops.builder import Builder
 from hloc.opt.counted_loop import scalars_of
 from hloc.opt.expander import is_static
 from hloc.opt.pass_base import PassContext
+from hloc.opt.walk import each_instruction
 
 _FIRST_INDEX = {"dynamic-slice": 1, "dynamic-update-slice": 2}
 
@@ -29,14 +29,10 @@ class DynamicIndexSplitter:
     def run(self, module: Module, context: PassContext) -> bool:
         """Split in every computation."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                if inst.is_a(*_FIRST_INDEX) and _has_vector(inst):
-                    context.at = inst
-                    with context.rewriting(module, self.name):
-                        _split(inst)
+        for inst in each_instruction(module, context):
+            if inst.is_a(*_FIRST_INDEX) and _has_vector(inst):
+                with context.rewriting(module, self.name):
+                    _split(inst)
         return context.rewrites > before
 
 

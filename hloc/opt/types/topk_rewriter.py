@@ -8,11 +8,11 @@ from typing import ClassVar
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
@@ -30,21 +30,17 @@ class TopkRewriter:
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every computation."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
-            for inst in computation.instructions:
-                if context.spent:
-                    return context.rewrites > before
-                found = _reads(inst) if inst.is_a("sort") else None
-                if found is None:
-                    continue
-                context.at = inst
-                if not context.fast_math and _orders_zeros(inst):
-                    if context.remarks is not None:
-                        text = "a stable sort keeps -0 and 0 in place, topk orders them"
-                        context.remarks.append(Remark("missed", self.name, inst.name, text))
-                    continue
-                with context.rewriting(module, self.name):
-                    _rewrite(inst, *found)
+        for inst in each_instruction(module, context):
+            found = _reads(inst) if inst.is_a("sort") else None
+            if found is None:
+                continue
+            if not context.fast_math and _orders_zeros(inst):
+                if context.remarks is not None:
+                    text = "a stable sort keeps -0 and 0 in place, topk orders them"
+                    context.remarks.append(Remark("missed", self.name, inst.name, text))
+                continue
+            with context.rewriting(module, self.name):
+                _rewrite(inst, *found)
         return context.rewrites > before
 
 

@@ -1,0 +1,24 @@
+"""The walk over a module that passes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import reachable_computations
+from hloc.opt.pass_base import PassContext
+
+
+def each_instruction(module: Module, context: PassContext, *opcodes: str) -> Iterator[Instruction]:
+    """Yield the instructions of `opcodes` (all) in every computation; end at the rewrite limit.
+
+    A computation may be changed on the way: what it had when the walk reached it is visited.
+    """
+    for computation in reachable_computations(module.entry):
+        for inst in computation.instructions:
+            if context.spent:
+                return
+            if not opcodes or inst.opcode.name in opcodes:
+                context.at = inst
+                yield inst
