@@ -29,7 +29,7 @@ class Remark:
         kind: `passed` (did it), `missed` (could not, or would not), `analysis` (a fact).
         by: `pass` or `pass/rule`.
         at: name of the instruction.
-        text: lower case, no final period: "3 users, recomputing costs 1.2 MB".
+        text: lower case, no final period: "users: 3; recomputing costs 1,200 bytes".
     """
 
     kind: Literal["passed", "missed", "analysis"]

@@ -123,7 +123,7 @@ def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal
         return Refusal("{} kernels read it", (len(reads),))
     if weight >= EXPENSIVE and (asked > elements or times_made > 1 or _in_a_loop(reads)):
         return Refusal(
-            "it is expensive, and {} users would compute {} elements instead of {}",
+            "it is expensive (users: {}), and {} elements would be computed instead of {}",
             (len(inst.users), max(asked, times_made * elements), elements),
         )
     extra = max(0, computed - elements) * weight
@@ -132,7 +132,7 @@ def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal
     if extra <= saved:
         return None
     return Refusal(
-        "{} users, recomputing costs {} bytes and saves {}",
+        "users: {}; recomputing costs {} bytes and saves {}",
         (len(inst.users), extra * _BYTES_PER_ADD, saved * _BYTES_PER_ADD),
     )
 
