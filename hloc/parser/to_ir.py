@@ -98,8 +98,8 @@ class ModuleReader(InstructionReader):
         self._instruction(inst, scope)
         if scope.order:
             scope.roots = [scope.order[-1]]
-            self._finish(scope, None)
-            self.module.set_entry(scope.computation)
+            if self._finish(scope, None) is not None:
+                self.module.set_entry(scope.computation)
         self.module.config = replace(self.module.config, is_scheduled=True)
         return self.module
 

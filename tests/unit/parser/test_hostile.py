@@ -101,3 +101,8 @@ def _read_or_explain(text: str) -> None:
     except HloError as error:
         shown = str(error)
     assert shown
+
+
+def test_a_single_instruction_with_an_unknown_operand_is_explained() -> None:
+    with pytest.raises(HloError, match="instruction does not exist: s"):
+        parse(SourceFile("s32[3] subtract(s32[3], s)"))
