@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check format golden bench bench-suite bench-memory bench-parse docs accuracy conformance pass-matrix ci clean
+.PHONY: help setup run test test-slow check format golden bench bench-suite bench-memory bench-passes bench-parse docs screens accuracy conformance pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -50,9 +50,25 @@ bench-suite: setup ## about a hundred programs beside XLA:CPU (needs jax); NAMES
 bench-memory: setup ## temporary memory and kernels, beside XLA:CPU where jax is installed; FILES=...
 	$(BIN)/python benchmarks/bench_memory.py --cache build/xla_memory.json --json build/memory.json $(FILES)
 
-docs: setup ## rewrite the generated page docs/opcodes.md
+bench-passes: setup ## time of the passes against the number of instructions, up to 24,000
+	$(BIN)/python benchmarks/bench_passes.py
+
+docs: setup ## rewrite the generated pages docs/{opcodes,passes,rules}.md
+	$(BIN)/python -m hloc.cli.pass_docs > docs/.passes.md
+	mv docs/.passes.md docs/passes.md
+	$(BIN)/python -m hloc.cli.rule_docs > docs/.rules.md
+	mv docs/.rules.md docs/rules.md
 	$(BIN)/python -m hloc.cli.opcode_report > docs/.opcodes.md
 	mv docs/.opcodes.md docs/opcodes.md
+
+screens: setup ## draw the pictures of docs/pictures.md again, from the examples
+	$(BIN)/hloc graph examples/softmax_relu.hlo -q -o docs/screens/graph.svg
+	$(BIN)/hloc graph examples/gpt_block.hlo reduce_sum.49 --radius=3 -q -o docs/screens/neighbourhood.svg
+	mkdir -p build
+	$(BIN)/hloc examples/softmax_relu.hlo -O2 -q -o build/softmax_relu.hlo
+	$(BIN)/hloc graph build/softmax_relu.hlo --diff=examples/softmax_relu.hlo -q -o docs/screens/diff.svg
+	$(BIN)/hloc examples/gpt_block.hlo -q --memory=docs/screens/memory.svg
+	$(BIN)/hloc roofline examples/gpt_block.hlo --run -q -o docs/screens/roofline.svg
 
 accuracy: setup ## measure the elementary functions and rewrite docs/accuracy.md
 	$(BIN)/python benchmarks/accuracy.py --write

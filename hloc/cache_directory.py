@@ -63,6 +63,19 @@ def write_cached(name: str, data: bytes) -> None:
         return
 
 
+def cached_sizes() -> list[int]:
+    """Return the bytes of each file in the cache; files that vanish meanwhile are left out."""
+    directory = cache_directory()
+    sizes: list[int] = []
+    if directory is None:
+        return sizes
+    with suppress(OSError):
+        for entry in os.scandir(directory):
+            with suppress(OSError):
+                sizes.append(entry.stat().st_size)
+    return sizes
+
+
 def trim_cache(limit_bytes: int) -> None:
     """Remove the files that were not used for longest until at most `limit_bytes` are left."""
     directory = cache_directory()

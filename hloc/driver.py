@@ -77,6 +77,9 @@ def load_compiled(compiled: CompiledModule) -> Executable:
 
     if not isinstance(compiled, CpuModule):
         raise UnsupportedError(f"code for target {compiled.target!r} cannot run in this process")
+    if not compiled.machine.is_host:
+        machine = f"{compiled.machine.triple}, {compiled.machine.cpu}"
+        raise UnsupportedError(f"code for {machine} cannot run on this machine")
     return Executable(compiled)
 
 

@@ -16,6 +16,8 @@ class CompileOptions:
     Attributes:
         opt_level: 0 to 3.
         target: name of a backend, `cpu`.
+        triple, cpu, features: the machine that code is made for, as `target_for` takes them; all
+            empty for the one this process runs on.
         passes: pipeline text that replaces the one of `opt_level`, "" for that one.
         disabled_passes, disabled_rules: names left out of the pipeline.
         fill_constants: what stands for `constant({...})`: `error` refuses, `zeros` fills.
@@ -27,6 +29,9 @@ class CompileOptions:
 
     opt_level: int = 2
     target: str = "cpu"
+    triple: str = ""
+    cpu: str = ""
+    features: str = ""
     passes: str = ""
     disabled_passes: tuple[str, ...] = ()
     disabled_rules: tuple[str, ...] = ()

@@ -7,10 +7,13 @@ commands are read line by line and the first fault ends the program with exit 1.
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
+import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -21,13 +24,23 @@ from hloc.cli import ending
 from hloc.cli.exits import Exit, OutputFault
 from hloc.cli.guard import REPORT
 from hloc.errors import HloError, InternalError, printable, reason_of
-from hloc.runtime.interrupt import interruptible
-from repl.commands import COMMANDS, Message, Quit, Results, execute, load_pasted
+from repl.commands import Message, Quit, Results, execute, load_pasted
+from repl.passes import Applied
 from repl.render import render, render_error
+from repl.results import Edited
+from repl.scripts import autosave_path, command_lines, read_script
 from repl.session import Session
+from repl.state_diff import ShownDiff
+from repl.stepping import Stepped
+from repl.themes import in_words, is_terminal, make_console
+from repl.verifying import Verified
 
 if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
+    from repl.terminal import Terminal
+
+
+_WITH_ROWS = (Applied, Edited, ShownDiff, Stepped, Verified)
+"""Results that have rows of a diff."""
 
 
 def run_program(words: Sequence[str]) -> int:
@@ -35,8 +48,17 @@ def run_program(words: Sequence[str]) -> int:
     arguments = _arguments(words)
 
     def run() -> int:
-        program = Program(Session(), _console(arguments.color), keep_going=arguments.keep_going)
-        return program.run(arguments)
+        session = Session()
+        program = Program(
+            session,
+            make_console(arguments.color),
+            keep_going=arguments.keep_going,
+            color=arguments.color,
+        )
+        try:
+            return program.run(arguments)
+        finally:
+            session.close()
 
     return ending("hlo-repl", run)
 
@@ -50,6 +72,12 @@ def _arguments(words: Sequence[str]) -> Namespace:
     )
     parser.add_argument("file", nargs="?", help="module to load")
     parser.add_argument("-x", "--script", metavar="FILE.hlor", help="run the commands in a file")
+    parser.add_argument(
+        "--export", metavar="PAGE", help="with -x: write commands and output as .md, .html, .ipynb"
+    )
+    parser.add_argument(
+        "--recover", action="store_true", help="repeat the commands of the last session"
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="echo commands of a script")
     parser.add_argument("--keep-going", action="store_true", help="go on after a fault")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
@@ -57,51 +85,68 @@ def _arguments(words: Sequence[str]) -> Namespace:
     return parser.parse_args(list(words))
 
 
-def _console(color: str) -> Console:
-    if color == "auto":
-        return Console(highlight=False, soft_wrap=True)
-    always = color == "always"
-    return Console(highlight=False, soft_wrap=True, no_color=not always, force_terminal=always)
-
-
 class Program:
-    """One run of hlo-repl: a session and where its results are printed."""
+    """One run of hlo-repl: a session and where its results are printed.
 
-    def __init__(self, session: Session, console: Console, *, keep_going: bool = False) -> None:
+    Attributes:
+        faults: commands that failed so far.
+        terminal: where commands are typed, None for a script.
+    """
+
+    def __init__(
+        self, session: Session, console: Console, *, keep_going: bool = False, color: str = "auto"
+    ) -> None:
         self.session = session
         self.console = console
         self.keep_going = keep_going
         self.faults = 0
         self.interrupted = False
+        self.terminal: Terminal | None = None
+        self._color = color
+        self._theme = session.settings.text("theme")
 
     def run(self, arguments: Namespace) -> int:
         """Load the file, then read commands from the script, the terminal or stdin."""
         if arguments.file:
-            self._carry_out(COMMANDS["load"].function(self.session, arguments.file))
+            self.run_line(f"load {arguments.file}")
+        elif arguments.recover:
+            self.run_line(f"open-session {autosave_path()}")
         if self.faults:
             return self._code()
+        if arguments.export:
+            return self._export(arguments.script, arguments.export)
+        return self._read_commands(arguments)
+
+    def _export(self, script: str | None, path: str) -> int:
+        """Run a script and write commands, output and prose to a file."""
+        from repl.export import export_script
+
+        try:
+            if script is None:
+                raise HloError("export what?", notes=("use: hlo-repl -x FILE.hlor --export PAGE",))
+            self.faults += export_script(script, path)
+        except HloError as fault:
+            self._fault(fault)
+        return self._code()
+
+    def _read_commands(self, arguments: Namespace) -> int:
         if arguments.script:
             return self._run_script(arguments.script, arguments.verbose)
-        if sys.stdin is None:
-            return Exit.OK
-        if sys.stdin.isatty() and sys.stdout.isatty():
+        if is_terminal(sys.stdin) and is_terminal(sys.stdout):
             return self.run_terminal()
-        return self.run_lines(sys.stdin, arguments.verbose)
+        return Exit.OK if sys.stdin is None else self.run_lines(sys.stdin, arguments.verbose)
 
     def _run_script(self, path: str, verbose: bool) -> int:
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as fault:
-            self._fault(HloError(f"cannot read {path}: {reason_of(fault)}"))
-            return Exit.FAULT
-        except UnicodeDecodeError:
-            self._fault(HloError(f"cannot read {path}: it is no text, expected commands"))
+            text = read_script(path)
+        except HloError as fault:
+            self._fault(fault)
             return Exit.FAULT
         return self.run_lines(text.splitlines(), verbose)
 
     def run_lines(self, lines: Iterable[str], verbose: bool = False) -> int:
         """Run one command per line; stop at the first fault, unless asked to go on."""
-        for line in lines:
+        for line in command_lines(lines):
             if verbose and line.strip():
                 self._print(Text(f"{self.where()}> {printable(line.strip())}"))
             if not self.run_line(line):
@@ -121,11 +166,10 @@ class Program:
 
     def _carry_out(self, results: Results) -> bool:
         try:
-            with interruptible():
-                for result in results:
-                    if isinstance(result, Quit):
-                        return False
-                    self._show(result)
+            for result in results:
+                if isinstance(result, Quit):
+                    return False
+                self._show(result)
         except HloError as fault:
             self._fault(fault)
         except KeyboardInterrupt:
@@ -137,30 +181,77 @@ class Program:
         return True
 
     def where(self) -> str:
-        """Return the prompt: module and state, `jit_f s3`."""
+        """Return module and state, `jit_f s3`."""
         if not self.session.is_loaded:
             return "hloc"
         state = self.session.current
-        return f"{state.module.name} {state.label}"
+        return f"{state.module.name} {state.label}{'' if state.is_valid else '✗'}"
 
     # ---- printing
 
     def _show(self, result: object) -> None:
-        for text in render(result):
-            self._print(text)
+        self._note_verdict(result)
+        self._adopt_theme()
+        if isinstance(result, ShownDiff) and self.session.settings.is_on("a11y"):
+            result = replace(result, mode=result.mode.replace("side", "unified"))
+        lines = list(render(result, self.console.width))
+        if self._wants_pager(lines):
+            self._page(lines)
+            return
+        rows = isinstance(result, _WITH_ROWS)
+        for text in lines:
+            self._print(text, rows)
+
+    def _adopt_theme(self) -> None:
+        theme = self.session.settings.text("theme")
+        if theme != self._theme:
+            self._theme = theme
+            self.console = make_console(self._color, theme)
+
+    def _note_verdict(self, result: object) -> None:
+        """Remember for the badge whether a state answers as the one before."""
+        verified = result.verified if isinstance(result, Applied) else result
+        if isinstance(verified, Verified) and self.terminal is not None:
+            self.terminal.status.verified[verified.after] = verified.ok
 
     def _fault(self, fault: HloError) -> None:
         self.faults += 1
         for text in render_error(fault):
             self._print(text)
 
-    def _print(self, text: Text) -> None:
+    def _print(self, text: Text, rows: bool = False) -> None:
+        shown = in_words(text, rows=rows) if self.session.settings.is_on("a11y") else text
         try:
-            self.console.print(text)
+            self.console.print(shown)
         except BrokenPipeError:
             raise
         except OSError as fault:
             raise OutputFault(reason_of(fault)) from None
+
+    def _wants_pager(self, lines: Sequence[Text]) -> bool:
+        settings = self.session.settings
+        if self.terminal is None or not settings.is_on("pager") or settings.is_on("a11y"):
+            return False
+        if os.environ.get("TERM") == "dumb" or not self.console.is_terminal:
+            return False
+        width = max(self.console.width, 1)
+        rows = sum(len(text.plain) // width + text.plain.count("\n") + 1 for text in lines)
+        return rows >= self.console.height and _pager() is not None
+
+    def _page(self, lines: Sequence[Text]) -> None:
+        """Show long output in a pager that leaves it on the screen."""
+        with self.console.capture() as captured:
+            for text in lines:
+                self.console.print(text)
+        pager = _pager()
+        assert pager is not None
+        environment = {"LESS": "-RFX", "LESSCHARSET": "utf-8", **os.environ}
+        data = captured.get().encode("utf-8", "surrogateescape")
+        try:
+            subprocess.run(pager, input=data, env=environment, check=False)
+        except OSError:
+            for text in lines:
+                self._print(text)
 
     def _stopped(self) -> None:
         """Ctrl-C ends the command, not the session; a script ends."""
@@ -181,12 +272,17 @@ class Program:
 
     def run_terminal(self) -> int:
         """Read commands with completion and history until `quit` or the end of input."""
-        prompt = self._prompt()
+        from repl.terminal import Terminal
+
+        self.terminal = Terminal(self.session, plain=self.console.no_color)
+        self.session.autosave_path = str(autosave_path())
         if not self.session.is_loaded:
             self._show(Message("type: load FILE, or help"))
+        else:
+            self._show(Message("type help for the commands, quit to leave", "dim"))
         while True:
             try:
-                text = prompt.prompt(f"{self.where()}› ")
+                text = self.terminal.read()
             except KeyboardInterrupt:
                 continue
             except EOFError:
@@ -196,49 +292,18 @@ class Program:
 
     def run_pasted(self, text: str) -> bool:
         """Run what was typed or pasted: a command, several lines of them, or a whole module."""
-        if text.lstrip().startswith("HloModule") and "\n" in text.strip():
+        from repl.terminal import is_module
+
+        if is_module(text):
             return self._carry_out(load_pasted(self.session, text))
-        return all(self.run_line(line) for line in text.splitlines())
-
-    def _prompt(self) -> PromptSession[str]:
-        from prompt_toolkit import PromptSession
-        from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-        from prompt_toolkit.completion import ThreadedCompleter
-        from prompt_toolkit.history import FileHistory, InMemoryHistory
-
-        from repl.completion import HloCompleter
-
-        path = history_file()
-        return PromptSession(
-            history=FileHistory(str(path)) if path else InMemoryHistory(),
-            auto_suggest=AutoSuggestFromHistory(),
-            completer=ThreadedCompleter(HloCompleter(self.session)),
-            complete_while_typing=False,
-            bottom_toolbar=self.toolbar,
-            enable_history_search=True,
-        )
-
-    def toolbar(self) -> str:
-        """Return the line at the bottom of the terminal."""
-        if not self.session.is_loaded:
-            return "no module"
-        state = self.session.current
-        change = state.instructions - self.session.states[0].instructions
-        return f"{state.instructions:,} instructions ({change:+,} since s0) · Tab completes · help"
+        return all(self.run_line(line) for line in command_lines(text))
 
 
-def history_file() -> Path | None:
-    """Return where commands are remembered: ./.hloc_history if it is there, else the state folder.
-
-    None if the folder cannot be made.
-    """
-    here = Path(".hloc_history")
-    if here.is_file():
-        return here
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    folder = Path(base) / "hloc"
+def _pager() -> list[str] | None:
+    """Return the command that shows pages, None if there is none."""
+    chosen = os.environ.get("PAGER", "less")
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError:
+        words = shlex.split(chosen)
+    except ValueError:
         return None
-    return folder / "history"
+    return words if words and shutil.which(words[0]) else None

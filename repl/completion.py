@@ -1,73 +1,227 @@
-"""What Tab offers: commands, then by command files, passes, states or instructions."""
+"""What Tab offers, by what may stand at the cursor: the command says what it takes.
+
+Lists of names come from `names`, where they are made in the background; here they are only read.
+"""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from repl.commands import ALIASES, COMMANDS, instruction_names
-from repl.session import Session, State
+from hloc.cli.list_commands import pass_summaries
+from hloc.cli.text import plural
+from hloc.errors import HloError, printable
+from hloc.ir.opcode import OPCODES
+from hloc.opt.pipeline import Pipeline
+from hloc.opt.registry import all_rules, canonical_name, pass_class
+from hloc.opt.rule import Rule
+from repl.commands import ALIASES, COMMANDS
+from repl.names import NameCache
+from repl.passes import recipe_for
+from repl.session import Session
+from repl.settings import SETTINGS
+from repl.state import State
 
 _MAX_OFFERED = 200
+_OPTION = re.compile(r"--[a-z][a-z-]*")
+_BREAK_TAKES = {"pass": "pass", "rule": "rule", "op": "opcode"}
+_MODULE_FILES = (".hlo", ".txt", ".hlo.gz", ".pb", ".pbtxt", ".mlir")
+_FILE_TYPES = {
+    "load": _MODULE_FILES,
+    "inputs": (".npz",),
+    "source": (".hlor", ".repl"),
+    "open-session": (".json", ".hlor", ".session"),
+    "plugin": (".py",),
+}
 
 
 @dataclass(slots=True)
 class HloCompleter(Completer):
-    """Completes by the command's `takes`; sorted name lists are kept per state."""
+    """Completes by the command's `takes`."""
 
     session: Session
-    _files: PathCompleter = field(default_factory=lambda: PathCompleter(expanduser=True))
-    _names_of: State | None = None
-    _names: list[tuple[str, str]] = field(default_factory=list)
+    names: NameCache = field(default_factory=NameCache)
 
     def get_completions(
         self, document: Document, complete_event: CompleteEvent
     ) -> Iterable[Completion]:
         """Yield what may stand at the cursor."""
-        command, space, rest = document.text_before_cursor.lstrip().partition(" ")
+        line = document.text_before_cursor.rpartition("\n")[2].lstrip()
+        command, space, rest = line.partition(" ")
         if not space:
             if command.startswith("%"):
-                yield from self._instructions(command)
-            else:
-                yield from _matching(command, [(c.name, c.summary) for c in COMMANDS.values()])
-            return
-        row = COMMANDS.get(ALIASES.get(command, command))
+                return self._instructions(command)
+            return _matching(command, _commands())
+        name = ALIASES.get(command, command)
+        row = COMMANDS.get(name)
+        if row is None:
+            return ()
         word = rest.rpartition(" ")[2]
-        takes = row.takes if row else ""
+        if word.startswith("--"):
+            return _matching(word, [(option, "") for option in _OPTION.findall(row.usage)])
+        if word.startswith("%"):
+            return self._instructions(word)
+        if word.startswith("@"):
+            return self._computations(word)
+        return self._by_kind(row.takes, name, rest, word, complete_event)
+
+    def prepare(self) -> None:
+        """Begin to list the names of the current state; called before each prompt."""
+        if self.session.is_loaded:
+            self.names.prepare(self.session.current)
+
+    def _by_kind(
+        self, takes: str, command: str, rest: str, word: str, event: CompleteEvent
+    ) -> Iterable[Completion]:
         if takes == "file":
-            yield from self._files.get_completions(Document(rest, len(rest)), complete_event)
-        elif takes == "pass":
-            yield from _matching(word.rpartition(",")[2].rpartition("(")[2], _passes())
-        elif takes == "instruction":
-            yield from self._instructions(word)
-        elif takes == "state":
-            yield from _matching(word, [(s.label, s.how) for s in self.session.states])
-        elif takes == "command":
-            yield from _matching(word, [(c.name, c.summary) for c in COMMANDS.values()])
+            return _files(command, rest, event)
+        kinds: dict[str, Callable[[str], Iterable[Completion]]] = {
+            "pass": self._passes,
+            "rule": lambda word: _matching(word, [(r.name, _about(r)) for r in all_rules()]),
+            "instruction": self._instructions,
+            "computation": self._computations,
+            "state": self._states,
+            "command": lambda word: (*_matching(word, _commands()), *self._passes(word)),
+            "setting": _settings,
+            "opcode": lambda word: _matching(word, [(name, "") for name in sorted(OPCODES)]),
+            "kind": lambda word: _matching(word, [(kind, "") for kind in _choices(command)]),
+        }
+        if command == "break":
+            takes = _BREAK_TAKES.get(rest.split(" ")[0], "kind") if " " in rest else "kind"
+        found: list[Completion] = []
+        for kind in re.split(r"[|, ]+", takes):
+            if kind in kinds:
+                found += kinds[kind](word)
+        return found
+
+    # ---- names of the module
 
     def _instructions(self, word: str) -> Iterator[Completion]:
-        """Yield the names that start with `word`, found by bisection: there may be 20,000."""
         if not self.session.is_loaded:
             return
-        if self._names_of is not self.session.current:
-            self._names_of = self.session.current
-            self._names = sorted(instruction_names(self.session))
+        known = self.names.known(self.session.current)
         start = word.removeprefix("%")
-        first = bisect_left(self._names, (start, ""))
-        for name, about in self._names[first : first + _MAX_OFFERED]:
-            if not name.startswith(start):
-                return
-            yield Completion(name, -len(start), display_meta=about)
+        if known is not None:
+            for name, about in known.instructions.starting_with(start, _MAX_OFFERED):
+                yield Completion(name, -len(start), display_meta=printable(about))
+
+    def _computations(self, word: str) -> Iterator[Completion]:
+        if not self.session.is_loaded:
+            return
+        known = self.names.known(self.session.current)
+        start = word.lstrip("@")
+        if known is not None:
+            for name, about in known.computations.starting_with(start, _MAX_OFFERED):
+                yield Completion(name, -len(start), display_meta=about)
+
+    def _states(self, word: str) -> Iterator[Completion]:
+        session = self.session
+        if not session.is_loaded:
+            return
+        rows = [(s.label, f"{s.how}, {s.instructions:,} instructions") for s in session.states]
+        rows += [(name, f"mark of {state.label}") for name, state in session.tree.marks.items()]
+        rows += [("prev", "the state before this one")]
+        start = word.rpartition("..")[2]
+        yield from _matching(start, rows)
+
+    # ---- passes
+
+    def _passes(self, word: str) -> Iterator[Completion]:
+        """Yield passes, or the options of one inside its braces."""
+        name, brace, options = word.rpartition("{")
+        if brace and "}" not in options:
+            option = options.rpartition(",")[2]
+            yield from _pass_options(re.split(r"[,(]", name)[-1], option)
+            return
+        start = re.split(r"[,(]", word)[-1]
+        effects = self._effects()
+        rows = [(name, _effect(name, about, effects)) for name, about in pass_summaries()]
+        levels = [(f"-O{level}", "the passes of this level") for level in range(4)]
+        yield from _matching(start, [*rows, *(levels if start.startswith("-") else [])])
+
+    def _effects(self) -> dict[str, int]:
+        """Return what passes would do here, as far as it is known; begin to find out."""
+        if not self.session.is_loaded:
+            return {}
+        state = self.session.current
+        self.names.try_passes(state, [name for name, _ in pass_summaries()], self._try_out(state))
+        known = self.names.known(state)
+        return known.effects if known else {}
+
+    def _try_out(self, state: State) -> Callable[[str], int | None]:
+        def try_out(name: str) -> int | None:
+            try:
+                (what,) = Pipeline.parse(name).passes
+                return len(recipe_for(self.session, what).run(state.module).rules)
+            except Exception:  # a pass that fails says so when it is applied, not while typing
+                return None
+
+        return try_out
 
 
-def _passes() -> list[tuple[str, str]]:
-    from hloc.cli.list_commands import pass_summaries
+def _about(rule: Rule) -> str:
+    """Return what is said of a rule: the first line of its documentation, and if it is inexact."""
+    said = (rule.build.__doc__ or "").partition("\n")[0]
+    return said if rule.exactness == "exact" else f"{rule.exactness}  {said}".rstrip()
 
-    return pass_summaries()
+
+def _choices(command: str) -> list[str]:
+    """Return the words between which the usage of a command lets one choose."""
+    usage = COMMANDS[command].usage.removeprefix(command)
+    words = [part.split()[0] for part in re.split(r" ?\| ?", usage) if part.split()]
+    return [word for word in words if word[0].isalpha()]
+
+
+def _effect(name: str, about: str, effects: dict[str, int]) -> str:
+    count = effects.get(name)
+    if count is None:
+        return about
+    return f"{plural(count, 'rewrite')} here" if count else "nothing to do here"
+
+
+def _pass_options(name: str, option: str) -> Iterator[Completion]:
+    try:
+        cls = pass_class(canonical_name(name))
+    except HloError:
+        return
+    key, equals, value = option.partition("=")
+    for row in dataclasses.fields(cls):
+        text = row.name.replace("_", "-")
+        if not equals:
+            yield from _matching(option, [(f"{text}=", f"default {row.default}")])
+        elif text == key and isinstance(row.default, bool):
+            yield from _matching(value, [("true", ""), ("false", "")])
+
+
+def _settings(word: str) -> Iterator[Completion]:
+    """Yield keys, or the values of one after `=`."""
+    key, equals, value = word.partition("=")
+    if not equals:
+        yield from _matching(word, [(f"{s.key}=", s.summary) for s in SETTINGS.values()])
+    elif key in SETTINGS:
+        default = SETTINGS[key].default
+        choices = SETTINGS[key].choices
+        yield from _matching(value, [(c, "default" * (c == default)) for c in choices])
+
+
+def _files(command: str, rest: str, event: CompleteEvent) -> Iterator[Completion]:
+    types = _FILE_TYPES.get(command)
+
+    def fits(path: str) -> bool:
+        return types is None or path.endswith(types)
+
+    paths = PathCompleter(expanduser=True, file_filter=fits)
+    yield from islice(paths.get_completions(Document(rest, len(rest)), event), _MAX_OFFERED)
+
+
+def _commands() -> list[tuple[str, str]]:
+    return [(command.name, command.summary) for command in COMMANDS.values()]
 
 
 def _matching(word: str, rows: Iterable[tuple[str, str]]) -> Iterator[Completion]:

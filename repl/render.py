@@ -7,51 +7,39 @@ command.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Any
 
 from rich.text import Text
 
-from hloc.analysis.module_diff import (
-    ADDED,
-    CHANGED,
-    MERGED,
-    REMOVED,
-    REWIRED,
-    SAME,
-    ComputationDiff,
-    Line,
-    ModuleDiff,
-    Row,
-)
-from hloc.cli.inputs import result_leaves
-from hloc.cli.run_report import comparison_text, output_lines
-from hloc.cli.text import duration, plural, size_text
+from hloc.analysis.module_diff import Line
+from hloc.cli.text import plural, size_text
 from hloc.errors import HloError, printable
-from repl.commands import Effects, Help, Info, Listing, Message, ModuleText, Moved
+from repl import render_session
+from repl.commands import Effects, Help, Info, Listing, ModuleText, Moved
 from repl.diff import TextDiff
 from repl.provenance import Origin
-from repl.session import Applied, HistoryEntry, RunResult, StateDiff, Stats, Verified
+from repl.render_diff import render_diff, render_json
+from repl.results import HistoryTree
+from repl.session import HistoryEntry, Stats
+from repl.state_diff import DiffJson, ShownDiff
 
-STYLES = {
-    SAME: "",
-    ADDED: "green",
-    REMOVED: "red",
-    CHANGED: "yellow",
-    REWIRED: "cyan",
-    MERGED: "magenta",
-}
-_CONTEXT = 1
-_MAX_STEP_ROWS = 12
 _TOP_OPCODES = 20
+_TOP_RULES = 4
 
 
-def render(result: object) -> Iterator[Text]:
-    """Yield the lines that show `result`, a value that a command returned."""
+def render(result: object, width: int = 100) -> Iterator[Text]:
+    """Yield the lines that show `result`, a value that a command returned.
+
+    Args:
+        result: what to show.
+        width: columns of the terminal; what is side by side is fitted into them.
+    """
     if isinstance(result, tuple):
-        yield from _history(result)
-        return
-    yield from RENDERERS[type(result)](result)
+        yield from _history(result, width)
+    elif isinstance(result, ShownDiff):
+        yield from render_diff(result, width)
+    else:
+        yield from RENDERERS[type(result)](result)
 
 
 def render_error(error: HloError) -> Iterator[Text]:
@@ -67,10 +55,6 @@ def _safe(text: str) -> str:
 
 def _text(text: str, style: str = "") -> Text:
     return Text(_safe(text), style=style)
-
-
-def _message(result: Message) -> Iterator[Text]:
-    yield _text(result.text)
 
 
 def _module_text(result: ModuleText) -> Iterator[Text]:
@@ -124,75 +108,10 @@ def _effects(result: Effects) -> Iterator[Text]:
             yield Text.assemble((name, "bold"), _safe(effect.summary))
         else:
             count = plural(effect.rewrites, "rewrite") if effect.rewrites else "nothing to do"
-            yield Text.assemble((name, "bold" if effect.rewrites else "dim"), f"{count}")
-
-
-def _applied(result: Applied) -> Iterator[Text]:
-    if result.state is None:
-        yield _text(f"  {result.what}: nothing to do", "dim")
-    else:
-        yield Text.assemble(
-            (f"  {result.state.label} ", "bold"),
-            _safe(result.what),
-            f"   {result.before:,} → {result.after:,}   {result.diff.summary()}   "
-            f"{result.wall_ms:.1f} ms",
-        )
-        for name, count in result.rewrites:
-            if "/" in name:
-                yield _text(f"       {name.partition('/')[2]} ×{count}", "dim")
-        if result.what.endswith("(1 rewrite)"):
-            yield from _rows(result.diff, _MAX_STEP_ROWS)
-    for warning in result.warnings:
-        yield Text.assemble(("  warning: ", "yellow"), _safe(warning))
-
-
-def _rows(found: ModuleDiff, limit: int) -> Iterator[Text]:
-    rows = [row for c in found.computations for row in c.rows if row.kind != SAME]
-    for row in rows[:limit]:
-        yield _row(row)
-    if len(rows) > limit:
-        yield _text(f"    ... {len(rows) - limit} more; diff shows all")
-
-
-def _state_diff(result: StateDiff) -> Iterator[Text]:
-    head = f"{result.before.label} → {result.after.label}   {result.diff.summary()}"
-    yield _text(head, "bold")
-    lines = (line for c in result.diff.computations for line in _computation(c))
-    yield from islice(lines, result.limit)
-    more = sum(1 for _ in lines)
-    if more:
-        yield _text(f"... {more:,} more lines; diff --all shows them", "dim")
-
-
-def _computation(found: ComputationDiff) -> Iterator[Text]:
-    entry = "ENTRY " if found.is_entry else ""
-    mark = "" if found.kind == SAME else f"{found.kind} "
-    yield _text(f"{mark}{entry}{found.name}", f"bold {STYLES[found.kind]}".strip())
-    near = _near_changes(found.rows)
-    skipped = 0
-    for row, shown in zip(found.rows, near, strict=True):
-        if not shown:
-            skipped += 1
-            continue
-        if skipped:
-            yield _text(f"    ⋮ {skipped} unchanged", "dim")
-            skipped = 0
-        yield _row(row)
-    if skipped:
-        yield _text(f"    ⋮ {skipped} unchanged", "dim")
-
-
-def _near_changes(rows: tuple[Row, ...]) -> list[bool]:
-    """Return which rows to show: the changed ones and one unchanged row around them."""
-    changed = [row.kind != SAME for row in rows]
-    return [any(changed[max(0, i - _CONTEXT) : i + _CONTEXT + 1]) for i in range(len(rows))]
-
-
-def _row(row: Row) -> Text:
-    text = Text.assemble((f"  {row.kind} {_safe(row.text)}", STYLES[row.kind]))
-    if row.by:
-        text.append(f"   ← {_safe(row.by)}", style="dim")
-    return text
+            rules = ", ".join(f"{rule} ×{number}" for rule, number in effect.rules[:_TOP_RULES])
+            more = ", ..." if len(effect.rules) > _TOP_RULES else ""
+            style = "bold" if effect.rewrites else "dim"
+            yield Text.assemble((name, style), f"{count:14s}{_safe(rules)}{more}".rstrip())
 
 
 def _text_diff(result: TextDiff) -> Iterator[Text]:
@@ -203,15 +122,45 @@ def _text_diff(result: TextDiff) -> Iterator[Text]:
         yield _text(line, style)
 
 
-def _history(entries: tuple[HistoryEntry, ...]) -> Iterator[Text]:
-    for entry in entries:
+def _history(entries: tuple[HistoryEntry, ...], width: int) -> Iterator[Text]:
+    """Yield a line of states with their sizes below; the tree if it branches or is too long."""
+    cells = [_history_cell(entry) for entry in entries]
+    length = sum(len(cell) + len(_ARROW) for cell in cells)
+    if not entries or any(entry.depth for entry in entries) or length > width:
+        yield from _history_tree(HistoryTree(entries))
+        return
+    line, below = Text("  "), "  "
+    for number, (entry, cell) in enumerate(zip(entries, cells, strict=True)):
+        if number:
+            line.append(_ARROW, style="dim")
+            below += " " * len(_ARROW)
+        line.append(cell, style="bold" if entry.is_current else "")
+        below += f"{f'{entry.state.instructions:,}':^{len(cell)}s}"
+    yield line
+    yield Text(below.rstrip(), style="dim")
+
+
+_ARROW = " ── "
+
+
+def _history_cell(entry: HistoryEntry) -> str:
+    mark = "● " if entry.is_current else ""
+    names = f" ({', '.join(entry.names)})" if entry.names else ""
+    wrong = "" if entry.state.is_valid else "✗"
+    return _safe(f"{mark}{entry.state.label}{wrong} {entry.state.how}{names}")
+
+
+def _history_tree(result: HistoryTree) -> Iterator[Text]:
+    for entry in result.entries:
         state = entry.state
         mark = "●" if entry.is_current else "○"
         parent = f" from {state.parent.label}" if state.parent and entry.depth else ""
+        names = f" ({', '.join(entry.names)})" if entry.names else ""
+        wrong = "" if state.is_valid else "✗"
         yield Text.assemble(
             "  " + "│ " * entry.depth,
-            (f"{mark} {state.label}", "bold" if entry.is_current else ""),
-            f" {_safe(state.how)}{parent}   {state.instructions:,} instructions",
+            (f"{mark} {state.label}{wrong}", "bold" if entry.is_current else ""),
+            f" {_safe(state.how + names)}{parent}   {state.instructions:,} instructions",
         )
 
 
@@ -244,39 +193,17 @@ def _stats(result: Stats) -> Iterator[Text]:
         yield _text(f"  ... {len(result.opcodes) - _TOP_OPCODES} more opcodes")
 
 
-def _run(result: RunResult) -> Iterator[Text]:
-    shapes = result_leaves(result.state.module)
-    for line in output_lines(result.outputs, shapes, None):
-        yield _text(line)
-    yield _text(f"run {result.state.label}: {duration(result.wall_ms / 1e3)}, {result.inputs}")
-    if result.comparison is not None:
-        verdict = ("OK", "green") if result.comparison.ok else ("FAILED", "bold red")
-        yield Text.assemble(
-            f"compare with {result.compared_with}: ",
-            verdict,
-            f"  {_safe(comparison_text(result.comparison))}",
-        )
-
-
-def _verified(result: Verified) -> Iterator[Text]:
-    sign = "≡" if result.ok else "≢"
-    head = f"{result.before.label} {sign} {result.after.label}"
-    yield _text(
-        f"{head} on {plural(len(result.comparisons), 'set')} of random inputs",
-        "green" if result.ok else "bold red",
-    )
-    for comparison in result.comparisons:
-        if not comparison.ok:
-            yield _text(f"  {comparison_text(comparison)}")
-
-
 def _help(result: Help) -> Iterator[Text]:
     if len(result.commands) == 1:
         (command,) = result.commands
         yield _text(command.usage, "bold")
         yield _text(f"  {command.summary}")
         return
+    group = ""
     for command in result.commands:
+        if command.group != group:
+            group = command.group
+            yield _text(group, "bold underline")
         if len(command.usage) > 30:
             yield _text(f"  {command.usage}", "bold")
             yield _text(" " * 33 + command.summary)
@@ -286,18 +213,16 @@ def _help(result: Help) -> Iterator[Text]:
 
 
 RENDERERS: dict[type[Any], Callable[[Any], Iterator[Text]]] = {
-    Applied: _applied,
+    DiffJson: render_json,
     Effects: _effects,
     Help: _help,
+    HistoryTree: _history_tree,
     Info: _info,
     Listing: _listing,
-    Message: _message,
     ModuleText: _module_text,
     Moved: _moved,
     Origin: _origin,
-    RunResult: _run,
-    StateDiff: _state_diff,
     Stats: _stats,
     TextDiff: _text_diff,
-    Verified: _verified,
+    **render_session.RENDERERS,
 }

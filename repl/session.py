@@ -1,94 +1,50 @@
 """The state machine behind the REPL: a history tree of module states, and what can be asked of it.
 
-No terminal here: every command returns frozen data, which `render.py` draws and tests look at.
-A state is never changed; a pass runs on a clone, whose change log tells what it did.
+No terminal here: every question returns frozen data, which `render.py` draws and tests look at.
+A state is never changed; a pass runs on a clone, whose change log tells what it did. This class
+holds what a session knows; what it does stands by theme in the modules that it calls.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from hloc import driver
-from hloc.analysis.module_diff import ModuleDiff, diff_snapshots, snapshot
-from hloc.cli.compare import Bounds, Comparison, compare
-from hloc.cli.inputs import load_arrays, parameter_leaves, random_inputs
+from hloc.analysis.module_diff import ModuleDiff, diff_snapshots
 from hloc.cli.source_input import read_module
 from hloc.errors import HloError
-from hloc.ir.clone import clone_module
 from hloc.ir.computation import Computation
 from hloc.ir.events import Event
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
-from hloc.opt.pass_base import PassContext
-from hloc.opt.pipeline import Fixpoint, Pipeline, text_of
+from hloc.ir.verifier import check
+from hloc.opt.pass_base import Pass, did_you_mean
+from hloc.opt.pipeline import Pipeline
+from repl import applying, running, stepping, verifying
+from repl.applying import Applied as Applied
+from repl.applying import Outcome, Pending
+from repl.applying import Stopped as Stopped
+from repl.breakpoints import Breakpoints
+from repl.child import Child
+from repl.history import History
+from repl.history import HistoryEntry as HistoryEntry
+from repl.inputs import Inputs
+from repl.passes import Stepping, recipe_for
 from repl.provenance import Origin, trace
+from repl.recipe import Recipe
+from repl.results import Effect as Effect
+from repl.running import RunResult as RunResult
+from repl.settings import Settings
+from repl.state import State as State
+from repl.state import lineage_of, path, snapshot_of
+from repl.stepping import Stepped as Stepped
+from repl.verifying import Verified as Verified
+from repl.walk import Walk
 
-VERIFY_SEEDS = (0, 1, 2)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class State:
-    """One node of the history tree.
-
-    Attributes:
-        number: `s3` is number 3; s0 is the module as loaded.
-        parent: the state it was made from, None for a loaded module.
-        how: `load`, or the pass that made it.
-        module: never changed again.
-        events: what the pass did, from the parent's module to this one.
-        rewrites: how often the pass changed something, by `pass/rule`.
-    """
-
-    number: int
-    parent: State | None
-    how: str
-    module: Module
-    events: tuple[Event, ...] = ()
-    rewrites: tuple[tuple[str, int], ...] = ()
-    wall_ms: float = 0.0
-
-    @property
-    def label(self) -> str:
-        return f"s{self.number}"
-
-    @property
-    def instructions(self) -> int:
-        return self.module.instruction_count
-
-    @property
-    def rewrite_count(self) -> int:
-        return sum(count for _, count in self.rewrites)
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """What one pass did: the state it made, None if it changed nothing."""
-
-    what: str
-    state: State | None
-    before: int
-    after: int
-    diff: ModuleDiff
-    rewrites: tuple[tuple[str, int], ...]
-    wall_ms: float
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """How much a pass would do here."""
-
-    name: str
-    summary: str
-    rewrites: int | None
-    """None if it was not tried."""
+_MOST_FAULTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +55,6 @@ class StateDiff:
     after: State
     diff: ModuleDiff
     limit: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryEntry:
-    """One state in the drawing of the tree; `depth` counts the branches to its left."""
-
-    state: State
-    is_current: bool
-    depth: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,78 +70,94 @@ class Stats:
     constant_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """Results of a run of the current state, and how they compare with the loaded module's."""
-
-    state: State
-    outputs: tuple[np.ndarray[Any, Any], ...]
-    wall_ms: float
-    comparison: Comparison | None
-    compared_with: str
-    inputs: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """Comparison of two states on several sets of random inputs, by the evaluator."""
-
-    before: State
-    after: State
-    comparisons: tuple[Comparison, ...]
-
-    @property
-    def ok(self) -> bool:
-        return all(c.ok for c in self.comparisons)
-
-
 @dataclass(slots=True)
 class Session:
-    """History, the current state in it, and the inputs for runs."""
+    """A module's history, and all that commands remember.
 
-    states: list[State] = field(default_factory=list)
-    _current: State | None = None
-    _visited: dict[State, State] = field(default_factory=dict)  # parent -> child that redo takes
-    _last_step: str = ""
-    _inputs_file: str = ""
-    _seed: int = 0
-    _highest_uid: int = 0
+    Attributes:
+        tree: the states.
+        inputs: of runs.
+        watched: names of instructions whose values every run shows.
+        disabled_rules: rules that may not fire.
+        breaks: breakpoints.
+        walks: by state, where the pipeline stands that `next` walks through.
+        stepping: the pass that `step` is in the middle of.
+        pending: what `continue` does after it.
+        last_step: the pass that was stepped last.
+        last_fault: traceback of the pass that failed last.
+        plugins: files that were loaded, with the time of their last change.
+        child: the process in which compiled code runs.
+        commands: what was done so far, for session files.
+        lines: all that was typed and worked, for exports.
+        source_path: the file that was loaded, "" for a pasted module.
+        highest_uid: no instruction of any state has a larger one.
+        autosave_path: the commands are kept there after each of them, "" for nowhere.
+        sourcing: scripts that are being run, one inside the other.
+    """
+
+    tree: History = field(default_factory=History)
+    settings: Settings = field(default_factory=Settings)
+    inputs: Inputs = field(default_factory=Inputs)
+    watched: list[str] = field(default_factory=list)
+    disabled_rules: dict[str, None] = field(default_factory=dict)
+    breaks: Breakpoints = field(default_factory=Breakpoints)
+    walks: dict[State, Walk] = field(default_factory=dict)
+    stepping: Stepping | None = None
+    pending: Pending | None = None
+    last_step: str = ""
+    last_fault: str = ""
+    plugins: dict[str, float] = field(default_factory=dict)
+    child: Child = field(default_factory=Child)
+    commands: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    source_path: str = ""
+    highest_uid: int = 0
+    autosave_path: str = ""
+    sourcing: int = 0
+
+    def __post_init__(self) -> None:
+        self.child.plugins = self.plugins
 
     # ---- where we are
 
     @property
+    def states(self) -> list[State]:
+        """The numbered states, in the order they were made."""
+        return self.tree.states
+
+    @property
     def current(self) -> State:
         """The current state; raises HloError before anything is loaded."""
-        if self._current is None:
-            raise HloError("no module is loaded", notes=("use: load FILE",))
-        return self._current
+        return self.tree.current
+
+    @property
+    def origin(self) -> State:
+        """The loaded module; raises HloError before anything is loaded."""
+        return self.lineage()[0]
 
     @property
     def is_loaded(self) -> bool:
-        return self._current is not None
+        return not self.tree.is_empty
 
     def state(self, label: str) -> State:
-        """Return the state called `s3`, `prev` (the parent of the current one) or `$` (current)."""
-        if label in ("$", "."):
-            return self.current
-        if label == "prev":
-            parent = self.current.parent
-            if parent is None:
-                raise HloError(
-                    f"{self.current.label} is a loaded module and has no state before it"
-                )
-            return parent
-        number = label.removeprefix("s")
-        if not number.isdecimal() or int(number) >= len(self.states):
-            known = f"s0 to s{len(self.states) - 1}" if self.states else "none yet"
-            raise HloError(f"there is no state {label!r}; states are {known}")
-        return self.states[int(number)]
+        """Return the state called `s3`, `s3+1`, `prev` (parent), `$` (current), or by a mark."""
+        return self.tree.find(label)
+
+    def lineage(self) -> tuple[State, ...]:
+        """Return the states from the loaded module to the current one."""
+        return lineage_of(self.current)
+
+    def history(self) -> tuple[HistoryEntry, ...]:
+        """Return all states, children after parents, the first child in the parent's column."""
+        return self.tree.entries()
 
     # ---- load and move
 
     def load(self, path: str) -> State:
         """Load a module from a file; the history starts anew."""
-        return self.load_module(read_module(path))
+        state = self.load_module(read_module(path))
+        self.source_path = path
+        return state
 
     def load_text(self, text: str, name: str = "<string>") -> State:
         """Load a module from text; the history starts anew."""
@@ -202,135 +165,83 @@ class Session:
 
     def load_module(self, module: Module) -> State:
         """Start a new history with `module`."""
-        self.states.clear()
-        self._visited.clear()
-        self._last_step = ""
-        self._inputs_file = ""
-        self._highest_uid = module.new_uid()
-        return self._enter(State(0, None, "load", module))
+        self.tree.clear()
+        self.inputs.clear()
+        self.watched.clear()
+        self.walks.clear()
+        self.stepping = self.pending = None
+        self.last_step = self.source_path = ""
+        self.highest_uid = module.new_uid()
+        return self.tree.enter(State(0, None, "load", module))
 
     def undo(self, count: int = 1) -> State:
         """Go back by `count` states."""
-        state = self.current
-        for _ in range(count):
-            if state.parent is None:
-                raise HloError("nothing to undo")
-            self._visited[state.parent] = state
-            state = state.parent
-        self._current = state
-        return state
+        return self.tree.undo(count)
 
     def redo(self, count: int = 1) -> State:
         """Go forward again by `count` states, along the branch that was undone last."""
-        state = self.current
-        for _ in range(count):
-            if state not in self._visited:
-                raise HloError("nothing to redo")
-            state = self._visited[state]
-        self._current = state
-        return state
+        return self.tree.redo(count)
 
     def goto(self, label: str) -> State:
         """Make the state called `label` the current one."""
-        self._current = self.state(label)
-        return self._current
+        return self.tree.goto(label)
 
-    def history(self) -> tuple[HistoryEntry, ...]:
-        """Return all states, children after parents, the first child in the parent's column."""
-        children: dict[State, list[State]] = {}
-        for state in self.states:
-            if state.parent is not None:
-                children.setdefault(state.parent, []).append(state)
-        found: list[HistoryEntry] = []
-        stack = [(state, 0) for state in self.states[:1]]
-        while stack:
-            state, depth = stack.pop()
-            found.append(HistoryEntry(state, state is self._current, depth))
-            first, *others = children.get(state, [None])
-            if first is not None:
-                stack.append((first, depth))
-            stack.extend((other, depth + 1) for other in reversed(others) if other is not None)
-        return tuple(found)
+    def add_state(
+        self,
+        parent: State,
+        how: str,
+        module: Module,
+        events: Sequence[Event],
+        *,
+        rewrites: tuple[tuple[str, int], ...] = (),
+        wall_ms: float = 0.0,
+        recipe: Recipe | None = None,
+        base: State | None = None,
+        step: int = 0,
+    ) -> State:
+        """Enter the module that was made of `parent`'s, verified, as the current state."""
+        self.highest_uid = max(self.highest_uid, module.new_uid())
+        faults = tuple(diagnostic.message for diagnostic in check(module)[:_MOST_FAULTS])
+        number = len(self.states) if base is None else parent.number
+        return self.tree.enter(
+            State(
+                number, parent, how, module, tuple(events), rewrites, wall_ms, recipe, faults,
+                base, step,
+            )
+        )  # fmt: skip
 
     # ---- passes
 
-    def apply(self, pipeline: Pipeline) -> Iterator[Applied]:
+    def apply(self, pipeline: Pipeline, name: str = "") -> Iterator[Outcome]:
         """Run the passes of `pipeline`; each that changes something makes a state.
 
-        A fixpoint is run round by round, so that its passes make states of their own.
+        A fixpoint is run round by round, so that its passes make states of their own. A breakpoint
+        or an invalid module ends the walk with `Stopped`.
         """
-        for what in pipeline.passes:
-            if isinstance(what, Fixpoint):
-                yield from self._apply_fixpoint(what)
-            else:
-                yield self._run_pass(Pipeline((what,)), text_of(what), None)
+        yield from applying.follow(self, Walk.of(name or str(pipeline), pipeline.passes))
 
-    def _apply_fixpoint(self, fixpoint: Fixpoint) -> Iterator[Applied]:
-        for _ in range(fixpoint.limit):
-            before = self.current
-            for applied in self.apply(Pipeline(fixpoint.passes)):
-                if applied.state is not None:
-                    yield applied
-            if self.current is before:
-                return
+    def run_pass(self, what: Pass) -> Applied | Stopped:
+        """Run one pass on the current state."""
+        return applying.run_one(self, self.current, recipe_for(self, what))
 
-    def step(self, name: str = "") -> Applied:
-        """Do one rewrite of the pass `name`, or of the pass stepped last."""
-        text = name or self._last_step
-        if not text:
-            raise HloError("step what?", notes=("use: step PASS",))
-        pipeline = Pipeline.parse(text)
-        if len(pipeline.passes) != 1:
-            raise HloError("step takes one pass")
-        self._last_step = text
-        return self._run_pass(pipeline, f"{text} (1 rewrite)", 1)
+    def step(self, name: str = "") -> Stepped:
+        """Do one rewrite of the pass `name`, or of the pass stepped last.
+
+        The states between the rewrites are `s2+1`, `s2+2` ...
+        """
+        return stepping.step(self, name)
 
     def effects(self, names: Sequence[tuple[str, str]], try_out: bool) -> tuple[Effect, ...]:
         """Return the passes `(name, summary)`, with their rewrites here if `try_out`."""
-        return tuple(
-            Effect(name, summary, self._rewrites_of(name) if try_out else None)
-            for name, summary in names
-        )
+        if not try_out:
+            return tuple(Effect(name, summary, None) for name, summary in names)
+        return tuple(self._effect(name, summary) for name, summary in names)
 
-    def _rewrites_of(self, name: str) -> int:
-        module = self._working_copy()
-        context = PassContext()
-        Pipeline.parse(name).run(module, context)
-        return context.rewrites
-
-    def _working_copy(self) -> Module:
-        """Return a clone of the current module that hands out uids no state has had."""
-        module = clone_module(self.current.module)
-        module.reserve_uids(self._highest_uid)
-        return module
-
-    def _run_pass(self, pipeline: Pipeline, how: str, limit: int | None) -> Applied:
-        before = self.current
-        module = self._working_copy()
-        context = PassContext(rewrite_limit=limit)
-        started = time.perf_counter()
-        changed = pipeline.run(module, context)
-        wall_ms = (time.perf_counter() - started) * 1e3
-        self._highest_uid = max(self._highest_uid, module.new_uid())
-        rewrites = tuple(sorted(context.fired.items()))
-        warnings = tuple(context.warnings)
-        if not changed:
-            count = before.instructions
-            return Applied(how, None, count, count, ModuleDiff(()), rewrites, wall_ms, warnings)
-        events = tuple(module.log.events)
-        state = State(len(self.states), before, how, module, events, rewrites, wall_ms)
-        diff = diff_snapshots(snapshot(before.module), snapshot(module), events)
-        self._enter(state)
-        return Applied(
-            how, state, before.instructions, state.instructions, diff, rewrites, wall_ms, warnings
-        )
-
-    def _enter(self, state: State) -> State:
-        self.states.append(state)
-        if state.parent is not None:
-            self._visited[state.parent] = state
-        self._current = state
-        return state
+    def _effect(self, name: str, summary: str) -> Effect:
+        (what,) = Pipeline.parse(name).passes
+        fired = recipe_for(self, what).run(self.current.module).rules
+        rules = Counter(by.partition("/")[2] for by in fired if "/" in by)
+        return Effect(name, summary, len(fired), tuple(sorted(rules.items())))
 
     # ---- questions
 
@@ -340,9 +251,10 @@ class Session:
         for inst in all_instructions(self.current.module):
             if inst.name == wanted:
                 return inst
+        names = [inst.name for inst in all_instructions(self.current.module)][:20000]
         raise HloError(
             f"no instruction named {wanted!r} in {self.current.label}",
-            notes=near_names(wanted, (i.name for i in all_instructions(self.current.module))),
+            notes=did_you_mean(wanted, names),
         )
 
     def find_computation(self, name: str) -> Computation:
@@ -351,8 +263,8 @@ class Session:
         for computation in self.current.module.computations:
             if computation.name == wanted:
                 return computation
-        names = (c.name for c in self.current.module.computations)
-        raise HloError(f"no computation named {wanted!r}", notes=near_names(wanted, names))
+        names = [c.name for c in self.current.module.computations]
+        raise HloError(f"no computation named {wanted!r}", notes=did_you_mean(wanted, names))
 
     def diff(
         self, before: str = "prev", after: str = "$", *, limit: int | None = None
@@ -360,19 +272,15 @@ class Session:
         """Compare two states by instruction identity."""
         old, new = self.state(before), self.state(after)
         events = tuple(event for state in path(old, new) for event in state.events)
-        found = diff_snapshots(snapshot(old.module), snapshot(new.module), events)
-        return StateDiff(old, new, found, limit)
+        return StateDiff(old, new, self.diff_of(old, new, events), limit)
+
+    def diff_of(self, old: State, new: State, events: Sequence[Event]) -> ModuleDiff:
+        """Return what is different in `new`, by instruction identity."""
+        return diff_snapshots(snapshot_of(old), snapshot_of(new), events)
 
     def why(self, name: str) -> Origin:
         """Return where an instruction came from and what was done to it, from s0 on."""
         return trace(self.lineage(), name.removeprefix("%"))
-
-    def lineage(self) -> tuple[State, ...]:
-        """Return the states from the loaded module to the current one."""
-        found = [self.current]
-        while found[-1].parent is not None:
-            found.append(found[-1].parent)
-        return tuple(reversed(found))
 
     def stats(self) -> Stats:
         """Count what is in the current module."""
@@ -394,68 +302,28 @@ class Session:
 
     def use_inputs(self, path: str) -> str:
         """Take inputs of later runs from an .npz file; returns a description."""
-        load_arrays(path, "arg", parameter_leaves(self.current.module))
-        self._inputs_file = path
+        self.inputs.use_file(path, self.current.module)
         return f"inputs from {path}"
 
     def use_seed(self, seed: int) -> str:
         """Take random inputs from `seed` for later runs; returns a description."""
-        self._inputs_file, self._seed = "", seed
+        self.inputs.clear()
+        self.inputs.seed = seed
         return f"random inputs, seed {seed}"
 
-    def run(self, *, interpret: bool = False) -> RunResult:
+    def run(self, *, interpret: bool = False, print_all: bool = False) -> RunResult:
         """Run the current module as it stands and compare with the loaded one in the evaluator.
 
         Args:
             interpret: run it in the evaluator too, instead of compiling it.
+            print_all: show all elements of the results.
         """
-        state, origin = self.current, self.states[0]
-        arrays, described = self._inputs()
-        if interpret:
-            started = time.perf_counter()
-            outputs = driver.evaluate(state.module, *arrays)
-        else:
-            executable = driver.compile_as_it_stands(state.module)
-            started = time.perf_counter()
-            outputs = executable(*arrays)
-        wall_ms = (time.perf_counter() - started) * 1e3
-        if interpret and state is origin:
-            return RunResult(state, tuple(outputs), wall_ms, None, "", described)
-        want = driver.evaluate(origin.module, *arrays)
-        found = compare(outputs, want, Bounds())
-        return RunResult(state, tuple(outputs), wall_ms, found, "s0 in the evaluator", described)
-
-    def _inputs(self) -> tuple[list[np.ndarray[Any, Any]], str]:
-        module = self.states[0].module
-        if self._inputs_file:
-            arrays = load_arrays(self._inputs_file, "arg", parameter_leaves(module))
-            return arrays, self._inputs_file
-        return random_inputs(module, self._seed), f"random, seed {self._seed}"
+        return running.run(self, interpret=interpret, print_all=print_all)
 
     def verify(self, before: str = "s0", after: str = "$") -> Verified:
-        """Evaluate two states on a few sets of random inputs and compare the results."""
-        new, old = self.state(after), self.state(before)
-        comparisons = []
-        for seed in VERIFY_SEEDS:
-            arrays = random_inputs(old.module, seed)
-            want = driver.evaluate(old.module, *arrays)
-            comparisons.append(compare(driver.evaluate(new.module, *arrays), want, Bounds()))
-        return Verified(old, new, tuple(comparisons))
+        """Run two states on 24 sets of inputs and compare; a difference is traced to a rewrite."""
+        return verifying.verify(self, before, after)
 
-
-def path(old: State, new: State) -> tuple[State, ...]:
-    """Return the states after `old` up to `new`, or nothing if `old` is not before `new`."""
-    found: list[State] = []
-    state: State | None = new
-    while state is not None and state is not old:
-        found.append(state)
-        state = state.parent
-    return tuple(reversed(found)) if state is old else ()
-
-
-def near_names(wanted: str, names: Iterator[str]) -> tuple[str, ...]:
-    """Return a note with the nearest of `names`, or nothing."""
-    from difflib import get_close_matches
-
-    near = get_close_matches(wanted, list(names)[:20000], n=1)
-    return (f"did you mean {near[0]!r}?",) if near else ()
+    def close(self) -> None:
+        """End the child process."""
+        self.child.close()

@@ -32,10 +32,17 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.parser",),
     ("hloc.analysis", "hloc.evaluator", "hloc.formats"),
     ("hloc.opt",),
-    ("hloc.memory",),
+    ("hloc.memory", "hloc.pictures"),
     ("hloc.codegen",),
     ("hloc.runtime",),
-    ("hloc.driver", "hloc.cli", "hloc.__main__", "hloc"),  # `hloc` itself: the public names
+    (
+        "hloc.driver",
+        "hloc.cli",
+        "hloc.learn",
+        "hloc.lessons",
+        "hloc.__main__",
+        "hloc",  # itself: the public names
+    ),
     ("repl",),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -50,7 +57,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "rich": ("repl", "hloc.cli"),
     "prompt_toolkit": ("repl",),
     "google": ("hloc.formats",),  # protobuf
-    "jaxlib": ("hloc.formats",),
+    "jax": ("repl",),  # compare xla
+    "jaxlib": ("hloc.formats", "repl"),
     "scipy": ("hloc.ops",),
 }
 ONLY_INSIDE_FUNCTIONS = {
@@ -58,6 +66,8 @@ ONLY_INSIDE_FUNCTIONS = {
     ("hloc.formats", "google"),
     ("hloc.formats", "jaxlib"),
     ("hloc.ops", "scipy"),
+    ("repl", "jax"),
+    ("repl", "jaxlib"),
 }  # `hloc --version` must not wait for it
 
 SOURCE_FOLDERS = ("hloc", "repl")

@@ -188,8 +188,8 @@ def _same_arrows(rows: Sequence[DiffRow]) -> Iterator[tuple[int, Rewired]]:
 
 
 def only_about(computation: ComputationRows, name: str) -> tuple[DiffRow, ...]:
-    """Return the rows of the change that the instruction `name` is part of."""
+    """Return the rows of the change that the instruction `name` is part of, () if it is in none."""
     for change in changes_of(computation.rows):
         if any(row.name == name for row in change):
             return tuple(change)
-    return tuple(row for row in computation.rows if row.name == name)
+    return ()

@@ -124,6 +124,12 @@ class ModuleDiff:
         counts = [(kind, self.count(kind)) for kind in KIND_NAMES if kind != SAME]
         return " ".join(f"{kind}{count}" for kind, count in counts if count) or "no change"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        from hloc.analysis.diff_html import diff_html
+
+        return diff_html(self)
+
 
 # ---------------------------------------------------------------- snapshots
 

@@ -31,7 +31,7 @@ Interesting = Callable[[Module], bool]
 """Says whether a verified module still shows what is looked for; it must not change the module."""
 
 OnProgress = Callable[[Module, int], None]
-"""Hears of every module that was accepted, and of the tests so far."""
+"""Hears after every test of the best module so far, and of the tests so far."""
 
 _LIGHT = frozenset({"parameter", "constant", "broadcast"})
 _HEAVY_WEIGHT = 4
@@ -110,12 +110,12 @@ class _Reduction:
         if check(candidate):
             return False
         self.tests += 1
-        if not self.interesting(candidate):
-            return False
-        self.best, self._weight = candidate, _weight(candidate)
+        accepted = self.interesting(candidate)
+        if accepted:
+            self.best, self._weight = candidate, _weight(candidate)
         if self.on_progress is not None:
-            self.on_progress(candidate, self.tests)
-        return True
+            self.on_progress(self.best, self.tests)
+        return accepted
 
     def _earlier_root(self) -> None:
         """Look for the first instruction that is interesting as root, then among operands."""

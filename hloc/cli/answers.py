@@ -6,6 +6,7 @@ much for it runs compiled at -O0.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -21,6 +22,7 @@ from hloc.cli.time_limit import TookTooLong, time_limit
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
+from hloc.runtime.arena import clear_stops, stop_all
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Answer: TypeAlias = list[Array] | None
@@ -30,6 +32,7 @@ EVALUATOR_FLOPS = 500_000_000
 EVALUATOR_BYTES = 2_000_000_000
 EVALUATOR_SECONDS = 20.0
 LARGE_INPUT_BYTES = 64 << 20
+ENDLESS = "it does not come to an end"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,42 @@ def compiled(module: Module, arrays: Sequence[Array]) -> list[Array]:
     return list(driver.compile_as_it_stands(module)(*arrays))
 
 
+def within(runner: Runner, seconds: float) -> Runner:
+    """Return `runner` with a limit on the time of each run, also for loops of compiled code."""
+
+    def run(module: Module, arrays: Sequence[Array]) -> list[Array]:
+        over = threading.Event()
+
+        def ring() -> None:
+            over.set()
+            stop_all()
+
+        timer = threading.Timer(seconds, ring)
+        timer.daemon = True
+        timer.start()
+        try:
+            with time_limit(seconds):
+                return runner(module, arrays)
+        except KeyboardInterrupt:
+            if over.is_set():
+                raise TookTooLong from None
+            raise
+        finally:
+            timer.cancel()
+            timer.join()
+            clear_stops()
+
+    return run
+
+
+def patience_for(seconds: float) -> float:
+    """Return how long a variant of a module may run that itself took `seconds`.
+
+    What takes so much longer is a loop without end, which passes and cuts easily make.
+    """
+    return min(EVALUATOR_SECONDS, 1.0 + 10.0 * seconds)
+
+
 def runner_for(module: Module) -> Runner:
     """Return the evaluator, or compiled code for a module that is too large for it."""
     return compiled if is_too_large(module) else evaluated
@@ -108,7 +147,7 @@ def difference(
         try:
             got = runner(module, given.arrays)
         except TookTooLong:
-            return f"it does not come to an end ({given.name})"
+            return f"{ENDLESS} ({given.name})"
         except HloError as fault:
             return f"it cannot be run any more: {fault.message} ({given.name})"
         found = differing(got, want)

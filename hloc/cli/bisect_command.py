@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc import driver
 from hloc.cli.answers import (
+    ENDLESS,
     Answer,
     InputSet,
     Runner,
@@ -17,7 +19,9 @@ from hloc.cli.answers import (
     evaluated,
     input_sets,
     is_random,
+    patience_for,
     runner_for,
+    within,
 )
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.inputs import load_arrays, parameter_leaves
@@ -135,27 +139,50 @@ class _Judge:
         return input_sets(module, a.random or 0, special=not a.fast_math)
 
     def _wanted(self, module: Module, inputs: Sequence[InputSet]) -> tuple[list[Answer], Runner]:
-        """Return the right answers; none where compiled code is wrong before any pass."""
+        """Return the right answers, none where compiled code is wrong before any pass.
+
+        The runner gives up on a state that takes far longer than `module`.
+        """
         reference = runner_for(module)
+        started = time.perf_counter()
         wanted = [answer_of(module, given, reference) for given in inputs]
+        patience = patience_for(time.perf_counter() - started)
         if not self.arguments.compiled:
-            return wanted, reference
+            return wanted, within(reference, patience)
         return [
             want if not difference(module, [given], [want], compiled) else None
             for given, want in zip(inputs, wanted, strict=True)
-        ], compiled
+        ], within(compiled, patience)
 
     def interesting(self, culprit: Culprit) -> _Interesting:
         """Return what has to stay true while the module before the pass shrinks."""
-        return _Interesting(self, culprit)
+        a = self.arguments
+        runner = compiled if a.compiled else evaluated
+        if a.test or culprit.crashes or is_random(culprit.before):
+            return _Interesting(self, culprit, runner, evaluated)
+        inputs = input_sets(culprit.before, a.random or 0, special=not a.fast_math)
+        seconds = 0.0
+        for one in {evaluated, runner}:
+            started = time.perf_counter()
+            answer_of(culprit.before, inputs[0], one)
+            seconds = max(seconds, time.perf_counter() - started)
+        patience = patience_for(seconds)
+        return _Interesting(self, culprit, within(runner, patience), within(evaluated, patience))
 
 
 @dataclass(frozen=True, slots=True)
 class _Interesting:
-    """True of a module in which the culprit's rule fires and does harm, alone with its pass."""
+    """True of a module in which the culprit's rule fires and does harm, alone with its pass.
+
+    Attributes:
+        runner, reference: run candidates, and give up on those that take far longer than the
+            module before the pass did.
+    """
 
     judge: _Judge
     culprit: Culprit
+    runner: Runner
+    reference: Runner
 
     def __call__(self, candidate: Module) -> bool:
         context = driver.context_of(self.judge.options)
@@ -177,12 +204,14 @@ class _Interesting:
             return OutsideTest(a.test, a.test_timeout).shows_fault(after)
         if is_random(candidate):
             return False
-        runner = compiled if a.compiled else evaluated
         for given in input_sets(candidate, a.random or 0, special=not a.fast_math):
-            want = answer_of(candidate, given, evaluated)
-            if want is None or not difference(after, [given], [want], runner):
+            want = answer_of(candidate, given, self.reference)
+            if want is None:
+                return False  # an endless loop, most likely, on the other inputs as well
+            found = difference(after, [given], [want], self.runner)
+            if not found or found.startswith(ENDLESS) > self.culprit.fault.startswith(ENDLESS):
                 continue
-            if not a.compiled or not difference(candidate, [given], [want], runner):
+            if not a.compiled or not difference(candidate, [given], [want], self.runner):
                 return True
         return False
 

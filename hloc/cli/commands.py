@@ -69,6 +69,16 @@ COMMANDS: dict[str, Command] = {
         "print the part of a module that one instruction needs",
         "hloc.cli.extract_command:extract_module",
     ),
+    "graph": Command(
+        "graph FILE [%NAME] -o OUT",
+        "draw a module, or what is around an instruction: .html, .svg or .dot",
+        "hloc.cli.graph_command:graph_file",
+    ),
+    "roofline": Command(
+        "roofline FILE -o OUT.svg",
+        "draw how near each kernel is to the peaks of this machine",
+        "hloc.cli.roofline_command:roofline_file",
+    ),
     "bisect": Command(
         "bisect FILE",
         "find the pass and the rewrite that change the answer, and shrink the module",
@@ -97,6 +107,27 @@ COMMANDS: dict[str, Command] = {
     ),
     "ops": Command(
         "ops [NAME]", "list the opcodes, or describe one", "hloc.cli.list_commands:list_opcodes"
+    ),
+    "targets": Command(
+        "targets [NAME]",
+        "list the machines that code can be made for, and their processors",
+        "hloc.cli.targets_command:list_targets",
+    ),
+    "doctor": Command(
+        "doctor",
+        "say what hloc finds on this machine: versions, processor, cache, optional packages",
+        "hloc.cli.doctor_command:doctor",
+    ),
+    "cache": Command(
+        "cache",
+        "say what the compile cache holds, or make it smaller",
+        "hloc.cli.cache_command:cache",
+    ),
+    "learn": Command(
+        "learn [N|check|new|export]",
+        "lessons: `learn` lists them, `learn 3` prints one, `learn check 3 FILE` checks an answer, "
+        "`learn new NAME` begins one, `learn export 3 -o FILE` writes .md, .html or .ipynb",
+        "hloc.cli.learn_command:learn",
     ),
     "repl": Command(
         "repl [FILE]", "start the interactive program hlo-repl", "hloc.cli.repl_command:start_repl"

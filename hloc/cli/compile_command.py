@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hloc import driver
+from hloc.cli.aot_command import check_library, write_library
 from hloc.cli.compare import Bounds, compare
-from hloc.cli.emit import write_products
+from hloc.cli.emit import LIBRARY_KINDS, PICTURES, write_products
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.guard import guarded
 from hloc.cli.inputs import (
@@ -53,7 +54,7 @@ COMPARE_WORDS = ("interp", "O0")
 def run_files(arguments: Namespace, talk: Talk) -> int:
     """`hloc run FILE...`."""
     arguments.run, arguments.emit, arguments.output_file = True, (), None
-    arguments.style, arguments.repro = "default", False
+    arguments.style, arguments.repro, arguments.compile_only = "default", False, False
     return compile_files(arguments, talk)
 
 
@@ -84,6 +85,7 @@ def _job(name: str, arguments: Namespace, talk: Talk) -> _Job:
 
 def _check(arguments: Namespace) -> None:
     """Raise UsageError for options that do not go together."""
+    check_library(arguments)
     if not arguments.run:
         for option in ("inputs", "output", "compare_with", "random", "repeat", "print_output"):
             if getattr(arguments, option) is not None:
@@ -142,13 +144,17 @@ class _Job:
             passes = WatchedPasses(a, self.options, self.talk, self.progress)
             passes.run(module)
             told = a.run or a.memory is not None
-            emit = a.emit or (() if told else ("hlo",))
-            compiled = self._generate(module) if told or set(emit) - {"hlo"} else None
+            emit = a.emit or (() if told or a.compile_only else ("hlo",))
+            if a.compile_only:
+                emit = tuple(dict.fromkeys((*emit, "obj", "header")))
+            compiled = self._generate(module) if told or set(emit) - {"hlo", *PICTURES} else None
             executable = self._load(compiled) if a.run and compiled is not None else None
         if passes.times is not None:
             self.talk.say("\n".join(passes.times.table(self._stages)))
         if a.memory is not None:
             show_memory(compiled, a.memory, self.talk)
+        if set(emit) & LIBRARY_KINDS:
+            write_library(emit, compiled, a, self.name, self.talk)
         if emit:
             write_products(emit, module, compiled, a.output_file, a.style, self.talk)
         return Exit.OK if executable is None else self._execute(kept, executable, inputs)

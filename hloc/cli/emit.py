@@ -21,10 +21,20 @@ EXTENSIONS = {
     "schedule": ".schedule.txt",
     "buffers": ".buffers.txt",
     "obj": ".o",
+    "header": ".h",
+    "html": ".html",
+    "svg": ".svg",
+    "dot": ".dot",
 }
 """Kind -> ending of its file when several kinds go to one `-o`."""
 
-STAGES = {"schedule": "hlo", "obj": "object"}
+PICTURES = frozenset({"html", "svg", "dot"})
+"""Kinds that draw the optimised module, as `hloc graph` does."""
+
+LIBRARY_KINDS = frozenset({"obj", "header"})
+"""Kinds that `hloc/cli/aot_command.py` writes."""
+
+STAGES = {"schedule": "hlo"}
 """Kind -> stage of the backend, where the names differ."""
 
 
@@ -38,10 +48,12 @@ def write_products(
 ) -> None:
     """Write the texts of `kinds`; with several and a path, FILE.hlo, FILE.ll ...
 
+    Kinds of libraries are counted, but written elsewhere.
+
     Raises:
         HloError: a file cannot be written.
     """
-    for kind in kinds:
+    for kind in (kind for kind in kinds if kind not in LIBRARY_KINDS):
         form = _form(kind, module, compiled, style)
         if path is None or path == "-":
             talk.product(form)
@@ -53,6 +65,10 @@ def write_products(
 def _form(kind: str, module: Module, compiled: CompiledModule | None, style: str) -> str | bytes:
     if kind == "hlo":
         return module.to_text(style, large_constants=True)
+    if kind in PICTURES:
+        from hloc.pictures.graph import drawing
+
+        return drawing(module.entry, kind)
     assert compiled is not None
     return compiled.stage(STAGES.get(kind, kind))
 

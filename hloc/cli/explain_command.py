@@ -14,7 +14,8 @@ from hloc.cli.talk import Talk
 from hloc.diagnostics import EXPLANATIONS, Explanation
 from hloc.errors import HloError, printable
 from hloc.ir.opcode import OPCODES
-from hloc.opt.registry import ALIASES, PASSES
+from hloc.opt.registry import ALIASES, PASSES, rules_of_passes
+from hloc.opt.rule import Rule
 
 EXIT_CODE_WORD = "exit-codes"
 _WIDTH = 96
@@ -46,6 +47,7 @@ def explanation_of(name: str) -> str:
     found += [
         f"rule {rule.name}\n  {rule_summary(rule)}" for rule in all_rules() if rule.name == name
     ]
+    found += [_rule_text(rule) for rule in rules_of_passes() if rule.name == name]
     if name in OPCODES:
         found.append(f"opcode {describe_opcode(name)}")
     found += [f"option {o.spelling}\n  {o.help}" for o in OPTIONS if name in o.flags]
@@ -55,9 +57,16 @@ def explanation_of(name: str) -> str:
 
 
 def _hint(name: str) -> str:
-    rules = [rule.name for rule in all_rules()]
+    rules = [rule.name for rule in (*all_rules(), *rules_of_passes())]
     known = [*EXPLANATIONS, EXIT_CODE_WORD, *PASSES, *ALIASES, *rules, *OPCODES]
     return did_you_mean(name, known) or did_you_mean(name.upper(), known)
+
+
+def _rule_text(rule: Rule) -> str:
+    """Return what a rule of a plug-in says of itself, and where it is written."""
+    place = f"  {rule_summary(rule)}  {getattr(rule, 'where', '')}".rstrip()
+    doc = indent(getattr(rule, "doc", ""), "  ")
+    return "\n".join(filter(None, (f"rule {rule.name}", place, doc)))
 
 
 def _code_text(row: Explanation) -> str:

@@ -11,6 +11,7 @@ from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError, UnsupportedError
 
 REPORT = "this is a fault of hloc, not of your module; please report it together with the module"
+_PLUGIN = "a plug-in is loaded, and the fault may be its own; `hloc bisect` names the rewrite"
 
 
 def guarded(talk: Talk, action: Callable[[], int]) -> int:
@@ -50,6 +51,13 @@ def report_internal(talk: Talk, fault: Exception) -> None:
         talk.err.write(f"  {line}\n")
     if os.environ.get("HLOC_DEBUG") == "1":
         traceback.print_exception(fault, file=talk.err)
-        talk.err.write(REPORT + "\n")
+        talk.err.write(_blame() + "\n")
     else:
-        talk.err.write(REPORT + "; HLOC_DEBUG=1 shows the traceback\n")
+        talk.err.write(_blame() + "; HLOC_DEBUG=1 shows the traceback\n")
+
+
+def _blame() -> str:
+    """Return whose fault an internal error is; passes of plug-ins fail like those of hloc."""
+    from hloc.opt.registry import has_plugins
+
+    return _PLUGIN if has_plugins() else REPORT

@@ -14,25 +14,21 @@ from hloc.cli.text import size_text
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 from hloc.memory.usage import in_arena, running_at, worst_moment
+from hloc.pictures.colours import kind_of
+from hloc.pictures.style import CHART_STYLE, kind_style
 
 _WIDTH, _HEIGHT = 1000.0, 480.0
 _LEFT, _TOP, _RIGHT, _BOTTOM = 90.0, 40.0, 20.0, 50.0
-_HUES = 12
 _MOST_RECTANGLES = 20_000
 
-_STYLE = """
-  svg { color: #1b1f24; background: #ffffff; font: 12px system-ui, sans-serif; }
-  text { fill: currentColor; }
-  .axis { stroke: currentColor; stroke-width: 1; }
-  .grid { stroke: currentColor; stroke-opacity: 0.15; }
-  .peak { stroke: #d1242f; stroke-width: 1.5; stroke-dasharray: 5 3; }
-  rect.b { stroke: currentColor; stroke-opacity: 0.45; stroke-width: 0.5; fill-opacity: 0.75; }
-  rect.b:hover { fill-opacity: 1; stroke-opacity: 1; }
-  @media (prefers-color-scheme: dark) {
-    svg { color: #e6edf3; background: #0d1117; }
-    .peak { stroke: #ff7b72; }
-  }
+_STYLE = (
+    CHART_STYLE
+    + """  rect.b { stroke-width: 0.7; fill-opacity: 0.9; }
+  rect.b:hover { fill-opacity: 1; stroke-width: 2; }
+  .name { font-size: 11px; pointer-events: none; }
 """
+    + kind_style("rect")
+)
 
 
 def memory_chart(module: Module, assignment: BufferAssignment) -> str:
@@ -89,9 +85,9 @@ def _grid(scale: _Scale) -> Iterator[str]:
 def _rectangles(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
     buffers = in_arena(assignment)
     drawn = 0
-    for number, buffer in enumerate(buffers):
+    for buffer in buffers:
         title = f"<title>{escape(_title(buffer))}</title>"
-        hue = number % _HUES * 360 // _HUES
+        kind = kind_of(buffer.inst.opcode.name)
         for first, last in buffer.busy:
             drawn += 1
             if drawn > _MOST_RECTANGLES:
@@ -102,11 +98,27 @@ def _rectangles(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
                 return
             top = scale.y(buffer.place.offset + buffer.place.size_bytes)
             yield (
-                f'<rect class="b" x="{scale.x(first):.2f}" y="{top:.2f}" '
+                f'<rect class="b {kind}" x="{scale.x(first):.2f}" y="{top:.2f}" '
                 f'width="{max((last - first + 1) * scale.per_step, 0.5):.2f}" '
-                f'height="{max(buffer.place.size_bytes * scale.per_byte, 0.5):.2f}" '
-                f'fill="hsl({hue} 60% 55%)">{title}</rect>'
+                f'height="{max(buffer.place.size_bytes * scale.per_byte, 0.5):.2f}"'
+                f">{title}</rect>"
             )
+        yield from _name(buffer, kind, scale)
+
+
+def _name(buffer: Buffer, kind: str, scale: _Scale) -> Iterator[str]:
+    """Yield the name of what made a buffer, where there is room for it."""
+    (first, last), place = buffer.busy[0], buffer.place
+    width = (last - first + 1) * scale.per_step
+    height = place.size_bytes * scale.per_byte
+    name = _clean(buffer.inst.name)
+    if len(name) * 6.4 + 6 > width or height < 14:
+        return
+    x, y = scale.x(first) + width / 2, scale.y(place.offset) - height / 2 + 4
+    yield (
+        f'<text class="name {kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">'
+        f"{escape(name)}</text>"
+    )
 
 
 def _title(buffer: Buffer) -> str:

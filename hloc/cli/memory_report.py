@@ -26,6 +26,7 @@ def _allocations(assignment: BufferAssignment) -> Iterator[str]:
     rows = (
         ("parameters", report.parameter_bytes, plural(len(assignment.parameters), "array")),
         ("outputs", report.output_bytes, plural(len(assignment.outputs), "array") + inside),
+        *_aliased(assignment),
         ("constants", report.constant_bytes, plural(len(assignment.constants), "array")),
         ("arena", report.arena_bytes, plural(len(in_arena(assignment)), "buffer")),
     )
@@ -36,6 +37,19 @@ def _allocations(assignment: BufferAssignment) -> Iterator[str]:
         f"  {report.in_place} results in place, "
         f"{report.copies_elided} of {report.copies} copies elided"
     )
+
+
+def _aliased(assignment: BufferAssignment) -> Iterator[tuple[str, int, str]]:
+    """Yield a row for outputs that may lie in parameters, if the module has any."""
+    if not assignment.aliases:
+        return
+    shared = [alias for alias in assignment.aliases if alias.is_shared]
+    note = f"{plural(len(shared), 'output')} in the memory of parameters that are given away"
+    for how, words in (("copied", "copied there after the run"), ("apart", "not shared")):
+        count = sum(alias.how == how for alias in assignment.aliases)
+        if count:
+            note += f", {count} {words}: the parameter is read when the output exists"
+    yield "aliased", assignment.report.aliased_bytes, note
 
 
 def _peak(assignment: BufferAssignment) -> Iterator[str]:

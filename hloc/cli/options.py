@@ -16,7 +16,19 @@ from hloc.cli.exits import UsageError
 from hloc.cli.suggest import did_you_mean
 from hloc.formats.sniff import FORMATS
 
-EMIT_KINDS = ("hlo", "schedule", "buffers", "llvm-ir", "llvm-ir-opt", "asm", "obj")
+EMIT_KINDS = (
+    "hlo",
+    "schedule",
+    "buffers",
+    "llvm-ir",
+    "llvm-ir-opt",
+    "asm",
+    "obj",
+    "header",
+    "html",
+    "svg",
+    "dot",
+)
 STYLES = ("default", "short", "canonical")
 COLOR = ("auto", "always", "never")
 CHANGE_FORMS = ("summary", "diff", "side", "text", "json")
@@ -27,10 +39,14 @@ IGNORABLE = ("layouts", "header", "names", "metadata", "none")
 # Commands that take the options below; "" is the compiler form `hloc FILE`.
 COMPILE = ("", "run")
 PASSES = (*COMPILE, "bisect")
-PLUGGED = (*PASSES, "passes", "rules", "explain")
+OPTIMISING = (*PASSES, "roofline")
+PLUGGED = (*OPTIMISING, "passes", "rules", "explain")
 READ = ("", "run", "parse", "verify", "convert", "diff", "stats", "extract", "bisect", "reduce")
-WRITING = ("", "parse", "convert", "extract", "bisect", "reduce")
-ALL = (*READ, "fmt", "explain", "passes", "ops", "rules")
+DRAWING = ("graph", "roofline")
+WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", *DRAWING)
+ABOUT = ("targets", "doctor", "cache")
+ALL = (*READ, *DRAWING, "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
+HEADER_LANGUAGES = ("c", "c++")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +176,15 @@ def tolerance(text: str) -> float:
 
 OPTIONS: tuple[Option, ...] = (
     # ---- optimise
-    Option(("-O",), "Optimise", PASSES, "optimisation level, 2 if not given", "-O0..-O3", "2",
+    Option(("-O",), "Optimise", OPTIMISING, "optimisation level, 2 if not given", "-O0..-O3", "2",
            one_of("0123"), "2", target="opt_level"),
-    Option(("--passes",), "Optimise", PASSES, "run this pipeline instead of the level's own: "
+    Option(("--passes",), "Optimise", OPTIMISING, "run this pipeline instead of the level's own: "
            "names with options, `cse,fusion{max-operands=8}`", "PIPELINE", convert=pipeline),
-    Option(("--disable-pass",), "Optimise", PASSES, "leave out passes by name",
+    Option(("--disable-pass",), "Optimise", OPTIMISING, "leave out passes by name",
            "NAME[,NAME]", convert=names, default=(), repeated=True),
-    Option(("--disable-rule",), "Optimise", PASSES, "switch off rewrite rules by name",
+    Option(("--disable-rule",), "Optimise", OPTIMISING, "switch off rewrite rules by name",
            "NAME[,NAME]", convert=names, default=(), repeated=True),
-    Option(("--fast-math",), "Optimise", PASSES, "let rules fire that are not exact: "
+    Option(("--fast-math",), "Optimise", OPTIMISING, "let rules fire that are not exact: "
            "`hloc rules` says which and why"),
     Option(("--opt-bisect-limit",), "Optimise", COMPILE, "do only the first N rewrites of the "
            "pipeline, and say which was the last", "N", convert=count(0)),
@@ -182,6 +198,20 @@ OPTIONS: tuple[Option, ...] = (
            "hlo without --run", "KIND[,KIND]", convert=list_of(EMIT_KINDS), default=()),
     Option(("-o",), "Output", WRITING, "write to FILE instead of "
            "stdout; with several kinds FILE.hlo, FILE.ll ...", "FILE", target="output_file"),
+    Option(("-c",), "Output", ("",), "write an object and a C header to link into a program: "
+           "FILE.o and FILE.h for `-o FILE`", target="compile_only"),
+    Option(("--header-lang",), "Output", ("",), "languages of the header: c, or c,c++ for a class "
+           "in FILE.hpp as well", "LANG[,LANG]", convert=list_of(HEADER_LANGUAGES), default=()),
+    Option(("--symbol-prefix",), "Output", ("",), "begin names in object and header with this, "
+           "not with the name of the module", "NAME", default=""),
+    Option(("--static-temp",), "Output", ("",), "put working memory into the object; one thread "
+           "at a time may call then"),
+    Option(("--target",), "Output", COMPILE, "make code for this machine, an LLVM triple or the "
+           "first part of one; `hloc targets` lists them", "TARGET", default=""),
+    Option(("--mcpu",), "Output", COMPILE, "make code for this processor: a name from `hloc "
+           "targets`, or native", "NAME", default=""),
+    Option(("--mattr",), "Output", COMPILE, "features that the processor has or lacks",
+           "+NAME,-NAME", default=""),
     Option(("--style",), "Output", ("", "parse", "convert", "extract"), "spelling of HLO text, as "
            "XLA's print options: default, short, canonical", "STYLE", convert=one_of(STYLES),
            default="default"),
@@ -189,12 +219,30 @@ OPTIONS: tuple[Option, ...] = (
            convert=one_of(("text", "json")), default="text"),
     Option(("--to",), "Output", ("convert",), f"format to write: {', '.join(FORMATS)}; without it "
            "the ending of the file decides", "FORMAT", convert=one_of(FORMATS)),
+    # ---- learn
+    Option(("--script",), "Learn", ("learn",), "run the commands of the lesson in hlo-repl"),
+    Option(("--format",), "Learn", ("learn",), "how `learn check` prints: text, json or junit",
+           "FORMAT", convert=one_of(("text", "json", "junit")), default="text"),
     # ---- measure
     Option(("--by",), "Measure", ("stats",), f"one table: by {', '.join(GROUPINGS)}", "WHAT",
            convert=one_of(GROUPINGS)),
     # ---- extract
     Option(("--height",), "Extract", ("extract",), "take N levels of operands; what lies beyond "
            "becomes a parameter", "N", convert=count(0)),
+    # ---- draw
+    Option(("-r", "--radius"), "Draw", ("graph",), "steps along operands and users from %NAME, 2 "
+           "if not given", "N", convert=count(0)),
+    Option(("--until",), "Draw", ("graph",), "draw nothing beyond this instruction", "%NAME",
+           default=(), repeated=True, convert=one),
+    Option(("--paths",), "Draw", ("graph",), "draw all that lies between two: FILE %A %B --paths"),
+    Option(("--backward",), "Draw", ("graph",), "draw all that %NAME needs"),
+    Option(("--forward",), "Draw", ("graph",), "draw all that needs %NAME"),
+    Option(("--diff",), "Draw", ("graph",), "mark what is different from an earlier module",
+           "BEFORE"),
+    Option(("--boxes",), "Draw", ("graph",), "open boxes until so many are seen, 150 if not given",
+           "N", convert=count(0)),
+    Option(("--run",), "Draw", ("roofline",), "time each kernel on this machine; without it the "
+           "chart shows what the cost model expects"),
     # ---- compare
     Option(("--stat",), "Compare", ("diff",), "print counts only"),
     Option(("--context",), "Compare", ("diff",), "unchanged rows around changed ones, 2 if not "
@@ -265,6 +313,11 @@ OPTIONS: tuple[Option, ...] = (
            "120 if not given", "SECONDS", convert=count(1), default=120),
     Option(("--test-timeout",), "Hunt", ("bisect", "reduce"), "a test that runs longer shows no "
            "fault, 30 s if not given", "SECONDS", convert=count(1), default=30),
+    # ---- look after
+    Option(("--clear",), "Look after", ("cache",), "remove all files"),
+    Option(("--trim",), "Look after", ("cache",), "remove the files that were not used for "
+           "longest until at most N bytes are left, 512M if not given", "N", "512M", byte_count),
+    Option(("--path",), "Look after", ("cache",), "print the path of the folder only"),
     # ---- talk
     Option(("--color",), "Talk", ALL, "colour of messages: auto, always, never", "WHEN", "always",
            one_of(COLOR), "auto"),

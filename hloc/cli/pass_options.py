@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import dataclass
 
 from hloc import driver
 from hloc.cli.exits import UsageError
@@ -13,9 +14,18 @@ from hloc.options import CompileOptions
 
 
 def compile_options(arguments: Namespace) -> CompileOptions:
-    """Return the options of a compilation."""
+    """Return the options of a compilation.
+
+    Raises:
+        UsageError: a target, processor or feature that there is not.
+    """
+    machine = _machine(arguments)
     return CompileOptions(
         opt_level=int(arguments.opt_level),
+        target=machine.backend,
+        triple=machine.triple,
+        cpu=machine.cpu,
+        features=machine.features,
         passes=arguments.passes or "",
         disabled_passes=arguments.disable_pass,
         disabled_rules=arguments.disable_rule,
@@ -24,6 +34,42 @@ def compile_options(arguments: Namespace) -> CompileOptions:
         memory_limit_bytes=getattr(arguments, "memory_limit", 0),
         verify_each=getattr(arguments, "verify_each", False),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """Where code is to run, as `CompileOptions` names it."""
+
+    backend: str = "cpu"
+    triple: str = ""
+    cpu: str = ""
+    features: str = ""
+
+
+def _machine(arguments: Namespace) -> _Machine:
+    """Return the options that choose a backend and the machine it makes code for.
+
+    Raises:
+        UsageError: a target, processor or feature that there is not.
+    """
+    named = [getattr(arguments, name, "") for name in ("target", "mcpu", "mattr")]
+    if not any(named):
+        return _Machine()
+    from hloc.codegen.backend import backend_names
+    from hloc.codegen.target import target_for
+
+    target, cpu, features = named
+    backend = target if target in backend_names() else "cpu"
+    triple = "" if target == backend else target
+    if backend != "cpu":
+        if cpu or features:
+            raise UsageError(f"--mcpu and --mattr say nothing to target {backend}")
+        return _Machine(backend)
+    try:
+        target_for(triple, cpu, features)
+    except HloError as fault:
+        raise UsageError("; ".join((fault.message, *fault.diagnostics[0].notes))) from None
+    return _Machine(backend, triple, cpu, features)
 
 
 def load_plugins(arguments: Namespace) -> None:

@@ -39,13 +39,13 @@ def shrink(module: Module, interesting: Interesting, seconds: float, talk: Talk)
     """Reduce `module`, with a line of progress, and say what came of it."""
     progress = progress_of(talk, "reducing")
 
-    def accepted(smaller: Module, tests: int) -> None:
-        left = plural(smaller.instruction_count, "instruction")
-        progress.detail = f"{left} left, {plural(tests, 'test')}"
+    def tested(best: Module, tests: int) -> None:
+        left = plural(best.instruction_count, "instruction")
+        progress.detail = f"{left} left, {plural(tests, 'test')}, at most {seconds:g} s"
 
     started = time.perf_counter()
     with progress.running():
-        reduced = reduce_module(module, interesting, seconds=seconds, on_progress=accepted)
+        reduced = reduce_module(module, interesting, seconds=seconds, on_progress=tested)
     ending = "" if reduced.complete else "; the time limit ended it"
     talk.say(
         f"reduced from {module.instruction_count:,} to "

@@ -7,7 +7,7 @@ these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
@@ -112,6 +112,8 @@ def _static_results(module: Module) -> tuple[HiddenSize, ...]:
         elif has_dynamic(inst.shape):
             entry.set_shape(inst, static(inst.shape))
     entry.set_root(Builder(entry).tuple([entry.root, *sizes]))
+    # The indices of aliases are those of the old result; arrays are cut anyway, so nothing is lost.
+    module.set_config(replace(module.config, aliases=(), buffer_donors=()))
     return tuple(HiddenSize(number, dim) for number, _, dim in dynamic)
 
 

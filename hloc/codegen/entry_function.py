@@ -3,15 +3,22 @@
     define void @NAME(ptr %table)
 
 Everything is found through the table of pointers; there is no other state. Long computations are
-cut into parts, since LLVM takes more than linear time for one large function.
+cut into parts, since LLVM takes more than linear time for one large function. Loops of few
+instructions are functions of a unit of their own, see `loop_function`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hloc.codegen.kernel import Kernel
+from hloc.codegen.loop_function import (
+    LoopFunction,
+    arguments_text,
+    inlined_text,
+    parameters_text,
+)
 from hloc.codegen.plan import (
     STOP_SLOT,
     BranchStep,
@@ -32,21 +39,46 @@ _PART_STEPS = 256
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
-def entry_text(plan: Plan, kernels: Sequence[Kernel]) -> str:
-    """Return the LLVM text of all control flow of `plan`; `kernels` by number."""
+def entry_text(
+    plan: Plan, kernels: Sequence[Kernel], loops: Mapping[LoopStep, LoopFunction]
+) -> str:
+    """Return the LLVM text of all control flow of `plan` but `loops`; `kernels` by number."""
+    inside = {number for loop in loops.values() for number in loop.computations}
+    outside = [
+        (number, steps) for number, steps in enumerate(plan.computations) if number not in inside
+    ]
     arguments = {
-        step.kernel: len(step.arguments)
-        for steps in plan.computations
+        number: len(step.arguments)
+        for _, steps in outside
         for step in steps
         if isinstance(step, KernelStep)
+        for number in (step.kernel, *([step.in_place.kernel] if step.in_place else []))
     }
     lines = [
         f"declare void @{kernels[number].name}({'ptr, ' * count}i64, i64)"
         for number, count in sorted(arguments.items())
     ]
+    lines += [
+        f"declare void @{loop.name}({', '.join(['ptr'] * len(loop.slots))})"
+        for loop in loops.values()
+    ]
     lines += [_MEMCPY, ""]
-    for number, steps in enumerate(plan.computations):
-        lines += _computation(number, steps, kernels)
+    for number, steps in outside:
+        lines += _computation(number, steps, kernels, loops)
+    return "\n".join(lines) + "\n"
+
+
+def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attributes: str) -> str:
+    """Return the LLVM text of a loop, its computations and its kernels."""
+    used = [kernels[number] for number in loop.kernels]
+    lines = list(dict.fromkeys(d for kernel in used for d in kernel.declarations))
+    lines += [_MEMCPY, "", *map(inlined_text, used)]
+    head = f"({parameters_text(loop.slots)}) {attributes} {{"
+    for number in loop.computations:
+        name = f"define internal void @{_function_name(number)}{head}"
+        steps = plan.computations[number]
+        lines += _function(name.replace(" {", " alwaysinline {"), steps, kernels, {}, loop.slots)
+    lines += _function(f"define void @{loop.name}{head}", [loop.step], kernels, {}, loop.slots)
     return "\n".join(lines) + "\n"
 
 
@@ -54,26 +86,42 @@ def _function_name(number: int) -> str:
     return ENTRY if number == 0 else f"computation_{number}"
 
 
-def _computation(number: int, steps: Sequence[Step], kernels: Sequence[Kernel]) -> list[str]:
+def _computation(
+    number: int,
+    steps: Sequence[Step],
+    kernels: Sequence[Kernel],
+    loops: Mapping[LoopStep, LoopFunction],
+) -> list[str]:
     """Return the functions of one computation: its parts, if it is long, and itself."""
     parts = [steps[i : i + _PART_STEPS] for i in range(0, len(steps), _PART_STEPS)]
     linkage = "" if number == 0 else "internal "
     name = _function_name(number)
     if len(parts) <= 1:
-        return _function(f"{linkage}void @{name}", steps, kernels)
+        return _function(_head(f"{linkage}void @{name}"), steps, kernels, loops)
     lines: list[str] = []
     for i, part in enumerate(parts):
-        lines += _function(f"internal void @part_{number}_{i}", part, kernels)
+        lines += _function(_head(f"internal void @part_{number}_{i}"), part, kernels, loops)
     calls = [f"  call void @part_{number}_{i}(ptr %table)" for i in range(len(parts))]
     return [*lines, f"define {linkage}void @{name}(ptr %table) {{", *calls, "  ret void", "}", ""]
 
 
-def _function(head: str, steps: Sequence[Step], kernels: Sequence[Kernel]) -> list[str]:
-    writer = _Writer(kernels)
+def _head(name: str) -> str:
+    return f"define {name}(ptr %table) nounwind {{"
+
+
+def _function(
+    head: str,
+    steps: Sequence[Step],
+    kernels: Sequence[Kernel],
+    loops: Mapping[LoopStep, LoopFunction],
+    slots: Sequence[int] = (),
+) -> list[str]:
+    """Return a function; the pointers in `slots` are its arguments, if there are any."""
+    writer = _Writer(kernels, loops, slots)
     for step in steps:
         writer.step(step)
     return [
-        f"define {head}(ptr %table) nounwind {{",
+        head,
         "entry:",
         *writer.pointers,
         *writer.lines,
@@ -87,9 +135,15 @@ def _function(head: str, steps: Sequence[Step], kernels: Sequence[Kernel]) -> li
 
 @dataclass(slots=True)
 class _Writer:
-    """Collects one function; pointers of the table are loaded once, at its start."""
+    """Collects one function; pointers of the table are loaded once, at its start.
+
+    Attributes:
+        slots: slots of the table whose pointers are arguments; if there are any, there is no table.
+    """
 
     kernels: Sequence[Kernel]
+    loops: Mapping[LoopStep, LoopFunction]
+    slots: Sequence[int]
     pointers: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     _loaded: dict[int, str] = field(default_factory=dict)
@@ -116,12 +170,33 @@ class _Writer:
                 self._host(step)
 
     def _kernel(self, step: KernelStep) -> None:
-        kernel = self.kernels[step.kernel]
-        arguments = "".join(f"ptr {self._pointer(place)}, " for place in step.arguments)
+        if step.in_place is None:
+            self._call_kernel(step.kernel, step.arguments)
+            return
+        label = self._name()
+        parameter = self._pointer(step.in_place.parameter)
+        output = self._pointer(step.in_place.output)
+        self._add(f"%same.{label} = icmp eq ptr {parameter}, {output}")
+        self._add(f"br i1 %same.{label}, label %within.{label}, label %apart.{label}")
+        kernels = {"within": step.in_place.kernel, "apart": step.kernel}
+        for name, number in kernels.items():
+            self.lines.append(f"{name}.{label}:")
+            self._call_kernel(number, step.arguments)
+            self._add(f"br label %after.{label}")
+        self.lines.append(f"after.{label}:")
+
+    def _call_kernel(self, number: int, places: Sequence[Place]) -> None:
+        kernel = self.kernels[number]
+        arguments = "".join(f"ptr {self._pointer(place)}, " for place in places)
         self._add(f"call void @{kernel.name}({arguments}i64 0, i64 {kernel.extent})")
 
     def _loop(self, step: LoopStep) -> None:
         """Run the condition, then leave or run the body; the stop flag counts as false."""
+        function = self.loops.get(step)
+        if function is not None:
+            arguments = ", ".join(f"ptr {self._slot(slot)}" for slot in function.slots)
+            self._add(f"call void @{function.name}({arguments})")
+            return
         label = self._name()
         stop, predicate = self._slot(STOP_SLOT), self._pointer(step.predicate)
         self._add(f"br label %test.{label}")
@@ -168,7 +243,8 @@ class _Writer:
         self._add(f"call void {self._slot(step.slot)}(ptr %array.{label})")
 
     def _run(self, computation: int) -> None:
-        self._add(f"call void @{_function_name(computation)}(ptr %table)")
+        arguments = arguments_text(self.slots) if self.slots else "ptr %table"
+        self._add(f"call void @{_function_name(computation)}({arguments})")
 
     def _pointer(self, place: Place) -> str:
         """Return the name of a pointer to `place`."""
@@ -187,6 +263,8 @@ class _Writer:
 
     def _slot(self, slot: int) -> str:
         """Return the name of the pointer in `slot` of the table."""
+        if slot in self.slots:
+            return f"%slot{slot}"
         found = self._loaded.get(slot)
         if found is None:
             found = self._loaded[slot] = f"%slot{slot}"

@@ -8,13 +8,16 @@ memory if the kernel needs any. `begin` and `end` bound the outermost loop, whic
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.codegen import reductions, remap, scalar_control
 from hloc.codegen.emitters.context import KernelContext, array_leaves
 from hloc.codegen.emitters.table import emitter_for
 from hloc.codegen.kernel_key import request_key
+from hloc.codegen.routine import Routines
 from hloc.codegen.target import Target
+from hloc.dtypes import U8
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
 
@@ -70,6 +73,8 @@ class Kernel:
         declarations: what it needs outside: declarations and constants, one per entry.
         extent: end of the outermost loop.
         scratch_bytes: size of the last argument, 0 if there is none.
+        routines: functions of other units that it calls.
+        level: LLVM's level for it, None if the module's.
     """
 
     name: str
@@ -77,6 +82,14 @@ class Kernel:
     declarations: tuple[str, ...]
     extent: int
     scratch_bytes: int
+    routines: tuple[Routines, ...] = ()
+    level: int | None = None
+
+
+def routine_names(kernel: Kernel) -> Iterator[str]:
+    """Yield the symbols of the routines that a kernel calls."""
+    for routines in kernel.routines:
+        yield from (d[d.index("@") + 1 : d.index("(")] for d in routines.declarations)
 
 
 def kernel_key(request: KernelRequest) -> str:
@@ -90,15 +103,23 @@ def needs_kernel(inst: Instruction) -> bool:
 
 
 def scratch_bytes(inst: Instruction) -> int:
-    """Return the bytes of scratch memory that the kernel of `inst` needs."""
+    """Return the bytes of scratch memory that the kernel of `inst` needs, on the stack or not."""
     if not needs_kernel(inst):
         return 0
     emitter = emitter_for(inst)
     return emitter.scratch_bytes(inst) if emitter else 0
 
 
-def emit_kernel(request: KernelRequest, name: str, target: Target) -> Kernel:
+def emit_kernel(
+    request: KernelRequest, name: str, target: Target, *, stack_bytes: int = 0
+) -> Kernel:
     """Write the kernel of a request as the LLVM function `name`.
+
+    Args:
+        request: what to compute.
+        name: of the function.
+        target: whose instructions it may use.
+        stack_bytes: scratch memory of at most so many bytes lies on the stack.
 
     Raises:
         UnsupportedError: no emitter can make it.
@@ -108,9 +129,21 @@ def emit_kernel(request: KernelRequest, name: str, target: Target) -> Kernel:
     if emitter is None:
         raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
     scratch = emitter.scratch_bytes(inst)
-    k = KernelContext(inst, request.aliased, name, target, scratch > 0)
+    on_stack = 0 < scratch <= stack_bytes
+    k = KernelContext(inst, request.aliased, name, target, scratch > 0 and not on_stack)
+    if on_stack:
+        k.scratch = k.b.allocate(U8, scratch)
+        scratch = 0
     if not any(leaf.elements for leaf in array_leaves(inst.shape)):
         return Kernel(name, k.fn.finish(), (), 1, scratch)
     emitter.emit(k)
     text = k.fn.finish()
-    return Kernel(name, text, tuple(k.fn.declarations), emitter.extent(inst), scratch)
+    return Kernel(
+        name,
+        text,
+        tuple(k.fn.declarations),
+        emitter.extent(inst),
+        scratch,
+        tuple(k.routines.values()),
+        k.level,
+    )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.target import Target, create_target_machine
+from hloc.codegen.target import Target, create_target_machine, host_target
 from hloc.errors import InternalError
 
 _LIBM = """
@@ -28,6 +28,10 @@ _ELF64_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE_SECTION = 2
+
+
+FINAL_FORM = -1
+"""The level of text that is in the form in which it should run: no passes."""
 
 
 def parse_module(text: str) -> llvm.ModuleRef:
@@ -53,11 +57,17 @@ def llvm_options(level: int) -> dict[str, bool]:
 def optimize_module(
     module: llvm.ModuleRef, machine: llvm.TargetMachine, level: int
 ) -> llvm.ModuleRef:
-    """Run LLVM's default pipeline of `level` (0 to 3) over `module`, in place.
+    """Run LLVM's default pipeline of `level` (0 to 3, or none) over `module`, in place.
 
     Unrolling and straight-line vectorisation wait for level 3: they take half of the compile time,
-    and vectorised loops are interleaved without them.
+    and vectorised loops are interleaved without them. Text says nothing of the machine, which LLVM
+    takes for one like the host unless it is told.
     """
+    if machine.triple != host_target().triple:
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+    if level == FINAL_FORM:
+        return module
     options = llvm.create_pipeline_tuning_options(speed_level=level)
     for name, value in llvm_options(level).items():
         setattr(options, name, value)
@@ -69,11 +79,11 @@ def optimize_module(
 def compile_object(
     text: str, target: Target, level: int, also: frozenset[str] = frozenset()
 ) -> bytes:
-    """Return the object code of LLVM text; `level` 0 to 3 is both the passes' and codegen's.
+    """Return the object code of LLVM text; `level` is both the passes' and codegen's.
 
     The object may ask for allowed symbols and for those in `also`.
     """
-    machine = create_target_machine(target, level)
+    machine = create_target_machine(target, abs(level))
     data: bytes = machine.emit_object(optimize_module(parse_module(text), machine, level))
     check_symbols(data, also=also)
     return data
@@ -81,13 +91,13 @@ def compile_object(
 
 def optimized_text(text: str, target: Target, level: int) -> str:
     """Return LLVM text after LLVM's own passes of `level`."""
-    machine = create_target_machine(target, level)
+    machine = create_target_machine(target, abs(level))
     return str(optimize_module(parse_module(text), machine, level))
 
 
 def assembly_text(text: str, target: Target, level: int) -> str:
     """Return the assembly of LLVM text, compiled as `compile_object` does."""
-    machine = create_target_machine(target, level)
+    machine = create_target_machine(target, abs(level))
     return str(machine.emit_assembly(optimize_module(parse_module(text), machine, level)))
 
 

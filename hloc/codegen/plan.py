@@ -42,11 +42,25 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class InPlaceKernel:
+    """Kernel `kernel`, for runs in which the places `parameter` and `output` have one address."""
+
+    kernel: int
+    parameter: Place
+    output: Place
+
+
+@dataclass(frozen=True, slots=True)
 class KernelStep:
-    """Call kernel `kernel` (a number) over its whole extent."""
+    """Call kernel `kernel` (a number) over its whole extent.
+
+    Attributes:
+        in_place: runs instead where an output has the address of the parameter it may overwrite.
+    """
 
     kernel: int
     arguments: tuple[Place, ...]
+    in_place: InPlaceKernel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,16 +251,37 @@ class _Planner:
         return None if source == target else CopyStep(source, target, inst.array.size_bytes)
 
     def _kernel(self, inst: Instruction) -> Step:
-        request = KernelRequest(inst, self.assignment.aliased(inst))
-        key = kernel_key(request)
-        number = self.kernel_numbers.setdefault(key, len(self.kernels))
-        if number == len(self.kernels):
-            self.kernels.append(request)
+        number = self._kernel_number(KernelRequest(inst, self.assignment.aliased(inst)))
         arguments = self._arguments(inst)
         scratch = self.assignment.scratch(inst)
         if scratch is not None:
             arguments = (*arguments, self.table.place(scratch))
-        return KernelStep(number, arguments)
+        return KernelStep(number, arguments, self._in_place(inst))
+
+    def _kernel_number(self, request: KernelRequest) -> int:
+        number = self.kernel_numbers.setdefault(kernel_key(request), len(self.kernels))
+        if number == len(self.kernels):
+            self.kernels.append(request)
+        return number
+
+    def _in_place(self, inst: Instruction) -> InPlaceKernel | None:
+        """Return the kernel for arguments that are given away, None if it is the usual one.
+
+        One pair tells of all: the aliases of one instruction are given away together.
+        """
+        aliased = self.assignment.aliased(inst, given=True)
+        usual = self.assignment.aliased(inst)
+        if aliased == usual:
+            return None
+        output = next(
+            i for i, pair in enumerate(zip(aliased, usual, strict=True)) if len({*pair}) > 1
+        )
+        operand = aliased[output]
+        assert operand is not None
+        places = self._arguments(inst)
+        results = len(data_leaves(inst.shape))
+        number = self._kernel_number(KernelRequest(inst, aliased))
+        return InPlaceKernel(number, places[operand], places[len(places) - results + output])
 
     def _host_call(self, inst: Instruction) -> Step:
         found = host_function(inst)

@@ -303,10 +303,9 @@ class LlvmBuilder:
         symbol = f"@llvm.{name}.{suffix}"
         types = ", ".join([kind] * len(args)) + (", i1" if extra else "")
         self.fn.declare(f"declare {kind} {symbol}({types})")
-        # A maximum in a reduction may start from any lane.
-        flags = (
-            "reassoc " if name in ("minimum", "maximum") and "reassoc" in self.float_flags else ""
-        )
+        # A maximum in a reduction may start from any lane, and of zeros take any.
+        is_folded = name in ("minimum", "maximum") and "reassoc" in self.float_flags
+        flags = "reassoc nsz " if is_folded else ""
         return Value(dtype, self.fn.value(f"call {flags}{kind} {symbol}({operands})"))
 
     def math(self, name: str, *args: Value) -> Value:

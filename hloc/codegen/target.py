@@ -6,11 +6,20 @@ Vector width comes from the features, never from the CPU name, which LLVM gets w
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 import llvmlite.binding as llvm
+
+from hloc.codegen.target_table import (
+    MACHINES,
+    PointerWidth,
+    machine_named,
+    named_features,
+    vector_bits_of,
+)
+from hloc.errors import HloError
 
 _CACHE_DIRECTORY = Path("/sys/devices/system/cpu/cpu0/cache")
 _DEFAULT_CACHES = {1: 32 << 10, 2: 1 << 20, 3: 8 << 20}
@@ -27,6 +36,7 @@ class Target:
         data_layout: LLVM's data layout string.
         vector_bits: width of the widest register that is worth using.
         l1_bytes, l2_bytes, l3_bytes: data caches of one core.
+        abi: LLVM's name of the calling convention, "" for the usual one of the triple.
     """
 
     triple: str
@@ -37,6 +47,19 @@ class Target:
     l1_bytes: int
     l2_bytes: int
     l3_bytes: int
+    abi: str = ""
+
+    @property
+    def is_host(self) -> bool:
+        """True if code for this target runs in this process: same triple, no feature it lacks."""
+        host = host_target()
+        wanted = {f for f in self.features.split(",") if f.startswith("+")}
+        return self.triple == host.triple and wanted <= set(host.features.split(","))
+
+    @property
+    def pointer_bits(self) -> PointerWidth:
+        """Width of an address."""
+        return 32 if self.triple.startswith(("arm", "wasm32")) else 64
 
     @property
     def vector_bytes(self) -> int:
@@ -47,8 +70,11 @@ class Target:
         return f"+{feature}" in self.features.split(",")
 
 
-def initialize_llvm() -> None:
-    """Register the native target with LLVM; cheap when called again."""
+def initialize_llvm(*, all_targets: bool = False) -> None:
+    """Register the native target, or all, with LLVM; cheap when called again."""
+    if all_targets:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
 
@@ -72,17 +98,80 @@ def host_target() -> Target:
     )
 
 
+def target_for(triple: str = "", cpu: str = "", features: str = "") -> Target:
+    """Return the machine that options ask for; all empty is the host as it is.
+
+    Args:
+        triple: as LLVM spells it, or the first part of one, `aarch64`.
+        cpu: a name from `MACHINES`, `native`, "" for the oldest machine of a triple.
+        features: what to add or take away, `+avx2,-fma`.
+
+    Raises:
+        HloError: a target or processor that there is not.
+    """
+    host = host_target()
+    if not triple or triple == host.triple or triple == host.triple.split("-")[0]:
+        return _like_host(host, cpu or (machine_named(triple).cpu if triple else ""), features)
+    if cpu == "native":
+        raise HloError(f"native is a processor of {host.triple}, not of {triple}")
+    row = machine_named(triple)
+    initialize_llvm(all_targets=True)
+    name = triple if "-" in triple else row.triple
+    chosen = named_features(row, cpu, features)
+    bare = llvm.Target.from_triple(name).create_target_machine(abiname=row.abi)
+    return Target(
+        triple=name,
+        cpu=cpu or row.cpu,
+        features=chosen,
+        data_layout=str(bare.target_data),
+        vector_bits=vector_bits_of(row, chosen),
+        l1_bytes=_DEFAULT_CACHES[1],
+        l2_bytes=_DEFAULT_CACHES[2],
+        l3_bytes=_DEFAULT_CACHES[3],
+        abi=row.abi,
+    )
+
+
+def _like_host(host: Target, cpu: str, features: str) -> Target:
+    """Return the host, or another processor of its family."""
+    if cpu in ("", "native"):
+        if not features:
+            return host
+        row = machine_named(host.triple)
+        named_features(row, "", features)  # says what is wrong with them
+        taken = {part[1:] for part in features.split(",")}
+        kept = [part for part in host.features.split(",") if part[1:] not in taken]
+        chosen = ",".join([*kept, *features.split(",")])
+        return replace(host, features=chosen, vector_bits=vector_bits_of(row, chosen))
+    row = machine_named(host.triple)
+    chosen = named_features(row, cpu, features)
+    return replace(host, cpu=cpu, features=chosen, vector_bits=vector_bits_of(row, chosen))
+
+
+def known_triples() -> tuple[str, ...]:
+    """Return the triples that `target_for` takes by their first part, that of the host first."""
+    host = host_target().triple
+    others = [row.triple for row in MACHINES if row.arch != host.split("-")[0]]
+    return (host, *others)
+
+
 @cache
 def create_target_machine(target: Target, codegen_level: int) -> llvm.TargetMachine:
     """Return LLVM's code generator for `target`, made once; `codegen_level` is 0 to 3."""
-    initialize_llvm()
+    initialize_llvm(all_targets=target.triple != host_target().triple)
     return llvm.Target.from_triple(target.triple).create_target_machine(
         cpu=target.cpu,
         features=target.features,
         opt=codegen_level,
         reloc="pic",
-        codemodel="small",
+        codemodel="medium" if target.triple.startswith("riscv") else "small",
+        abiname=target.abi,
     )
+
+
+def llvm_version() -> str:
+    """Return the version of LLVM that llvmlite brings."""
+    return ".".join(map(str, llvm.llvm_version_info))
 
 
 def physical_memory_bytes() -> int:

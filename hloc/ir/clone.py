@@ -14,22 +14,27 @@ from hloc.ir.traversal import post_order, reachable_computations
 from hloc.shapes import Shape, TupleShape
 
 
-def clone_module(module: Module) -> Module:
-    """Return a copy that shares frozen data only: same uids and names, a fresh change log."""
+def clone_module(module: Module, uids: Mapping[int, int] | None = None) -> Module:
+    """Return a copy that shares frozen data only: same uids and names, a fresh change log.
+
+    With `uids`, which maps all of the old ones, instructions and computations get other uids.
+    """
     copy = Module(module.name, module.config, module.stack_frames, module.source)
     copy.instruction_names = deepcopy(module.instruction_names)
     copy.computation_names = deepcopy(module.computation_names)
     computations: dict[Computation, Computation] = {}
     for old in module.computations:
+        uid = old.uid if uids is None else uids[old.uid]
         computations[old] = copy.adopt_computation(
-            Computation(old.uid, old.name, copy, old.execution_thread)
+            Computation(uid, old.name, copy, old.execution_thread)
         )
     highest = 0
     for old, new in computations.items():
         instructions: dict[Instruction, Instruction] = {}
         for inst in _operands_first(old):
+            uid = inst.uid if uids is None else uids[inst.uid]
             instructions[inst] = Instruction(
-                inst.uid,
+                uid,
                 inst.name,
                 inst.opcode,
                 inst.shape,
@@ -42,11 +47,11 @@ def clone_module(module: Module) -> Module:
                 {},
                 inst.span,
             )
-            highest = max(highest, inst.uid)
+            highest = max(highest, uid)
         for inst in old.instructions:
             new.adopt(instructions[inst])
         new.set_root(instructions[old.root])
-        highest = max(highest, old.uid)
+        highest = max(highest, new.uid)
     copy.reserve_uids(highest)
     copy.set_entry(computations[module.entry])
     copy.log.recording = True

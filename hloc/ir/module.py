@@ -39,6 +39,12 @@ class Module:
     def __str__(self) -> str:
         return self.to_text(style="short", large_constants=True)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a table of instructions."""
+        from hloc.ir.html_text import module_html
+
+        return module_html(self)
+
     # ---- reading
 
     @property

@@ -6,7 +6,7 @@ Parameters, outputs and constants are allocations of their own; all temporaries 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from hloc.analysis.dataflow import analyse_dataflow, array_leaves
@@ -14,7 +14,14 @@ from hloc.dtypes import TOKEN
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.literal import Literal
-from hloc.memory.coalescing import BufferClass, Coalescer, coalesce
+from hloc.memory.aliasing import (
+    AliasedOutput,
+    Boundary,
+    leaves_of,
+    settle,
+    share_with_parameters,
+)
+from hloc.memory.coalescing import BufferClass, Coalescer, merge_what_may, merge_what_must
 from hloc.memory.heap import PackFunction, Packing, Request, pack
 from hloc.memory.live_range import Interval, live_ranges
 from hloc.memory.schedule import Schedule
@@ -72,6 +79,8 @@ class BufferReport:
     """Bytes by kind of allocation, and what sharing saved.
 
     Attributes:
+        output_bytes: outputs that need memory of their own even if all arguments are given away.
+        aliased_bytes: the other outputs, which count among the parameters.
         peak_bytes: temporaries at the worst moment; no arena can be smaller.
         in_place: results that lie in the buffer of an operand, copies left out.
         copies, copies_elided: copies of the module, and those that cost nothing at run time.
@@ -85,12 +94,14 @@ class BufferReport:
     in_place: int
     copies: int
     copies_elided: int
+    aliased_bytes: int = 0
 
     def __str__(self) -> str:
+        aliased = f", aliased outputs {self.aliased_bytes}" if self.aliased_bytes else ""
         return (
             f"arena {self.arena_bytes} bytes (at least {self.peak_bytes}), "
             f"constants {self.constant_bytes}, parameters {self.parameter_bytes}, "
-            f"outputs {self.output_bytes}; {self.in_place} results in place, "
+            f"outputs {self.output_bytes}{aliased}; {self.in_place} results in place, "
             f"{self.copies_elided} of {self.copies} copies elided"
         )
 
@@ -103,6 +114,7 @@ class BufferAssignment:
         constants: data of the allocations of kind `constant`, by number.
         parameters, outputs: array leaves of the entry's parameters and root, tokens left out.
         buffers: every buffer that has a place, in the order of first use.
+        aliases: outputs that the module puts into parameters, shared or not.
     """
 
     values: Values
@@ -115,6 +127,8 @@ class BufferAssignment:
     buffers: tuple[Buffer, ...]
     _slices: tuple[Slice, ...]
     _scratch: Mapping[Instruction, Slice]
+    aliases: tuple[AliasedOutput, ...] = ()
+    _same_memory: Mapping[Slice, Slice] = field(default_factory=dict)
 
     def slice_of(self, inst: Instruction, index: ShapeIndex = ()) -> Slice:
         """Return where leaf `index` of `inst` lies; the leaf has elements."""
@@ -134,15 +148,21 @@ class BufferAssignment:
         found.update((s.offset, s.size_bytes) for s in self._scratch.values())
         return sorted(found)
 
-    def aliased(self, inst: Instruction) -> tuple[int | None, ...]:
+    def aliased(self, inst: Instruction, *, given: bool = False) -> tuple[int | None, ...]:
         """Return per array leaf of the result the operand leaf it overwrites, None for no one.
 
         Operand leaves are counted over all operands, those without elements included.
+
+        Args:
+            inst: makes arrays.
+            given: for a call whose caller gives away all arguments that an output may overwrite.
         """
+        same = self._same_memory if given else {}
         operands: dict[Slice, int] = {}
         for number, (operand, index, shape) in enumerate(_all_operand_leaves(inst)):
             if shape.size_bytes:
-                operands.setdefault(self.slice_of(operand, index), number)
+                place = self.slice_of(operand, index)
+                operands.setdefault(same.get(place, place), number)
         return tuple(
             operands.get(self.slice_of(inst, index)) if shape.size_bytes else None
             for index, shape in data_leaves(inst.shape)
@@ -193,8 +213,25 @@ def assign_buffers(
     values = find_values(timeline, dataflow, module.entry)
     coalescer = Coalescer(timeline, values)
     coalescer.start(live_ranges(timeline, values))
-    coalesce(coalescer)
-    return _Assigner(module, timeline, values, coalescer, pack, share_outputs).run(scratch_bytes)
+    merge_what_must(coalescer)
+    boundary = _boundary(module, values)
+    pairs = share_with_parameters(module, coalescer, boundary)
+    merge_what_may(coalescer)
+    aliases = settle(pairs, coalescer)
+    return _Assigner(module, timeline, values, coalescer, pack, share_outputs, aliases).run(
+        scratch_bytes
+    )
+
+
+def _boundary(module: Module, values: Values) -> Boundary:
+    def parts(owner: int, inst: Instruction) -> list[tuple[int, ShapeIndex, Value | None]]:
+        return [
+            (owner, index, values.at(inst, index) if shape.size_bytes else None)
+            for index, shape in data_leaves(inst.shape)
+        ]
+
+    parameters = [p for i, inst in enumerate(module.entry.parameters) for p in parts(i, inst)]
+    return Boundary(leaves_of(parameters), leaves_of(parts(-1, module.entry.root)))
 
 
 @dataclass(slots=True)
@@ -207,6 +244,7 @@ class _Assigner:
     coalescer: Coalescer
     pack: PackFunction
     share_outputs: bool
+    aliases: tuple[AliasedOutput, ...]
 
     def run(self, scratch_bytes: Callable[[Instruction], int]) -> BufferAssignment:
         parameters = [
@@ -222,6 +260,7 @@ class _Assigner:
                 value = self.values.at(inst, index)
                 slices[value.number] = Slice(PARAMETER, number, 0, shape.size_bytes)
         homes: dict[int, BufferClass] = {}
+        in_place = {alias.output for alias in self.aliases if alias.how == "in place"}
         for number, (index, shape) in enumerate(outputs):
             if shape.size_bytes:
                 value = self.values.at(root, index)
@@ -229,7 +268,13 @@ class _Assigner:
                 place = Slice(OUTPUT, number, 0, shape.size_bytes)
                 homes[number] = self.coalescer.class_of[value.number]
                 for member in homes[number].members:
-                    slices[member.number] = place
+                    if member.number not in slices or number in in_place:
+                        slices[member.number] = place
+        same = {
+            Slice(PARAMETER, a.parameter, 0, a.size_bytes): Slice(OUTPUT, a.output, 0, a.size_bytes)
+            for a in self.aliases
+            if a.how == "overwritten"
+        }
         scratch, packing = self._arena(slices, homes, scratch_bytes)
         shapes = tuple(shape for _, _, shape in parameters)
         return BufferAssignment(
@@ -243,6 +288,8 @@ class _Assigner:
             self._buffers(slices, homes, scratch),
             tuple(slices[value.number] for value in self.values.all),
             MappingProxyType(scratch),
+            self.aliases,
+            MappingProxyType(same),
         )
 
     def _constants(self) -> tuple[list[ConstantArray], dict[int, Slice]]:
@@ -324,16 +371,13 @@ class _Assigner:
     ) -> tuple[Buffer, ...]:
         classes = {id(found): found for found in self.coalescer.class_of}.values()
         at_home = {id(found) for found in homes.values()}
-        found = [
-            Buffer(
-                slices[c.members[0].number],
-                c.members[0].inst,
-                tuple(c.members),
-                _merged(c.intervals),
-                slices[c.members[0].number].kind == OUTPUT and id(c) not in at_home,
-            )
-            for c in classes
-        ]
+        found = []
+        for c in classes:
+            places = [slices[member.number] for member in c.members]
+            place = next((p for p in places if p.kind == OUTPUT), places[0])
+            is_guest = place.kind == OUTPUT and id(c) not in at_home
+            first = c.members[0].inst
+            found.append(Buffer(place, first, tuple(c.members), _merged(c.intervals), is_guest))
         for inst, place in scratch.items():
             busy = (self.timeline.start[inst], self.timeline.end[inst])
             found.append(Buffer(place, inst, (), (busy,), place.kind == OUTPUT))
@@ -354,15 +398,18 @@ class _Assigner:
             in_place += shares
             copies += inst.is_a("copy")
             elided += shares and inst.is_a("copy")
+        aliased = sum(alias.size_bytes for alias in self.aliases if alias.is_shared)
         return BufferReport(
             packing.total_bytes,
             sum(constant.shape.size_bytes for constant in constants),
             sum(parameter.shape.size_bytes for parameter in self.module.entry.parameters),
-            sum(shape.size_bytes for _, shape in array_leaves(self.module.entry.root.shape)),
+            sum(shape.size_bytes for _, shape in array_leaves(self.module.entry.root.shape))
+            - aliased,
             packing.lower_bound_bytes,
             in_place,
             copies,
             elided,
+            aliased,
         )
 
 

@@ -111,12 +111,16 @@ def _first(interval: Interval) -> int:
     return interval.first
 
 
-def coalesce(coalescer: Coalescer) -> None:
-    """Merge what must share, then, deepest loops and largest arrays first, what may."""
-    values, dataflow = coalescer.values, coalescer.values.dataflow
+def merge_what_must(coalescer: Coalescer) -> None:
+    """Merge what loops and branches join."""
     for inst in coalescer.timeline.order:
-        for a, b in _joined_with(inst, values):
+        for a, b in _joined_with(inst, coalescer.values):
             coalescer.must_share(a, b)
+
+
+def merge_what_may(coalescer: Coalescer) -> None:
+    """Merge what can be done in place, deepest loops and largest arrays first."""
+    dataflow = coalescer.values.dataflow
     wishes = list(_wishes(coalescer))
     depths = {w.result: _loop_depth(w.result, dataflow) for w in wishes}
     wishes.sort(key=lambda w: (not w.saves_copy, -depths[w.result], -w.result.size_bytes))

@@ -37,12 +37,17 @@ def plan_memory(
     best: tuple[Schedule, BufferAssignment] | None = None
     for schedule in _schedules(module, scratch_bytes):
         found = assign_buffers(module, schedule, scratch_bytes, pack, share_outputs=share_outputs)
-        if best is None or found.arena_bytes < best[1].arena_bytes:
+        if best is None or _cost(found) < _cost(best[1]):
             best = schedule, found
-        if not found.arena_bytes:
+        if not found.arena_bytes and all(alias.is_shared for alias in found.aliases):
             break
     assert best is not None
     return best
+
+
+def _cost(assignment: BufferAssignment) -> tuple[int, int]:
+    """Return the bytes of outputs and of the arena: an output that a parameter holds is free."""
+    return assignment.report.output_bytes, assignment.arena_bytes
 
 
 def _schedules(module: Module, scratch_bytes: Callable[[Instruction], int]) -> Iterator[Schedule]:

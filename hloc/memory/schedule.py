@@ -181,14 +181,15 @@ def _readers_before_writers(
         for predecessor in inst.control_predecessors:
             after.setdefault(predecessor, []).append(inst)
     in_place = InPlace()
-    entry = base[0].computation.module.entry
+    module = base[0].computation.module
+    kept = _kept_parameters(module)
     updates = _updates_of_state(final, in_place)
     budget = _SEARCH_BUDGET
     for writer in base:
         readers = [
             user
             for number in (*in_place.overwritten_operands(writer), *updates.get(writer, ()))
-            for user in _readers(writer.operands[number], entry)
+            for user in _readers(writer.operands[number], kept)
             if user is not writer and user not in final
         ]
         if not readers or len(readers) > _MAX_READERS:
@@ -226,16 +227,23 @@ def _updates_of_state(
     return found
 
 
-def _readers(inst: Instruction, entry: Computation) -> Iterator[Instruction]:
+def _kept_parameters(module: Module) -> frozenset[Instruction]:
+    """Return the parameters of the entry whose memory no output may take."""
+    config = module.config
+    given = {alias.parameter for alias in config.aliases}
+    given.update(number for number, _ in config.buffer_donors)
+    return frozenset(p for p in module.entry.parameters if p.attributes.number not in given)
+
+
+def _readers(inst: Instruction, kept: frozenset[Instruction]) -> Iterator[Instruction]:
     """Yield the users of the array `inst`, through instructions that hand it on.
 
-    Nobody can overwrite a constant or a parameter of the entry, so their readers do not matter.
+    Nobody can overwrite a constant or the parameters `kept`, so their readers do not matter.
     """
     source = inst
     while hands_on(source):
         source = source.operands[0]
-    is_parameter = source.is_a("parameter") and source.computation is entry
-    if is_parameter or source.is_a("constant"):
+    if source in kept or source.is_a("constant"):
         return
     if source.is_a("get-tuple-element"):
         index = source.attributes.index

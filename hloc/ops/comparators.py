@@ -26,7 +26,7 @@ _LARGEST = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Key:
+class Key:
     """An expression of the left element; `total` orders floats by their bits."""
 
     expression: Instruction
@@ -39,9 +39,7 @@ def order_by_keys(comparator: Computation, columns: tuple[Array, ...]) -> Array 
 
     A float key with NaN is no key unless it is compared by total order.
     """
-    if len(comparator) > _LARGEST or any(inst.called for inst in comparator.instructions):
-        return None
-    keys = _keys_of(comparator.root)
+    keys = keys_of(comparator)
     if keys is None:
         return None
     arrays = []
@@ -61,9 +59,12 @@ def order_by_keys(comparator: Computation, columns: tuple[Array, ...]) -> Array 
     return np.asarray(np.lexsort(arrays[::-1], axis=1))
 
 
-def _keys_of(root: Instruction) -> list[_Key] | None:
-    """Return the keys, first one first, or None."""
-    keys: list[_Key] = []
+def keys_of(comparator: Computation) -> list[Key] | None:
+    """Return the keys by which a comparator orders, first one first, or None."""
+    if len(comparator) > _LARGEST or any(inst.called for inst in comparator.instructions):
+        return None
+    root = comparator.root
+    keys: list[Key] = []
     while True:
         first, rest = _first_key(root)
         if first is None:
@@ -74,7 +75,7 @@ def _keys_of(root: Instruction) -> list[_Key] | None:
         root = rest
 
 
-def _first_key(root: Instruction) -> tuple[_Key | None, Instruction | None]:
+def _first_key(root: Instruction) -> tuple[Key | None, Instruction | None]:
     """Return the first key of a comparator, and the comparator of elements equal in it."""
     if root.is_a("compare"):
         return _key_of(root), None
@@ -97,7 +98,7 @@ def _first_key(root: Instruction) -> tuple[_Key | None, Instruction | None]:
     return None, None
 
 
-def _key_of(inst: Instruction) -> _Key | None:
+def _key_of(inst: Instruction) -> Key | None:
     """Return the key of `inst` if it compares an expression of left and right with LT or GT."""
     if not inst.is_a("compare") or inst.attributes.direction not in ("LT", "GT"):
         return None
@@ -108,23 +109,23 @@ def _key_of(inst: Instruction) -> _Key | None:
     left, right = inst.operands
     descending = inst.attributes.direction == "GT"
     if _matches(left, right, 1):
-        return _Key(left, descending, kind == "TOTALORDER")
+        return Key(left, descending, kind == "TOTALORDER")
     if _matches(right, left, 1):
-        return _Key(right, not descending, kind == "TOTALORDER")
+        return Key(right, not descending, kind == "TOTALORDER")
     return None
 
 
-def _same_key(key: _Key, other: _Key) -> bool:
+def _same_key(key: Key, other: Key) -> bool:
     same = _matches(key.expression, other.expression, 0)
     return same and key.descending == other.descending and key.total == other.total
 
 
-def _reversed(key: _Key, other: _Key) -> bool:
+def _reversed(key: Key, other: Key) -> bool:
     same = _matches(key.expression, other.expression, 0)
     return same and key.descending != other.descending and key.total == other.total
 
 
-def _compares_equal(inst: Instruction, key: _Key) -> bool:
+def _compares_equal(inst: Instruction, key: Key) -> bool:
     if not inst.is_a("compare") or inst.attributes.direction != "EQ":
         return False
     total = inst.attributes.type == "TOTALORDER"

@@ -24,6 +24,7 @@ from hloc.ops.householder import (
     reflectors_product,
     tridiagonal,
 )
+from hloc.ops.linear_algebra import substitute
 from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, TupleShape
 
@@ -50,7 +51,7 @@ def evaluate_lapack(inst: Instruction, operands: Sequence[Any]) -> Any:
     assert function is not None
     shapes = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
     results = [np.zeros(s.dims, s.dtype.numpy) for s in shapes if isinstance(s, ArrayShape)]
-    attributes = _attributes(inst)
+    attributes = lapack_attributes(inst)
     depth = _batch_depth(inst, operands)
     for place in np.ndindex(*operands[0].shape[:depth]):
         try:
@@ -72,7 +73,7 @@ def fits_lapack(inst: Instruction) -> bool:
     return bool(inst.operands) and all(isinstance(shape, ArrayShape) for shape in arrays)
 
 
-def _attributes(inst: Instruction) -> dict[str, Any]:
+def lapack_attributes(inst: Instruction) -> dict[str, Any]:
     """Return attributes such as `uplo = 76 : ui8`; numbers of letters become letters."""
     found = {}
     for name, text in _ATTRIBUTE.findall(inst.common.backend_config or ""):
@@ -264,22 +265,14 @@ def _sytrd(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
 def _trsm(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
     """Solve op(A) X = B or X op(A) = B; the other triangle is not looked at."""
     matrix, right = operands
-    triangle = np.tril(matrix) if a.get("uplo", "L") == "L" else np.triu(matrix)
-    if a.get("diag") == "U":
-        np.fill_diagonal(triangle, 1)
+    lower, unit = a.get("uplo", "L") == "L", a.get("diag") == "U"
     transposed = a.get("trans_x", "N")
     if transposed != "N":
-        triangle = triangle.T if transposed == "T" else np.conj(triangle.T)
-    if a.get("side", "L") == "L":
-        return (_solved(triangle, right),)
-    return (_solved(triangle.T, right.T).T,)
-
-
-def _solved(triangle: Array, right: Array) -> Array:
+        matrix, lower = matrix.T if transposed == "T" else np.conj(matrix.T), not lower
     with np.errstate(all="ignore"):
-        if np.all(np.diag(triangle) != 0):
-            return np.asarray(np.linalg.solve(triangle, right))
-        return np.full_like(right, np.inf)
+        if a.get("side", "L") == "L":
+            return (substitute(matrix, right, lower, unit),)
+        return (substitute(matrix.T, right.T, not lower, unit).T,)
 
 
 def _gtsv(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:

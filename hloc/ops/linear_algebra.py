@@ -168,13 +168,13 @@ def _evaluate_triangular_solve(
         a = np.conj(a)
     if not attributes.left_side:  # x a = b is a^T x^T = b^T
         a, b, lower = np.swapaxes(a, -1, -2), np.swapaxes(b, -1, -2), not lower
-    x = _substitute(a, b, lower, attributes.unit_diagonal)
+    x = substitute(a, b, lower, attributes.unit_diagonal)
     if not attributes.left_side:
         x = np.swapaxes(x, -1, -2)
     return narrowed(x, inst.array.dtype)
 
 
-def _substitute(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Array:
+def substitute(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Array:
     """Solve `a x = b` row by row; the other triangle of `a` is never read."""
     x = np.array(b)
     size = a.shape[-1]

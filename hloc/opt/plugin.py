@@ -13,11 +13,11 @@ from hloc.errors import HloError, reason_of
 _NOT_WORD = re.compile(r"\W")
 
 
-def load_plugin(path: str) -> None:
+def load_plugin(path: str) -> ModuleType:
     """Run the Python file `path`, which calls `register_pass` and `register_rules`.
 
     Its objects `Pass` and subclasses of `ModulePass` are registered too. Loading the file again
-    runs it again.
+    runs it again. Returns the file as a module.
 
     Raises:
         HloError: the file cannot be read, or fails; the message names the line.
@@ -41,6 +41,7 @@ def load_plugin(path: str) -> None:
         raise HloError(f"plug-in {path}: {fault.message}") from fault
     except Exception as fault:
         raise HloError(f"plug-in {path}{_line(path, fault)}: {_reason(fault)}") from fault
+    return plugin
 
 
 def _line(path: str, fault: Exception) -> str:

@@ -56,6 +56,7 @@ PASSES: dict[str, str] = {
     "gather-simplifier": "hloc.opt.indexing.gather_simplifier:GatherSimplifier",
     "hlo-module-dce": "hloc.opt.control_flow.hlo_module_dce:HloModuleDce",
     "hlo-rematerialization": "hloc.opt.rematerialization:HloRematerialization",
+    "lapack-rewriter": "hloc.opt.linear_algebra.lapack_rewriter:LapackRewriter",
     "layout-assignment": "hloc.opt.layout_assignment:LayoutAssignment",
     "logistic-expander": "hloc.opt.types.logistic_expander:LogisticExpander",
     "long-window-rewriter": "hloc.opt.windows.long_window_rewriter:LongWindowRewriter",
@@ -225,11 +226,26 @@ def registered_rules() -> tuple[Rule, ...]:
     return tuple(_RULES.values())
 
 
+def has_plugins() -> bool:
+    """True if a plug-in has added something."""
+    return bool(_REGISTERED or _RULES)
+
+
+def rules_of_passes() -> tuple[Rule, ...]:
+    """Return the rules of passes that plug-ins have made of rules."""
+    return tuple(rule for cls in _REGISTERED.values() for rule in getattr(cls, "rule_rows", ()))
+
+
 def all_rules() -> tuple[Rule, ...]:
     """Return every rule there is, those of plug-ins last."""
     from hloc.opt.rules import ALL_RULES
 
     return (*ALL_RULES, *registered_rules())
+
+
+def is_registered(name: str) -> bool:
+    """Return whether a plug-in has added the pass `name`."""
+    return name in _REGISTERED
 
 
 def forget_registered() -> None:

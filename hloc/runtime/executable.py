@@ -1,14 +1,15 @@
 """A compiled module that can be called: arrays in, arrays out.
 
-Arguments are checked, never written, and used in place where they lie in memory as the code
-expects them; outputs are arrays that nobody else refers to.
+Arguments are checked and used in place where they lie in memory as the code expects them; outputs
+are arrays that nobody else refers to. Arguments are never written, but for those that the caller
+gives away: an output that the module aliases with one then lies in its memory.
 """
 
 from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -75,6 +76,14 @@ class ArraySpec:
         """The dimensions in the order in which they lie in memory."""
         return self.dims if self.order is None else tuple(self.dims[dim] for dim in self.order)
 
+    def over(self, array: Array, other: ArraySpec) -> Array:
+        """Return the memory of `array`, which is one of `other`, as an array of this spec."""
+        if (self.numpy, self.dims, self.order) == (other.numpy, other.dims, other.order):
+            return array
+        memory = array if other.order is None else array.transpose(other.order)
+        memory = memory.reshape(-1).view(self.numpy).reshape(self.physical_dims)
+        return memory if self.axes is None else memory.transpose(self.axes)
+
     @property
     def axes(self) -> tuple[int, ...] | None:
         """How to transpose an array from memory into logical order; None for not at all."""
@@ -116,6 +125,10 @@ class Executable:
 
     Call it with one array per parameter leaf (tuples flattened depth first, tokens left out); it
     returns the list of result leaves. Several threads may call it at once.
+
+    Attributes:
+        parameters, outputs: what it takes and returns.
+        aliases: outputs that the module lets lie in parameters (`input_output_alias`).
     """
 
     def __init__(self, compiled: CpuModule) -> None:
@@ -145,6 +158,9 @@ class Executable:
             (first + i, spec.dims if spec.exports_bytes else None, spec.numpy, spec)
             for i, spec in enumerate(self._specs)
         )
+        self.aliases = plan.assignment.aliases
+        self._alias_of = {alias.output: alias for alias in self.aliases}
+        self._always_aliased = any(alias.how == "in place" for alias in self.aliases)
         self._idle: list[Frame] = []
         self._current = threading.local()
 
@@ -157,11 +173,16 @@ class Executable:
         """Return a form the module had on its way: `hlo`, `llvm-ir`, `asm` and others."""
         return self.compiled.stage(name)
 
-    def __call__(self, *arrays: Any) -> list[Array]:
+    def __call__(self, *arrays: Any, donate: Collection[int] = ()) -> list[Array]:
         """Run the module.
 
         Args:
             arrays: one per parameter leaf; NumPy arrays or what converts to them.
+            donate: numbers of the arguments whose memory the run may use up. Where the module lets
+                an output lie in such a parameter, the result is that array, and nothing is copied;
+                the old contents are gone. An array that cannot serve (read-only, not contiguous,
+                of another layout, or sharing memory with another argument) is copied as ever. Give
+                away no array that another thread uses meanwhile.
 
         Returns:
             Arrays of the caller's own, one per result leaf.
@@ -171,15 +192,20 @@ class Executable:
         """
         if len(arrays) != len(self.parameters):
             raise HloError(f"expected {len(self.parameters)} arguments, but got {len(arrays)}")
-        return self._call_dynamic(arrays) if self._is_dynamic else self._call(arrays)
+        if donate and not all(number in range(len(arrays)) for number in donate):
+            raise HloError(f"donate holds numbers of the {len(arrays)} arguments, got {donate!r}")
+        if self._is_dynamic:
+            return self._call_dynamic(arrays)
+        return self._call(arrays, donate)
 
     def _call_dynamic(self, arrays: tuple[Any, ...]) -> list[Array]:
         """Run with arrays up to their bounds, whose sizes are hidden arguments and results."""
         boundary = self.compiled.boundary
         shapes = [spec.shape for spec in self.parameters]
-        return cut_results(self._call(tuple(padded_arguments(arrays, shapes, boundary))), boundary)
+        padded = tuple(padded_arguments(arrays, shapes, boundary))
+        return cut_results(self._call(padded, ()), boundary)
 
-    def _call(self, arrays: tuple[Any, ...]) -> list[Array]:
+    def _call(self, arrays: tuple[Any, ...], donate: Collection[int]) -> list[Array]:
         """Run the code on one array per parameter leaf, hidden ones too."""
         try:
             frame = self._idle.pop()
@@ -199,20 +225,99 @@ class Executable:
                 array = spec.in_memory(array)
                 used.append(array)  # a copy must live as long as the call
                 table[slot] = array.ctypes.data
+        given: dict[int, Array] = {}
+        if donate or self._always_aliased:
+            given = self._given(table, arrays, donate)
         results = []
-        for slot, axes, recycler in frame.outputs:
-            array, table[slot] = recycler.take()
-            results.append(array if axes is None else array.transpose(axes))
+        if given or self._always_aliased:
+            results = self._aliased_results(frame, given)
+        else:
+            for slot, axes, recycler in frame.outputs:
+                array, table[slot] = recycler.take()
+                results.append(array if axes is None else array.transpose(axes))
         if self._callbacks:
             self._current.frame = frame
         try:
             self._run(frame.address)
             if frame.stop.value:
                 raise frame.end()
+            if given:
+                self._copy_out(table, given, results)
         finally:
             if len(self._idle) < _MAX_IDLE_FRAMES:
                 self._idle.append(frame)
         return results
+
+    # ---- arguments that are given away
+
+    def _given(
+        self, table: Any, arrays: tuple[Any, ...], donate: Collection[int]
+    ) -> dict[int, Array]:
+        """Return by number of the output the arrays that are given away for it, as it wants them.
+
+        `table` has the addresses of all arguments, which tell copies and overlaps.
+        """
+        found = {}
+        for alias in self.aliases:
+            number = alias.parameter
+            if number not in donate or alias.how == "apart":
+                continue
+            array = arrays[number]
+            if (
+                type(array) is np.ndarray
+                and array.flags.writeable
+                and array.ctypes.data == self._parameter_address(table, alias.output)
+                and self._alone(table, number)
+            ):
+                spec = self._results[alias.output]
+                found[alias.output] = spec.over(array, self._specs[number])
+        left_out = {alias.group for alias in self.aliases if alias.output not in found}
+        return {o: array for o, array in found.items() if self._alias_of[o].group not in left_out}
+
+    def _alone(self, table: Any, number: int) -> bool:
+        """True if no other argument shares memory with argument `number`."""
+        first = self._table.first_parameter
+        start = table[first + number] or 0
+        end = start + self._specs[number].shape.size_bytes
+        return all(
+            i == number
+            or (table[first + i] or 0) >= end
+            or (table[first + i] or 0) + spec.shape.size_bytes <= start
+            for i, spec in enumerate(self._specs)
+        )
+
+    def _parameter_address(self, table: Any, output: int) -> int:
+        """Return the address of the argument that `output` is aliased with."""
+        address = table[self._table.first_parameter + self._alias_of[output].parameter]
+        return int(address or 0)
+
+    def _aliased_results(self, frame: Frame, given: dict[int, Array]) -> list[Array]:
+        """Return the outputs' arrays, those in `given` among them; others of their own.
+
+        Where the code works in place, these begin with the bytes of the argument.
+        """
+        table, results = frame.table, []
+        for number, (slot, axes, recycler) in enumerate(frame.outputs):
+            alias = self._alias_of.get(number)
+            if alias is not None and alias.is_shared and number in given:
+                table[slot] = self._parameter_address(table, number)
+                results.append(given[number])
+                continue
+            array, table[slot] = recycler.take()
+            results.append(array if axes is None else array.transpose(axes))
+            if alias is not None and alias.how == "in place":
+                source = self._parameter_address(table, number)
+                ctypes.memmove(table[slot], source, alias.size_bytes)
+        return results
+
+    def _copy_out(self, table: Any, given: dict[int, Array], results: list[Array]) -> None:
+        """Copy results into the arguments that the module demands for them."""
+        for output, array in given.items():
+            alias = self._alias_of[output]
+            if alias.how == "copied":
+                source = table[self._table.first_output + output]
+                ctypes.memmove(self._parameter_address(table, output), source, alias.size_bytes)
+                results[output] = array
 
     def _failed(self, fault: BaseException) -> None:
         """Keep the first fault of a host function and let all loops end."""
@@ -251,7 +356,8 @@ def _constant_data(constant: ConstantArray) -> Array:
 
 
 def _check_memory(report: BufferReport, limit_bytes: int) -> None:
-    needed = report.arena_bytes + report.output_bytes + report.constant_bytes
+    outputs = report.output_bytes + report.aliased_bytes  # nobody need give anything away
+    needed = report.arena_bytes + outputs + report.constant_bytes
     limit = limit_bytes or physical_memory_bytes()
     if limit and needed > limit:
         whose = "the memory limit" if limit_bytes else "the memory of this machine"

@@ -97,7 +97,8 @@ class _GuardedBytes:
 
 def compile_guarded(module: Module, options: CompileOptions, *, at_end: bool) -> CpuModule:
     """Compile an optimised `module`, which is changed, for `run_guarded` with the same end."""
-    return CpuBackend(pack=GuardedPacking(at_end), share_outputs=False).compile(module, options)
+    backend = CpuBackend(pack=GuardedPacking(at_end), share_outputs=False, stack_bytes=0)
+    return backend.compile(module, options)
 
 
 def run_guarded(compiled: CpuModule, arguments: Sequence[Array], *, at_end: bool) -> list[Array]:
@@ -139,6 +140,12 @@ def run_guarded(compiled: CpuModule, arguments: Sequence[Array], *, at_end: bool
         place(slot, shape.size_bytes)
         for slot, shape in enumerate(assignment.outputs, plan.table.first_output)
     ]
+    for alias in assignment.aliases:
+        if alias.how == "in place":
+            argument = arguments[alias.parameter]
+            outputs[alias.output].write(
+                _in_memory(argument, assignment.parameters[alias.parameter])
+            )
     code = load_objects(compiled.objects(), compiled.machine)
     run: Callable[[int], None] = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.address)
     run(ctypes.addressof(table))

@@ -1,5 +1,6 @@
 """The session without a terminal: states, passes, time travel, questions, runs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,7 +15,7 @@ from hloc.ir.verifier import verify
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.pipelines import pipeline_for
-from repl.session import Session
+from repl.session import Applied, Session
 
 TEXT = """HloModule m
 
@@ -37,10 +38,11 @@ ENTRY e {
 
 
 @pytest.fixture
-def session() -> Session:
+def session() -> Iterator[Session]:
     session = Session()
     session.load_text(TEXT)
-    return session
+    yield session
+    session.close()
 
 
 def apply(session: Session, text: str) -> None:
@@ -50,7 +52,8 @@ def apply(session: Session, text: str) -> None:
 def test_passes_make_states_and_leave_older_ones_alone(session: Session) -> None:
     before = session.current.module.to_text()
     applied = list(session.apply(Pipeline.parse("call-inliner,map-inliner,cse,dce")))
-    assert [a.state.label if a.state else None for a in applied] == ["s1", None, "s2", "s3"]
+    labels = [a.state and a.state.label for a in applied if isinstance(a, Applied)]
+    assert labels == ["s1", None, "s2", "s3"]
     assert [state.how for state in session.states] == ["load", "call-inliner", "cse", "dce"]
     assert session.states[0].module.to_text() == before
     assert session.current.label == "s3"
@@ -196,7 +199,7 @@ def test_a_wrong_state_is_found_by_run_and_verify(session: Session) -> None:
             return True
 
     assert module.log.recording
-    session._run_pass(Pipeline((Breaks(),)), "breaks", None)
+    session.run_pass(Breaks())
     assert not session.verify().ok
     comparison = session.run().comparison
     assert comparison is not None

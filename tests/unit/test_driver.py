@@ -81,7 +81,8 @@ def test_passes_and_disabled_passes_shape_the_pipeline() -> None:
     assert str(driver.pipeline_of(CompileOptions(passes="algsimp,dce"))) == (
         "algebraic-simplifier,dce"
     )
-    left = driver.pipeline_of(CompileOptions(opt_level=2, disabled_passes=("map-inliner", "algsimp")))
+    options = CompileOptions(opt_level=2, disabled_passes=("map-inliner", "algsimp"))
+    left = driver.pipeline_of(options)
     assert "map-inliner" not in str(left)
     assert "algebraic-simplifier" not in str(left)
     assert "cse" in str(left)

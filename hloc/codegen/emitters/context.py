@@ -10,6 +10,7 @@ from hloc.codegen.index import Index, IndexMath, loop_order
 from hloc.codegen.ir_array import IrArray, array_in_memory
 from hloc.codegen.llvm_text import FunctionWriter
 from hloc.codegen.loops import Body, IndexValue
+from hloc.codegen.routine import Routines
 from hloc.codegen.scalar_builder import LlvmBuilder, pointer_value
 from hloc.codegen.target import Target
 from hloc.codegen.values import Value
@@ -71,6 +72,8 @@ class KernelContext:
         outputs: the arrays of the result's leaves.
         aliased: per output, the number of the operand leaf that shares its memory, or None.
         begin, end: the part of the outermost loop to run.
+        routines: functions of other units that it calls.
+        level: LLVM's level for the kernel, None if the module's.
     """
 
     def __init__(
@@ -110,6 +113,8 @@ class KernelContext:
         self.begin: IndexValue = Value(S64, "%begin")
         self.end: IndexValue = Value(S64, "%end")
         self.frame = Frame(self._sources())
+        self.routines: dict[str, Routines] = {}
+        self.level: int | None = None
 
     def _sources(self) -> dict[Instruction, Source]:
         sources: dict[Instruction, Source] = {}
@@ -153,6 +158,12 @@ class KernelContext:
             index = tuple(at)
             array.store(self.math, index, self.read(operand, index))
         return array
+
+    def use(self, routines: Routines) -> None:
+        """Declare routines, so that the kernel can call them."""
+        self.routines[routines.name] = routines
+        for declaration in routines.declarations:
+            self.fn.declare(declaration)
 
     def copy_array(self, operand: Instruction, output: IrArray) -> None:
         """Write all elements of `operand` to `output`, which has the same sizes."""

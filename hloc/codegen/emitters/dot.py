@@ -22,6 +22,7 @@ from hloc.codegen.emitters.gemm import (
     panel_bytes,
     strip_width,
 )
+from hloc.codegen.emitters.packed_product import PackedProduct, emit_packed, packed_product
 from hloc.codegen.emitters.products import (
     Axis,
     Product,
@@ -34,6 +35,7 @@ from hloc.codegen.emitters.products import (
     product_of,
     row_axis,
 )
+from hloc.codegen.emitters.skinny import SkinnyProduct, emit_skinny, skinny_product
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
@@ -73,8 +75,21 @@ def operand_bytes(inst: Instruction) -> int:
     return sum(_aligned(operand.array.size_bytes) for operand in computed_operands(inst))
 
 
+def micro_product(inst: Instruction) -> PackedProduct | SkinnyProduct | None:
+    """Return how routines compute the root of `inst`, None if they do not."""
+    root = root_of(inst)
+    sources = (root.operands[0].array.dtype, root.operands[1].array.dtype)
+    p = product_of(inst)
+    return packed_product(p, sources, root.array.dtype) or skinny_product(
+        p, sources, root.array.dtype
+    )
+
+
 def _packed_bytes(inst: Instruction) -> int:
     """Return room for a panel of columns; 0 if panels are read where they are."""
+    tiled = micro_product(inst)
+    if tiled:
+        return tiled.scratch_bytes
     p = product_of(inst)
     if is_inner(p):
         return 0
@@ -112,6 +127,16 @@ def emit(k: KernelContext) -> None:
     p = product_of(k.inst)
     if any(axis.size == 0 for axis in p.contracted):
         _zero(k)
+        return
+    tiled = micro_product(k.inst)
+    if tiled:
+        if not operand_bytes(k.inst):
+            k.level = 0  # little runs outside the routines
+        offset = operand_bytes(k.inst)
+        if isinstance(tiled, SkinnyProduct):
+            emit_skinny(k, tiled, arrays[0], arrays[1], offset)
+        else:
+            emit_packed(k, tiled, arrays[0], arrays[1], offset)
         return
     if is_inner(p):
         _Writer(k, p, arrays[0], arrays[1]).inner_products()

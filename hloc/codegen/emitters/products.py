@@ -98,7 +98,7 @@ def _convolution(root: Instruction, left: tuple[int, ...], right: tuple[int, ...
     columns = [Axis(dims[feature], 0, right[labels.kernel_output_feature], result[feature])]
     depth = root.operands[1].array.dims[channel]
     contracted = [Axis(depth, left[labels.input_feature], right[channel], 0)]
-    return Product((), _merged(rows), _merged(columns), _merged(contracted))
+    return Product((), merged(rows), merged(columns), merged(contracted))
 
 
 def _dot(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) -> Product:
@@ -121,16 +121,16 @@ def _dot(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) -> Pr
         Axis(lhs.array.dims[i], left[i], right[j], 0)
         for i, j in zip(a.lhs_contracting_dims, a.rhs_contracting_dims, strict=True)
     ]
-    return Product(_merged(batch), _merged(rows), _merged(columns), _merged(contracted))
+    return Product(merged(batch), merged(rows), merged(columns), merged(contracted))
 
 
 def _free_dims(shape: ArrayShape, batch: tuple[int, ...], contracted: tuple[int, ...]) -> list[int]:
     return [d for d in range(shape.rank) if d not in batch and d not in contracted]
 
 
-def _merged(axes: list[Axis]) -> tuple[Axis, ...]:
+def merged(axes: list[Axis]) -> tuple[Axis, ...]:
     """Return the axes, slowest first, with neighbours merged that all arrays walk as one."""
-    ordered = sorted((x for x in axes if x.size != 1), key=lambda x: -max(x.out, x.lhs, x.rhs))
+    ordered = sorted((x for x in axes if x.size != 1), key=lambda x: -max(x.out, abs(x.lhs), x.rhs))
     merged: list[Axis] = []
     for axis in ordered:
         last = merged[-1] if merged else None
@@ -145,7 +145,9 @@ def _merged(axes: list[Axis]) -> tuple[Axis, ...]:
     return tuple(merged)
 
 
-def _swapped(p: Product) -> Product:
+def swapped(p: Product) -> Product:
+    """Return the product with its sides exchanged."""
+
     def swap(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple(axis.swapped() for axis in axes)
 
@@ -185,7 +187,7 @@ def oriented(p: Product) -> tuple[Product, bool]:
     if p.columns and any(axis.rhs == 1 for axis in p.columns):
         return p, False
     if p.rows and any(axis.lhs == 1 for axis in p.rows):
-        return _swapped(p), True
+        return swapped(p), True
     if not p.columns and p.rows:
-        return _swapped(p), True
+        return swapped(p), True
     return p, False

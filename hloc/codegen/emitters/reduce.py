@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch, root_of
+from hloc.codegen.emitters.extremum import extremum_of, reduce_row
 from hloc.codegen.emitters.running_sums import SUM_BLOCK, block_end, feed, running_sum
 from hloc.codegen.index import loop_order
 from hloc.codegen.loops import IndexValue
@@ -22,8 +23,14 @@ from hloc.ir.traversal import post_order
 from hloc.opt.fusion.columns import shared_reduces
 from hloc.shapes import ArrayShape
 
-STRIP = 256
+STRIP = 1024
 """Columns whose running results are kept together."""
+
+_ROWS = 4
+"""Rows that are added to the running results at a time."""
+
+_MOST_REPEATED = 16
+"""Instructions of a fusion up to which its code is repeated for every one of those rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,10 @@ class _Kernel:
 
     def _row(self, at: list[IndexValue]) -> None:
         k = self.k
+        kind = extremum_of(self.roots[0]) if len(self.roots) == 1 else ""
+        if kind:
+            self.store(at, reduce_row(k, self.roots[0], at, kind))
+            return
         sums = [running_sum(k, root, self.plan.addends) for root in self.roots]
 
         def element(inner: list[IndexValue]) -> None:
@@ -215,12 +226,14 @@ class _Results:
             part = b.convert(b.load(self.slots[0], self.dtypes[0], column), F64)
             b.store(self.total, column, b.fadd(b.load(self.total, F64, column), part))
 
-    def add(self, column: IndexValue, elements: Sequence[Value]) -> None:
+    def add(self, column: IndexValue, rows: Sequence[Sequence[Value]]) -> None:
+        """Combine the elements of one column in some rows, one after another."""
         b = self.k.b
-        new = [b.convert(x, dtype) for x, dtype in zip(elements, self.dtypes, strict=True)]
         sums = [b.load(s, d, column) for s, d in zip(self.slots, self.dtypes, strict=True)]
-        found = combine(self.k.g, self.computation, sums, new)
-        for slot, value in zip(self.slots, found, strict=True):
+        for elements in rows:
+            new = [b.convert(x, dtype) for x, dtype in zip(elements, self.dtypes, strict=True)]
+            sums = combine(self.k.g, self.computation, sums, new)
+        for slot, value in zip(self.slots, sums, strict=True):
             b.store(slot, column, value)
 
     def finish(self, column: IndexValue) -> list[Value]:
@@ -243,8 +256,9 @@ class _Columns:
         """Fold all elements into strips that begin with the initial values."""
         results = self._results(is_long=False)
         self._start(results)
-        with self.k.body.nest(self.kernel.dims, self.plan.reduced) as inner:
-            self._add_row(results, inner)
+        *outer, last = self.plan.reduced
+        with self.k.body.nest(self.kernel.dims, outer) as inner:
+            self._add_rows(results, inner, last, (0, self.kernel.dims[last]))
         self._finish(results)
 
     def long_sum(self) -> None:
@@ -258,10 +272,8 @@ class _Columns:
             with k.body.loop(0, self.width) as column:
                 for result in results:
                     result.start_block(column)
-            with k.body.loop(first, block_end(k, first, size, SUM_BLOCK)) as position:
-                at = list(inner)
-                at[last] = position
-                self._add_row(results, at)
+            end = block_end(k, first, size, SUM_BLOCK)
+            self._add_rows(results, inner, last, (first, end))
             with k.body.loop(0, self.width) as column:
                 for result in results:
                     result.end_block(column)
@@ -278,12 +290,47 @@ class _Columns:
             for result, starts in zip(results, values, strict=True):
                 result.start(column, starts)
 
-    def _add_row(self, results: list[_Results], inner: list[IndexValue]) -> None:
+    def _add_rows(
+        self,
+        results: list[_Results],
+        outer: list[IndexValue],
+        last: int,
+        bounds: tuple[IndexValue, IndexValue],
+    ) -> None:
+        """Add the rows in `bounds` of dimension `last`, several at a time where that is short."""
+        k, (first, end) = self.k, bounds
+        several = end
+        if self._rows_at_once() > 1:
+            count = k.math.sub(end, first)
+            several = k.math.sub(end, k.math.rem(count, _ROWS))
+            with k.body.loop(first, several, _ROWS) as row:
+                self._add_row(results, outer, last, [k.math.add(row, i) for i in range(_ROWS)])
+            first = several
+        with k.body.loop(first, end) as row:
+            self._add_row(results, outer, last, [row])
+
+    def _rows_at_once(self) -> int:
+        inst = self.k.inst
+        size = len(inst.called[0]) if inst.opcode.name == "fusion" else 1
+        return _ROWS if size <= _MOST_REPEATED and self.plan.addends >= 4 * _ROWS else 1
+
+    def _add_row(
+        self,
+        results: list[_Results],
+        outer: list[IndexValue],
+        last: int,
+        rows: Sequence[IndexValue],
+    ) -> None:
         k = self.k
         with k.body.loop(0, self.width) as column:
-            index = tuple(self._index(column, inner))
             for result in results:
-                result.add(column, [k.read(operand, index) for operand in result.inputs])
+                elements = []
+                for row in rows:
+                    at = list(outer)
+                    at[last] = row
+                    index = tuple(self._index(column, at))
+                    elements.append([k.read(operand, index) for operand in result.inputs])
+                result.add(column, elements)
 
     def _finish(self, results: list[_Results]) -> None:
         with self.k.body.loop(0, self.width) as column:

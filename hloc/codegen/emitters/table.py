@@ -18,6 +18,7 @@ from hloc.codegen.emitters import (
     sort,
     topk,
     triangular,
+    windowed_product,
 )
 from hloc.codegen.emitters.context import Emitter
 from hloc.ir.instruction import Instruction
@@ -27,6 +28,7 @@ EMITTERS: tuple[Emitter, ...] = (
     dot.EMITTER,
     reduce.EMITTER,
     dot.CONVOLUTION,
+    windowed_product.EMITTER,
     convolution_product.EMITTER,
     convolution.EMITTER,
     select_and_scatter.EMITTER,

@@ -1,15 +1,27 @@
-"""topk: every row is sorted in total order, ties by place, and its first elements are kept."""
+"""topk: the first elements of every row in total order, ties by place.
+
+A few elements of a long row are selected before they are sorted: the leading digits of all keys are
+counted, and only elements up to the digit in which number k lies go on.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root_of
-from hloc.codegen.emitters.sort import Comparator, RowSorter, row_bytes
-from hloc.codegen.scalar_builder import LlvmBuilder
+from hloc.codegen.emitters.merge_sort import MergeSorter
+from hloc.codegen.emitters.radix_sort import Digits, RadixSorter, key_dtype, order_key
+from hloc.codegen.emitters.sort_rows import SortRows, rows_bytes
+from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
-from hloc.dtypes import DTYPES, F32, S32
+from hloc.dtypes import S32, S64, U32, DType
 from hloc.ir.instruction import Instruction
+
+_LEAST_SELECTED = 96
+"""Elements of a row from which it goes by digits."""
+
+_WORTH = 4
+"""A selection is made if it leaves out all but one in so many."""
 
 
 def can_emit(inst: Instruction) -> bool:
@@ -17,50 +29,114 @@ def can_emit(inst: Instruction) -> bool:
     return root_of(inst).opcode.name == "topk"
 
 
+def _carried(root: Instruction) -> tuple[DType, DType]:
+    return root.operands[0].array.dtype, S32
+
+
+def _digits(root: Instruction) -> Digits:
+    return Digits((key_dtype(root.operands[0].array.dtype).bits,), 8)
+
+
+def _leading_bits(root: Instruction) -> int:
+    return min(11, key_dtype(root.operands[0].array.dtype).bits)
+
+
 def scratch_bytes(inst: Instruction) -> int:
-    """Return two rows of values and of places."""
-    shape = root_of(inst).operands[0].array
-    return 2 * (row_bytes(shape.dtype, shape.dims[-1]) + row_bytes(S32, shape.dims[-1]))
+    """Return two rows of values and of places, and the counts."""
+    root = root_of(inst)
+    counts: int = U32.storage_bytes << _leading_bits(root)
+    size = root.operands[0].array.dims[-1]
+    return rows_bytes(_carried(root), size) + _digits(root).count_bytes + counts
 
 
 def emit(k: KernelContext) -> None:
     """Sort row by row; the sort is stable, so lower places come first."""
     operand = k.root.operands[0]
     *outer, size = operand.array.dims
-    sorter = RowSorter(k, (operand.array.dtype, S32), size, _comparator(k))
+    rows = SortRows(k, _carried(k.root), size)
     with k.body.nest(outer, range(len(outer))) as at:
-        rows = sorter.buffers(0)
-        with k.body.loop(0, size) as i:
-            rows[0].store(k.math, (i,), k.read(operand, (*at, i)))
-            rows[1].store(k.math, (i,), k.b.convert(k.math.value(i), S32))
-        sorter.make_runs(rows)
-        sorter.merge_runs()
-        rows = sorter.buffers(sorter.half)
+        if size < _LEAST_SELECTED:
+            _merge(k, rows, at)
+        else:
+            _select(k, rows, at)
+        arrays = rows.buffers(rows.half)
         with k.body.loop(0, k.root.attributes.k) as i:
-            for array, output in zip(rows, k.outputs, strict=True):
-                output.store(k.math, (*at, i), array.load(k.math, (i,)))
+            for output, value in zip(k.outputs, rows.load(arrays, i), strict=True):
+                output.store(k.math, (*at, i), value)
 
 
-def _comparator(k: KernelContext) -> Comparator:
-    """Return the order of the result: larger (or smaller) keys first."""
+def _key(k: KernelContext, value: Value) -> Value:
+    return order_key(k.b, value, total=True, descending=k.root.attributes.largest)
+
+
+def _place(k: KernelContext, i: IndexValue) -> Value:
+    return k.b.convert(k.math.value(i), S32)
+
+
+def _merge(k: KernelContext, rows: SortRows, at: Sequence[IndexValue]) -> None:
+    """Sort a whole row by comparisons."""
 
     def less(left: Sequence[Value], right: Sequence[Value]) -> Value:
-        x, y = _key(k.b, left[0]), _key(k.b, right[0])
-        return k.b.compare("GT" if k.root.attributes.largest else "LT", x, y)
+        return k.b.compare("LT", _key(k, left[0]), _key(k, right[0]))
 
-    return less
+    arrays = rows.buffers(0)
+    with k.body.loop(0, rows.size) as i:
+        rows.store(arrays, i, [k.read(k.root.operands[0], (*at, i)), _place(k, i)])
+    MergeSorter(rows, less).sort()
 
 
-def _key(b: LlvmBuilder, x: Value) -> Value:
-    """Return integers in total order, -NaN < -inf < -0 < +0 < inf < NaN, for floats."""
-    if not x.dtype.is_float:
-        return x
-    if x.dtype.bits < 8 or not x.dtype.has_sign:  # every value is in f32
-        x = b.convert(x, F32)
-    dtype = x.dtype
-    bits = b.bitcast(x, DTYPES[f"s{dtype.bits}"])
-    negative = b.ashr(bits, b.const(bits.dtype, dtype.bits - 1))
-    return b.xor(bits, b.and_(negative, b.const(bits.dtype, (1 << (dtype.bits - 1)) - 1)))
+def _select(k: KernelContext, rows: SortRows, at: Sequence[IndexValue]) -> None:
+    """Bring the elements that may be among the first into half 0, and sort them."""
+    b, m = k.b, k.math
+    digits = _digits(k.root)
+    offset = 2 * rows.half_bytes
+    sorter = RadixSorter(rows, digits, lambda values: [_key(k, values[0])], offset)
+    sorter.clear()
+    kept = b.allocate(S64)
+    b.store(kept, 0, b.const(S64, 0))
+    arrays = rows.buffers(0)
+    selects = k.root.attributes.k * _WORTH <= rows.size
+    last = _last_digit(k, at, offset + digits.count_bytes) if selects else None
+    with k.body.loop(0, rows.size) as i:
+        value = k.read(k.root.operands[0], (*at, i))
+        wanted = k.body.all_of([])
+        if last is not None:
+            wanted = m.compare("LE", _leading(k, value), last)
+        with k.body.when(wanted):
+            place = b.load(kept, S64, 0)
+            rows.store(arrays, place, [value, _place(k, i)])
+            sorter.count([value])
+            b.store(kept, 0, m.value(m.add(place, 1)))
+    sorter.sort(b.load(kept, S64, 0))
+
+
+def _leading(k: KernelContext, value: Value) -> Value:
+    """Return the leading digit of the key of an element."""
+    key = _key(k, value)
+    shift = k.b.const(key.dtype, key.dtype.bits - _leading_bits(k.root))
+    return k.b.convert(k.b.lshr(key, shift), S64)
+
+
+def _last_digit(k: KernelContext, at: Sequence[IndexValue], offset_bytes: int) -> Value:
+    """Return the leading digit of element number k of the row in order."""
+    b, m = k.b, k.math
+    counts = k.scratch_array(offset_bytes, U32, (1 << _leading_bits(k.root),))
+    with k.body.loop(0, counts.dims[0]) as i:
+        counts.store(m, (i,), b.const(U32, 0))
+    with k.body.loop(0, k.root.operands[0].array.dims[-1]) as i:
+        digit = _leading(k, k.read(k.root.operands[0], (*at, i)))
+        counts.store(m, (digit,), b.iadd(counts.load(m, (digit,)), b.const(U32, 1)))
+    digit_slot, total_slot = b.allocate(S64), b.allocate(S64)
+    b.store(digit_slot, 0, b.const(S64, 0))
+    b.store(total_slot, 0, b.convert(counts.load(m, (0,)), S64))
+    with k.body.repeat_while() as head:
+        total = b.load(total_slot, S64, 0)
+        head.go_on_if(m.compare("LT", total, k.root.attributes.k))
+        following = m.add(b.load(digit_slot, S64, 0), 1)
+        b.store(digit_slot, 0, m.value(following))
+        here = b.convert(counts.load(m, (following,)), S64)
+        b.store(total_slot, 0, b.iadd(total, here))
+    return b.load(digit_slot, S64, 0)
 
 
 EMITTER = Emitter("topk", can_emit, emit, no_split, scratch_bytes)

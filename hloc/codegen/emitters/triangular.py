@@ -1,4 +1,4 @@
-"""triangular-solve by substitution, and cholesky by columns; matrices one after another."""
+"""triangular-solve by substitution in tiles, cholesky by columns; matrices one after another."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root
 from hloc.codegen.emitters.dot import operand_arrays, operand_bytes
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
-from hloc.codegen.values import Value
-from hloc.dtypes import PRED, component_of
+from hloc.codegen.values import Value, is_narrow_float
+from hloc.dtypes import F32, PRED, DType, component_of
 from hloc.ir.instruction import Instruction
+
+_STRIP = 256
+"""Most right-hand sides that are solved for together."""
+
+_TILE = 4
+"""Rows that share one pass over known ones, and known ones that are taken per pass."""
 
 
 def can_emit_solve(inst: Instruction) -> bool:
@@ -54,33 +60,125 @@ class _Matrix:
         return b.complex(b.real(value), b.fneg(b.imag(value)))
 
 
+def _work_dtype(root: Instruction) -> DType:
+    dtype = root.array.dtype
+    return F32 if is_narrow_float(dtype) else dtype
+
+
+def _sizes(root: Instruction) -> tuple[int, int]:
+    """Return the unknowns of a right-hand side, and the number of right-hand sides."""
+    *_, rows, columns = root.array.dims
+    return (rows, columns) if root.attributes.left_side else (columns, rows)
+
+
+def solve_bytes(inst: Instruction) -> int:
+    """Return room for computed operands and for a strip of the unknowns."""
+    root = root_of(inst)
+    size, count = _sizes(root)
+    return operand_bytes(inst) + size * min(count, _STRIP) * _work_dtype(root).storage_bytes
+
+
 def emit_solve(k: KernelContext) -> None:
-    """Copy b to the result, then eliminate row by row."""
+    """Solve for a strip of right-hand sides at a time."""
     a = k.root.attributes
     matrix, right = operand_arrays(k)
-    transposed = a.transpose_a in ("TRANSPOSE", "ADJOINT")
     # x op(a) = b is op(a)^T x^T = b^T.
-    flipped = transposed == a.left_side
-    lower = a.lower != flipped
-    *batch_dims, rows, columns = right.dims
-    size, count = (rows, columns) if a.left_side else (columns, rows)
-    with k.body.nest(right.dims, range(len(right.dims))) as at:
-        k.output.store(k.math, tuple(at), right.load(k.math, tuple(at)))
+    flipped = (a.transpose_a in ("TRANSPOSE", "ADJOINT")) == a.left_side
+    size, count = _sizes(k.root)
+    batch_dims = right.dims[:-2]
     with k.body.nest(batch_dims, range(len(batch_dims))) as batch:
-        left = _Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT")
-        x = _Matrix(k, k.output, batch, not a.left_side)
-        with k.body.loop(0, size) as step:
-            row = step if lower else k.math.sub(size - 1, step)
-            known = (0, row) if lower else (k.math.add(row, 1), size)
-            with k.body.loop(*known) as other:
-                factor = left.load(row, other)
-                with k.body.loop(0, count) as j:
-                    product = k.b.fmul(factor, x.load(other, j))
-                    x.store(row, j, k.b.fsub(x.load(row, j), product))
-            if not a.unit_diagonal:
-                pivot = left.load(row, row)
-                with k.body.loop(0, count) as j:
-                    x.store(row, j, k.b.fdiv(x.load(row, j), pivot))
+        solver = _Solver(
+            k,
+            _Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT"),
+            size,
+            min(count, _STRIP),
+            backwards=a.lower == flipped,
+        )
+        source = _Matrix(k, right, batch, not a.left_side)
+        target = _Matrix(k, k.output, batch, not a.left_side)
+        with k.body.loop(0, count, _STRIP) as first:
+            width: IndexValue = min(count, _STRIP)
+            if count % _STRIP and count > _STRIP:
+                width = k.math.minimum(_STRIP, k.math.sub(count, first))
+            solver.solve(source, target, first, width)
+
+
+class _Solver:
+    """Solves for one strip, whose unknowns are rows of scratch memory in the order they are found.
+
+    The products with all rows that are known are subtracted from a few rows at a time.
+    """
+
+    def __init__(
+        self, k: KernelContext, left: _Matrix, size: int, strip: int, *, backwards: bool
+    ) -> None:
+        self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
+        self.left, self.size, self.backwards = left, size, backwards
+        self.dtype = _work_dtype(k.root)
+        self.x = k.scratch_array(operand_bytes(k.inst), self.dtype, (size, strip))
+        self.slots = [k.b.allocate(self.dtype, strip) for _ in range(_TILE)]
+
+    def solve(self, source: _Matrix, target: _Matrix, first: IndexValue, width: IndexValue) -> None:
+        """Read the right-hand sides from `first` on, and write the unknowns."""
+        self._copy(source, first, width)
+        whole = self.size // _TILE * _TILE
+        with self.body.loop(0, whole, _TILE) as row:
+            self._rows([self.math.add(row, i) for i in range(_TILE)], width)
+        with self.body.loop(whole, self.size) as row:
+            self._rows([row], width)
+        with self.body.loop(0, self.size) as row, self.body.loop(0, width) as j:
+            value = self.b.convert(self.x.load(self.math, (row, j)), self.k.output.dtype)
+            target.store(self._place(row), self.math.add(first, j), value)
+
+    def _copy(self, source: _Matrix, first: IndexValue, width: IndexValue) -> None:
+        with self.body.loop(0, self.size) as row, self.body.loop(0, width) as j:
+            value = source.load(self._place(row), self.math.add(first, j))
+            self.x.store(self.math, (row, j), self.b.convert(value, self.dtype))
+
+    def _place(self, row: IndexValue) -> IndexValue:
+        """Return which row of the matrix is number `row` in order."""
+        return self.math.sub(self.size - 1, row) if self.backwards else row
+
+    def _factor(self, row: IndexValue, other: IndexValue) -> Value:
+        return self.b.convert(self.left.load(self._place(row), self._place(other)), self.dtype)
+
+    def _rows(self, rows: list[IndexValue], width: IndexValue) -> None:
+        """Find the unknowns of neighbouring rows; all before them are known."""
+        m, b, known = self.math, self.b, rows[0]
+        slots = self.slots[: len(rows)]
+        with self.body.loop(0, width) as j:
+            for row, slot in zip(rows, slots, strict=True):
+                b.store(slot, j, self.x.load(m, (row, j)))
+        whole = m.sub(known, m.rem(known, _TILE))
+        with self.body.loop(0, whole, _TILE) as other:
+            self._subtract(rows, slots, [m.add(other, i) for i in range(_TILE)], width)
+        with self.body.loop(whole, known) as other:
+            self._subtract(rows, slots, [other], width)
+        for number, (row, slot) in enumerate(zip(rows, slots, strict=True)):
+            if number:
+                self._subtract([row], [slot], rows[:number], width)
+            pivot = None if self.k.root.attributes.unit_diagonal else self._factor(row, row)
+            with self.body.loop(0, width) as j:
+                value = b.load(slot, self.dtype, j)
+                self.x.store(m, (row, j), value if pivot is None else b.fdiv(value, pivot))
+
+    def _subtract(
+        self,
+        rows: list[IndexValue],
+        slots: list[Value],
+        others: list[IndexValue],
+        width: IndexValue,
+    ) -> None:
+        """Subtract the products with the unknowns `others` from `rows`, which are in `slots`."""
+        b = self.b
+        factors = [[self._factor(row, other) for other in others] for row in rows]
+        with self.body.loop(0, width) as j:
+            known = [self.x.load(self.math, (other, j)) for other in others]
+            for slot, line in zip(slots, factors, strict=True):
+                value = b.load(slot, self.dtype, j)
+                for factor, x in zip(line, known, strict=True):
+                    value = b.fsub(value, b.fmul(factor, x))
+                b.store(slot, j, value)
 
 
 def emit_cholesky(k: KernelContext) -> None:
@@ -138,5 +236,5 @@ def _remainder(
     return b.load(total, dtype, 0)
 
 
-SOLVE = Emitter("triangular-solve", can_emit_solve, emit_solve, no_split, operand_bytes)
+SOLVE = Emitter("triangular-solve", can_emit_solve, emit_solve, no_split, solve_bytes)
 CHOLESKY = Emitter("cholesky", can_emit_cholesky, emit_cholesky, no_split, operand_bytes)

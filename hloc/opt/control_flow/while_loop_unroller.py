@@ -7,12 +7,15 @@ from typing import ClassVar
 
 from hloc.analysis.trip_count import TripCount, trip_count
 from hloc.ir.clone import copy_instructions
+from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ops.folding import works_per_element
 from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_uncalled
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.pass_base import PassContext, Remark
 from hloc.opt.walk import each_instruction
+from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
@@ -30,12 +33,16 @@ class WhileLoopUnroller:
         max_trip_count: most steps.
         max_instructions: most instructions that one loop may become.
         max_total_instructions: most instructions that all loops of a run may become.
+        maps_only: only loops that do the same to every element of large arrays, such as the rounds
+            of a random number generator: their steps join in one kernel, whose values stay in
+            registers.
     """
 
     name: ClassVar[str] = "while-loop-unroller"
     max_trip_count: int = 16
     max_instructions: int = 400
     max_total_instructions: int = 10_000
+    maps_only: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Unroll inner loops first."""
@@ -70,11 +77,32 @@ class WhileLoopUnroller:
             return f"it would become {size} instructions"
         if any(inst.is_a("while") for inst in body.instructions):
             return "there is a loop in its body"
+        if self.maps_only and not _maps_large_arrays(body):
+            return "its steps are no map of large arrays"
         if effects(condition):
             return "its condition has a side effect"
         if body.root.shape != loop.shape or loop.operands[0].shape != loop.shape:
             return "its state changes its layout or its dynamic dimensions"
         return ""
+
+
+_LARGE = 1 << 12
+"""Elements from which an array is better kept out of memory between steps."""
+
+
+def _maps_large_arrays(body: Computation) -> bool:
+    """True if all that `body` computes of large arrays is elementwise, and there is such a one."""
+    found = False
+    for inst in body.instructions:
+        if not isinstance(inst.shape, ArrayShape) or inst.is_a("parameter", "get-tuple-element"):
+            continue
+        if inst.array.elements >= _LARGE:
+            if not (works_per_element(inst) or inst.is_a("broadcast", "iota")):
+                return False
+            found = found or bool(inst.operands)
+        elif any(o.array.elements >= _LARGE for o in inst.operands if not o.is_a("tuple")):
+            return False
+    return found
 
 
 def _unroll(loop: Instruction, count: int) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 import hloc
 from hloc.cli import main
+from hloc.cli.answers import compiled, evaluated, patience_for, within
+from hloc.cli.time_limit import TookTooLong
 from tests.unit.cli.plugins import CRASHES, INVALID, WRONG_RULE, long_module, plugin_file
 
 Capture = pytest.CaptureFixture[str]
@@ -172,3 +174,64 @@ def test_a_pass_that_refuses_a_module_is_named(tmp_path: Path, capsys: Capture) 
     assert main(["bisect", file, load, "--passes=cse,planted", "-o", str(out)]) == 1
     assert "pass planted fails" in capsys.readouterr().out
     assert hloc.load(str(out)).instruction_count <= 4
+
+
+ENDLESS = """HloModule loop
+
+condition {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(10)
+  ROOT more = pred[] compare(i, n), direction=LT
+}
+
+body {
+  s = (s32[], f32[4]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[4] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  a = f32[4] add(x, x)
+  b = f32[4] subtract(a, x)
+  c = f32[4] minimum(b, a)
+  d = f32[4] multiply(c, b)
+  ROOT r = (s32[], f32[4]) tuple(next, d)
+}
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  zero = s32[] constant(0)
+  s = (s32[], f32[4]) tuple(zero, x)
+  w = (s32[], f32[4]) while(s), condition=condition, body=body
+  ROOT out = f32[4] get-tuple-element(w), index=1
+}
+"""
+
+
+def test_candidates_that_loop_for_ever_are_given_up(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without its step the loop has no end; many cuts take it away."""
+    monkeypatch.setattr("hloc.cli.bisect_command.patience_for", lambda s: 0.1 + 5 * s)
+    file, load = write(tmp_path, ENDLESS), plugin_file(tmp_path, WRONG_RULE)
+    out = tmp_path / "small.hlo"
+    words = ["bisect", file, load, "--passes=algebraic-simplifier", "-o", str(out)]
+    started = time.perf_counter()
+    assert main(words) == 1
+    assert time.perf_counter() - started < 30
+    assert "the time limit ended it" not in capsys.readouterr().err
+    assert hloc.load(str(out)).instruction_count < 16
+
+
+def test_a_run_is_given_up_after_its_time() -> None:
+    """In the evaluator and in compiled code, also with a longer limit inside."""
+    endless = hloc.parse(ENDLESS.replace("one = s32[] constant(1)", "one = s32[] constant(0)"))
+    x = np.ones(4, np.float32)
+    for runner in (evaluated, compiled):
+        started = time.perf_counter()
+        with pytest.raises(TookTooLong):
+            within(runner, 0.3)(endless, [x])
+        assert 0.2 < time.perf_counter() - started < 5
+    (found,) = within(compiled, 60.0)(hloc.parse(ENDLESS), [x])
+    np.testing.assert_array_equal(found, x)
+    assert patience_for(0.5) == 6.0

@@ -11,8 +11,14 @@ import llvmlite.binding as llvm
 import numpy as np
 
 from hloc.codegen.emitters.context import array_leaves
-from hloc.codegen.kernel import Kernel, KernelRequest, emit_kernel
-from hloc.codegen.object_file import check_symbols, optimize_module, parse_module
+from hloc.codegen.kernel import Kernel, KernelRequest, emit_kernel, routine_names
+from hloc.codegen.object_file import (
+    FINAL_FORM,
+    check_symbols,
+    compile_object,
+    optimize_module,
+    parse_module,
+)
 from hloc.codegen.target import Target, create_target_machine, host_target
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -45,18 +51,29 @@ class Compiled:
         self.kernel = kernel
         self.module = optimize_module(parse_module(kernel_text(kernel)), machine, level)
         data = machine.emit_object(self.module)
-        check_symbols(data)
+        objects = [data]
+        for routines in kernel.routines:
+            objects.append(compile_object(routines.text, target or host_target(), FINAL_FORM))
+        check_symbols(data, also=frozenset(routine_names(kernel)))
         self._jit = llvm.create_lljit_compiler(machine)
-        builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+        builder = llvm.JITLibraryBuilder().add_current_process()
+        for image in objects:
+            builder = builder.add_object_img(image)
         self._library = builder.export_symbol("kernel").link(self._jit, "kernel")
         self._address = self._library["kernel"]
 
-    def run(self, buffers: Sequence[Array], begin: int = 0, end: int | None = None) -> None:
+    def run(
+        self,
+        buffers: Sequence[Array],
+        begin: int = 0,
+        end: int | None = None,
+        scratch_offset: int = 0,
+    ) -> None:
         """Call the kernel on buffers for operands and results."""
         pointers = [b.ctypes.data for b in buffers]
         if self.kernel.scratch_bytes:
-            scratch = np.full(self.kernel.scratch_bytes + 64, 0xA5, np.uint8)
-            pointers.append((scratch.ctypes.data + 63) // 64 * 64)
+            scratch = np.full(self.kernel.scratch_bytes + 128, 0xA5, np.uint8)
+            pointers.append((scratch.ctypes.data + 63) // 64 * 64 + scratch_offset)
         kinds = [ctypes.c_void_p] * len(pointers) + [ctypes.c_int64] * 2
         function = ctypes.CFUNCTYPE(None, *kinds)(self._address)
         function(*pointers, begin, self.kernel.extent if end is None else end)
@@ -82,6 +99,7 @@ def run_instruction(
     level: int = 2,
     pieces: int = 1,
     target: Target | None = None,
+    scratch_offset: int = 0,
 ) -> list[Array]:
     """Compile and run one instruction; `pieces` splits the outermost loop."""
     compiled = Compiled(emit(inst, aliased, target), level, target)
@@ -97,7 +115,7 @@ def run_instruction(
     extent = compiled.kernel.extent
     bounds = [extent * i // pieces for i in range(pieces + 1)]
     for begin, end in pairwise(bounds):
-        compiled.run(buffers, begin, end)
+        compiled.run(buffers, begin, end, scratch_offset)
     return [from_memory(m, s) for m, s in zip(buffers[len(shapes) :], results, strict=True)]
 
 

@@ -98,5 +98,6 @@ def test_packed_panels_are_read_by_vectors_at_every_level(
     root = f"{dtype}[20,70] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
     text = module_text([f"{dtype}[20,40]", f"{dtype}[40,70]"], root)
     compiled = Compiled(emit(parse_text(text).entry.root), level)
-    assert re.search(r" (mul|fmul|and) [a-z ]*<\d+ x ", str(compiled.module))
+    texts = [str(compiled.module), *(routines.text for routines in compiled.kernel.routines)]
+    assert re.search(r" (mul|fmul|and|call) [a-z ]*<\d+ x ", "".join(texts))
     assert not capfd.readouterr().err

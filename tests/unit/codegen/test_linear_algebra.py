@@ -30,6 +30,43 @@ def test_real_fft_and_back(n: int) -> None:
     np.testing.assert_allclose(found, arrays[0], atol=1e-5)
 
 
+@pytest.mark.parametrize(("part", "whole"), [("f32", "c64"), ("f64", "c128")])
+@pytest.mark.parametrize("rows", [1, 16, 33])
+@pytest.mark.parametrize("n", [20, 121])
+def test_rows_side_by_side(part: str, whole: str, rows: int, n: int) -> None:
+    """As many rows as lanes, fewer, and some left over; squares of floats that fit, and do not."""
+    half = n // 2 + 1
+    for kind, source, result in (
+        ("FFT", f"{whole}[{rows},{n}]", f"{whole}[{rows},{n}]"),
+        ("IFFT", f"{whole}[{rows},{n}]", f"{whole}[{rows},{n}]"),
+        ("RFFT", f"{part}[{rows},{n}]", f"{whole}[{rows},{half}]"),
+    ):
+        root = f"{result} fft(p0), fft_type={kind}, fft_length={{{n}}}"
+        text = module_text([source], root)
+        check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, level=1)
+
+
+def test_fft_in_place() -> None:
+    """Rows that are left over are not transformed twice where that would read results."""
+    root = "c64[19,32] fft(p0), fft_type=FFT, fft_length={32}"
+    text = module_text(["c64[19,32]"], root)
+    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, aliased=(0,))
+
+
+@pytest.mark.parametrize("layout", ["", "{0,1}"])
+@pytest.mark.parametrize(("size", "count"), [(37, 1), (64, 70), (9, 300)])
+def test_triangular_solve_in_tiles(size: int, count: int, layout: str) -> None:
+    right = f"f32[{size},{count}]{layout}"
+    root = f"{right} triangular-solve(p0, p1), left_side=true, transpose_a=NO_TRANSPOSE"
+    for unit in ("true", "false"):
+        text = module_text(
+            [f"f32[{size},{size}]", right], f"{root}, lower={unit}, unit_diagonal={unit}"
+        )
+        a, b = random_arrays(text)
+        a = a / size + 4 * np.eye(size, dtype=np.float32)
+        check_root(text, [a, b], rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "c64"])
 @pytest.mark.parametrize("left", ["true", "false"])
 @pytest.mark.parametrize("lower", ["true", "false"])

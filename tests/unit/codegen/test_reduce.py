@@ -60,6 +60,26 @@ def test_reducers(opcode: str, dtype: str, rtol: float, result: str, dims: str) 
     check_root(text, random_arrays(text), rtol=rtol, atol=rtol * 4)
 
 
+@pytest.mark.parametrize("opcode", ["add", "maximum", "multiply"])
+@pytest.mark.parametrize("shape", ["f32[18,1030]", "f32[3,67,20]", "f32[1100,5]", "s32[33,9]"])
+def test_columns_some_rows_at_a_time(opcode: str, shape: str) -> None:
+    """Rows that are left over, strips that are, and blocks of long sums."""
+    dtype, dims = shape.rstrip("]").split("[")
+    sizes = dims.split(",")
+    result = f"{dtype}[{','.join(sizes[:-2] + sizes[-1:])}]"
+    root = f"{result} reduce(p0, p1), dimensions={{{len(sizes) - 2}}}, to_apply=f"
+    text = module_text([shape, f"{dtype}[]"], root, reducer("f", opcode, dtype))
+    values, start = random_arrays(text)
+    values = values.reshape(-1)
+    values[::5] = 1
+    values = values.reshape([int(size) for size in sizes])
+    if dtype == "f32":
+        values = np.clip(values, -1.5, 1.5)
+        if opcode == "maximum":
+            values[..., 2, 1] = np.nan
+    check_root(text, [values, start], rtol=1e-4, atol=1e-4)
+
+
 ARGMAX = """
 argmax {
   a = f32[] parameter(0)

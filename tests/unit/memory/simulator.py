@@ -10,7 +10,7 @@ from typing import Any
 from hloc.analysis.dataflow import array_leaves, hands_on
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.memory.buffer_assignment import BufferAssignment, Slice
+from hloc.memory.buffer_assignment import OUTPUT, PARAMETER, BufferAssignment, Slice
 from hloc.memory.schedule import Schedule
 from hloc.shapes import Shape, ShapeIndex, TupleShape
 
@@ -41,11 +41,15 @@ class Memory:
 
 @dataclass
 class Simulator:
-    """One run; `choices` says which branch each conditional takes and how long each loop runs."""
+    """One run; `choices` says which branch each conditional takes and how long each loop runs.
+
+    `donated`: parameters that an output may overwrite have the address of that output.
+    """
 
     schedule: Schedule
     assignment: BufferAssignment
     choices: int
+    donated: bool = False
     memory: Memory = field(default_factory=Memory)
     marks: int = 0
     decisions: int = 0
@@ -68,6 +72,14 @@ class Simulator:
         places = [self.assignment.slice_of(inst, i).number for i, _ in array_leaves(inst.shape)]
         return -1 - places[0] if places else 0
 
+    def place(self, inst: Instruction, index: ShapeIndex) -> Slice:
+        found = self.assignment.slice_of(inst, index)
+        for alias in self.assignment.aliases if self.donated else ():
+            parameter = Slice(PARAMETER, alias.parameter, 0, alias.size_bytes)
+            if alias.is_shared and found == parameter:
+                return Slice(OUTPUT, alias.output, 0, alias.size_bytes)
+        return found
+
     def fresh(self, shape: Shape) -> Marks:
         if isinstance(shape, TupleShape):
             return tuple(self.fresh(element) for element in shape.elements)
@@ -81,11 +93,11 @@ class Simulator:
 
     def write(self, inst: Instruction, marks: Marks) -> None:
         for index, _ in array_leaves(inst.shape):
-            self.memory.write(self.assignment.slice_of(inst, index), at(marks, index))
+            self.memory.write(self.place(inst, index), at(marks, index))
 
     def check(self, inst: Instruction, marks: Marks) -> None:
         for index, _ in array_leaves(inst.shape):
-            found = self.memory.read(self.assignment.slice_of(inst, index))
+            found = self.memory.read(self.place(inst, index))
             assert found == at(marks, index), f"{inst.name}{index} was overwritten"
             self.reads += 1
 

@@ -1,0 +1,199 @@
+"""What a change log and two snapshots say of instructions, for the rows of a diff.
+
+Which survivor stands for which others, what was made for what, which new instruction is a copy of
+one that went from another computation, and what only stands elsewhere in the schedule.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from hloc.analysis.module_diff import ADDED, ComputationDiff, Line, Snapshot
+from hloc.ir.events import Created, Event, Replaced
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions, reachable_computations
+
+_STEM = re.compile(r"(?:\.\d+|\.clone)*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of instructions by uid.
+
+    Attributes:
+        old, new: their lines.
+        homes: the computation that an instruction is in, afterwards.
+        expanded: what a gone instruction was replaced by, if that was made for it.
+        merged: the survivor that stands for an instruction now.
+        counts: how many a survivor stands for, itself too.
+        sources: the gone instruction that an added one is a copy of, and its computation.
+        moved: where the first copy of a gone instruction is.
+        unused: computations that nothing calls any more, by uid.
+    """
+
+    old: Mapping[int, Line]
+    new: Mapping[int, Line]
+    homes: Mapping[int, str]
+    names: frozenset[str]
+    expanded: Mapping[int, tuple[str, ...]]
+    merged: Mapping[int, int]
+    counts: Mapping[int, int]
+    sources: Mapping[int, tuple[int, str]]
+    moved: Mapping[int, str]
+    unused: frozenset[int]
+
+
+def facts_of(
+    before: Snapshot,
+    after: Snapshot,
+    old: Module,
+    new: Module,
+    events: Sequence[Event],
+    diffs: Sequence[ComputationDiff],
+) -> Facts:
+    """Return what is known of the change from `old` to `new`; `diffs` are its rows so far."""
+    old_lines = {line.uid: line for c in before for line in c.lines}
+    new_lines = {line.uid: line for c in after for line in c.lines}
+    was_in = {line.uid: c.name for c in before for line in c.lines}
+    homes = {line.uid: c.name for c in after for line in c.lines}
+    unused = _unused(old, new)
+    pool = {u for u in old_lines if u not in new_lines}
+    pool |= {line.uid for c in before if c.uid in unused for line in c.lines}
+    added = [r.uid for d in diffs for r in d.rows if r.kind == ADDED]
+    sources = _copies(added, pool, old, new, homes, was_in, old_lines, new_lines)
+    moved: dict[int, str] = {}
+    for uid, (source, _) in sources.items():
+        moved.setdefault(source, homes[uid])
+    merged, counts = _merged(events, old_lines, new_lines)
+    expanded = {
+        uid: names
+        for uid, names in _expanded(events, set(sources)).items()
+        if uid in old_lines and uid not in merged
+    }
+    names = frozenset(c.name for c in (*before, *after))
+    return Facts(
+        old_lines, new_lines, homes, names, expanded, merged, counts, sources, moved, unused
+    )
+
+
+def _unused(old: Module, new: Module) -> frozenset[int]:
+    """Return the uids of computations that were reached from the entry and are not any more."""
+    reached = {c.uid for c in reachable_computations(new.entry)}
+    there = {c.uid for c in new.computations}
+    was = {c.uid for c in reachable_computations(old.entry)}
+    return frozenset(uid for uid in was if uid in there and uid not in reached)
+
+
+def _expanded(events: Iterable[Event], copies: set[int]) -> dict[int, tuple[str, ...]]:
+    """Return the instructions that several new ones were made for, by one rewrite each."""
+    found: dict[int, tuple[str, ...]] = {}
+    made: list[Instruction] = []
+    for event in events:
+        if isinstance(event, Created):
+            made.append(event.inst)
+        elif isinstance(event, Replaced):
+            home = event.old.computation
+            ours = [inst for inst in made if inst.computation is home and inst.uid not in copies]
+            if len(ours) > 1 and event.new in ours:
+                found[event.old.uid] = tuple(inst.name for inst in ours)
+            made = []
+    return found
+
+
+def _merged(
+    events: Iterable[Event], old: Mapping[int, Line], new: Mapping[int, Line]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return what equal instruction stands for which, and how many each survivor stands for."""
+    found: dict[int, int] = {}
+    for event in events:
+        if not isinstance(event, Replaced):
+            continue
+        a, b = old.get(event.old.uid), old.get(event.new.uid) or new.get(event.new.uid)
+        if a and b and (a.head, a.tail) == (b.head, b.tail) and event.by.startswith("cse"):
+            found[a.uid] = b.uid
+    counts: Counter[int] = Counter()
+    for uid in found:
+        survivor = uid
+        while survivor in found:
+            survivor = found[survivor]
+        counts[survivor] += 1
+    return found, {uid: count + 1 for uid, count in counts.items() if uid in new}
+
+
+def _copies(
+    added: Sequence[int],
+    pool: set[int],
+    old: Module,
+    new: Module,
+    homes: Mapping[int, str],
+    was_in: Mapping[int, str],
+    old_lines: Mapping[int, Line],
+    new_lines: Mapping[int, Line],
+) -> dict[int, tuple[int, str]]:
+    """Return which gone instruction of another computation each added one is a copy of.
+
+    A copy keeps the place in the text it came from; what passes made has none and is found by its
+    name up to the number, its opcode, shape and attributes.
+    """
+    if not added or not pool:
+        return {}
+    wanted = set(added)
+    before = {inst.uid: inst for inst in all_instructions(old) if inst.uid in pool}
+    after = {inst.uid: inst for inst in all_instructions(new) if inst.uid in wanted}
+    by_key: dict[Hashable, list[int]] = {}
+    for uid, inst in before.items():
+        by_key.setdefault(_copy_key(inst, old_lines[uid]), []).append(uid)
+    found: dict[int, tuple[int, str]] = {}
+    taken: Counter[Hashable] = Counter()
+    for uid in added:
+        if uid not in after or after[uid].opcode.name == "parameter":
+            continue
+        key = _copy_key(after[uid], new_lines[uid])
+        candidates = [c for c in by_key.get(key, ()) if was_in[c] != homes[uid]]
+        if candidates:
+            source = candidates[taken[key] % len(candidates)]
+            taken[key] += 1
+            found[uid] = (source, was_in[source])
+    return found
+
+
+def _copy_key(inst: Instruction, line: Line) -> Hashable:
+    if inst.span is not None:
+        return inst.span.start, inst.opcode.name
+    return _STEM.sub("", inst.name), line.head, line.tail
+
+
+# ---------------------------------------------------------------- schedules
+
+
+def reordered(before: Snapshot, after: Snapshot) -> frozenset[int]:
+    """Return the fewest instructions whose moving makes the one order of the other."""
+    old = {c.uid: c for c in before}
+    found: set[int] = set()
+    for c in after:
+        if c.uid in old:
+            places = {line.uid: number for number, line in enumerate(old[c.uid].lines)}
+            found |= _out_of_place([(places[i.uid], i.uid) for i in c.lines if i.uid in places])
+    return frozenset(found)
+
+
+def _out_of_place(pairs: Sequence[tuple[int, int]]) -> set[int]:
+    """Return the uids that are not in a longest rising sequence of places."""
+    tails: list[int] = []
+    lengths = []
+    for place, _ in pairs:
+        at = bisect_left(tails, place)
+        tails[at : at + 1] = [place]
+        lengths.append(at)
+    kept: set[int] = set()
+    wanted, bound = len(tails) - 1, float("inf")
+    for (place, uid), length in zip(reversed(pairs), reversed(lengths), strict=True):
+        if length == wanted and place < bound:
+            kept.add(uid)
+            wanted, bound = wanted - 1, place
+    return {uid for _, uid in pairs} - kept

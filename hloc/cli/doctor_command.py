@@ -1,0 +1,94 @@
+"""`hloc doctor`: what hloc finds on this machine, and what that means for it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from hloc import __version__
+from hloc.cache_directory import cache_directory, cached_sizes
+from hloc.cli.exits import Exit
+from hloc.cli.talk import Talk
+from hloc.cli.text import size_text
+from hloc.codegen.object_file import compile_object
+from hloc.codegen.target import host_target, llvm_version, physical_memory_bytes
+from hloc.errors import HloError, InternalError
+
+REQUIRED = ("lark", "llvmlite", "numpy", "ml_dtypes")
+OPTIONAL = {
+    "prompt_toolkit": "hlo-repl",
+    "rich": "hlo-repl",
+    "jax": "dumps of your own programs",
+    "jaxlib": "comparison with XLA",
+}
+JAX_TESTED = "0.10"
+_NOTED_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "avx512bf16", "neon")
+
+
+def doctor(arguments: Namespace, talk: Talk) -> int:
+    """Print what was found; exit 1 if hloc cannot work here."""
+    faults: list[str] = []
+    for title, text, is_fault in _findings():
+        mark = talk.product_paint.bad("fault") if is_fault else "ok"
+        talk.product(f"{mark:6s}{title:16s}{text}")
+        if is_fault:
+            faults.append(title)
+    if faults:
+        raise HloError(f"hloc cannot work here: {', '.join(faults)}")
+    return Exit.OK
+
+
+def _findings() -> Iterator[tuple[str, str, bool]]:
+    """Yield title, text, and whether it is a fault."""
+    yield "hloc", __version__, False
+    python = f"{platform.python_version()} {platform.python_implementation()}"
+    yield "python", python, sys.version_info < (3, 11)
+    for name in REQUIRED:
+        found = _version(name)
+        yield name, found or "missing", not found
+    yield "llvm", llvm_version(), False
+    yield from _machine()
+    yield _cache()
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    yield "c compiler", compiler or "none; only needed to link what `hloc -c` makes", False
+    for name, use in OPTIONAL.items():
+        found = _version(name)
+        text = found or f"not there; only needed for {use}"
+        if name == "jaxlib" and found and not found.startswith(f"{JAX_TESTED}."):
+            text += f"; hloc is tested with the text of {JAX_TESTED}"
+        yield name, text, False
+
+
+def _machine() -> Iterator[tuple[str, str, bool]]:
+    host = host_target()
+    features = ", ".join(name for name in _NOTED_FEATURES if host.has(name)) or "none of note"
+    yield "machine", f"{host.triple}, {host.cpu}, vectors of {host.vector_bits} bits", False
+    yield "features", features, False
+    caches = ", ".join(size_text(n) for n in (host.l1_bytes, host.l2_bytes, host.l3_bytes))
+    memory = size_text(physical_memory_bytes())
+    yield "memory", f"{memory}, caches {caches}, {os.cpu_count()} processors", False
+    try:
+        compile_object("define void @f() {\n  ret void\n}\n", host, 2)
+    except (InternalError, RuntimeError) as fault:
+        yield "code", f"LLVM makes none: {fault}", True
+    else:
+        yield "code", "LLVM makes objects for this machine", False
+
+
+def _cache() -> tuple[str, str, bool]:
+    directory = cache_directory()
+    if directory is None:
+        return "cache", "none: HLOC_CACHE_DIR is empty, or the folder is not safe to use", False
+    return "cache", f"{directory}, {size_text(sum(cached_sizes()))}", False
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,184 @@
+"""The page docs/passes.md: every pass, from its class, its documentation and the pipelines.
+
+    python -m hloc.cli.pass_docs > docs/passes.md
+
+Cost and exactness are sentences of the documentation of a pass.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+
+from hloc.codegen.expansion import EXPANSION
+from hloc.opt.pass_base import option_kind
+from hloc.opt.pipeline import Fixpoint, Pipeline
+from hloc.opt.pipelines import ORDER, PIPELINES, pipeline_for
+from hloc.opt.registry import ALIASES, PASSES, is_registered, pass_class
+
+INTRODUCTION = """# Passes
+
+Made by `make docs` from the passes themselves: do not edit. `hloc passes NAME` shows one of them,
+`--passes=NAME{option=value},NAME` runs them, `docs/writing-a-pass.md` tells how to write one.
+
+Levels are those of `-O0` to `-O3`; a pass without a level runs when `--passes` names it. A pass
+never changes a finite answer beyond the rules of `docs/numerics.md` unless `--fast-math` allows it.
+"""
+
+GROUPS = {
+    "": "General",
+    "control_flow": "Loops and conditionals",
+    "contraction": "Dot and convolution",
+    "windows": "Windows and reductions",
+    "indexing": "Gather, scatter and dynamic indices",
+    "linear_algebra": "Linear algebra",
+    "types": "Element types",
+    "movement": "Moving data less",
+    "fusion": "Fusion",
+}
+"""Title by folder of `hloc/opt/`."""
+
+_LOWERING = ("flatten-call-graph", "copy-insertion")
+_SENTENCE_END = re.compile(r"(?<=\.)\s+(?=[A-Z`\[(])")
+
+
+def page() -> str:
+    """Return the whole page."""
+    parts = [INTRODUCTION, *_table(), *_pipelines(), *_order()]
+    for folder, title in GROUPS.items():
+        parts += [f"## {title}", ""]
+        for name in _names():
+            if _folder(name) == folder:
+                parts += [*_section(name), ""]
+    return "\n".join(parts)
+
+
+def _names() -> list[str]:
+    return sorted(name for name in PASSES if not is_registered(name))
+
+
+def _folder(name: str) -> str:
+    """Return the folder of `hloc/opt/` in which a pass lives, "" for none of its own."""
+    parts = PASSES[name].split(":")[0].split(".")
+    return parts[2] if len(parts) > 3 else ""
+
+
+def levels_of(name: str) -> str:
+    """Return where a pass runs: `1 2 3`, `all (lowering)`, or "" for nowhere by itself."""
+    if name in _LOWERING:
+        return "all, in lowering"
+    if name == "hlo-rematerialization":
+        return "with `--memory-limit`"
+    levels = " ".join(str(i) for i in range(len(PIPELINES)) if name in _pipeline_names(i))
+    if name in _inside(Pipeline.parse(EXPANSION).passes):
+        return f"{levels}; all, before lowering".lstrip("; ")
+    return levels
+
+
+def _pipeline_names(level: int) -> list[str]:
+    return list(_inside(pipeline_for(level).passes))
+
+
+def _inside(passes: object) -> Iterator[str]:
+    assert isinstance(passes, tuple)
+    for one in passes:
+        if isinstance(one, Fixpoint):
+            yield from _inside(tuple(one.passes))
+        else:
+            yield one.name
+
+
+def _table() -> Iterator[str]:
+    yield "| pass | level | what it does |"
+    yield "|---|---|---|"
+    for name in _names():
+        first = _paragraphs(name)[0].replace("|", "\\|")
+        yield f"| [`{name}`](#{name}) | {levels_of(name)} | {first} |"
+    yield ""
+
+
+def _pipelines() -> Iterator[str]:
+    yield "## The pipelines"
+    yield ""
+    for level, names in enumerate(PIPELINES):
+        told = ", ".join(f"`{name}`" for name in names) or "nothing"
+        if level and names == PIPELINES[level - 1]:
+            told = f"as `-O{level - 1}`"
+        yield f"- `-O{level}`: {told}"
+    yield ""
+
+
+def _order() -> Iterator[str]:
+    yield "## Why in this order"
+    yield ""
+    yield "| before | after | because |"
+    yield "|---|---|---|"
+    for row in ORDER:
+        yield f"| `{row.first}` | `{row.second}` | {row.because} |"
+    yield ""
+
+
+def _section(name: str) -> Iterator[str]:
+    yield f"### {name}"
+    yield ""
+    aliases = sorted(alias for alias, target in ALIASES.items() if target == name)
+    if aliases:
+        yield f"Also called {', '.join(f'`{alias}`' for alias in aliases)}."
+        yield ""
+    for paragraph in _paragraphs(name):
+        yield paragraph
+        yield ""
+    yield f"- level: {levels_of(name) or 'none'}"
+    yield f"- cost: {_cost(name)}"
+    yield f"- exactness: {_exactness(name)}"
+    for option in dataclasses.fields(pass_class(name)):
+        if option.init:
+            default = str(option.default)
+            default = default.lower() if option_kind(option) == "bool" else default
+            yield f"- option `{option.name.replace('_', '-')}={default}`"
+
+
+def _paragraphs(name: str) -> list[str]:
+    """Return the paragraphs of the documentation, but for the list of fields."""
+    text = inspect.getdoc(pass_class(name)) or ""
+    text = text.split("\nAttributes:")[0].strip()
+    return [_joined(part) for part in re.split(r"\n\s*\n", text)]
+
+
+def _joined(paragraph: str) -> str:
+    """Return a paragraph in one line; lists and indented lines keep their own."""
+    lines = paragraph.split("\n")
+    if any(line.startswith(("- ", "    ")) for line in lines):
+        return paragraph
+    return " ".join(line.strip() for line in lines)
+
+
+def _sentences(name: str) -> list[str]:
+    text = " ".join(" ".join(part.split()) for part in _paragraphs(name))
+    return _SENTENCE_END.split(text)
+
+
+def _cost(name: str) -> str:
+    for sentence in _sentences(name):
+        if "Cost:" in sentence:
+            return sentence.split("Cost:")[1].strip().rstrip(".")
+    return "O(instructions)"
+
+
+def _exactness(name: str) -> str:
+    found = "exact"
+    for sentence in _sentences(name):
+        if re.match(r"(Not e|E)xact\b", sentence):
+            found = sentence.rstrip(".")
+            break
+    source = inspect.getsource(sys.modules[pass_class(name).__module__])
+    if "fast_math" in source and "fast" not in found:
+        found += "; more with `--fast-math`"
+    return found[0].lower() + found[1:]
+
+
+if __name__ == "__main__":
+    print(page(), end="")

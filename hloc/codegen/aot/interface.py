@@ -1,0 +1,122 @@
+"""What a program sees of a module compiled ahead of time: its arguments, results and memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.codegen.cpu.backend import CpuModule
+from hloc.dtypes import DType
+from hloc.errors import UnsupportedError
+from hloc.memory.buffer_assignment import data_leaves
+from hloc.memory.heap import ALIGNMENT_BYTES
+from hloc.shapes import ArrayShape
+
+_INTEGERS = {True: "int{}_t", False: "uint{}_t"}
+
+
+@dataclass(frozen=True, slots=True)
+class CArray:
+    """One argument or result.
+
+    Attributes:
+        name: in C, `arg0` or `out0`.
+        note: the parameter and index it comes from, "" for a result.
+        shares: number of the argument whose memory a result may take, None if none.
+    """
+
+    name: str
+    shape: ArrayShape
+    note: str = ""
+    shares: int | None = None
+
+    @property
+    def c_type(self) -> str:
+        return c_type_of(self.shape.dtype)
+
+    @property
+    def c_elements(self) -> int:
+        """How many values of `c_type` it holds."""
+        return self.shape.elements * (2 if self.shape.dtype.is_complex else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """All that the header says.
+
+    Attributes:
+        module_name: as HLO has it.
+        static_temp: the object has its own working memory, so one thread at a time may call.
+    """
+
+    prefix: str
+    module_name: str
+    arguments: tuple[CArray, ...]
+    results: tuple[CArray, ...]
+    temp_bytes: int
+    constant_bytes: int
+    alignment: int
+    pointer_bits: int
+    machine: str
+    static_temp: bool
+
+
+def c_type_of(dtype: DType) -> str:
+    """Return the C type of an element; complex numbers are two of them.
+
+    Narrow floats are their bits in an unsigned integer, integers below a byte take a whole one.
+    """
+    if dtype.is_complex:
+        return "float" if dtype.bits == 64 else "double"
+    if dtype.is_float and dtype.bits in (32, 64):
+        return "float" if dtype.bits == 32 else "double"
+    return _INTEGERS[dtype.is_signed].format(8 * dtype.storage_bytes)
+
+
+def interface_of(compiled: CpuModule, prefix: str, *, static_temp: bool) -> Interface:
+    """Return what a program sees of `compiled`.
+
+    Raises:
+        UnsupportedError: an object on its own cannot do what the module asks for.
+    """
+    _refuse(compiled)
+    assignment = compiled.plan.assignment
+    parameters = [
+        (f"parameter {p.attributes.number} ({p.name})" + _at(index), shape)
+        for p in compiled.module.entry.parameters
+        for index, shape in data_leaves(p.shape)
+    ]
+    shares = {a.output: a.parameter for a in assignment.aliases if a.is_shared}
+    return Interface(
+        prefix=prefix,
+        module_name=compiled.module.name,
+        arguments=tuple(
+            CArray(f"arg{i}", shape, note) for i, (note, shape) in enumerate(parameters)
+        ),
+        results=tuple(
+            CArray(f"out{i}", shape, shares=shares.get(i))
+            for i, shape in enumerate(assignment.outputs)
+        ),
+        temp_bytes=assignment.arena_bytes,
+        constant_bytes=assignment.report.constant_bytes,
+        alignment=ALIGNMENT_BYTES,
+        pointer_bits=compiled.machine.pointer_bits,
+        machine=f"{compiled.machine.triple}, {compiled.machine.cpu}",
+        static_temp=static_temp,
+    )
+
+
+def _at(index: tuple[int, ...]) -> str:
+    return f" at {{{','.join(map(str, index))}}}" if index else ""
+
+
+def _refuse(compiled: CpuModule) -> None:
+    hosts = compiled.plan.host_functions
+    if hosts:
+        names = ", ".join(dict.fromkeys(h.inst.attributes.custom_call_target for h in hosts))
+        raise UnsupportedError(
+            f"an object cannot call Python, which runs the custom calls {names} of this module"
+        )
+    if compiled.boundary.parameters or compiled.boundary.results:
+        raise UnsupportedError(
+            "an object cannot take or return arrays of dynamic sizes, as this module does"
+        )

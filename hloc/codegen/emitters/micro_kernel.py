@@ -1,0 +1,322 @@
+"""Micro-kernels: a tile of the result in registers while k runs over packed panels.
+
+    tiles(a, panels, out, steps, row_bytes, rows, columns, adds)
+
+`a` holds a unit per row and step, each panel some vectors per step; a unit is one element of k, or
+a few that one instruction multiplies and sums. One tile after the other along a row of panels is
+added to `out`, or stored if `adds` is false; of tiles at the edge only `rows` and `columns` count.
+
+    direct_tiles(lhs, rows_at, lhs_steps, panels, out, ...)
+
+reads rows where they are, at sums of two table entries, which is better than packing if there are
+few columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.emitters.vector_loads import rounded
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.scalar_builder import pointer_value
+from hloc.codegen.target import Target
+from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.dtypes import BF16, PRED, S8, S64, DType
+
+_PACKED_ROWS = ("ptr noalias readonly %a",)
+
+_DIRECT_ROWS = (
+    "ptr noalias readonly %lhs",
+    "ptr noalias readonly %rows_at",
+    "ptr noalias readonly %lhs_steps",
+)
+
+_PARAMETERS = (
+    "ptr noalias readonly %panels",
+    "ptr noalias %out",
+    "i64 %steps",
+    "i64 %row_bytes",
+    "i64 %rows",
+    "i64 %columns",
+    "i1 %adds",
+)
+
+
+TILE_TYPES = ("ptr",) * 3 + ("i64",) * 4 + ("i1",)
+DIRECT_TILE_TYPES = ("ptr", "ptr", *TILE_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How units are multiplied.
+
+    Attributes:
+        name: part of the routine's name.
+        total: type of the sums.
+        operand: type of the packed elements.
+        result: type in which the sums are written; sums of k in parts need that of the sums.
+        group: elements of k in a unit, which is as wide as a sum.
+    """
+
+    name: str
+    total: DType
+    operand: DType
+    result: DType
+    group: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The part of the result that is in registers: `rows` by `vectors` registers."""
+
+    rows: int
+    vectors: int
+
+
+def lanes(arithmetic: Arithmetic, target: Target) -> int:
+    """Return the sums in one register."""
+    return target.vector_bits // arithmetic.total.bits
+
+
+def micro_kernel(
+    name: str, arithmetic: Arithmetic, tile: Tile, target: Target, *, direct: bool
+) -> RoutineWriter:
+    """Return the function of a row of tiles; `direct` if the rows are not packed."""
+    rows = _DIRECT_ROWS if direct else _PACKED_ROWS
+    w = RoutineWriter(name, (*rows, *_PARAMETERS), target)
+    _Writer(w, arithmetic, tile, target, direct).write()
+    return w
+
+
+class _Writer:
+    """Writes one micro-kernel."""
+
+    def __init__(
+        self,
+        w: RoutineWriter,
+        arithmetic: Arithmetic,
+        tile: Tile,
+        target: Target,
+        direct: bool,
+    ) -> None:
+        self.w = w
+        self.fn, self.b, self.body, self.math = w.fn, w.b, w.body, w.math
+        self.arithmetic, self.tile = arithmetic, tile
+        self.lanes = lanes(arithmetic, target)
+        self.element = REPRESENTATIONS[arithmetic.total].memory
+        self.vector = f"<{self.lanes} x {self.element}>"
+        # The instruction takes unsigned bytes on one side; one more row sums up the excess.
+        self.is_biased = arithmetic.operand is S8
+        # Units of several elements are moved as integers.
+        self.unit = self.element if arithmetic.group == 1 else "i32"
+        self.bits = f"<{self.lanes} x {self.unit}>"
+        self.bytes = arithmetic.total.storage_bytes
+        self.width = tile.vectors * self.lanes
+        self.rows_at = self._row_pointers() if direct else []
+
+    def _row_pointers(self) -> list[str]:
+        """Return where the rows of the tile begin; those beyond the last are the last."""
+        last = self.math.sub(argument("%rows"), 1)
+        pointers = []
+        for i in range(self.tile.rows):
+            place = self.w.offset("%rows_at", self.math.minimum(last, i))
+            pointers.append(self.b.address(pointer_value("%lhs"), self.arithmetic.total, place))
+        return pointers
+
+    def write(self) -> None:
+        """Write the loop over the panels."""
+        fn, math = self.fn, self.math
+        copy = fn.allocate(self.element, self.tile.rows * self.width)
+        panel_bytes = math.mul(argument("%steps"), self.width * self.bytes)
+        with self.body.loop(0, argument("%columns"), self.width) as first:
+            panel = math.mul(math.div(first, self.width), panel_bytes)
+            b = fn.value(f"getelementptr i8, ptr %panels, i64 {math.value(panel).text}")
+            start = math.mul(first, self.arithmetic.result.storage_bytes)
+            out = fn.value(f"getelementptr i8, ptr %out, i64 {math.value(start).text}")
+            columns = math.minimum(math.sub(argument("%columns"), first), self.width)
+            self._write_tile(b, out, math.value(columns), copy)
+
+    def _write_tile(self, b: str, out: str, columns: Value, copy: str) -> None:
+        """Write the loop over k, then the tile: straight into the result, or through a copy."""
+        fn = self.fn
+        sums = self._loop(b)
+        full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
+        full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
+        kept = fn.value("xor i1 %adds, true")
+        whole = fn.value(f"and i1 {full_rows}, {full}")
+        straight = fn.value(f"and i1 {whole}, {kept}")
+        through, after = fn.new_block(), fn.new_block()
+        if self.arithmetic.result is self.arithmetic.total:
+            target = fn.value(f"select i1 {straight}, ptr {out}, ptr {copy}")
+            own_row = self.width * self.bytes
+            step = fn.value(f"select i1 {straight}, i64 %row_bytes, i64 {own_row}")
+            self._store_tile(sums, target, step)
+            fn.branch(straight, after, through)
+            fn.start_block(through)
+        else:
+            narrow = fn.new_block()
+            fn.branch(straight, narrow, through)
+            fn.start_block(narrow)
+            self._store_tile(sums, out, "%row_bytes")
+            fn.jump(after)
+            fn.start_block(through)
+            self._keep_tile(sums, copy)
+        with self.body.when(Value(PRED, full)), self.body.loop(0, argument("%rows")) as row:
+            source, target = self._row(copy, out, row)
+            for j in range(self.tile.vectors):
+                self._move(source, target, j * self.lanes, self.lanes)
+        part = fn.value(f"xor i1 {full}, true")
+        with (
+            self.body.when(Value(PRED, part)),
+            self.body.loop(0, argument("%rows")) as row,
+            self.body.loop(0, columns) as column,
+        ):
+            source, target = self._row(copy, out, row)
+            self._move(source, target, column, 1)
+        fn.jump(after)
+        fn.start_block(after)
+
+    def _store_tile(self, sums: list[list[str]], target: str, step: str) -> None:
+        """Write a whole tile as elements of the result, rows `step` bytes apart."""
+        fn, result = self.fn, self.arithmetic.result
+        kind = _kind(result, self.lanes)
+        for row in sums:
+            for j, total in enumerate(row):
+                offset = j * self.lanes * result.storage_bytes
+                at = fn.value(f"getelementptr i8, ptr {target}, i64 {offset}")
+                value = self._rounded(total)
+                fn.line(f"store {kind} {value}, ptr {at}, align {result.storage_bytes}")
+            target = fn.value(f"getelementptr i8, ptr {target}, i64 {step}")
+
+    def _keep_tile(self, sums: list[list[str]], copy: str) -> None:
+        """Write a tile of sums into memory of its own."""
+        for i, row in enumerate(sums):
+            for j, total in enumerate(row):
+                place = self.fn.value(f"getelementptr i8, ptr {copy}, i64 {self._offset(i, j)}")
+                self.fn.line(f"store {self.vector} {total}, ptr {place}, align 16")
+
+    def _rounded(self, value: str) -> str:
+        """Return a vector of sums in the type of the result."""
+        return rounded(self.w, value, self.arithmetic.total, self.arithmetic.result, self.lanes)
+
+    def _offset(self, i: int, j: int) -> int:
+        return (i * self.width + j * self.lanes) * self.bytes
+
+    def _row(self, copy: str, out: str, row: IndexValue) -> tuple[str, str]:
+        """Return where a row begins in the copy of the tile and in the result."""
+        math, fn = self.math, self.fn
+        start = math.value(math.mul(row, self.width * self.bytes)).text
+        offset = math.value(math.mul(row, argument("%row_bytes"))).text
+        source = fn.value(f"getelementptr i8, ptr {copy}, i64 {start}")
+        return source, fn.value(f"getelementptr i8, ptr {out}, i64 {offset}")
+
+    def _move(self, source: str, target: str, column: IndexValue, lanes: int) -> None:
+        """Add a part of a row to the result, or store it."""
+        fn, total, result = self.fn, self.arithmetic.total, self.arithmetic.result
+        from_ = self.b.address(pointer_value(source), total, self.math.value(column))
+        to = self.b.address(pointer_value(target), result, self.math.value(column))
+        kind = _kind(total, lanes)
+        value = fn.value(f"load {kind}, ptr {from_}, align {self.bytes}")
+        if result is total:
+            before = fn.value(f"load {kind}, ptr {to}, align {self.bytes}")
+            added = self._add(before, value, kind)
+            value = fn.value(f"select i1 %adds, {kind} {added}, {kind} {value}")
+        elif lanes > 1:
+            value = self._rounded(value)
+        else:
+            value = self.b.convert(Value(total, value), result).text
+        fn.line(f"store {_kind(result, lanes)} {value}, ptr {to}, align {result.storage_bytes}")
+
+    def _add(self, x: str, y: str, kind: str) -> str:
+        op = "fadd" if self.arithmetic.total.is_float else "add"
+        return self.fn.value(f"{op} {kind} {x}, {y}")
+
+    # ---- k
+
+    def _loop(self, panel: str) -> list[list[str]]:
+        """Run over the steps; return the sums by row."""
+        fn, tile, entry = self.fn, self.tile, self.fn.block
+        head, after = fn.new_block(), fn.new_block()
+        fn.jump(head)
+        fn.start_block(head)
+        step, a, b = (fn.reserve_value() for _ in range(3))
+        rows = tile.rows + self.is_biased
+        sums = [[fn.reserve_value() for _ in range(tile.vectors)] for _ in range(rows)]
+        slots = [fn.reserve_line() for _ in range(3 + rows * tile.vectors)]
+        right = [self._load_panel(b, j) for j in range(tile.vectors)]
+        offset = self.w.offset("%lhs_steps", Value(S64, step)).text if self.rows_at else ""
+        new = []
+        for i in range(rows):
+            if i == tile.rows:
+                left = self._bias()
+            elif self.rows_at:
+                left = self._broadcast(self.rows_at[i], offset)
+            else:
+                left = self._broadcast(a, i)
+            new.append([self._multiply(left, y, s) for y, s in zip(right, sums[i], strict=True)])
+        next_step = fn.value(f"add i64 {step}, 1")
+        next_a = fn.value(f"getelementptr i8, ptr {a}, i64 {tile.rows * self.bytes}")
+        next_b = fn.value(f"getelementptr i8, ptr {b}, i64 {self.width * self.bytes}")
+        again = fn.value(f"icmp slt i64 {next_step}, %steps")
+        fn.branch(again, head, after)
+        rows_start = "null" if self.rows_at else "%a"
+        phis = [
+            ("i64", step, "0", next_step),
+            ("ptr", a, rows_start, next_a),
+            ("ptr", b, panel, next_b),
+        ]
+        for before, later in zip(sums, new, strict=True):
+            phis += [
+                (self.vector, x, "zeroinitializer", y) for x, y in zip(before, later, strict=True)
+            ]
+        for slot, (kind, name, first, following) in zip(slots, phis, strict=True):
+            fn.fill_line(
+                slot, f"{name} = phi {kind} [ {first}, %{entry} ], [ {following}, %{head} ]"
+            )
+        fn.start_block(after)
+        for row in new[:-1] if self.is_biased else ():
+            for j, excess in enumerate(new[-1]):
+                row[j] = fn.value(f"sub {self.vector} {row[j]}, {excess}")
+        return new[: tile.rows]
+
+    def _load_panel(self, pointer: str, j: int) -> str:
+        place = self.fn.value(f"getelementptr {self.vector}, ptr {pointer}, i64 {j}")
+        return self.fn.value(f"load {self.bits}, ptr {place}, align {self.lanes * self.bytes}")
+
+    def _broadcast(self, pointer: str, i: int | str) -> str:
+        fn = self.fn
+        place = fn.value(f"getelementptr {self.unit}, ptr {pointer}, i64 {i}")
+        unit = fn.value(f"load {self.unit}, ptr {place}, align {self.bytes}")
+        first = fn.value(f"insertelement {self.bits} poison, {self.unit} {unit}, i64 0")
+        mask = f"<{self.lanes} x i32> zeroinitializer"
+        return fn.value(f"shufflevector {self.bits} {first}, {self.bits} poison, {mask}")
+
+    def _bias(self) -> str:
+        """Return what the packed units of rows have too much, 128 in every byte."""
+        return "<" + ", ".join(["i32 -2139062144"] * self.lanes) + ">"
+
+    def _multiply(self, x: str, y: str, total: str) -> str:
+        fn, v = self.fn, self.vector
+        if self.arithmetic.operand is BF16:
+            halves = f"<{2 * self.lanes} x bfloat>"
+            x, y = (fn.value(f"bitcast {self.bits} {z} to {halves}") for z in (x, y))
+            name = "@llvm.x86.avx512bf16.dpbf16ps.512"
+            fn.declare(f"declare {v} {name}({v}, {halves}, {halves})")
+            return fn.value(f"call {v} {name}({v} {total}, {halves} {x}, {halves} {y})")
+        if self.arithmetic.operand is S8:
+            name = "@llvm.x86.avx512.vpdpbusd.512"
+            eighths = f"<{4 * self.lanes} x i8>"
+            x, y = (fn.value(f"bitcast {self.bits} {z} to {eighths}") for z in (x, y))
+            fn.declare(f"declare {v} {name}({v}, {eighths}, {eighths})")
+            return fn.value(f"call {v} {name}({v} {total}, {eighths} {x}, {eighths} {y})")
+        if self.arithmetic.total.is_float:
+            product = fn.value(f"fmul contract {v} {x}, {y}")
+            return fn.value(f"fadd contract {v} {total}, {product}")
+        product = fn.value(f"mul {v} {x}, {y}")
+        return fn.value(f"add {v} {total}, {product}")
+
+
+def _kind(dtype: DType, lanes: int) -> str:
+    memory = REPRESENTATIONS[dtype].memory
+    return memory if lanes == 1 else f"<{lanes} x {memory}>"

@@ -1,0 +1,104 @@
+"""Vectors of neighbouring elements from and to memory, with conversions of floats and integers."""
+
+from __future__ import annotations
+
+from hloc.codegen.emitters.routine_writer import RoutineWriter
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.scalar_builder import pointer_value
+from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.dtypes import BF16, F16, F32, DType
+
+
+def vector_type(dtype: DType, lanes: int) -> str:
+    """Return LLVM's type of `lanes` elements in memory."""
+    return f"<{lanes} x {REPRESENTATIONS[dtype].memory}>"
+
+
+def load_as(
+    w: RoutineWriter, pointer: str, source: DType, wanted: DType, lanes: int, place: IndexValue
+) -> str:
+    """Load `lanes` elements of `source` from `place` on, as elements of `wanted`.
+
+    Floats below f32 become f32, integers below s32 become s32.
+    """
+    fn = w.fn
+    at = w.b.address(pointer_value(pointer), source, w.math.value(place))
+    kind = vector_type(source, lanes)
+    value = fn.value(f"load {kind}, ptr {at}, align {source.storage_bytes}")
+    if source is wanted:
+        return value
+    words = f"<{lanes} x i32>"
+    if source is BF16:
+        wide = fn.value(f"zext {kind} {value} to {words}")
+        high = fn.value(f"shl {words} {wide}, <{', '.join(['i32 16'] * lanes)}>")
+        return fn.value(f"bitcast {words} {high} to <{lanes} x float>")
+    if source.is_integer:
+        op = "zext" if source.is_unsigned else "sext"
+        return fn.value(f"{op} {kind} {value} to {words}")
+    assert source is F16
+    if not w.b.has_half:
+        return _by_lanes(w, value, F16, F32, lanes)
+    half = fn.value(f"bitcast {kind} {value} to <{lanes} x half>")
+    return fn.value(f"fpext <{lanes} x half> {half} to <{lanes} x float>")
+
+
+def rounded(w: RoutineWriter, value: str, source: DType, wanted: DType, lanes: int) -> str:
+    """Return a vector of f32 as bits of `wanted`, bf16 or f16; others stay."""
+    fn = w.fn
+    if source is wanted:
+        return value
+    has_it = w.b.has_half if wanted is F16 else w.b.target.has("avx512bf16")
+    if has_it:
+        half = f"<{lanes} x {'half' if wanted is F16 else 'bfloat'}>"
+        short = fn.value(f"fptrunc {vector_type(source, lanes)} {value} to {half}")
+        return fn.value(f"bitcast {half} {short} to {vector_type(wanted, lanes)}")
+    if wanted is F16:
+        return _by_lanes(w, value, F32, F16, lanes)
+    return _bf16_bits(w, value, lanes)
+
+
+def _by_lanes(w: RoutineWriter, value: str, source: DType, wanted: DType, lanes: int) -> str:
+    """Convert one element after the other, where the machine has no instruction for it."""
+    fn, result = w.fn, "poison"
+    for lane in range(lanes):
+        x = fn.value(f"extractelement {vector_type(source, lanes)} {value}, i64 {lane}")
+        y = w.b.convert(Value(source, x), wanted).text
+        kind = REPRESENTATIONS[wanted].memory
+        result = fn.value(
+            f"insertelement {vector_type(wanted, lanes)} {result}, {kind} {y}, i64 {lane}"
+        )
+    return result
+
+
+def _bf16_bits(w: RoutineWriter, value: str, lanes: int) -> str:
+    """Round f32 to the nearest bf16, ties to even, by integer arithmetic; NaN stays NaN."""
+    fn, words, shorts = w.fn, f"<{lanes} x i32>", f"<{lanes} x i16>"
+
+    def constant(number: int) -> str:
+        return f"<{', '.join([f'i32 {number}'] * lanes)}>"
+
+    bits = fn.value(f"bitcast <{lanes} x float> {value} to {words}")
+    high = fn.value(f"lshr {words} {bits}, {constant(16)}")
+    odd = fn.value(f"and {words} {high}, {constant(1)}")
+    half = fn.value(f"add {words} {bits}, {constant(0x7FFF)}")
+    sum_ = fn.value(f"add {words} {half}, {odd}")
+    nearest = fn.value(f"lshr {words} {sum_}, {constant(16)}")
+    quiet = fn.value(f"or {words} {high}, {constant(0x40)}")
+    is_nan = fn.value(f"fcmp uno <{lanes} x float> {value}, {value}")
+    chosen = fn.value(f"select <{lanes} x i1> {is_nan}, {words} {quiet}, {words} {nearest}")
+    return fn.value(f"trunc {words} {chosen} to {shorts}")
+
+
+def store_as(
+    w: RoutineWriter,
+    pointer: str,
+    source: DType,
+    wanted: DType,
+    lanes: int,
+    place: IndexValue,
+    value: str,
+) -> None:
+    """Store a vector of `source` as elements of `wanted` from `place` on."""
+    at = w.b.address(pointer_value(pointer), wanted, w.math.value(place))
+    text = rounded(w, value, source, wanted, lanes)
+    w.fn.line(f"store {vector_type(wanted, lanes)} {text}, ptr {at}, align {wanted.storage_bytes}")

@@ -1,0 +1,24 @@
+"""Routines: functions that many kernels call, whatever their sizes.
+
+Routines that are used together are a unit of their own, in the form in which it is to run, so LLVM
+only has to make machine code of it. Its text depends on the machine and on element types alone: all
+modules share it, in a process and in the object cache.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Routines:
+    """Functions in a unit of their own.
+
+    Attributes:
+        declarations: per function its declaration; names begin with that of the unit.
+        text: the whole unit.
+    """
+
+    name: str
+    declarations: tuple[str, ...]
+    text: str

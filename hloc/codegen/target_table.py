@@ -1,0 +1,163 @@
+"""The machines that hloc makes code for when it is not told to use the one it runs on.
+
+Levels of x86-64 are those of its System V ABI supplement. What a processor has comes from these
+rows, since LLVM keeps its own table to itself.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal, TypeAlias
+
+from hloc.errors import HloError
+
+PointerWidth: TypeAlias = Literal[32, 64]
+
+_V2 = "+cx16,+popcnt,+sahf,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3"
+_V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
+_V4 = f"{_V3},+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
+_ICELAKE = f"{_V4},+avx512vnni"
+_SAPPHIRE = f"{_ICELAKE},+avx512bf16"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """One instruction set.
+
+    Attributes:
+        arch: first part of its triples.
+        triple: what `arch` alone stands for.
+        cpu: LLVM's name for the oldest processor.
+        features: what every processor has, beside what the triple says.
+        abi: as in `Target`.
+        vector_bits: without further features.
+        cpus: processors by LLVM's name, and what they have more.
+        note: what a user should know.
+    """
+
+    arch: str
+    triple: str
+    cpu: str
+    features: str = ""
+    abi: str = ""
+    vector_bits: int = 128
+    cpus: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
+MACHINES: tuple[Machine, ...] = (
+    Machine(
+        "x86_64",
+        "x86_64-unknown-linux-gnu",
+        "x86-64",
+        "+sse,+sse2",
+        cpus={
+            "x86-64": "",
+            "x86-64-v2": _V2,
+            "x86-64-v3": _V3,
+            "x86-64-v4": _V4,
+            "haswell": _V3,
+            "skylake": _V3,
+            "skylake-avx512": _V4,
+            "icelake-server": _ICELAKE,
+            "sapphirerapids": _SAPPHIRE,
+            "znver2": _V3,
+            "znver3": _V3,
+            "znver4": _SAPPHIRE,
+        },
+        note="vectors of 128, 256 (v3) or 512 bits (v4)",
+    ),
+    Machine(
+        "aarch64",
+        "aarch64-unknown-linux-gnu",
+        "generic",
+        "+neon",
+        cpus=dict.fromkeys(
+            (
+                "generic",
+                "cortex-a53",
+                "cortex-a72",
+                "cortex-a76",
+                "neoverse-n1",
+                "neoverse-v1",
+                "neoverse-n2",
+                "apple-m1",
+            ),
+            "",
+        ),
+        note="NEON, vectors of 128 bits",
+    ),
+    Machine(
+        "armv7",
+        "armv7-unknown-linux-gnueabihf",
+        "generic",
+        "+neon,+vfp4",
+        cpus=dict.fromkeys(("generic", "cortex-a7", "cortex-a15", "cortex-a17"), ""),
+        note="NEON and VFPv4, hard-float calls; vectors flush denormals to zero",
+    ),
+    Machine(
+        "riscv64",
+        "riscv64-unknown-linux-gnu",
+        "generic-rv64",
+        "+m,+a,+f,+d,+c",
+        abi="lp64d",
+        cpus={"generic-rv64": "", "sifive-u74": ""},
+        note="rv64gc, no vector registers",
+    ),
+    Machine(
+        "wasm32",
+        "wasm32-unknown-unknown",
+        "generic",
+        "+simd128",
+        cpus={"generic": ""},
+        note="simd128; functions of libm and memcpy are imports",
+    ),
+)
+
+_FEATURES = re.compile(r"[+-][a-z0-9.-]+(,[+-][a-z0-9.-]+)*", re.ASCII)
+_TRIPLE = re.compile(r"[a-z0-9_]+(-[a-z0-9_.]+){1,4}", re.ASCII)
+
+
+def machine_named(triple: str) -> Machine:
+    """Return the row for a triple or the first part of one.
+
+    Raises:
+        HloError: there is none; the message names those that there are.
+    """
+    arch = triple.split("-")[0]
+    arch = {"arm64": "aarch64", "amd64": "x86_64", "armv7a": "armv7", "arm": "armv7"}.get(
+        arch, arch
+    )
+    for row in MACHINES:
+        if row.arch == arch and ("-" not in triple or _TRIPLE.fullmatch(triple)):
+            return row
+    known = ", ".join(["cpu", *(row.arch for row in MACHINES)])
+    raise HloError(f"there is no target {triple!r}; targets are {known}, or triples of these")
+
+
+def named_features(row: Machine, cpu: str, features: str) -> str:
+    """Return the features of processor `cpu` of a machine, with `features` after them.
+
+    Raises:
+        HloError: an unknown processor, or features that are not a list of `+name` and `-name`.
+    """
+    if cpu and cpu not in row.cpus:
+        near = get_close_matches(cpu, row.cpus, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        known = ", ".join(row.cpus)
+        raise HloError(f"{row.arch} has no processor {cpu!r}{hint}", notes=(f"known are {known}",))
+    if features and not _FEATURES.fullmatch(features):
+        raise HloError(f"features are written +name,-name, not {features!r}")
+    return ",".join(filter(None, (row.features, row.cpus[cpu or row.cpu], features)))
+
+
+def vector_bits_of(row: Machine, features: str) -> int:
+    """Return the width of vectors; the last word about a feature counts."""
+    last = {part[1:]: part[0] == "+" for part in features.split(",") if part}
+    if row.arch != "x86_64":
+        return row.vector_bits
+    if all(last.get(name) for name in ("avx512f", "avx512vl", "avx512dq")):
+        return 512
+    return 256 if last.get("avx") else 128

@@ -1,0 +1,104 @@
+"""A lesson as cells: prose, code, and commands with what they printed. Read from Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+REPL, SHELL, MACHINE = "hlo-repl", "sh", "console"
+PROMPTS = {REPL: "> ", SHELL: "$ ", MACHINE: "$ "}
+"""Kinds of transcripts; what a `console` prints depends on the machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """Markdown without fenced blocks."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A fenced block that is not run."""
+
+    language: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """A transcript: commands of the REPL or of a shell, each with its output."""
+
+    language: str
+    steps: tuple[tuple[str, str], ...]
+
+
+Cell: TypeAlias = Prose | Code | Commands
+
+
+def read_cells(markdown: str) -> list[Cell]:
+    """Return the cells of a Markdown text; blocks `hlo-repl` and `sh` are transcripts."""
+    cells: list[Cell] = []
+    prose: list[str] = []
+    lines = iter(markdown.splitlines())
+    for line in lines:
+        if not line.startswith("```"):
+            prose.append(line)
+            continue
+        cells += _prose(prose)
+        prose = []
+        language = line.strip("`").strip()
+        body = list(_until_fence(lines))
+        if language in PROMPTS:
+            cells.append(Commands(language, _steps(body, PROMPTS[language])))
+        else:
+            cells.append(Code(language, "\n".join(body)))
+    return [*cells, *_prose(prose)]
+
+
+def _prose(lines: Sequence[str]) -> list[Cell]:
+    text = "\n".join(lines).strip("\n")
+    return [Prose(text)] if text else []
+
+
+def _until_fence(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        if line.startswith("```"):
+            return
+        yield line
+
+
+def _steps(lines: Sequence[str], prompt: str) -> tuple[tuple[str, str], ...]:
+    steps: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line.startswith(prompt):
+            steps.append((line.removeprefix(prompt), []))
+        elif steps:
+            steps[-1][1].append(line)
+    return tuple((command, "\n".join(output)) for command, output in steps)
+
+
+def write_cells(cells: Sequence[Cell]) -> str:
+    """Return the Markdown text of `cells`."""
+    return "\n\n".join(_written(cell) for cell in cells) + "\n"
+
+
+def _written(cell: Cell) -> str:
+    if isinstance(cell, Prose):
+        return cell.text
+    if isinstance(cell, Code):
+        return f"```{cell.language}\n{cell.text}\n```"
+    prompt = PROMPTS[cell.language]
+    lines = [f"```{cell.language}"]
+    for command, output in cell.steps:
+        lines += [f"{prompt}{command}", *output.splitlines()]
+    return "\n".join([*lines, "```"])
+
+
+def title_of(cells: Sequence[Cell]) -> str:
+    """Return the first heading."""
+    for cell in cells:
+        if isinstance(cell, Prose) and cell.text.startswith("#"):
+            return cell.text.partition("\n")[0].lstrip("# ").strip()
+    return "lesson"

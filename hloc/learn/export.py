@@ -1,0 +1,89 @@
+"""Cells as a file: Markdown for a handout, HTML with a slider for the projector, a notebook."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hloc.errors import HloError, reason_of
+from hloc.learn.document import REPL, Cell, Commands, Prose, title_of, write_cells
+from hloc.learn.page import html_page
+
+Files = Mapping[str, str]
+"""Name -> text of what the commands read, to go with a notebook."""
+
+
+def write_document(cells: Sequence[Cell], path: str, files: Files | None = None) -> None:
+    """Write `cells` to `path`; its ending says as what: .md, .html or .ipynb.
+
+    Raises:
+        HloError: another ending, or the file cannot be written.
+    """
+    writer = WRITERS.get(Path(path).suffix.lower())
+    if writer is None:
+        raise HloError(f"cannot export to {path}: expected the ending {', '.join(WRITERS)}")
+    text = writer(cells, files or {})
+    try:
+        Path(path).write_text(text, encoding="utf-8", errors="surrogateescape")
+    except OSError as fault:
+        raise HloError(f"cannot write {path}: {reason_of(fault)}") from None
+
+
+def notebook(cells: Sequence[Cell], files: Files) -> str:
+    """Return a Jupyter notebook, format 4.5: `hlo("...")` runs a command of the REPL.
+
+    One session lives through the notebook; files that the commands read are written first.
+    """
+    made: list[dict[str, Any]] = []
+    rest = list(cells)
+    if rest and isinstance(rest[0], Prose):
+        made.append(_markdown(rest.pop(0)))
+    made.append(_code("from repl.export import Recorder\n\nhlo = Recorder().show"))
+    made += [_code(f"%%writefile {name}\n{text}") for name, text in files.items()]
+    for cell in rest:
+        if isinstance(cell, Commands):
+            made += [_code(_call(cell.language, *step), step[1]) for step in cell.steps]
+        else:
+            made.append(_markdown(cell))
+    for number, row in enumerate(made):
+        row["id"] = f"cell-{number}"
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    table = {
+        "cells": made,
+        "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+    return json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+
+
+def _call(language: str, command: str, _output: str) -> str:
+    return f"hlo({command!r})" if language == REPL else f"!{command}"
+
+
+def _markdown(cell: Cell) -> dict[str, Any]:
+    text = write_cells([cell]).rstrip("\n")
+    return {"cell_type": "markdown", "metadata": {}, "source": text.splitlines(keepends=True)}
+
+
+def _code(source: str, output: str = "") -> dict[str, Any]:
+    outputs: list[dict[str, Any]] = []
+    if output:
+        text = f"{output}\n".splitlines(keepends=True)
+        outputs.append({"name": "stdout", "output_type": "stream", "text": text})
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": outputs,
+        "source": source.splitlines(keepends=True),
+    }
+
+
+WRITERS: dict[str, Callable[[Sequence[Cell], Files], str]] = {
+    ".md": lambda cells, files: write_cells(cells),
+    ".html": lambda cells, files: html_page(cells, title_of(cells)),
+    ".ipynb": notebook,
+}

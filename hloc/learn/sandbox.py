@@ -1,0 +1,136 @@
+"""Checks a student's file in a child process with limits on time and memory.
+
+The limits keep a mistake from taking the machine down. They are no prison: a file that means harm
+can do what the user who runs the check can do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hloc.errors import HloError
+from hloc.learn.catalogue import Lesson
+from hloc.learn.report import Finding, Report
+
+WALL_SECONDS = 120
+CPU_SECONDS = 90
+MEMORY_BYTES = 4 << 30
+_FILE_BYTES = 16 << 20
+_SHOWN_LINES = 8
+
+
+def check_in_child(lesson: Lesson, path: str, wall_seconds: int = WALL_SECONDS) -> Report:
+    """Check `path` in a process of its own and return what was found.
+
+    Raises:
+        HloError: the lesson itself is wrong.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        result, said = Path(folder, "result.json"), Path(folder, "said.txt")
+        words = [str(lesson.number), lesson.name, str(lesson.folder.resolve()), path, str(result)]
+        fault = _run([sys.executable, "-m", "hloc.learn.sandbox", *words], said, wall_seconds)
+        text = _read(result)
+        if text:
+            return _report(json.loads(text), path, lesson)
+        lines = _read(said).splitlines()[-_SHOWN_LINES:]
+        why = "\n".join([fault or "the process ended without a result", *lines])
+        return Report(path, lesson.name, (Finding("the file runs", False, why),))
+
+
+def _run(command: list[str], said: Path, wall_seconds: int) -> str:
+    """Run `command` for a bounded time; returns what went wrong, "" if nothing did."""
+    root = str(Path(__file__).resolve().parents[2])
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OPENBLAS_NUM_THREADS": "1"}
+    with said.open("wb") as out:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(wall_seconds)
+        except subprocess.TimeoutExpired:
+            return f"it takes more than {wall_seconds} s"
+        finally:
+            _end(process)
+    if code in (-9, -24):  # SIGKILL, SIGXCPU
+        return f"it was stopped: more than {CPU_SECONDS} s of processor time, or too much memory"
+    return f"the process crashed (signal {-code})" if code < 0 else ""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the child and whatever it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, 9)
+        else:
+            process.kill()
+    process.wait()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _report(table: dict[str, Any], path: str, lesson: Lesson) -> Report:
+    if "fault" in table:
+        raise HloError(f"lesson {lesson.name}: {table['fault']}")
+    findings = tuple(Finding(**row) for row in table["findings"])
+    return Report(path, lesson.name, findings, table["score"])
+
+
+# ---------------------------------------------------------------- the child
+
+
+def main(words: list[str]) -> int:
+    """Check one file and write the report to a file."""
+    number, name, folder, path, result = words
+    _limit()
+    from hloc.learn.check import check_file
+
+    try:
+        report = check_file(Lesson(int(number), name, Path(folder)), path)
+        rows = [{"name": f.name, "ok": f.ok, "text": f.text} for f in report.findings]
+        table: dict[str, Any] = {"findings": rows, "score": report.score}
+    except HloError as fault:
+        table = {"fault": fault.message}
+    except MemoryError:
+        why = f"it needs more than {MEMORY_BYTES >> 30} GiB of memory"
+        table = {"findings": [{"name": "the file runs", "ok": False, "text": why}], "score": 0}
+    Path(result).write_text(json.dumps(table), encoding="utf-8")
+    return 0
+
+
+def _limit() -> None:
+    """Set limits on this process, where the system has them."""
+    try:
+        import resource
+    except ImportError:  # Windows: only the time on the wall is bounded
+        return
+    limits = (
+        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, _FILE_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    )
+    for which, most in limits:
+        with suppress(ValueError, OSError):
+            resource.setrlimit(which, (most, most))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,191 @@
+"""Outputs that may lie in the memory of an argument the caller gives away.
+
+`input_output_alias` names the pairs; `buffer_donor` names arguments, and the pairs are found here,
+as XLA does it: each donor goes to the first output of its shape that is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from hloc.analysis.in_place import same_storage
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.memory.coalescing import Coalescer
+from hloc.memory.values import Value, operand_leaves
+from hloc.shapes import ShapeIndex
+
+How: TypeAlias = Literal["in place", "overwritten", "copied", "apart"]
+
+Leaves: TypeAlias = dict[tuple[int, ShapeIndex], tuple[int, Value]]
+"""By parameter number (-1 for the result) and index: the number of the leaf, and its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class AliasedOutput:
+    """Output leaf `output`, which may lie in the memory of parameter leaf `parameter`.
+
+    Attributes:
+        how: `in place`: both are one buffer, that of the output, into which an argument that is
+            not given away is copied before the run; this saves a copy within. `overwritten`: they
+            are two buffers, which may have the same address. `copied`: both are needed at one time,
+            so the result is copied into the argument after the run, since the module demands it
+            (`must-alias`). `apart`: as `copied`, but nothing demands it, and nothing is shared.
+        group: aliases of one group are given away together or not at all, since one kernel
+            overwrites their parameters.
+    """
+
+    parameter: int
+    output: int
+    how: How
+    size_bytes: int
+    group: int = -1
+
+    @property
+    def is_shared(self) -> bool:
+        """True if the output needs no memory of its own once the argument is given away."""
+        return self.how in ("in place", "overwritten")
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """The leaves of the entry's parameters and of its result that have elements."""
+
+    parameters: Leaves
+    outputs: Leaves
+
+
+def share_with_parameters(
+    module: Module, coalescer: Coalescer, boundary: Boundary
+) -> list[tuple[Value, AliasedOutput]]:
+    """Merge outputs with the parameters they may lie in, where live ranges allow.
+
+    Comes after what must share, before what would like to. Returns the pairs with the value of the
+    parameter; all that are shared are called `overwritten` (see `settle`).
+    """
+    explicit = list(_explicit_pairs(module, coalescer, boundary))
+    outputs = {pair.output for _, pair in explicit}
+    donors = dict.fromkeys(
+        boundary.parameters[donor]
+        for donor in module.config.buffer_donors
+        if donor in boundary.parameters
+    )
+    free = [leaf for leaf in boundary.outputs.values() if leaf[0] not in outputs]
+    return [*explicit, *_donor_pairs(coalescer, list(donors), free)]
+
+
+def _explicit_pairs(
+    module: Module, coalescer: Coalescer, boundary: Boundary
+) -> Iterator[tuple[Value, AliasedOutput]]:
+    for alias in module.config.aliases:
+        given = boundary.parameters.get((alias.parameter, alias.parameter_index))
+        wanted = boundary.outputs.get((-1, alias.output_index))
+        if given is None or wanted is None:
+            continue  # arrays without elements
+        (number, parameter), (output, result) = given, wanted
+        size = parameter.size_bytes
+        if _share(coalescer, parameter, result):
+            yield parameter, AliasedOutput(number, output, "overwritten", size)
+        else:
+            how: How = "copied" if alias.must else "apart"
+            yield parameter, AliasedOutput(number, output, how, size)
+
+
+def _donor_pairs(
+    coalescer: Coalescer, donors: list[tuple[int, Value]], free: list[tuple[int, Value]]
+) -> Iterator[tuple[Value, AliasedOutput]]:
+    """Yield pairs for donors; outputs that grow from a donor in place choose it first."""
+    origins = {output: _origin(coalescer, result) for output, result in free}
+    for only_grown in (True, False):
+        for donor in list(donors):
+            number, parameter = donor
+            for leaf in free:
+                output, result = leaf
+                fits = same_storage(parameter.shape, result.shape)
+                grown = origins[output] is parameter
+                if fits and grown >= only_grown and _share(coalescer, parameter, result):
+                    free.remove(leaf)
+                    donors.remove(donor)
+                    size = parameter.size_bytes
+                    yield parameter, AliasedOutput(number, output, "overwritten", size)
+                    break
+
+
+def _origin(coalescer: Coalescer, result: Value) -> Value:
+    """Return the value that `result` has grown from by updates, each of which would be a copy."""
+    values, in_place = coalescer.values, coalescer.in_place
+    while True:
+        inst = result.inst
+        numbers = (0,) if inst.is_a("while") else in_place.overwritten_operands(inst)
+        found = [
+            (number, index)
+            for number, index in operand_leaves(inst)
+            if number in numbers
+            and (
+                index == result.index
+                if inst.is_a("while")
+                else in_place.may_overwrite(inst, number, result.index)
+            )
+        ]
+        if not found:
+            return result
+        number, index = found[0]
+        result = values.at(inst.operands[number], index)
+
+
+def _share(coalescer: Coalescer, parameter: Value, result: Value) -> bool:
+    """Put both into one buffer if that is possible; nobody may overwrite other parameters."""
+    own = coalescer.class_of[parameter.number]
+    own.fixed = False
+    if coalescer.may_share(parameter, result):
+        return True
+    own.fixed = True
+    return False
+
+
+def settle(
+    pairs: Iterable[tuple[Value, AliasedOutput]], coalescer: Coalescer
+) -> tuple[AliasedOutput, ...]:
+    """Return the pairs, those `in place` that save a copy; all classes are final by now."""
+    found: list[AliasedOutput] = []
+    groups: dict[Instruction, int] = {}
+    for parameter, pair in pairs:
+        if pair.how == "overwritten" and any(_copies_spared(parameter, coalescer)):
+            pair = replace(pair, how="in place")
+        found.append(replace(pair, group=len(found)))
+        if pair.how == "overwritten":
+            for result, _ in _overwriting(parameter, coalescer):
+                other = groups.setdefault(result.inst, len(found) - 1)
+                old, new = found[-1].group, found[other].group
+                found = [replace(a, group=new) if a.group == old else a for a in found]
+    return tuple(found)
+
+
+def _copies_spared(parameter: Value, coalescer: Coalescer) -> Iterator[bool]:
+    """Yield per result that overwrites `parameter` if it would cost a copy elsewhere."""
+    for result, number in _overwriting(parameter, coalescer):
+        yield number in coalescer.in_place.overwritten_operands(result.inst)
+
+
+def _overwriting(parameter: Value, coalescer: Coalescer) -> Iterator[tuple[Value, int]]:
+    """Yield the results in the buffer of `parameter` that overwrite it, and as which operand."""
+    values, in_place = coalescer.values, coalescer.in_place
+    for result in coalescer.class_of[parameter.number].members:
+        inst = result.inst
+        if result.joined or result.fixed:
+            continue
+        for number, index in operand_leaves(inst):
+            reads = values.at(inst.operands[number], index) is parameter
+            if reads and in_place.may_overwrite(inst, number, result.index):
+                yield result, number
+
+
+def leaves_of(parts: Iterable[tuple[int, ShapeIndex, Value | None]]) -> Leaves:
+    """Return the leaves that have a value by owner and index, numbered in order, all counted."""
+    return {
+        (owner, index): (number, value)
+        for number, (owner, index, value) in enumerate(parts)
+        if value is not None
+    }

@@ -1,0 +1,122 @@
+"""`Pass`: a list of rules under a name; `ModulePass`: a pass that walks the module itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hloc.errors import HloError
+from hloc.ir.module import Module
+from hloc.opt.authoring.rules import AuthoredRule
+from hloc.opt.pass_base import PassContext
+from hloc.opt.registry import register_pass
+from hloc.opt.rewriter import rewrite
+from hloc.opt.rule import Rule, RuleSet
+
+
+class Pass:
+    """A pass that applies rules until none fires: `simplify = Pass("my-simplify", rules=[...])`.
+
+    Dead instructions go on the way. Each rewrite counts as `my-simplify/mul-zero`, so single steps,
+    `why`, `--trace-rewrites` and bisection work as for the passes of hloc.
+
+    Args:
+        name: kebab-case, not that of a pass of hloc.
+        rules: made by `@rule`, or rows `hloc.opt.rule.Rule`; tried in this order.
+        doc: what it is for.
+    """
+
+    def __init__(self, name: str, rules: Sequence[Rule], doc: str = "") -> None:
+        for made in rules:
+            if not isinstance(made, Rule):
+                raise HloError(
+                    f"pass {name!r}: {getattr(made, '__name__', made)!r} is no rule",
+                    notes=("put @rule(pattern) above the function",),
+                )
+        names = [made.name for made in rules]
+        twice = [known for known in dict.fromkeys(names) if names.count(known) > 1]
+        if twice:
+            raise HloError(f"pass {name!r} has two rules called {twice[0]!r}")
+        self.name = name
+        self.rules = tuple(rules)
+        self.doc = doc or f"Rules of a plug-in: {', '.join(names) or 'none'}."
+
+    def as_class(self) -> type[Any]:
+        """Return the pass class that hloc registers."""
+        rows, rules, pass_name = self.rules, RuleSet.of(self.rules), self.name
+
+        @dataclass(frozen=True)
+        class RulePass:
+            name: ClassVar[str] = pass_name
+            rule_rows: ClassVar[tuple[Rule, ...]] = rows
+
+            def run(self, module: Module, context: PassContext) -> bool:
+                return rewrite(module, rules, context, pass_name)
+
+        RulePass.__doc__ = self.documentation()
+        RulePass.__name__ = RulePass.__qualname__ = "RulePass"
+        return RulePass
+
+    def documentation(self) -> str:
+        """Return what `hloc explain` prints: each rule, where it is, its law, how exact it is."""
+        lines = [self.doc, ""]
+        for made in self.rules:
+            about = [made.where] if isinstance(made, AuthoredRule) else []
+            about += [made.exactness] if made.exactness != "exact" else []
+            lines.append(f"{made.name}  ({', '.join(about)})" if about else made.name)
+            if isinstance(made, AuthoredRule):
+                lines += [f"  {line}" for line in made.doc.splitlines()]
+        return "\n".join(lines)
+
+
+class ModulePass:
+    """Base of a pass that does its own walk: give it a `name` and `run(module, context)`.
+
+    `run` returns True exactly when it changed something; each rewrite is done inside
+    `with context.rewriting(module, self.name)`, after a look at `context.spent`. Fields with a
+    default are options, as of any pass: `limit: int = 3`.
+    """
+
+    name: ClassVar[str] = ""
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Change `module`; True if it did."""
+        raise HloError(f"pass {self.name!r} has no method run(module, context)")
+
+
+def passes_of(names: Mapping[str, Any], module_name: str) -> dict[str, type[Any]]:
+    """Return the pass classes among the global names of a file, by pass name.
+
+    Found are objects `Pass` and subclasses of `ModulePass` that the file itself defines.
+    """
+    found: dict[str, type[Any]] = {}
+    for value in names.values():
+        if isinstance(value, Pass):
+            found[value.name] = value.as_class()
+        elif _is_own_pass(value, module_name):
+            found[value.name] = _as_dataclass(value)
+    return found
+
+
+def _is_own_pass(value: object, module_name: str) -> bool:
+    """True of a subclass of `ModulePass` with a name that is defined in the module itself."""
+    is_pass = isinstance(value, type) and issubclass(value, ModulePass) and bool(value.name)
+    return is_pass and value.__module__ == module_name
+
+
+def register_found(names: Mapping[str, Any], module_name: str) -> None:
+    """Register the passes among the global names of a plug-in.
+
+    Raises:
+        HloError: a name that is taken or not kebab-case, an option of another type.
+    """
+    for cls in passes_of(names, module_name).values():
+        register_pass(cls)
+
+
+def _as_dataclass(cls: type[Any]) -> type[Any]:
+    if "__dataclass_fields__" in cls.__dict__:
+        return cls
+    return dataclasses.dataclass(frozen=True)(cls)

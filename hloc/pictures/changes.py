@@ -1,0 +1,79 @@
+"""What a module has that an earlier one had not, by instruction, for the marks in a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hloc.analysis.file_diff import diff_modules
+from hloc.analysis.module_diff import (
+    ADDED,
+    CHANGED,
+    MERGED,
+    MOVED,
+    REMOVED,
+    REWIRED,
+    ModuleDiff,
+)
+from hloc.analysis.module_match import match_modules
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions, post_order
+
+_STATUS = {ADDED: "added", CHANGED: "changed", MOVED: "changed", REWIRED: "rewired"}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Changes by instruction.
+
+    Attributes:
+        of: status and what was there before, for instructions of the later module.
+        removed: by computation of the later module, what stood there and is gone, operands first.
+        now: what became of an instruction of the earlier module.
+    """
+
+    of: Mapping[Instruction, tuple[str, str]] = field(default_factory=dict)
+    removed: Mapping[Computation, tuple[Instruction, ...]] = field(default_factory=dict)
+    now: Mapping[Instruction, Instruction] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.of and not self.removed
+
+
+def changes_between(before: Module, after: Module, diff: ModuleDiff | None = None) -> Changes:
+    """Return what is different in `after`.
+
+    Args:
+        before: an earlier module; neither is changed.
+        after: the module that is drawn.
+        diff: what changed, if both are states of one module with common uids; else the two are
+            matched.
+    """
+    if diff is None:
+        match = match_modules(before, after)
+        now, homes = match.instructions, match.computations
+        diff = diff_modules(before, after)
+    else:
+        new = {inst.uid: inst for inst in all_instructions(after)}
+        now = {inst: new[inst.uid] for inst in all_instructions(before) if inst.uid in new}
+        computations = {computation.uid: computation for computation in after.computations}
+        homes = {c: computations[c.uid] for c in before.computations if c.uid in computations}
+    rows = {
+        (row.name, row.kind in (REMOVED, MERGED)): row
+        for computation in diff.computations
+        for row in computation.rows
+    }
+    of = {}
+    for inst in all_instructions(after):
+        row = rows.get((inst.name, False))
+        if row is not None and row.kind in _STATUS:
+            of[inst] = (_STATUS[row.kind], f"{row.was} {row.by}".strip())
+    removed = {}
+    for old, home in homes.items():
+        gone = tuple(i for i in post_order(old) if i not in now and (i.name, True) in rows)
+        if gone:
+            removed[home] = gone
+    return Changes(of, removed, now)

@@ -1,0 +1,84 @@
+"""Writes a graph: HTML that opens and closes, SVG for papers, or text for Graphviz."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+
+from hloc.analysis.module_diff import ModuleDiff
+from hloc.errors import HloError, printable, reason_of
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.pictures.changes import changes_between
+from hloc.pictures.dot import dot
+from hloc.pictures.page import page
+from hloc.pictures.places import BOXES_AT_START
+from hloc.pictures.scene import Scene, scene_of
+from hloc.pictures.selection import Picked, picked
+from hloc.pictures.svg import svg
+
+FORMS: dict[str, Callable[[Scene, int], str]] = {".html": page, ".svg": svg, ".dot": dot}
+"""Ending of the file -> what writes it."""
+
+
+def write(
+    module: Module,
+    path: str,
+    *,
+    around: str | None = None,
+    radius: int = 2,
+    before: Module | None = None,
+    diff: ModuleDiff | None = None,
+) -> Scene:
+    """Draw a module, or a part of it, into the file `path`.
+
+    Args:
+        module: what is drawn; it is not changed.
+        path: ends in .html, .svg or .dot.
+        around: the name of an instruction, for it and what is near; or of a computation.
+        radius: how many steps along operands and users are near.
+        before: an earlier module; what is different is marked, what is gone is drawn dashed.
+        diff: what changed since `before`, if both are states of one module and share uids.
+
+    Returns:
+        What was drawn.
+
+    Raises:
+        HloError: nothing is called `around`, or the file cannot be written or has another ending.
+    """
+    what = picked(module, around, radius=radius)
+    scene = draw(what, before=before, diff=diff)
+    write_scene(scene, path)
+    return scene
+
+
+def drawing(computation: Computation, form: str) -> str:
+    """Return the text of a picture of a computation; `form` is html, svg or dot."""
+    return FORMS[f".{form}"](scene_of(computation), BOXES_AT_START)
+
+
+def draw(what: Picked, *, before: Module | None = None, diff: ModuleDiff | None = None) -> Scene:
+    """Return the scene of what was picked, with what is different from `before`."""
+    computation: Computation = what.computation
+    members: Collection[Instruction] | None = what.members
+    changes = changes_between(before, computation.module, diff) if before is not None else None
+    return scene_of(computation, members, changes)
+
+
+def write_scene(scene: Scene, path: str, most: int = BOXES_AT_START) -> None:
+    """Write `scene` in the form that the ending of `path` names.
+
+    Raises:
+        HloError: the ending is unknown, or the file cannot be written.
+    """
+    ending = os.path.splitext(path)[1].lower()
+    if ending not in FORMS:
+        known = ", ".join(FORMS)
+        raise HloError(f"expected a file that ends in one of {known}, found {printable(path)!r}")
+    text = FORMS[ending](scene, most)
+    try:
+        with open(path, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError as fault:
+        raise HloError(f"cannot write {printable(path)}: {reason_of(fault)}") from None

@@ -1,0 +1,228 @@
+"""A roofline: how many operations per second each kernel does, against what the machine could.
+
+To the left a kernel waits for memory, to the right for arithmetic (Williams, Waterman and
+Patterson, 2009). A self-contained SVG without scripts, in the style of the other charts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import atan, ceil, degrees, floor, log10
+from xml.sax.saxutils import escape, quoteattr
+
+from hloc.pictures.colours import kind_of
+from hloc.pictures.labels import shown
+from hloc.pictures.style import CHART_STYLE, kind_style
+
+_WIDTH, _HEIGHT = 1000.0, 560.0
+_LEFT, _TOP, _RIGHT, _BOTTOM = 84.0, 44.0, 24.0, 56.0
+_MOST_LABELS = 8
+_LARGEST = 13.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One dot: what it does, and how long it takes; `measured` or by the cost model."""
+
+    name: str
+    opcode: str
+    flops: int
+    bytes: int
+    seconds: float
+    measured: bool
+
+    @property
+    def intensity(self) -> float:
+        """Operations per byte."""
+        return self.flops / self.bytes
+
+    @property
+    def rate(self) -> float:
+        """Operations per second."""
+        return self.flops / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Roofs:
+    """Operations per second, and (name, bytes per second) of memories, fastest first."""
+
+    flops: float
+    memories: Sequence[tuple[str, float]]
+
+    def seconds(self, flops: int, size_bytes: int) -> float:
+        """Return the least time for so many operations and bytes from the slowest memory."""
+        return max(flops / self.flops, size_bytes / self.memories[-1][1])
+
+
+def roofline(title: str, roofs: Roofs, kernels: Sequence[Kernel]) -> str:
+    """Return the chart; kernels without operations or bytes have no place in it."""
+    drawn = [k for k in kernels if k.flops and k.bytes and k.seconds > 0]
+    drawn.sort(key=lambda k: (-k.seconds, k.name))
+    scale = _Scale(roofs, drawn)
+    title = shown(title)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" '
+        f'role="img" aria-label={quoteattr(title)}>',
+        f"<style>{_STYLE}</style>",
+        f'<text x="{_LEFT}" y="24" font-size="15">{escape(title)}</text>',
+        *_grid(scale),
+        *_roofs(roofs, scale),
+        *_dots(drawn, scale),
+        *_labels(drawn, scale),
+        *_note(kernels, drawn),
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+_STYLE = (
+    CHART_STYLE
+    + """  .roof { stroke: currentColor; stroke-width: 1.6; fill: none; }
+  .cache { stroke-opacity: 0.4; stroke-dasharray: 5 4; }
+  circle { stroke-width: 1.4; }
+  .model { fill-opacity: 0.25; stroke-dasharray: 3 2; }
+  .soft { fill-opacity: 0.7; }
+"""
+    + kind_style("circle")
+)
+
+
+class _Scale:
+    """From operations per byte and per second to places on paper; both logarithmic."""
+
+    def __init__(self, roofs: Roofs, kernels: Sequence[Kernel]) -> None:
+        ridge = roofs.flops / roofs.memories[-1][1]
+        across = [ridge * 8, ridge / 100, *(k.intensity for k in kernels)]
+        up = [roofs.flops * 1.6, roofs.flops / 500, *(k.rate for k in kernels)]
+        self.left, self.right = floor(log10(min(across))), ceil(log10(max(across)))
+        self.bottom, self.top = floor(log10(min(up))), ceil(log10(max(up)))
+
+    def x(self, intensity: float) -> float:
+        share = (log10(intensity) - self.left) / (self.right - self.left)
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+    def y(self, rate: float) -> float:
+        share = (log10(rate) - self.bottom) / (self.top - self.bottom)
+        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _grid(scale: _Scale) -> Iterator[str]:
+    top, bottom, left, right = _TOP, _HEIGHT - _BOTTOM, _LEFT, _WIDTH - _RIGHT
+    for power in range(scale.left, scale.right + 1):
+        x = scale.x(10.0**power)
+        yield f'<line class="grid" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}"/>'
+        yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{10.0**power:g}</text>'
+    for power in range(scale.bottom, scale.top + 1):
+        y = scale.y(10.0**power)
+        yield f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
+        yield f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{_rate(10.0**power)}</text>'
+    yield f'<line class="axis" x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}"/>'
+    yield (
+        f'<text x="{(left + right) / 2:.1f}" y="{bottom + 40}" text-anchor="middle">'
+        "operations per byte</text>"
+    )
+    yield f'<text class="soft" x="{left - 8}" y="{top - 14}" text-anchor="end">operations/s</text>'
+
+
+def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
+    """Yield one slope per memory up to the flat roof; the slowest is what the model goes by."""
+    lowest, widest = 10.0**scale.left, 10.0**scale.right
+    peak = scale.y(roofs.flops)
+    for i, (name, rate) in enumerate(roofs.memories):
+        is_last = i == len(roofs.memories) - 1
+        ridge = roofs.flops / rate
+        start = max(lowest, 10.0**scale.bottom / rate)
+        classes = "roof" if is_last else "roof cache"
+        x, y = scale.x(start), scale.y(start * rate)
+        yield (
+            f'<path class="{classes}" d="M{x:.1f} {y:.1f}L{scale.x(ridge):.1f} {peak:.1f}'
+            f'H{scale.x(widest):.1f}"/>'
+        )
+        share = 0.3 + 0.2 * i  # names of neighbours stand at different heights
+        at = start ** (1 - share) * ridge**share
+        slope = (scale.y(start * rate) - peak) / max(scale.x(ridge) - x, 1.0)
+        turn = -degrees(atan(slope))
+        yield (
+            f'<text class="soft" transform="translate({scale.x(at):.1f} '
+            f'{scale.y(at * rate) - 7:.1f}) rotate({turn:.1f})" text-anchor="middle">'
+            f"{escape(name)} {rate / 1e9:.0f} GB/s</text>"
+        )
+    yield (
+        f'<text x="{scale.x(widest) - 4:.1f}" y="{peak - 7:.1f}" text-anchor="end">'
+        f"multiply-add {roofs.flops / 1e9:.0f} GFLOP/s</text>"
+    )
+
+
+def _dots(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
+    """Yield a circle per kernel, large ones first; its area is its share of the time."""
+    most = max((k.seconds for k in kernels), default=1.0)
+    for kernel in kernels:
+        radius = max(3.0, _LARGEST * (kernel.seconds / most) ** 0.5)
+        classes = kind_of(kernel.opcode) + ("" if kernel.measured else " model")
+        how = "measured" if kernel.measured else "by the cost model"
+        title = (
+            f"{kernel.name} {kernel.opcode}\n{kernel.flops:,} operations, {kernel.bytes:,} bytes\n"
+            f"{_rate(kernel.rate)} operations/s, {kernel.seconds * 1e6:.1f} us {how}"
+        )
+        yield (
+            f'<circle class="{classes}" cx="{scale.x(kernel.intensity):.1f}" '
+            f'cy="{scale.y(kernel.rate):.1f}" r="{radius:.1f}">'
+            f"<title>{escape(_lines(title))}</title></circle>"
+        )
+
+
+def _labels(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
+    """Yield the names of the kernels that take longest, where there is room for them."""
+    taken = []
+    for kernel in kernels:
+        x, y = scale.x(kernel.intensity), scale.y(kernel.rate)
+        taken.append((x - 6, y - 6, x + 6, y + 6))
+    written = 0
+    for kernel in kernels:
+        name = shown(kernel.name, 28)
+        x, y = scale.x(kernel.intensity) + _LARGEST + 5, scale.y(kernel.rate) + 4
+        wide = len(name) * 6.6
+        if x + wide > _WIDTH - _RIGHT:
+            x -= wide + 2 * _LARGEST + 10
+        area = (x, y - 11, x + wide, y + 3)
+        if any(_overlap(area, other) for other in taken):
+            continue
+        taken.append(area)
+        yield f'<text x="{x:.1f}" y="{y:.1f}">{escape(name)}</text>'
+        written += 1
+        if written == _MOST_LABELS:
+            return
+
+
+_Area = tuple[float, float, float, float]
+
+
+def _overlap(a: _Area, b: _Area) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+def _note(kernels: Sequence[Kernel], drawn: Sequence[Kernel]) -> Iterator[str]:
+    modelled = sum(not k.measured for k in drawn)
+    parts = [f"{len(drawn)} kernels, area by time"]
+    if modelled == len(drawn):
+        parts.append("times by the cost model, which knows the roofs only")
+    elif modelled:
+        parts.append(f"{modelled} pale ones by the cost model")
+    if len(kernels) > len(drawn):
+        parts.append(f"{len(kernels) - len(drawn)} without arithmetic not drawn")
+    yield (
+        f'<text class="soft" x="{_WIDTH - _RIGHT}" y="24" text-anchor="end">'
+        f"{escape('; '.join(parts))}</text>"
+    )
+
+
+def _rate(value: float) -> str:
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= size * 0.9995:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g}"
+
+
+def _lines(text: str) -> str:
+    return "\n".join(map(shown, text.split("\n")))

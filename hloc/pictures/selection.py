@@ -1,0 +1,107 @@
+"""Parts of a computation to draw: around an instruction, between two, or all that one needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hloc.analysis.extract import find_instruction
+from hloc.errors import HloError
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.pictures.labels import written_in_users
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A computation and those of its instructions that are drawn, None for all."""
+
+    computation: Computation
+    members: frozenset[Instruction] | None = None
+
+
+def picked(
+    module: Module,
+    name: str | None = None,
+    *,
+    radius: int = 2,
+    until: Iterable[str] = (),
+    direction: str = "",
+) -> Picked:
+    """Return what to draw for a name.
+
+    Args:
+        module: where to look.
+        name: of a computation, drawn whole; of an instruction; None for the entry computation.
+        radius: steps along operands and users from the instruction.
+        until: names of instructions that are drawn, but nothing beyond them.
+        direction: `backward` for all that the instruction needs, `forward` for all that needs it;
+            the radius does not count then.
+
+    Raises:
+        HloError: nothing has that name.
+    """
+    if name is None:
+        return Picked(module.entry)
+    plain = name.removeprefix("%")
+    computation = next((c for c in module.computations if c.name == plain), None)
+    if computation is not None:
+        return Picked(computation)
+    inst = find_instruction(module, name)
+    ends = {find_instruction(module, end) for end in until}
+    steps: list[_Step] = [] if direction else [_operands, _users]
+    if direction:
+        steps = [_operands if direction == "backward" else _users]
+        radius = len(inst.computation)
+    return Picked(inst.computation, _near(inst, radius, ends, steps))
+
+
+def between(module: Module, first: str, last: str) -> Picked:
+    """Return all that lies on a path from one instruction to the other, whichever needs which.
+
+    Raises:
+        HloError: a name is unknown, or no path leads from one to the other.
+    """
+    a, b = find_instruction(module, first), find_instruction(module, last)
+    if a.computation is not b.computation:
+        raise HloError(f"{a.name} and {b.name} stand in different computations")
+    for start, end in ((a, b), (b, a)):
+        size = len(a.computation)
+        found = _near(start, size, set(), [_users]) & _near(end, size, set(), [_operands])
+        if found:
+            return Picked(a.computation, found)
+    raise HloError(f"no path leads from {a.name} to {b.name}, nor back")
+
+
+_Step = Callable[[Instruction], Iterable[Instruction]]
+
+
+def _operands(inst: Instruction) -> Iterable[Instruction]:
+    return (*inst.operands, *inst.control_predecessors)
+
+
+def _users(inst: Instruction) -> Iterable[Instruction]:
+    return inst.users
+
+
+def _near(
+    start: Instruction, radius: int, ends: set[Instruction], steps: list[_Step]
+) -> frozenset[Instruction]:
+    """Return what can be reached; what is written in its users leads nowhere and needs no box."""
+    written = written_in_users(start.computation)
+    found, border = {start}, [start]
+    for _ in range(radius):
+        border = [
+            near
+            for inst in border
+            if inst not in ends
+            for step in steps
+            for near in step(inst)
+            if near not in written and near not in found
+        ]
+        border = list(dict.fromkeys(border))
+        found.update(border)
+        if not border:
+            break
+    return frozenset(found)

@@ -1,0 +1,199 @@
+"""Running passes over the current state: whole pipelines, one pass, one rewrite; breakpoints.
+
+A walk stops where a breakpoint says so, and when a pass leaves an invalid module; `go_on` goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from hloc.errors import HloError
+from hloc.ir.module import Module
+from hloc.opt.pass_base import PassContext
+from repl.breakpoints import Breakpoint
+from repl.passes import Applied as Applied
+from repl.passes import Stepping, enter, enter_inside, recipe_for, run_guarded
+from repl.recipe import Recipe
+from repl.results import Message
+from repl.state import State
+from repl.stepping import under_way
+from repl.walk import Walk
+
+if TYPE_CHECKING:
+    from repl.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A walk has stopped before its end; `continue` goes on."""
+
+    why: str
+    state: State
+
+
+Outcome: TypeAlias = Applied | Stopped | Message
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What `continue` does after the pass at hand.
+
+    Attributes:
+        walk: its next pass is the one at hand.
+        at: where it stopped.
+        keeps_cursor: it is the pipeline that `next` walks through.
+        until: stop before this pass.
+    """
+
+    walk: Walk
+    at: State
+    keeps_cursor: bool
+    until: str = ""
+
+
+# ---------------------------------------------------------------- walks
+
+
+def follow(
+    session: Session,
+    walk: Walk,
+    *,
+    keeps_cursor: bool = False,
+    until: str = "",
+    count: int | None = None,
+    resumed: bool = False,
+) -> Iterator[Outcome]:
+    """Run the passes of `walk`; each that changes something makes a state.
+
+    Args:
+        session: is moved along.
+        walk: from its cursor on.
+        keeps_cursor: remember in each state where the walk stands.
+        until: stop before the pass of this name.
+        count: run so many passes at most.
+        resumed: a breakpoint has stopped before the first pass already.
+    """
+    session.pending = None
+    done = 0
+    while (what := walk.upcoming) is not None and (count is None or done < count):
+        if until and what.name == until and done:
+            break
+        hit = None if resumed else session.breaks.before_pass(what.name)
+        resumed = False
+        if hit is not None:
+            session.pending = Pending(walk, session.current, keeps_cursor, until)
+            yield Stopped(f"breakpoint {hit}, before it runs", session.current)
+            return
+        outcome = run_one(session, session.current, recipe_for(session, what))
+        if isinstance(outcome, Stopped):
+            session.pending = Pending(walk, outcome.state, keeps_cursor, until)
+            yield outcome
+            return
+        walk = walk.advanced(outcome.state is not None)
+        done += 1
+        if walk.exhausted:
+            yield Message(f"  warning: {walk.exhausted} has not come to rest at its limit", "bad")
+        if keeps_cursor:
+            session.walks[session.current] = walk
+        if outcome.state is not None or not walk.is_repeated or keeps_cursor:
+            yield outcome
+        why = _why_stop(session, outcome)
+        if why and outcome.state is not None and walk.upcoming is not None:
+            session.pending = Pending(walk, outcome.state, keeps_cursor, until)
+            yield Stopped(why, outcome.state)
+            return
+
+
+def _why_stop(session: Session, outcome: Applied) -> str:
+    """Return why a walk does not go on after this pass, "" if it does."""
+    if not outcome.is_wrong:
+        return ""
+    hit = session.breaks.after_fault()
+    if hit is not None:
+        return f"breakpoint {hit}"
+    valid = outcome.state is None or outcome.state.is_valid
+    return "the answers differ" if valid else "the module is invalid"
+
+
+def go_on(session: Session) -> Iterator[Outcome]:
+    """Finish the pass that is being stepped through, then what was stopped after it.
+
+    Raises:
+        HloError: there is nothing to go on with.
+    """
+    pending, stepping = session.pending, under_way(session)
+    if pending is not None and pending.at is not session.current and stepping is None:
+        pending = None
+    if stepping is not None and session.current.base is stepping.base:
+        outcome = run_one(session, stepping.base, stepping.recipe, session.current.step)
+        if isinstance(outcome, Stopped):
+            session.pending = pending and replace(pending, at=outcome.state)
+            yield outcome
+            return
+        session.stepping = None
+        yield outcome
+        if pending is None or pending.walk.upcoming != stepping.recipe.what:
+            return
+        walk = pending.walk.advanced(outcome.state is not None)
+        if pending.keeps_cursor:
+            session.walks[session.current] = walk
+        session.pending = replace(pending, walk=walk, at=session.current)
+        why = _why_stop(session, outcome) if walk.upcoming is not None else ""
+        if why:
+            yield Stopped(why, session.current)
+            return
+        rest = follow(session, walk, keeps_cursor=pending.keeps_cursor, until=pending.until)
+    elif pending is not None:
+        rest = follow(
+            session,
+            pending.walk,
+            keeps_cursor=pending.keeps_cursor,
+            until=pending.until,
+            resumed=True,
+        )
+    else:
+        raise HloError(
+            "nothing to continue", notes=("continue goes on after step and after a breakpoint",)
+        )
+    yield from rest
+
+
+# ---------------------------------------------------------------- one pass
+
+
+def run_one(session: Session, base: State, recipe: Recipe, passed: int = 0) -> Applied | Stopped:
+    """Run a pass on `base` and enter the state it makes, or the one at which a breakpoint stops.
+
+    Args:
+        session: is moved.
+        base: where the pass begins.
+        recipe: the pass.
+        passed: breakpoints are looked at only after so many rewrites.
+    """
+    hits: list[Breakpoint] = []
+    look = session.breaks.look_inside
+    mark = 0
+
+    def after_rewrite(module: Module, context: PassContext, by: str) -> None:
+        nonlocal mark
+        events = module.log.since(mark)
+        mark += len(events)
+        if context.rewrites <= passed or hits:
+            return
+        hit = session.breaks.after_rewrite(module, context.rewrites, by, events)
+        if hit is not None:
+            hits.append(hit)
+            context.rewrite_limit = context.rewrites
+
+    if look and not passed:
+        session.breaks.begin_pass(base.module)
+    replay = run_guarded(session, base, recipe, after_rewrite if look else None)
+    session.highest_uid = max(session.highest_uid, replay.module.new_uid())
+    if hits:
+        session.stepping = Stepping(base, recipe, run_guarded(session, base, recipe, None))
+        state = enter_inside(session, session.stepping, replay)
+        number, by = len(replay.rules), replay.rules[-1]
+        return Stopped(f"breakpoint {hits[0]}, after rewrite {number}, {by}", state)
+    return enter(session, base, recipe, replay)

@@ -1,0 +1,190 @@
+"""The parent's side of the child process: starts it, asks it, and ends it when it hangs or dies."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from hloc.errors import HloError
+from hloc.ir.module import Module
+from hloc.options import CompileOptions
+from repl.messages import UNKNOWN, Answer, Request, read_message, write_message
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_END_SECONDS = 5.0
+_START_SECONDS = 60.0
+"""A cold start reads NumPy and LLVM from the disk; it does not count against the user's limit."""
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Child:
+    """A child process, started when it is first asked for something and kept after that.
+
+    Attributes:
+        plugins: files that it loads as well, with the time of their last change.
+    """
+
+    plugins: dict[str, float] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+    _is_ready: bool = False
+    _finalizer: weakref.finalize[..., Child] | None = None  # ends the process with the session
+    _known: set[str] = field(default_factory=set)
+
+    @property
+    def pid(self) -> int | None:
+        """Its process id, None while there is none that answers."""
+        return self._process.pid if self._process and self._is_ready else None
+
+    def run(
+        self,
+        module: Module,
+        options: CompileOptions,
+        inputs: Sequence[Array],
+        *,
+        timeout: float,
+        seconds: float = 0.0,
+    ) -> Answer:
+        """Compile `module` as it stands, if that was not done before, and run it.
+
+        Raises:
+            HloError: it cannot be compiled or run, crashes, or takes longer than `timeout`.
+        """
+        return self._ask(module, Request("", None, options, tuple(inputs), seconds), timeout)
+
+    def run_by_xla(self, module: Module, inputs: Sequence[Array], timeout: float) -> Answer:
+        """Let XLA compile and run `module`; faults as for `run`."""
+        request = Request("", None, CompileOptions(), tuple(inputs), by_xla=True)
+        return self._ask(module, request, timeout)
+
+    def stage(
+        self, module: Module, options: CompileOptions, name: str, timeout: float
+    ) -> str | bytes:
+        """Return a form of the compiled module: `llvm-ir`, `asm` ...; faults as for `run`."""
+        return self._ask(module, Request("", None, options, stage=name), timeout).form
+
+    def close(self) -> None:
+        """End the child process."""
+        self._process = None
+        self._is_ready = False
+        self._known.clear()
+        if self._finalizer is not None:
+            self._finalizer()
+
+    def _ask(self, module: Module, request: Request, timeout: float) -> Answer:
+        text = module.to_text("default", large_constants=True)
+        request = replace(request, plugins=tuple(self.plugins.items()))
+        what = f"{request.options} {request.plugins}\n{text}"
+        key = hashlib.sha256(what.encode(errors="surrogateescape"))
+        name = key.hexdigest()
+        needs_text = name not in self._known or request.by_xla
+        request = replace(request, key=name, text=text if needs_text else None)
+        answer = self._exchange(request, timeout)
+        if answer.fault == UNKNOWN:
+            answer = self._exchange(replace(request, text=text), timeout)
+        if answer.fault:
+            self._known.discard(name)
+            raise HloError(answer.fault, notes=answer.notes)
+        self._known.add(name)
+        return answer
+
+    def _exchange(self, request: Request, timeout: float) -> Answer:
+        try:
+            process = self._started()
+        except BaseException:
+            self.close()
+            raise
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            write_message(process.stdin, request)
+            answer = self._awaited(process.stdout, timeout)
+        except BrokenPipeError:
+            answer = None
+        except BaseException:  # Ctrl-C, too long
+            self.close()
+            raise
+        if answer is None:
+            try:
+                code = process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                code = 0
+            self.close()
+            raise HloError(f"the compiled code {_ending(code)}", notes=_CRASH_NOTES)
+        assert isinstance(answer, Answer)
+        return answer
+
+    def _awaited(self, stream: IO[bytes], timeout: float) -> Answer | None:
+        """Return the answer, None if the child has ended."""
+        end = time.monotonic() + timeout
+        while not select.select([stream], [], [], 0.1)[0]:
+            if time.monotonic() > end:
+                raise HloError(
+                    f"stopped after {timeout:g} s",
+                    notes=("set timeout=SECONDS allows more",),
+                )
+        answer: Answer | None = read_message(stream)
+        return answer
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        here = str(Path(__file__).resolve().parents[1])
+        paths = [here, *(path for path in sys.path if path)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "repl.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))},
+            start_new_session=True,  # Ctrl-C is for the parent, which ends the child
+        )
+        self._finalizer = weakref.finalize(self, _end, self._process)
+        assert self._process.stdout is not None
+        if self._awaited(self._process.stdout, _START_SECONDS) is None:
+            raise HloError("the process for compiled code does not start")
+        self._is_ready = True
+        return self._process
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process and close what leads to it."""
+    with suppress(OSError):
+        process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+
+
+_CRASH_NOTES = (
+    "the session goes on; run --interp runs the state in the evaluator",
+    "verify looks for the pass and the rewrite that made it wrong",
+)
+
+
+def _ending(code: int) -> str:
+    """Return how a process came to its end: `crashed: segmentation fault (SIGSEGV)`."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        return f"was ended by signal {-code}"
+    words = (signal.strsignal(-code) or name).lower()
+    return f"crashed: {words} ({name})"

@@ -1,0 +1,112 @@
+"""The commands of the REPL: one row each, with a function on the session that returns data.
+
+The rows stand in themed files; `execute` carries out one line. A command line is words; some take
+the rest of the line as one text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os.path import abspath, exists, expanduser
+
+from hloc.errors import HloError
+from hloc.opt.pass_base import did_you_mean
+from repl.commands import (
+    editing,
+    files,
+    general,
+    looking,
+    lowering,
+    passes,
+    pictures,
+    running,
+    stepping,
+    travel,
+)
+from repl.commands.files import load_pasted as load_pasted
+from repl.commands.row import Command as Command
+from repl.commands.row import Help as Help
+from repl.commands.row import Results as Results
+from repl.plugins import reload_all
+from repl.results import Effects as Effects
+from repl.results import Info as Info
+from repl.results import Listing as Listing
+from repl.results import Message as Message
+from repl.results import ModuleText as ModuleText
+from repl.results import Moved as Moved
+from repl.results import Quit as Quit
+from repl.scripts import autosave
+from repl.session import Session
+
+GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
+    ("Load and save", files.ROWS),
+    ("Look", (*looking.ROWS, *pictures.ROWS)),
+    ("Passes", passes.ROWS),
+    ("Inside a pass", stepping.ROWS),
+    ("Time travel, compare", travel.ROWS),
+    ("Edit", editing.ROWS),
+    ("Run", running.ROWS),
+    ("Lower", lowering.ROWS),
+    ("General", general.ROWS),
+)
+
+COMMANDS: dict[str, Command] = {
+    row.name: replace(row, group=group) for group, rows in GROUPS for row in rows
+}
+
+ALIASES = {
+    "exit": "quit", "q": "quit", "?": "help", "s": "step", "n": "next", "c": "continue",
+    "u": "undo", "b": "break", "p": "show", "h": "help", "memory": "mem",
+}  # fmt: skip
+
+
+def execute(session: Session, line: str) -> Results:
+    """Carry out one line; comments (`#`) and empty lines do nothing.
+
+    Raises:
+        HloError: an unknown command, or what the command raises.
+    """
+    text = line.strip()
+    if not text or text.startswith("#"):
+        if text and not session.sourcing:
+            session.lines.append(text)  # prose of an export
+        return
+    for message in reload_all(session, only_changed=True):
+        yield Message(message)
+    row, rest = _row_of(text)
+    if rest and row.usage == row.name:
+        raise HloError(f"{row.name} stands alone, found {rest!r} behind it")
+    yield from row.function(session, rest)
+    if row.name != "export" and not session.sourcing:
+        session.lines.append(text)
+    if row.is_kept:
+        session.commands.append(_as_kept(row, rest))
+        autosave(session)
+
+
+def _row_of(text: str) -> tuple[Command, str]:
+    """Return the command of a line and the rest of the line."""
+    name, _, rest = text.partition(" ")
+    head, newline, more = name.partition("\n")
+    if newline:
+        name, rest = head, f"{more} {rest}"
+    if text.startswith("%"):
+        return COMMANDS["show"], text
+    if text.startswith("!"):
+        return COMMANDS["!"], text[1:].strip()
+    if (name, rest.strip()) == ("info", "break"):
+        return replace(COMMANDS["info"], function=stepping.info_break), ""
+    name = ALIASES.get(name, name)
+    if name not in COMMANDS:
+        near = did_you_mean(name, [*COMMANDS, *ALIASES])
+        raise HloError(f"unknown command {name!r}", notes=near or ("type help for the commands",))
+    return COMMANDS[name], rest.strip()
+
+
+def _as_kept(row: Command, rest: str) -> str:
+    """Return the line as a session file repeats it, from whatever folder."""
+    if row.takes == "file":
+        words = [rest] if exists(expanduser(rest)) else rest.split(" ", 1)
+        if exists(expanduser(words[0])):
+            rest = " ".join((abspath(expanduser(words[0])), *words[1:]))
+    return f"{row.name} {rest}".rstrip()

@@ -1,0 +1,155 @@
+"""Load, save, source, session files, plug-ins."""
+
+from __future__ import annotations
+
+import os
+from os.path import expanduser
+
+from hloc.cli.emit import write_form
+from hloc.errors import HloError, reason_of
+from repl.commands.row import Command, Results, needed
+from repl.plugins import load, reload_all
+from repl.results import Message, ModuleText, Moved
+from repl.scripts import (
+    as_script_lines,
+    command_line_of,
+    command_lines,
+    read_script,
+    write_session,
+)
+from repl.session import Session
+from repl.xla_dump import load_dump
+
+_MOST_SOURCES = 8
+
+
+def _load(session: Session, rest: str) -> Results:
+    path = expanduser(needed(rest, "load what?", "load FILE"))
+    if os.path.isdir(path.split(" ")[0]) or os.path.isdir(path):
+        folder, _, module = (path, "", "") if os.path.isdir(path) else path.partition(" ")
+        yield from _load_dump(session, folder, module.strip())
+    else:
+        yield Moved(session.load(path), "load")
+
+
+def _load_dump(session: Session, folder: str, module: str) -> Results:
+    states = list(load_dump(session, folder, module))
+    session.goto("s0")
+    yield Moved(states[0], "load")
+    yield Message(
+        f"{len(states) - 1} steps of XLA's passes are s1 to {states[-1].label}: "
+        "history lists them, redo walks through them"
+    )
+
+
+def load_pasted(session: Session, text: str) -> Results:
+    """Load a module that was pasted at the prompt."""
+    yield from _new(session, text)
+    session.commands.append(f"new {text.strip()}")
+
+
+def _new(session: Session, rest: str) -> Results:
+    text = needed(rest, "where is the module?", "new, and the HLO text on the lines after it")
+    yield Moved(session.load_text(text, "<pasted>"), "load")
+
+
+def _jax(session: Session, rest: str) -> Results:
+    from repl.jax_trace import trace_text
+
+    text = trace_text(needed(rest, "trace what?", "jax lambda x: x * 2 ; f32[4]"))
+    yield Moved(session.load_text(text, "<jax>"), "load")
+
+
+def _save(session: Session, rest: str) -> Results:
+    needed(rest, "save where?", "save FILE")
+    text = session.current.module.to_text("default", large_constants=True)
+    try:
+        with open(expanduser(rest), "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write(text)
+    except OSError as fault:
+        raise HloError(f"cannot write {rest}: {reason_of(fault)}") from None
+    yield Message(f"{session.current.label} written to {rest}")
+
+
+def _source(session: Session, rest: str) -> Results:
+    from repl.commands import execute
+
+    path = expanduser(needed(rest, "source what?", "source FILE.hlor"))
+    if session.sourcing >= _MOST_SOURCES:
+        raise HloError(f"scripts are nested more than {_MOST_SOURCES} deep")
+    lines = command_lines(read_script(path))
+    session.sourcing += 1
+    try:
+        for line in lines:
+            yield from execute(session, line)
+    finally:
+        session.sourcing -= 1
+
+
+def _save_session(session: Session, rest: str) -> Results:
+    path = expanduser(needed(rest, "save where?", "save-session FILE.hlor"))
+    count = write_session(session, path)
+    yield Message(f"{count} commands written to {rest}; open-session repeats them")
+
+
+def _open_session(session: Session, rest: str) -> Results:
+    yield from _source(session, needed(rest, "open what?", "open-session FILE.hlor"))
+
+
+def _cmdline(session: Session, rest: str) -> Results:
+    yield ModuleText(command_line_of(session))
+
+
+def _export(session: Session, rest: str) -> Results:
+    from hloc.learn.document import Commands
+    from hloc.learn.export import write_document
+    from repl.export import record
+
+    path = expanduser(needed(rest, "export where?", "export FILE.md|.html|.ipynb|.txt"))
+    lines = [line for text in session.lines for line in as_script_lines(text)]
+    cells, faults = record("\n".join(lines))
+    if path.endswith(".txt"):
+        steps = [step for cell in cells if isinstance(cell, Commands) for step in cell.steps]
+        write_form(path, "\n".join(f"> {command}\n{output}" for command, output in steps))
+    else:
+        write_document(cells, path)
+    failed = f", {faults} of which failed" if faults else ""
+    count = sum(not line.startswith("#") for line in session.lines)
+    yield Message(f"{count} commands{failed} and what they print written to {rest}")
+
+
+def _plugin(session: Session, rest: str) -> Results:
+    path = expanduser(needed(rest, "which plug-in?", "plugin FILE.py"))
+    yield Message(load(session, path))
+
+
+def _reload(session: Session, rest: str) -> Results:
+    for text in reload_all(session, only_changed=False):
+        yield Message(text)
+    if not session.plugins:
+        raise HloError("no plug-in is loaded", notes=("use: plugin FILE.py",))
+
+
+ROWS = (
+    Command(
+        "load", "load FILE | DIR [MODULE]",
+        "read a module, or XLA's dump of passes as a history; the history starts anew",
+        _load, "file", True,
+    ),
+    Command("new", "new TEXT | new <<END", "read a module from the lines after it", _new, "", True),
+    Command("jax", "jax EXPR ; SHAPE, ...", "trace a Python lambda with JAX, load its module",
+            _jax, "", True),
+    Command("save", "save FILE", "write the current state as HLO text", _save, "file"),
+    Command("source", "source FILE.hlor", "run the commands in a file", _source, "file"),
+    Command("save-session", "save-session FILE.hlor",
+            "write the commands that lead here, to repeat them", _save_session, "file"),
+    Command("open-session", "open-session FILE.hlor", "repeat the commands of a saved session",
+            _open_session, "file"),
+    Command("export", "export FILE.md | .html | .ipynb | .txt",
+            "run all commands so far again and write them with what they print", _export, "file"),
+    Command("cmdline", "cmdline", "the hloc command that makes the current state", _cmdline),
+    Command("plugin", "plugin FILE.py",
+            "load passes and rules; the file is read again when it changes",
+            _plugin, "file", True),
+    Command("reload", "reload", "read all plug-ins again", _reload, "", True),
+)  # fmt: skip

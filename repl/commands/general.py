@@ -1,0 +1,139 @@
+"""Settings, help, the shell."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from contextlib import redirect_stdout
+
+import hloc
+from hloc.errors import HloError
+from hloc.ir.opcode import OPCODES
+from hloc.opt.pass_base import did_you_mean
+from hloc.opt.registry import ALIASES as PASS_ALIASES
+from hloc.opt.registry import PASSES
+from repl.commands.row import Command, Help, Results
+from repl.results import Message, ModuleText, Quit, Table
+from repl.session import Session
+from repl.settings import SETTINGS
+
+_SHELL_SECONDS = 600
+
+
+def _set(session: Session, rest: str) -> Results:
+    key, equals, value = rest.partition("=")
+    if not rest:
+        rows = tuple(
+            (row.key, session.settings.text(row.key), row.summary) for row in SETTINGS.values()
+        )
+        yield Table("", (), rows)
+        return
+    if not equals:
+        key, _, value = rest.partition(" ")
+    key, value = key.strip().replace("_", "-"), value.strip()
+    if not value:
+        yield Message(f"{key} = {session.settings.text(key)}")
+        return
+    value = session.settings.set(key, value)
+    if key == "seed":
+        session.inputs.seed = int(value)
+    session.stepping = None
+    yield Message(f"{key} = {value}")
+
+
+def _help(session: Session, rest: str) -> Results:
+    from hloc.cli.list_commands import describe
+    from repl.commands import ALIASES, COMMANDS
+
+    if not rest:
+        yield Help(tuple(COMMANDS.values()))
+        return
+    name = ALIASES.get(rest, rest)
+    if name in COMMANDS:
+        yield Help((COMMANDS[name],))
+    elif rest in SETTINGS:
+        row = SETTINGS[rest]
+        yield Message(f"set {row.key}={'|'.join(row.choices) or 'VALUE'}: {row.summary}")
+    elif rest in PASSES or rest in PASS_ALIASES or rest in OPCODES:
+        yield ModuleText(describe(rest))
+    else:
+        known = [*COMMANDS, *SETTINGS, *PASSES, *OPCODES]
+        raise HloError(
+            f"there is no command, pass, opcode or setting {rest!r}",
+            notes=did_you_mean(rest, known),
+        )
+
+
+def _shell(session: Session, rest: str) -> Results:
+    if not rest:
+        raise HloError("which command?", notes=("use: !COMMAND",))
+    if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+        code = subprocess.run(rest, shell=True, check=False).returncode
+    else:
+        try:
+            done = subprocess.run(
+                rest, shell=True, check=False, text=True, errors="replace", timeout=_SHELL_SECONDS,
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise HloError(f"the command took more than {_SHELL_SECONDS} s") from None
+        code = done.returncode
+        if done.stdout:
+            yield ModuleText(done.stdout)
+    if code:
+        raise HloError(f"the command ended with exit code {code}")
+
+
+def _theme(session: Session, rest: str) -> Results:
+    if not rest:
+        raise HloError("which theme?", notes=(f"themes: {', '.join(SETTINGS['theme'].choices)}",))
+    yield from _set(session, f"theme={rest}")
+
+
+def _py(session: Session, rest: str) -> Results:
+    """Python of the user's own: an expression, or a statement; it runs in this process."""
+    if not rest:
+        raise HloError("py what?", notes=("use: py len(m.entry.instructions)",))
+    module = session.current.module if session.is_loaded else None
+    names: dict[str, object] = {"m": module, "h": hloc, "s": session}
+    out = io.StringIO()
+    try:
+        with redirect_stdout(out):
+            value = _python(rest, names)
+    except Exception as fault:
+        raise HloError(f"{type(fault).__name__}: {fault}") from fault
+    if out.getvalue():
+        yield ModuleText(out.getvalue())
+    if value is not None:
+        yield ModuleText(repr(value))
+
+
+def _python(text: str, names: dict[str, object]) -> object:
+    """Return the value of an expression, None after a statement."""
+    try:
+        code = compile(text, "<py>", "eval")
+    except SyntaxError:
+        exec(compile(text, "<py>", "exec"), names)
+        return None
+    return eval(code, names)
+
+
+def _trace(session: Session, rest: str) -> Results:
+    yield ModuleText(session.last_fault) if session.last_fault else Message("no pass has failed")
+
+
+def _quit(session: Session, rest: str) -> Results:
+    yield Quit()
+
+
+ROWS = (
+    Command("set", "set [KEY=VALUE]", "change a setting, or list them", _set, "setting", True),
+    Command("theme", "theme NAME", "colours: dark, light, mono or colorblind", _theme, "theme"),
+    Command("py", "py EXPRESSION", "Python, with m the module, s the session, h hloc", _py),
+    Command("trace", "trace", "the Python traceback of the pass that failed last", _trace),
+    Command("help", "help [WORD]", "commands, or one command, pass, opcode or setting", _help,
+            "command"),
+    Command("!", "!COMMAND", "run a command of the system", _shell),
+    Command("quit", "quit", "leave", _quit),
+)  # fmt: skip

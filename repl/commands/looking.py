@@ -1,0 +1,203 @@
+"""Look at the current module."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from hloc.analysis.module_diff import line_of
+from hloc.errors import HloError
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.print_order import instruction_order
+from hloc.ir.printer import print_instruction
+from repl.commands.row import Command, Results, number_of, one_instruction, split_flags
+from repl.looking import (
+    GROUPINGS,
+    blame_table,
+    computations_table,
+    cost_table,
+    facts_of,
+    find_pattern,
+    grep,
+    grouped,
+    path_between,
+    source_table,
+    statistics_table,
+    tree_of,
+)
+from repl.results import Info, Listing, ModuleText, Table
+from repl.session import Session
+
+_LINES = 10
+_SHOW = "show [%name|@computation|glob*] [--full|--short|--tree]"
+
+
+def _show(session: Session, rest: str) -> Results:
+    words, flags = split_flags(rest, ("--full", "--short", "--tree"), _SHOW)
+    module = session.current.module
+    style = "default" if "--full" in flags else "short"
+    if not words:
+        if "--tree" in flags:
+            yield tree_of(module.entry.root)
+        else:
+            yield ModuleText(module.to_text(style, large_constants="--full" in flags))
+        return
+    name = words[0]
+    if name == "$":
+        yield from _show(session, " ".join(sorted(flags)))
+    elif name.startswith("@"):
+        computation = session.find_computation(name)
+        if "--tree" in flags:
+            yield tree_of(computation.root)
+        elif "--full" in flags:
+            lines = (print_instruction(i, "default") for i in instruction_order(computation))
+            yield ModuleText("\n".join(lines))
+        else:
+            yield _listing([computation], "*")
+    elif "*" in name or "?" in name:
+        yield _listing(list(module.computations), name.removeprefix("%"))
+    else:
+        inst = session.find(name)
+        if "--tree" in flags:
+            yield tree_of(inst)
+        elif flags:
+            yield ModuleText(print_instruction(inst, style))
+        else:
+            yield _info(inst)
+
+
+def _listing(computations: list[Computation], pattern: str) -> Listing:
+    groups = []
+    for computation in computations:
+        found = [i for i in instruction_order(computation) if fnmatchcase(i.name, pattern)]
+        if found:
+            groups.append((computation.name, tuple(map(line_of, found))))
+    if not groups:
+        raise HloError(f"no instruction matches {pattern!r}")
+    return Listing(tuple(groups))
+
+
+def _info(inst: Instruction) -> Info:
+    return Info(
+        line_of(inst),
+        str(inst.shape),
+        inst.computation.name,
+        tuple(map(line_of, inst.operands)),
+        tuple(map(line_of, inst.users)),
+    )
+
+
+def _facts(session: Session, rest: str) -> Results:
+    yield facts_of(one_instruction(session, rest, "info %name"))
+
+
+def _users(session: Session, rest: str) -> Results:
+    inst = one_instruction(session, rest, "users %name")
+    yield _lines_of(tuple(inst.users), f"nobody uses {inst.name}")
+
+
+def _operands(session: Session, rest: str) -> Results:
+    inst = one_instruction(session, rest, "operands %name")
+    yield _lines_of(inst.operands, f"{inst.name} has no operands")
+
+
+def _lines_of(insts: tuple[Instruction, ...], none: str) -> object:
+    return grouped(insts) if insts else Table(none, (), ())
+
+
+def _ls(session: Session, rest: str) -> Results:
+    yield computations_table(session.current.module, rest.lstrip("@%"))
+
+
+def _stats(session: Session, rest: str) -> Results:
+    words = rest.replace("=", " ").split()
+    if not words:
+        yield session.stats()
+    elif words[0] == "--by" and len(words) == 2 and words[1] in GROUPINGS:
+        yield statistics_table(session.current.module, words[1])
+    else:
+        raise HloError(f"cannot read {rest!r}", notes=(f"use: stats [--by {'|'.join(GROUPINGS)}]",))
+
+
+def _cost(session: Session, rest: str) -> Results:
+    yield cost_table(session.current.module)
+
+
+def _src(session: Session, rest: str) -> Results:
+    yield source_table(one_instruction(session, rest, "src %name"))
+
+
+def _grep(session: Session, rest: str) -> Results:
+    if not rest:
+        raise HloError("grep what?", notes=("use: grep REGULAR-EXPRESSION",))
+    yield grep(session.current.module, rest)
+
+
+def _find(session: Session, rest: str) -> Results:
+    if not rest:
+        raise HloError("find what?", notes=("use: find reduce(multiply(_,_))",))
+    yield find_pattern(session.current.module, rest.strip("\"'"))
+
+
+def _path(session: Session, rest: str) -> Results:
+    words = rest.split()
+    if len(words) != 2:
+        raise HloError("path takes two instructions", notes=("use: path %a %b",))
+    yield grouped(path_between(session.find(words[0]), session.find(words[1])))
+
+
+def _head(session: Session, rest: str) -> Results:
+    lines = _short_lines(session)
+    yield ModuleText("\n".join(lines[: number_of(rest, _LINES)]))
+
+
+def _tail(session: Session, rest: str) -> Results:
+    lines = _short_lines(session)
+    yield ModuleText("\n".join(lines[-number_of(rest, _LINES) :]))
+
+
+def _short_lines(session: Session) -> list[str]:
+    text = session.current.module.to_text("short", large_constants=False)
+    return text.rstrip("\n").split("\n")
+
+
+def _why(session: Session, rest: str) -> Results:
+    if not rest:
+        raise HloError("why what?", notes=("use: why %name",))
+    yield session.why(rest)
+
+
+def _blame(session: Session, rest: str) -> Results:
+    if not rest:
+        raise HloError("blame what?", notes=("use: blame %name",))
+    yield blame_table(session, rest)
+
+
+ROWS = (
+    Command(
+        "show", _SHOW,
+        "print the module, one instruction with its surroundings, or some instructions",
+        _show, "instruction",
+    ),
+    Command("info", "info %name | info break",
+            "all about an instruction: shape, cost, life, origin", _facts, "instruction"),
+    Command("users", "users %name", "what uses an instruction", _users, "instruction"),
+    Command("operands", "operands %name", "what an instruction uses", _operands, "instruction"),
+    Command("ls", "ls [@WORD]", "list the computations", _ls, "computation"),
+    Command("stats", "stats [--by opcode|dtype|scope|computation]",
+            "count opcodes, computations and bytes", _stats),
+    Command("cost", "cost", "operations and bytes of a run, and where they go", _cost),
+    Command("src", "src %name", "the lines of Python that made an instruction", _src,
+            "instruction"),
+    Command("grep", "grep RE", "instructions whose line holds a regular expression", _grep),
+    Command("find", "find PATTERN",
+            "instructions of a form: reduce(multiply(_,_)), add(x:_,x:_)", _find),
+    Command("path", "path %a %b", "how a value gets from one instruction to another", _path,
+            "instruction"),
+    Command("head", "head [N]", "the first lines of the module", _head),
+    Command("tail", "tail [N]", "the last lines of the module", _tail),
+    Command("why", "why %name", "where an instruction came from, rule by rule", _why,
+            "instruction"),
+    Command("blame", "blame %name", "who made each part of an instruction what it is", _blame,
+            "instruction"),
+)  # fmt: skip

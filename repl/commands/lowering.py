@@ -1,0 +1,35 @@
+"""The lower forms of a state."""
+
+from __future__ import annotations
+
+from repl.commands.row import Command, Results, needed
+from repl.lowering import KINDS, emitted, memory_text
+from repl.results import ModuleText
+from repl.session import Session
+
+
+def _emit(session: Session, rest: str) -> Results:
+    kind, _, name = needed(rest, "emit what?", f"emit {'|'.join(KINDS)} [%name]").partition(" ")
+    yield ModuleText(emitted(session, kind, name.strip().lstrip("@")))
+
+
+def _asm(session: Session, rest: str) -> Results:
+    yield ModuleText(emitted(session, "asm", rest))
+
+
+def _schedule(session: Session, rest: str) -> Results:
+    yield ModuleText(emitted(session, "schedule"))
+
+
+def _mem(session: Session, rest: str) -> Results:
+    yield ModuleText(memory_text(session))
+
+
+ROWS = (
+    Command("emit", f"emit {'|'.join(KINDS)} [%name]",
+            "the state as it is compiled, whole or one instruction", _emit, "kind"),
+    Command("asm", "asm [%name]", "assembly, of the kernel of one instruction or of all", _asm,
+            "instruction"),
+    Command("schedule", "schedule", "the instructions in the order they run", _schedule),
+    Command("mem", "mem", "what buffers take, and the worst moment", _mem),
+)  # fmt: skip

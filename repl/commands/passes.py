@@ -1,0 +1,151 @@
+"""Passes: list, apply, walk through a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hloc import driver
+from hloc.cli.text import plural
+from hloc.errors import HloError
+from hloc.opt.pipeline import Pipeline
+from hloc.opt.registry import canonical_name
+from hloc.options import CompileOptions
+from repl.applying import Applied, Outcome, follow
+from repl.commands.row import Command, Results, needed, number_of
+from repl.results import Effects, Message, ModuleText, PipelineView, Table
+from repl.session import Session
+from repl.walk import Walk
+
+_MANY = 6
+"""Of more passes than that, those that did nothing are only counted."""
+
+_LEVELS = ("-O0", "-O1", "-O2", "-O3")
+
+
+def _passes(session: Session, rest: str) -> Results:
+    from hloc.cli.list_commands import pass_summaries
+
+    words = rest.split()
+    try_out = "--effective" in words
+    patterns = [word for word in words if not word.startswith("--")]
+    known = pass_summaries()
+    chosen = [row for row in known if all(p in row[0] or p in row[1] for p in patterns)]
+    if not chosen:
+        raise HloError(f"no pass matches {rest!r}")
+    found = session.effects(chosen, try_out and session.is_loaded)
+    if try_out and "--all" not in words:
+        idle = [effect for effect in found if not effect.rewrites]
+        found = tuple(effect for effect in found if effect.rewrites)
+        if found:
+            yield Effects(found)
+        yield Message(f"  {plural(len(idle), 'other pass')} would change nothing here", "dim")
+    else:
+        yield Effects(found)
+
+
+def _explain(session: Session, rest: str) -> Results:
+    from hloc.cli.explain_command import explanation_of
+
+    needed(rest, "explain what?", "explain PASS|RULE|OPCODE|CODE")
+    yield ModuleText(explanation_of(rest))
+
+
+def pipeline_of(text: str) -> Pipeline:
+    """Return the pipeline of a level or of the text of passes."""
+    if text in _LEVELS:
+        return driver.pipeline_of(CompileOptions(opt_level=int(text[2])))
+    return Pipeline.parse(text)
+
+
+def _apply(session: Session, rest: str) -> Results:
+    needed(rest, "apply what?", "apply PASS,PASS... or apply -O2")
+    pipeline = pipeline_of(rest)
+    before = session.current
+    outcomes = session.apply(pipeline, rest)
+    yield from counting_idle(outcomes) if len(pipeline.passes) > _MANY else outcomes
+    now = session.current
+    if len(pipeline.passes) > 1:
+        yield Message(
+            f"{before.label} → {now.label}: {before.instructions:,} → {now.instructions:,} "
+            "instructions"
+        )
+
+
+def counting_idle(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    """Yield `outcomes`, those of passes that did nothing only as a count at the end."""
+    idle = 0
+    for outcome in outcomes:
+        if isinstance(outcome, Applied) and not outcome.is_news:
+            idle += 1
+        else:
+            yield outcome
+    if idle:
+        yield Message(f"  {plural(idle, 'run')} of passes changed nothing", "dim")
+
+
+def _pipeline(session: Session, rest: str) -> Results:
+    if rest:
+        session.walks[session.current] = Walk.of(rest, pipeline_of(rest).passes)
+    walk = _walk(session)
+    yield PipelineView(walk.name, walk.steps())
+
+
+def _walk(session: Session) -> Walk:
+    """Return the pipeline that the current state is in; -O2 from its beginning if in none."""
+    here = session.current
+    return session.walks.get(here) or Walk.of("-O2", pipeline_of("-O2").passes)
+
+
+def _next(session: Session, rest: str) -> Results:
+    count = number_of(rest)
+    yield from _walked(session, _walk(session), count=count)
+
+
+def _until(session: Session, rest: str) -> Results:
+    name = canonical_name(needed(rest, "until which pass?", "until PASS"))
+    yield from _walked(session, _walk(session), until=name)
+
+
+def _finish(session: Session, rest: str) -> Results:
+    yield from _walked(session, _walk(session))
+
+
+def _walked(session: Session, walk: Walk, *, until: str = "", count: int | None = None) -> Results:
+    if walk.upcoming is None:
+        raise HloError(
+            f"the pipeline {walk.name} is at its end", notes=("pipeline -O2 begins anew",)
+        )
+    outcomes = follow(session, walk, keeps_cursor=True, until=until, count=count)
+    yield from outcomes if count is not None else counting_idle(outcomes)
+    after = session.walks.get(session.current)
+    if after is not None and session.pending is None:
+        upcoming = after.upcoming
+        yield Message(f"  next: {upcoming.name}" if upcoming else "  the pipeline is done", "dim")
+
+
+def _time(session: Session, rest: str) -> Results:
+    states = session.lineage()[1:]
+    rows = tuple(
+        (s.label, s.how, f"{s.wall_ms:.1f}", str(s.rewrite_count), f"{s.instructions:,}")
+        for s in states
+    )
+    total = sum(s.wall_ms for s in states)
+    heads = ("state", "by", "ms", "rewrites", "instrs")
+    yield Table(f"{total:.1f} ms from s0 to {session.current.label}", heads, rows, right=(2, 3, 4))
+
+
+ROWS = (
+    Command("passes", "passes [--effective [--all]] [WORD]",
+            "list the passes; --effective tries out which would do something here", _passes),
+    Command("explain", "explain PASS|RULE|OPCODE|CODE", "what hloc knows of a name", _explain,
+            "pass"),
+    Command("apply", "apply PASS,PASS... | -O2",
+            "run passes; each that changes something makes a new state", _apply, "pass", True),
+    Command("pipeline", "pipeline [-O2|PASS,PASS...]",
+            "choose the pipeline that next walks through, and show where it stands",
+            _pipeline, "pass", True),
+    Command("next", "next [N]", "run the next pass of the pipeline", _next, "", True),
+    Command("until", "until PASS", "run the pipeline up to a pass", _until, "pass", True),
+    Command("finish", "finish", "run the rest of the pipeline", _finish, "", True),
+    Command("time", "time", "what each pass on the way to here took", _time),
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""One row of the command table, and what the functions of rows share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hloc.errors import HloError
+from hloc.ir.instruction import Instruction
+from repl.session import Session
+
+Results: TypeAlias = Iterator[object]
+"""What a command has to show, one item after the other, as it becomes known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command.
+
+    Attributes:
+        usage: how it is written; several forms are divided by ` | `.
+        takes: what completes after it: `file`, `pass`, `rule`, `instruction`, `computation`,
+            `state`, `setting`, `command` or "".
+        is_kept: it changes the session, so a session file repeats it.
+        group: heading in the help.
+    """
+
+    name: str
+    usage: str
+    summary: str
+    function: Callable[[Session, str], Results]
+    takes: str = ""
+    is_kept: bool = False
+    group: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """The command table, or one row of it."""
+
+    commands: tuple[Command, ...]
+
+
+def needed(rest: str, question: str, usage: str) -> str:
+    """Return `rest`; raises HloError with `question` if there is none."""
+    if not rest:
+        raise HloError(question, notes=(f"use: {usage}",))
+    return rest
+
+
+def number_of(text: str, default: int = 1) -> int:
+    """Return a number of 1 or more; "" is the default."""
+    if not text:
+        return default
+    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 100000:
+        raise HloError(f"expected a number of 1 or more, found {text!r}")
+    return int(text)
+
+
+def split_flags(rest: str, known: tuple[str, ...], usage: str) -> tuple[list[str], set[str]]:
+    """Return the words of `rest` and its `--flags`; raises HloError for a flag not in `known`."""
+    words = rest.split()
+    flags = {word for word in words if word.startswith("--")}
+    if flags - set(known):
+        raise HloError(f"cannot read {rest!r}", notes=(f"use: {usage}",))
+    return [word for word in words if not word.startswith("--")], flags
+
+
+def one_instruction(session: Session, rest: str, usage: str) -> Instruction:
+    """Return the instruction that `rest` names."""
+    question = f"{usage.split()[0]} what?"
+    return session.find(needed(rest, question, usage))

@@ -1,0 +1,127 @@
+"""Run states, compare answers, measure."""
+
+from __future__ import annotations
+
+from os.path import expanduser
+
+from hloc.cli.text import count_text, duration
+from hloc.errors import HloError
+from repl.commands.row import Command, Results, needed
+from repl.input_specs import KINDS, parameters_of
+from repl.profiling import profile
+from repl.results import Message, Table
+from repl.running import bench, compare_xla, value_of
+from repl.session import Session
+
+
+def _input(session: Session, rest: str) -> Results:
+    name, equals, spec = rest.partition("=")
+    if not equals or not name.strip() or not spec.strip():
+        raise HloError("which input?", notes=("use: input x=SPEC", f"forms: {', '.join(KINDS)}"))
+    shown = session.inputs.use_spec(name.strip(), spec.strip(), session.current.module)
+    yield Message(f"{shown} = {spec.strip()}")
+
+
+def _inputs(session: Session, rest: str) -> Results:
+    word, _, seed = rest.partition(" ")
+    if word == "random":
+        if seed and not (seed.isdecimal() and len(seed) < 10):
+            raise HloError(f"a seed is a number of 0 or more, not {seed!r}")
+        yield Message(session.use_seed(int(seed or 0)))
+    elif rest:
+        yield Message(session.use_inputs(expanduser(rest)))
+    else:
+        yield _table_of_inputs(session)
+
+
+def _table_of_inputs(session: Session) -> Table:
+    specs = session.inputs.specs
+    rest = session.inputs.file or f"random, seed {session.inputs.seed}"
+    rows = tuple(
+        (p.names[0], p.shape.text_without_layout, specs.get(p.number, rest))
+        for p in parameters_of(session.current.module)
+    )
+    return Table("" if rows else "the module takes no inputs", (), rows)
+
+
+def _run(session: Session, rest: str) -> Results:
+    words = set(rest.split())
+    if words - {"--interp", "--print"}:
+        raise HloError(f"cannot read {rest!r}", notes=("use: run [--print] [--interp]",))
+    yield session.run(interpret="--interp" in words, print_all="--print" in words)
+
+
+def _eval(session: Session, rest: str) -> Results:
+    yield value_of(session, needed(rest, "eval what?", "eval %name"))
+
+
+def _watch(session: Session, rest: str) -> Results:
+    if not rest:
+        yield Message(f"watching {', '.join(session.watched) or 'nothing'}")
+        return
+    if rest == "off":
+        session.watched.clear()
+        yield Message("watching nothing")
+        return
+    inst = session.find(rest)
+    value = value_of(session, inst.name)
+    if inst.name not in session.watched:
+        session.watched.append(inst.name)
+    yield value
+
+
+def _verify(session: Session, rest: str) -> Results:
+    states = rest.replace("..", " ").split()
+    if len(states) > 2:
+        raise HloError("verify takes at most two states")
+    yield session.verify(*states)
+
+
+def _bench(session: Session, rest: str) -> Results:
+    yield bench(session, rest.replace("..", " ").split())
+
+
+def _profile(session: Session, rest: str) -> Results:
+    found = profile(session)
+    total = sum(kernel.seconds for kernel in found.kernels)
+    rows = tuple(
+        (
+            kernel.name,
+            kernel.opcode,
+            kernel.shape[:40],
+            kernel.fault or duration(kernel.seconds),
+            f"{100 * kernel.seconds / total:.0f} %" if total else "",
+            count_text(kernel.cost.flops / kernel.seconds, "FLOP/s") if kernel.seconds else "",
+        )
+        for kernel in found.kernels
+    )
+    left = f", {found.left} cheaper ones not timed" if found.left else ""
+    title = f"{found.label}: each kernel alone on random inputs{left}"
+    yield Table(title, ("instruction", "opcode", "shape", "time", "", "rate"), rows, (3, 4, 5))
+
+
+def _compare(session: Session, rest: str) -> Results:
+    if rest != "xla":
+        raise HloError("compare with what?", notes=("use: compare xla",))
+    yield compare_xla(session)
+
+
+ROWS = (
+    Command("input", "input NAME=SPEC",
+            f"choose one input; SPEC is one of {' '.join(KINDS)}", _input, "", True),
+    Command("inputs", "inputs [FILE.npz | random SEED]", "choose the inputs of run, or list them",
+            _inputs, "file", True),
+    Command("run", "run [--print] [--interp]",
+            "compile and run this state, compare with s0; --interp runs the evaluator", _run),
+    Command("eval", "eval %name", "the value of an instruction of the entry computation", _eval,
+            "instruction"),
+    Command("watch", "watch [%name | off]", "show a value in every run", _watch, "instruction",
+            True),
+    Command("verify", "verify [A] [B]",
+            "run two states on 24 sets of inputs and compare; finds the rewrite that is wrong",
+            _verify, "state"),
+    Command("bench", "bench [A B ...]", "time states on the inputs of run", _bench, "state"),
+    Command("profile", "profile", "time the kernels of this state one by one", _profile),
+    Command("compare", "compare xla", "run this state, and the loaded module by XLA, and compare",
+            _compare),
+)  # fmt: skip

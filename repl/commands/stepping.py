@@ -1,0 +1,168 @@
+"""Inside a pass: single rewrites, rules, breakpoints."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from hloc.cli.text import plural
+from hloc.errors import HloError
+from hloc.opt.pass_base import Remark, did_you_mean
+from hloc.opt.pipeline import Pipeline
+from hloc.opt.registry import canonical_name
+from repl.applying import go_on
+from repl.breakpoints import KINDS
+from repl.commands.passes import counting_idle
+from repl.commands.row import Command, Results, needed
+from repl.passes import recipe_for
+from repl.results import Message, Moved, Table
+from repl.rules import Missed, find_rule, missed_rules, rule_place, rules_of
+from repl.session import Session
+from repl.stepping import rewrites_of
+
+_MOST_MISSED = 60
+
+
+def _step(session: Session, rest: str) -> Results:
+    words = rest.split(" ", 1)
+    if words[0] == "-b":
+        yield _back(session)
+        return
+    count = 1
+    if words[0].isdecimal() and 0 < int(words[0]) < 100000:
+        count = int(words[0])
+        rest = words[1] if len(words) > 1 else ""
+    for _ in range(count):
+        stepped = session.step(rest)
+        yield stepped
+        rest = ""
+        if stepped.state is None:
+            break
+
+
+def _back(session: Session) -> Moved:
+    if session.current.base is None:
+        raise HloError("no rewrite to take back", notes=("undo goes back by a whole pass",))
+    return Moved(session.undo(), "step back")
+
+
+def _continue(session: Session, rest: str) -> Results:
+    outcomes = go_on(session)
+    yield from islice(outcomes, 1)
+    yield from counting_idle(outcomes)
+
+
+def _rewrites(session: Session, rest: str) -> Results:
+    yield rewrites_of(session, rest)
+
+
+def _rules(session: Session, rest: str) -> Results:
+    name = canonical_name(needed(rest, "rules of which pass?", "rules PASS"))
+    rows = []
+    for rule in rules_of(name):
+        opcodes = ", ".join(rule.pattern.opcodes) or "any opcode"
+        notes: list[str] = [rule.exactness] if rule.exactness != "exact" else []
+        notes += ["disabled"] if rule.name in session.disabled_rules else []
+        rows.append((rule.name, opcodes, rule_place(f"{name}/{rule.name}"), ", ".join(notes)))
+    if not rows:
+        raise HloError(f"{name} has no rules: it is written as a whole")
+    heads = ("rule", "begins at", "written in", "")
+    yield Table(f"{name}: {plural(len(rows), 'rule')}", heads, tuple(rows))
+
+
+def _disable(session: Session, rest: str) -> Results:
+    rule = find_rule(needed(rest, "disable which rule?", "disable RULE"))
+    session.disabled_rules[rule.name] = None
+    session.stepping = None
+    yield Message(f"{rule.name} does not fire from now on")
+
+
+def _enable(session: Session, rest: str) -> Results:
+    needed(rest, "enable which rule?", "enable RULE | all")
+    session.stepping = None
+    if rest == "all":
+        session.disabled_rules.clear()
+        yield Message("all rules may fire")
+        return
+    rule = find_rule(rest)
+    if rule.name not in session.disabled_rules:
+        raise HloError(f"{rule.name} is not disabled")
+    del session.disabled_rules[rule.name]
+    yield Message(f"{rule.name} may fire again")
+
+
+def _missed(session: Session, rest: str) -> Results:
+    words = needed(rest, "missed by which pass?", "missed PASS [%name]").split()
+    pipeline = Pipeline.parse(words[0])
+    if len(pipeline.passes) != 1 or len(words) > 2:
+        raise HloError("missed takes one pass and one instruction", notes=("missed PASS [%name]",))
+    (what,) = pipeline.passes
+    inst = session.find(words[1]) if len(words) == 2 else None
+    module = session.current.module
+    remarks: list[Remark] = []
+    recipe_for(session, what).run(module, remarks=remarks)
+    found = [
+        Missed(r.at, r.by, r.text)
+        for r in dict.fromkeys(remarks)
+        if r.kind == "missed" and (inst is None or r.at == inst.name)
+    ]
+    fast = session.settings.is_on("fast-math")
+    found += missed_rules(module, what.name, inst, frozenset(session.disabled_rules), fast)
+    if not found:
+        where = f" of {inst.name}" if inst is not None else ""
+        yield Message(f"{what.name} says nothing{where}: no pattern fits, and it makes no remark")
+        return
+    rows = tuple((f"%{m.at}", m.by, m.reason) for m in found[:_MOST_MISSED])
+    yield Table(f"{what.name}: {plural(len(found), 'time')} it declined", (), rows)
+
+
+# ---------------------------------------------------------------- breakpoints
+
+
+def _break(session: Session, rest: str) -> Results:
+    usage = "break pass P | rule R | op OPCODE | %name | if EXPRESSION | verify"
+    kind, _, text = needed(rest, "break where?", usage).partition(" ")
+    text = text.strip()
+    if kind.startswith("%"):
+        kind, text = "instruction", kind[1:]
+    if kind not in KINDS or (not text and kind != "verify"):
+        near = did_you_mean(kind, list(KINDS))
+        raise HloError(f"cannot read {rest!r}", notes=(*near, f"use: {usage}"))
+    row = session.breaks.add(kind, text)
+    yield Message(f"breakpoint {row}: {KINDS[row.kind]}")
+
+
+def _breakpoints(session: Session) -> Results:
+    rows = tuple(
+        (str(row.number), row.kind, row.text, f"hit {plural(row.hits, 'time')}", KINDS[row.kind])
+        for row in session.breaks.rows
+    )
+    yield Table("" if rows else "no breakpoints", (), rows)
+
+
+def info_break(session: Session, rest: str) -> Results:
+    """`info break`: list the breakpoints."""
+    yield from _breakpoints(session)
+
+
+def delete_breakpoint(session: Session, rest: str) -> Results:
+    """`delete N`: take back a breakpoint."""
+    session.breaks.delete(None if rest in ("", "all") else int(rest))
+    yield Message("all breakpoints deleted" if rest in ("", "all") else f"{rest} deleted")
+
+
+ROWS = (
+    Command("step", "step [N] [PASS] | step -b",
+            "do one rewrite of a pass, or N; -b takes the last one back", _step, "pass", True),
+    Command("continue", "continue", "finish the pass that was stepped or stopped, and go on",
+            _continue, "", True),
+    Command("rewrites", "rewrites [PASS]", "list the rewrites of a pass: rule, place, size",
+            _rewrites, "pass"),
+    Command("rules", "rules PASS", "list the rules of a pass", _rules, "pass"),
+    Command("disable", "disable RULE", "a rule does not fire any more", _disable, "rule", True),
+    Command("enable", "enable RULE | all", "a rule may fire again", _enable, "rule", True),
+    Command("missed", "missed PASS [%name]", "why a pass left instructions alone", _missed,
+            "pass"),
+    Command("break", "break pass P | rule R | op OPCODE | %name | if EXPR | verify",
+            "stop passes there; EXPR as in instructions > 500 and count(reduce) == 0",
+            _break, "instruction", True),
+)  # fmt: skip

@@ -1,0 +1,71 @@
+"""Time travel and comparison."""
+
+from __future__ import annotations
+
+from hloc.errors import HloError
+from repl.commands.row import Command, Results, needed, number_of, split_flags
+from repl.results import HistoryTree, Message, Moved
+from repl.session import Session
+from repl.state_diff import diff_command
+
+
+def _undo(session: Session, rest: str) -> Results:
+    yield Moved(session.undo(number_of(rest)), "undo")
+
+
+def _redo(session: Session, rest: str) -> Results:
+    yield Moved(session.redo(number_of(rest)), "redo")
+
+
+def _goto(session: Session, rest: str) -> Results:
+    needed(rest, "go where?", "goto s3")
+    yield Moved(session.goto(rest), "goto")
+
+
+def _mark(session: Session, rest: str) -> Results:
+    if not rest:
+        names = [f"{name} = {state.label}" for name, state in session.tree.marks.items()]
+        yield Message(", ".join(names) or "no marks")
+        return
+    state = session.tree.mark(rest)
+    yield Message(f"{state.label} is also called {rest}")
+
+
+def _branch(session: Session, rest: str) -> Results:
+    needed(rest, "call the branch what?", "branch NAME")
+    state = session.tree.mark(rest)
+    yield Message(
+        f"{state.label} is also called {rest}; what is done after `goto {rest}` is a branch"
+    )
+
+
+def _history(session: Session, rest: str) -> Results:
+    words, flags = split_flags(rest, ("--tree",), "history [--tree]")
+    if words:
+        raise HloError(f"cannot read {rest!r}", notes=("use: history [--tree]",))
+    entries = session.history()
+    yield HistoryTree(entries) if flags else entries
+
+
+def _diff(session: Session, rest: str) -> Results:
+    yield from diff_command(session, rest)
+
+
+ROWS = (
+    Command("undo", "undo [N]", "go back by N states", _undo, "", True),
+    Command("redo", "redo [N]", "go forward again", _redo, "", True),
+    Command("goto", "goto sN | MARK", "make a state the current one", _goto, "state", True),
+    Command("mark", "mark [NAME]", "call the current state NAME, or list the marks", _mark, "",
+            True),
+    Command("branch", "branch NAME", "mark the place from which to try something else", _branch,
+            "", True),
+    Command("history", "history [--tree]", "show the tree of states", _history),
+    Command(
+        "diff",
+        "diff [A] [B] [@comp|%name] [--unified|--side|--stat|--json|--text] "
+        "[--expand] [--all] [--names] [--order]",
+        "compare two states, by default the one before with the current one",
+        _diff,
+        "state",
+    ),
+)  # fmt: skip

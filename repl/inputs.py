@@ -1,0 +1,68 @@
+"""The inputs of a session's runs: random ones, those of a file, or a spec for single parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from hloc.cli.inputs import load_arrays, parameter_leaves, random_inputs
+from hloc.ir.module import Module
+from repl.input_specs import array_of, find_parameter, parameters_of
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(slots=True)
+class Inputs:
+    """Where inputs come from.
+
+    Attributes:
+        file: an .npz file for all of them, "" for random ones.
+        seed: of random inputs.
+        specs: by number of the parameter leaf, what `input x=SPEC` said; it goes before the rest.
+    """
+
+    file: str = ""
+    seed: int = 0
+    specs: dict[int, str] = field(default_factory=dict)
+
+    def clear(self) -> None:
+        """Forget what belongs to one module; the seed stays."""
+        self.file = ""
+        self.specs.clear()
+
+    def use_file(self, path: str, module: Module) -> None:
+        """Take inputs from an .npz file, if it fits `module`."""
+        load_arrays(path, "arg", parameter_leaves(module))
+        self.file = path
+        self.specs.clear()
+
+    def use_spec(self, name: str, spec: str, module: Module) -> str:
+        """Take one input from a spec, if it fits; returns the name of the parameter."""
+        parameter = find_parameter(module, name)
+        array_of(spec, parameter, module, self.seed)
+        self.specs[parameter.number] = spec
+        return parameter.names[0]
+
+    def arrays(self, module: Module) -> list[Array]:
+        """Return one array per parameter leaf of `module`."""
+        if self.file:
+            found: Sequence[Array] = load_arrays(self.file, "arg", parameter_leaves(module))
+        else:
+            found = random_inputs(module, self.seed)
+        arrays = list(found)
+        if self.specs:
+            parameters = parameters_of(module)
+            for number, spec in self.specs.items():
+                arrays[number] = array_of(spec, parameters[number], module, self.seed)
+        return arrays
+
+    def describe(self, module: Module) -> str:
+        """Return where the inputs come from: `random, seed 0, x=normal(0,1)`."""
+        parts = [self.file or f"random, seed {self.seed}"]
+        parameters = parameters_of(module) if self.specs else ()
+        parts += [f"{parameters[n].names[0]}={spec}" for n, spec in sorted(self.specs.items())]
+        return ", ".join(parts)

@@ -1,0 +1,287 @@
+"""Questions about the current module: neighbours, paths, costs, places, searches."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from hloc.analysis.cost import Cost, computation_cost, instruction_cost
+from hloc.analysis.kernel_count import kernel_counts
+from hloc.analysis.module_diff import Line, line_of
+from hloc.analysis.statistics import Group, module_statistics
+from hloc.cli.text import count_text, plural, size_text
+from hloc.errors import HloError
+from hloc.ir.computation import Computation
+from hloc.ir.events import Created, Event, Modified, Replaced
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.origin import origin_of, origins_of
+from hloc.ir.print_order import computation_order, instruction_order
+from hloc.ir.traversal import post_order, reachable_computations
+from hloc.opt.pattern import match
+from repl.pattern_text import parse_pattern
+from repl.results import Listing, Table, Tree
+
+if TYPE_CHECKING:
+    from repl.session import Session
+
+_MOST_TREE = 200
+_MOST_ROWS = 25
+_MOST_FOUND = 200
+GROUPINGS = ("opcode", "dtype", "scope", "computation")
+
+
+def grouped(instructions: Sequence[Instruction]) -> Listing:
+    """Return lines of instructions under the names of their computations, in the given order."""
+    groups: dict[str, list[Instruction]] = {}
+    for inst in instructions:
+        groups.setdefault(inst.computation.name, []).append(inst)
+    return Listing(tuple((name, tuple(map(line_of, found))) for name, found in groups.items()))
+
+
+def tree_of(inst: Instruction) -> Tree:
+    """Return an instruction and what it depends on, each once, operands below their user."""
+    rows: list[tuple[int, Line]] = []
+    seen: set[Instruction] = set()
+    stack = [(0, inst)]
+    while stack:
+        depth, here = stack.pop()
+        if here in seen:
+            continue
+        seen.add(here)
+        if len(rows) < _MOST_TREE:
+            rows.append((depth, line_of(here)))
+        stack.extend((depth + 1, operand) for operand in reversed(here.operands))
+    return Tree(tuple(rows), len(seen) - len(rows))
+
+
+def path_between(first: Instruction, last: Instruction) -> list[Instruction]:
+    """Return the shortest way along users from one instruction to the other, or the other way.
+
+    Raises:
+        HloError: they lie in different computations, or neither needs the other.
+    """
+    if first.computation is not last.computation:
+        raise HloError(
+            f"{first.name} is in {first.computation.name}, {last.name} in {last.computation.name}"
+        )
+    found = _shortest(first, last) or _shortest(last, first)
+    if not found:
+        raise HloError(f"neither of {first.name} and {last.name} needs the other")
+    return found
+
+
+def _shortest(first: Instruction, last: Instruction) -> list[Instruction]:
+    came_from: dict[Instruction, Instruction | None] = {first: None}
+    queue = deque([first])
+    while queue:
+        inst = queue.popleft()
+        if inst is last:
+            found: list[Instruction] = []
+            at: Instruction | None = inst
+            while at is not None:
+                found.append(at)
+                at = came_from[at]
+            return found[::-1]
+        for user in inst.users:
+            if user not in came_from:
+                came_from[user] = inst
+                queue.append(user)
+    return []
+
+
+def grep(module: Module, text: str) -> Listing:
+    """Return the instructions whose short line holds the regular expression `text`.
+
+    Raises:
+        HloError: no regular expression, or nothing fits.
+    """
+    try:
+        wanted = re.compile(text)
+    except re.error as fault:
+        raise HloError(f"{text!r} is no regular expression: {fault}") from None
+    found = [inst for inst in _in_order(module) if wanted.search(line_of(inst).text())]
+    if not found:
+        raise HloError(f"no line holds {text!r}")
+    return grouped(found)
+
+
+def find_pattern(module: Module, text: str) -> Listing:
+    """Return the instructions that fit a pattern.
+
+    Raises:
+        HloError: no pattern, or nothing fits.
+    """
+    pattern = parse_pattern(text)
+    found = [inst for inst in _in_order(module) if match(pattern, inst) is not None]
+    if not found:
+        raise HloError(f"nothing fits {text}")
+    return grouped(found[:_MOST_FOUND])
+
+
+def _in_order(module: Module) -> Iterator[Instruction]:
+    for computation in computation_order(module):
+        yield from instruction_order(computation)
+
+
+def computations_table(module: Module, word: str) -> Table:
+    """Return the computations whose names hold `word`."""
+    rows = []
+    for computation in computation_order(module):
+        if word in computation.name:
+            role = "entry" if computation is module.entry else _callers(computation)
+            rows.append((computation.name, f"{len(computation):,}", role))
+    if not rows:
+        raise HloError(f"no computation has {word!r} in its name")
+    return Table("", ("computation", "count", "called by"), tuple(rows), right=(1,))
+
+
+def _callers(computation: Computation) -> str:
+    names = [f"{caller.name} ({caller.opcode.name})" for caller in computation.callers]
+    more = f" and {len(names) - 2} more" if len(names) > 2 else ""
+    return ", ".join(names[:2]) + more if names else "nobody"
+
+
+def facts_of(inst: Instruction) -> Table:
+    """Return all that is known of one instruction: shape, cost, life, origin."""
+    costs: dict[Computation, Cost] = {}
+    for called in reachable_computations(*inst.called):
+        costs[called] = computation_cost(called, costs.__getitem__)
+    cost = instruction_cost(inst, costs.__getitem__)
+    order = post_order(inst.computation)
+    place = {other: number for number, other in enumerate(order)}
+    last = max((place[user] for user in inst.users), default=place[inst])
+    metadata = inst.common.metadata
+    rows = [
+        ("shape", str(inst.shape)),
+        ("size", size_text(inst.shape.size_bytes)),
+        ("opcode", inst.opcode.name),
+        ("computation", f"{inst.computation.name}{', its root' if inst.is_root else ''}"),
+        ("operands", ", ".join(o.name for o in inst.operands) or "none"),
+        ("users", _names(tuple(inst.users)) or "none"),
+        ("calls", ", ".join(c.name for c in inst.called)),
+        (
+            "cost",
+            f"{count_text(cost.flops, 'FLOP')}, "
+            f"{count_text(cost.transcendentals, 'transcendental')}, {size_text(cost.bytes)} moved",
+        ),
+        ("live", f"instructions {place[inst]} to {last} of {len(order)}, operands first"),
+        ("op_name", metadata.op_name if metadata else ""),
+        ("origin", origin_of(inst)),
+    ]
+    shown = tuple(row for row in rows if row[1])
+    return Table(line_of(inst).text(), (), shown)
+
+
+def _names(insts: Sequence[Instruction]) -> str:
+    more = f" and {len(insts) - 8} more" if len(insts) > 8 else ""
+    return ", ".join(inst.name for inst in insts[:8]) + more
+
+
+def statistics_table(module: Module, grouping: str) -> Table:
+    """Return counts and costs by opcode, dtype, scope or computation."""
+    found = module_statistics(module)
+    if grouping == "computation":
+        groups = {c.name: Group(c.instructions, c.cost) for c in found.computations}
+    else:
+        groups = {"opcode": found.opcodes, "dtype": found.dtypes, "scope": found.scopes}[grouping]
+    rows = [
+        (
+            name,
+            f"{group.instructions:,}",
+            count_text(group.cost.flops, "").strip(),
+            count_text(group.cost.transcendentals, "").strip(),
+            size_text(group.cost.bytes),
+        )
+        for name, group in list(groups.items())[:_MOST_ROWS]
+    ]
+    return Table(
+        "", (grouping, "count", "FLOP", "transc.", "bytes"), tuple(rows), right=(1, 2, 3, 4)
+    )
+
+
+def cost_table(module: Module) -> Table:
+    """Return the cost of a run and the instructions that move or compute most."""
+    found = module_statistics(module)
+    cost = found.cost
+    title = (
+        f"{count_text(cost.flops, 'FLOP')}, {count_text(cost.transcendentals, 'transcendental')}, "
+        f"{size_text(cost.bytes_read)} read, {size_text(cost.bytes_written)} written, "
+        f"{found.intensity:.3g} FLOP per byte, {plural(kernel_counts(module).total(), 'kernel')}"
+    )
+    costs: dict[Computation, Cost] = {}
+    for computation in reachable_computations(module.entry):
+        costs[computation] = computation_cost(computation, costs.__getitem__)
+    own = {i: instruction_cost(i, costs.__getitem__) for i in module.entry.instructions}
+    order = sorted(own.items(), key=lambda pair: (-pair[1].flops - pair[1].bytes, pair[0].name))
+    rows = tuple(
+        (
+            inst.name,
+            inst.opcode.name,
+            inst.shape.text_without_layout[:40],
+            count_text(c.flops + c.transcendentals, "").strip(),
+            size_text(c.bytes),
+        )
+        for inst, c in order[:12]
+        if c.flops or c.bytes
+    )
+    heads = ("instruction", "opcode", "shape", "FLOP", "bytes")
+    return Table(title, heads, rows, right=(3, 4))
+
+
+def source_table(inst: Instruction) -> Table:
+    """Return the Python stack that made an instruction, with the lines if the files are here.
+
+    Raises:
+        HloError: the text does not say where it came from.
+    """
+    places = origins_of(inst) or ((origin_of(inst),) if origin_of(inst) else ())
+    if not places:
+        raise HloError(f"the text does not say where {inst.name} came from")
+    return Table(line_of(inst).text(), (), tuple((place, _code(place)) for place in places))
+
+
+def _code(place: str) -> str:
+    """Return the line of code at `train.py:31 in loss`, "" if there is no such file here."""
+    found = re.match(r"(.+):(\d+)", place)
+    if found is None or not os.path.isfile(found[1]):
+        return ""
+    return linecache.getline(found[1], int(found[2])).strip()
+
+
+def blame_table(session: Session, name: str) -> Table:
+    """Return who made each part of an instruction what it is."""
+    inst = session.find(name)
+    made: dict[str, tuple[str, str]] = {}
+    for state in session.lineage():
+        for event in state.events:
+            for part in _parts_of(event, inst):
+                made[part] = (state.label, event.by)
+    first = next((by for part, by in made.items() if part == "instruction"), ("s0", "load"))
+    rows = [("opcode", inst.opcode.name, *made.get("opcode", first))]
+    rows.append(("shape", str(inst.shape), *made.get("shape", first)))
+    for number, operand in enumerate(inst.operands):
+        rows.append((f"operand {number}", operand.name, *made.get(f"operand {number}", first)))
+    if inst.attributes is not None:
+        rows.append(("attributes", "", *made.get("attributes", first)))
+    return Table(line_of(inst).text(), ("part", "now", "state", "by"), tuple(rows))
+
+
+def _parts_of(event: Event, inst: Instruction) -> Iterator[str]:
+    """Yield which parts of `inst` an event has set."""
+    if isinstance(event, Created) and event.inst.uid == inst.uid:
+        yield "instruction"
+    if isinstance(event, Replaced) or not isinstance(event, Modified):
+        return
+    if event.target.uid != inst.uid or isinstance(event.target, Computation):
+        return
+    if event.field != "operands":
+        yield event.field
+        return
+    for number, operand in enumerate(event.after):
+        if number >= len(event.before) or event.before[number].uid != operand.uid:
+            yield f"operand {number}"

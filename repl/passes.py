@@ -1,0 +1,195 @@
+"""One run of a pass, made into a state: verified, compared if that is wanted, faults traced.
+
+A pass that fails leaves the session as it was; one that leaves an invalid module makes a state that
+says so, with the rewrite that broke it.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from hloc.analysis.module_diff import ModuleDiff
+from hloc.cli.reproducer import repro_path, write_with_header
+from hloc.errors import HloError, InternalError
+from hloc.ir.module import Module
+from hloc.ir.verifier import check
+from hloc.opt.pass_base import Pass
+from hloc.opt.pipeline import text_of
+from hloc.opt.registry import is_registered, registered_rules
+from repl.recipe import OnRewrite, Recipe, Replay
+from repl.state import State
+from repl.verifying import Culprit, Verified, culprit_in, verify_states
+
+if TYPE_CHECKING:
+    from repl.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What one pass did: the state it made, None if it changed nothing.
+
+    Attributes:
+        culprit: the rewrite that made the module invalid, None if it is valid.
+        verified: the comparison of answers, None if it was not asked for.
+    """
+
+    what: str
+    state: State | None
+    before: int
+    after: int
+    diff: ModuleDiff
+    rewrites: tuple[tuple[str, int], ...]
+    wall_ms: float
+    warnings: tuple[str, ...] = ()
+    culprit: Culprit | None = None
+    verified: Verified | None = None
+
+    @property
+    def is_news(self) -> bool:
+        """There is something to tell."""
+        return self.state is not None or bool(self.warnings)
+
+    @property
+    def is_wrong(self) -> bool:
+        """The module is invalid, or answers something else."""
+        invalid = self.state is not None and not self.state.is_valid
+        return invalid or (self.verified is not None and not self.verified.ok)
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """A pass that is being walked through: where it was begun, and its run to the end."""
+
+    base: State
+    recipe: Recipe
+    whole: Replay
+
+    @property
+    def name(self) -> str:
+        return text_of(self.recipe.what)
+
+    @property
+    def total(self) -> int:
+        """Single steps there are; a pass that counts no rewrites is one step."""
+        return len(self.whole.rules) or bool(self.whole.events)
+
+
+def recipe_for(session: Session, what: Pass) -> Recipe:
+    """Return how `what` would be run now."""
+    fast = session.settings.is_on("fast-math")
+    return Recipe(what, frozenset(session.disabled_rules), fast, session.highest_uid)
+
+
+def run_guarded(
+    session: Session,
+    base: State,
+    recipe: Recipe,
+    on_rewrite: OnRewrite | None,
+    limit: int | None = None,
+) -> Replay:
+    """Run a pass; one that fails leaves a file to show it with, and the state as it was."""
+    if base.faults:
+        raise HloError(f"{base.label} is invalid: {base.faults[0]}", notes=("undo goes back",))
+    try:
+        return recipe.run(base.module, limit, on_rewrite)
+    except InternalError as fault:
+        session.last_fault = traceback.format_exc()
+        words = [f"--passes={text_of(recipe.what)}", "--verify-each"]
+        words += ["--fast-math"] * recipe.fast_math
+        path = repro_path(base.module.name, None)
+        write_with_header(base.module, words, list(session.plugins), path)
+        message, *more = str(fault).split("\n")
+        notes = (*more, f"the state is as before; `trace` shows where; reproducer: {path}")
+        raise HloError(message, notes=notes) from fault
+
+
+def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Applied:
+    name = text_of(recipe.what)
+    rewrites = tuple(sorted(replay.context.fired.items()))
+    warnings = [*replay.context.warnings, *_lies(replay)]
+    count = base.instructions
+    if not replay.events:
+        return Applied(
+            name, None, count, count, ModuleDiff(()), rewrites, replay.wall_ms, tuple(warnings)
+        )
+    state = session.add_state(
+        base,
+        name,
+        replay.module,
+        replay.events,
+        rewrites=rewrites,
+        wall_ms=replay.wall_ms,
+        recipe=recipe,
+    )
+    culprit = verified = None
+    if state.faults:
+        culprit = culprit_in(state, first_fault)
+    elif _wants_comparison(session, state):
+        try:
+            verified = verify_states(session, base, state)
+        except HloError as fault:
+            warnings.append(f"not verified: {fault.message}")
+    return Applied(
+        name,
+        state,
+        count,
+        state.instructions,
+        session.diff_of(base, state, replay.events),
+        rewrites,
+        replay.wall_ms,
+        tuple(warnings),
+        culprit,
+        verified,
+    )
+
+
+def first_fault(module: Module) -> str:
+    """Return what the verifier says first, "" if the module is valid."""
+    faults = check(module)
+    return faults[0].message if faults else ""
+
+
+def _lies(replay: Replay) -> Iterator[str]:
+    """Yield where the answer of a pass and its change log do not agree."""
+    if replay.said_changed and not replay.events:
+        yield "the pass says that it changed something, but it did not"
+    if replay.events and not replay.said_changed:
+        yield "the pass says that it changed nothing, but it did"
+
+
+def _wants_comparison(session: Session, state: State) -> bool:
+    wish = session.settings.text("auto-verify")
+    if wish != "plugins":
+        return wish == "on"
+    assert state.recipe is not None
+    if is_registered(state.recipe.what.name):
+        return True
+    added = {rule.name for rule in registered_rules()}
+    return any(by.partition("/")[2] in added for by, _ in state.rewrites)
+
+
+def enter_inside(session: Session, stepping: Stepping, replay: Replay) -> State:
+    """Enter the state after the rewrites of `replay`."""
+    number = max(1, len(replay.rules))
+    here = session.current
+    is_next = here.base is stepping.base and here.step == number - 1
+    parent = here if is_next else stepping.base
+    known = parent.step if parent is here and is_next else 0
+    return session.add_state(
+        parent,
+        stepping.name,
+        replay.module,
+        replay.events_after(known),
+        rewrites=_counted(replay.rules[known:]),
+        wall_ms=replay.wall_ms,
+        recipe=stepping.recipe,
+        base=stepping.base,
+        step=number,
+    )
+
+
+def _counted(rules: tuple[str, ...]) -> tuple[tuple[str, int], ...]:
+    return tuple((by, rules.count(by)) for by in dict.fromkeys(rules))

@@ -1,0 +1,246 @@
+"""Basic drawing of what the session's themes return: steps, breakpoints, tables, runs, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.text import Text
+
+from hloc.analysis.module_diff import SAME, ModuleDiff
+from hloc.cli.compare import Comparison
+from hloc.cli.inputs import result_leaves
+from hloc.cli.run_report import comparison_text, output_lines
+from hloc.cli.text import duration, plural
+from hloc.errors import printable
+from repl.applying import Applied, Stopped
+from repl.render_diff import change_lines
+from repl.results import Edited, Message, PipelineView, Table, Tree
+from repl.running import Bench, RunResult, Value
+from repl.state_diff import compared
+from repl.stepping import Rewrites, Stepped
+from repl.verifying import Culprit, Verified
+
+_MOST_STEP_ROWS = 12
+_PASS_WIDTH = 20
+_MOST_ELEMENTS = 1 << 20
+_KINDS = {"good": "green", "bad": "bold red", "dim": "dim", "": ""}
+_STYLES = {"+": "green", "-": "red", "~": "yellow", "⇄": "cyan", "≡": "magenta", "»": "blue"}
+
+
+def _text(text: str, style: str = "") -> Text:
+    return Text("\n".join(printable(line) for line in text.split("\n")), style=style)
+
+
+def _message(result: Message) -> Iterator[Text]:
+    yield _text(result.text, _KINDS[result.kind])
+
+
+def _table(result: Table) -> Iterator[Text]:
+    if result.title:
+        yield _text(result.title, "bold")
+    lines = [result.heads, *result.rows] if result.heads else list(result.rows)
+    count = max((len(line) for line in lines), default=0)
+    widths = [max(len(line[i]) for line in lines if i < len(line)) for i in range(count)]
+    for number, line in enumerate(lines):
+        cells = [
+            f"{cell:>{width}s}" if i in result.right else f"{cell:{width}s}"
+            for i, (cell, width) in enumerate(zip(line, widths, strict=False))
+        ]
+        style = "dim" if result.heads and number == 0 else ""
+        yield _text("  " + "  ".join(cells).rstrip(), style)
+
+
+def _tree(result: Tree) -> Iterator[Text]:
+    for depth, line in result.rows:
+        yield _text("  " * min(depth, 40) + line.text())
+    if result.more:
+        yield _text(f"  ... {result.more:,} more instructions", "dim")
+
+
+def _pipeline(result: PipelineView) -> Iterator[Text]:
+    yield _text(result.name, "bold")
+    for step in result.steps:
+        mark = {"next": "→", "done": "✓", "": " "}[step.status]
+        style = {"next": "bold", "done": "dim", "": ""}[step.status]
+        yield _text(f"  {mark} {'  ' * step.depth}{step.text}", style)
+    if all(step.status == "done" for step in result.steps):
+        yield _text("  → the end")
+
+
+# ---------------------------------------------------------------- passes
+
+
+def _applied(result: Applied) -> Iterator[Text]:
+    if result.state is None:
+        yield _text(f"  {result.what}: nothing to do", "dim")
+    else:
+        count = sum(number for _, number in result.rewrites)
+        yield Text.assemble(
+            (f"  {result.state.label} ", "bold"),
+            f"{printable(result.what):{_PASS_WIDTH}s}   {result.before:,} → {result.after:,}   "
+            f"{plural(count, 'rewrite')}, {result.diff.summary()}   {result.wall_ms:.1f} ms",
+        )
+        for name, count in result.rewrites:
+            if "/" in name:
+                yield _text(f"       {name.partition('/')[2]} ×{count}", "dim")
+        for fault in result.state.faults:
+            yield _text(f"  ✗ invalid: {fault}", "bold red")
+        if result.culprit is not None:
+            yield from _culprit(result.culprit)
+    for warning in result.warnings:
+        yield Text.assemble(("  warning: ", "yellow"), printable(warning))
+    if result.verified is not None and not result.verified.ok:
+        yield from _verified(result.verified)
+    if result.is_wrong:
+        yield _text("  undo goes back", "dim")
+
+
+def _stepped(result: Stepped) -> Iterator[Text]:
+    if result.state is None:
+        ending = "no rewrite is left" if result.number else "nothing to do"
+        more = "; continue makes it a state of its own" if result.number else ""
+        yield _text(f"  {result.what}: {ending}{more}", "dim")
+        return
+    kind = "rule " if "/" in result.by else ""
+    place = f"   ({result.place})" if result.place else ""
+    yield Text.assemble(
+        (f"  rewrite {result.number}/{result.of}  ", "bold"),
+        printable(kind + (result.by.partition("/")[2] or result.by)),
+        (place, "dim"),
+    )
+    assert result.state.parent is not None
+    shown = compared(result.state.parent, result.state)
+    yield from change_lines(shown, result.by, _MOST_STEP_ROWS)
+
+
+def _rows(found: ModuleDiff) -> Iterator[Text]:
+    rows = [row for c in found.computations for row in c.rows if row.kind != SAME]
+    for row in rows[:_MOST_STEP_ROWS]:
+        yield _text(f"    {row.kind} {row.text}", _STYLES.get(row.kind, ""))
+    if len(rows) > _MOST_STEP_ROWS:
+        yield _text(f"    ... {len(rows) - _MOST_STEP_ROWS} more; diff shows all", "dim")
+
+
+def _stopped(result: Stopped) -> Iterator[Text]:
+    yield _text(f"  stopped at {result.state.label}: {result.why}", "yellow")
+    yield _text("  continue goes on", "dim")
+
+
+def _edited(result: Edited) -> Iterator[Text]:
+    yield Text.assemble(
+        (f"  {result.state.label} ", "bold"), _text(f"{result.state.how}   {result.diff.summary()}")
+    )
+    yield from _rows(result.diff)
+
+
+def _rewrites(result: Rewrites) -> Iterator[Text]:
+    yield _text(f"{result.what} on {result.label}: {plural(len(result.rows), 'rewrite')}", "bold")
+    for number, by, at, delta in result.rows:
+        mark = "✓" if number <= result.done else " "
+        change = f"{delta:+d}" if delta else "="
+        yield _text(f"  {mark} {number:4d}  {by}   %{at}   {change}")
+
+
+# ---------------------------------------------------------------- runs
+
+
+def _run(result: RunResult) -> Iterator[Text]:
+    shapes = result_leaves(result.state.module)
+    limit = _MOST_ELEMENTS if result.print_all else None
+    for line in output_lines(result.outputs, shapes, limit):
+        yield _text(line)
+    for value in result.watched:
+        yield from _value(value)
+    yield _text(f"run {result.state.label}: {duration(result.wall_ms / 1e3)}, {result.inputs}")
+    if result.comparison is not None:
+        yield from _verdict(result.comparison, result.compared_with)
+
+
+def _verdict(found: Comparison, compared_with: str) -> Iterator[Text]:
+    verdict = ("OK", "green") if found.ok else ("FAILED", "bold red")
+    yield Text.assemble(
+        f"compare with {compared_with}: ", verdict, f"  {printable(comparison_text(found))}"
+    )
+
+
+def _value(result: Value) -> Iterator[Text]:
+    for line, summary in zip(
+        output_lines(result.arrays, result.shapes, None), result.summaries(), strict=False
+    ):
+        yield _text(f"{result.name} = {line.partition(' = ')[2]}")
+        if summary:
+            yield _text(f"    {summary}", "dim")
+
+
+def _bench(result: Bench) -> Iterator[Text]:
+    first = result.rows[0].median
+    for row in result.rows:
+        ratio = f"{row.median / first:.2f} of {result.rows[0].label}" if first else ""
+        p95 = row.seconds[int(0.95 * (len(row.seconds) - 1))]
+        yield _text(
+            f"  {row.label:6s} {duration(row.median):>10s}  p95 {duration(p95):>10s}  "
+            f"{plural(len(row.seconds), 'run'):9s}  {ratio:14s} {row.how}"
+        )
+    yield _text(f"  {result.inputs}", "dim")
+
+
+def _verified(result: Verified) -> Iterator[Text]:
+    count, labels = len(result.comparisons), (result.before.label, result.after.label)
+    if result.ok:
+        ulp = max((c.max_ulp for c in result.comparisons), default=0)
+        mismatches = sum(c.nan_mismatches for c in result.comparisons)
+        left = f" of {result.planned} planned" if count < result.planned else ""
+        yield _text(
+            f"{labels[0]} ≡ {labels[1]} on {plural(count, 'input set')}{left} "
+            f"({', '.join(_kinds(result.sets))}): {plural(mismatches, 'mismatch')}, "
+            f"max {ulp:,} ulp",
+            "green",
+        )
+        return
+    differ = f"differ on {result.differing_sets} of {plural(count, 'input set')}"
+    why = result.refused or differ
+    yield _text(f"  ✗ verify {labels[0]} vs {labels[1]}: {why}", "bold red")
+    example = result.example
+    if example is not None:
+        yield _text(f"      first: {example.inputs}: {'; '.join(example.values)}")
+        yield _text(f"      {labels[0]} → {'; '.join(example.before)}")
+        yield _text(f"      {labels[1]} → {'; '.join(example.after)}")
+    worst = next((c for c in result.comparisons if not c.ok), None)
+    if worst is not None:
+        yield _text(f"      {comparison_text(worst)}")
+    if result.culprit is not None:
+        yield from _culprit(result.culprit)
+
+
+def _kinds(sets: tuple[str, ...]) -> list[str]:
+    return list(dict.fromkeys(name.partition(",")[0] for name in sets))
+
+
+def _culprit(found: Culprit) -> Iterator[Text]:
+    number = f"rewrite {found.number} of {found.of}, " if found.number else ""
+    kind = "rule" if "/" in found.by else "by"
+    place = f" ({found.place})" if found.place else ""
+    name = found.by.partition("/")[2] or found.by
+    yield _text(f"      {found.state}: {number}{kind} {name}{place}")
+    for line in found.text.before:
+        yield _text(f"        - {line}", "red")
+    for line in found.text.after:
+        yield _text(f"        + {line}", "green")
+
+
+RENDERERS: dict[type[Any], Callable[[Any], Iterator[Text]]] = {
+    Applied: _applied,
+    Bench: _bench,
+    Edited: _edited,
+    Message: _message,
+    PipelineView: _pipeline,
+    Rewrites: _rewrites,
+    RunResult: _run,
+    Stepped: _stepped,
+    Stopped: _stopped,
+    Table: _table,
+    Tree: _tree,
+    Value: _value,
+    Verified: _verified,
+}

@@ -1,0 +1,125 @@
+"""What commands return for all purposes: lines, tables, text. Results of one theme stand there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.analysis.module_diff import Line, ModuleDiff
+from repl.history import HistoryEntry
+from repl.state import State
+from repl.walk import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A plain line; `kind` is "", `good`, `bad` or `dim`."""
+
+    text: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The current state is another one now."""
+
+    state: State
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleText:
+    """HLO text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Lines of some instructions, grouped by computation."""
+
+    groups: tuple[tuple[str, tuple[Line, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """One instruction with what is around it."""
+
+    line: Line
+    shape: str
+    computation: str
+    operands: tuple[Line, ...]
+    users: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of words under heads.
+
+    Attributes:
+        title: a line above, "" for none.
+        heads: () for none.
+        right: numbers of the columns that are set to the right.
+        current: number of the row that is marked, -1 for none.
+    """
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: tuple[int, ...] = ()
+    current: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """How much a pass would do here; `rewrites` is None if it was not tried.
+
+    `rules` says how often each of its rules would fire.
+    """
+
+    name: str
+    summary: str
+    rewrites: int | None
+    rules: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """Passes, with what each would do here."""
+
+    effects: tuple[Effect, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineView:
+    """A pipeline with its cursor."""
+
+    name: str
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """A state that was made by hand."""
+
+    state: State
+    diff: ModuleDiff
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Lines at depths, as of operands below their users."""
+
+    rows: tuple[tuple[int, Line], ...]
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryTree:
+    """The history, one state per line."""
+
+    entries: tuple[HistoryEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """The session is over."""

@@ -1,0 +1,130 @@
+"""What `set KEY=VALUE` knows: one row per key, with its values and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from hloc.errors import HloError
+from hloc.opt.pass_base import did_you_mean
+
+_ON = ("on", "true", "yes", "1")
+_OFF = ("off", "false", "no", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key.
+
+    Attributes:
+        choices: the values it takes, () for those that `read` takes.
+        read: raises ValueError for a text that is no value.
+    """
+
+    key: str
+    default: str
+    summary: str
+    choices: tuple[str, ...] = ()
+    read: Callable[[str], object] = str
+
+
+def _positive(text: str) -> float:
+    number = float(text)
+    if not 0 < number < 1e9:
+        raise ValueError(text)
+    return number
+
+
+def _bound(text: str) -> float | None:
+    if text == "default":
+        return None
+    number = float(text)
+    if not 0 <= number < 1e9:
+        raise ValueError(text)
+    return number
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if not 0 <= number < 1 << 31:
+        raise ValueError(text)
+    return number
+
+
+ON_OFF = ("on", "off")
+
+SETTINGS: dict[str, Setting] = {
+    row.key: row
+    for row in (
+        Setting(
+            "auto-verify",
+            "plugins",
+            "compare answers after every pass: of plug-ins, of all passes, or never",
+            ("plugins", "on", "off"),
+        ),
+        Setting("fast-math", "off", "rules that are not exact may fire", ON_OFF),
+        Setting("fill-constants", "error", "what stands for constant({...})", ("error", "zeros")),
+        Setting("seed", "0", "seed of random inputs", read=_natural),
+        Setting("timeout", "60", "seconds until compiled code is stopped", read=_positive),
+        Setting("verify-seconds", "20", "seconds that verify spends at most", read=_positive),
+        Setting("rtol", "default", "allowed relative error in comparisons", read=_bound),
+        Setting("atol", "default", "allowed absolute error in comparisons", read=_bound),
+    )
+}
+"""Other parts of the program add rows with `add_setting`."""
+
+
+def add_setting(row: Setting) -> None:
+    """Make another key known."""
+    SETTINGS[row.key] = row
+
+
+@dataclass(slots=True)
+class Settings:
+    """The values of one session; what was not set has its default."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+    def set(self, key: str, value: str) -> str:
+        """Set `key`; returns its value as it is kept.
+
+        Raises:
+            HloError: there is no such key, or it does not take the value.
+        """
+        row = _row(key)
+        if row.choices == ON_OFF:
+            value = "on" if value in _ON else "off" if value in _OFF else value
+        if row.choices and value not in row.choices:
+            raise HloError(
+                f"{row.key} is {' or '.join(row.choices)}, not {value!r}",
+                notes=did_you_mean(value, list(row.choices)),
+            )
+        try:
+            row.read(value)
+        except ValueError:
+            raise HloError(f"{row.key} cannot be {value!r}; its default is {row.default}") from None
+        self.values[row.key] = value
+        return value
+
+    def text(self, key: str) -> str:
+        """Return the value of `key` as text."""
+        return self.values.get(key, _row(key).default)
+
+    def is_on(self, key: str) -> bool:
+        """Return whether a switch is on."""
+        return self.text(key) == "on"
+
+    def number(self, key: str) -> float:
+        """Return the value of `key`, which is a number."""
+        return float(self.text(key))
+
+    def bound(self, key: str) -> float | None:
+        """Return an error bound, None for the one of the table."""
+        return _bound(self.text(key))
+
+
+def _row(key: str) -> Setting:
+    name = key.replace("_", "-")
+    if name not in SETTINGS:
+        raise HloError(f"there is no setting {key!r}", notes=did_you_mean(name, SETTINGS))
+    return SETTINGS[name]

@@ -1,0 +1,197 @@
+"""Colours and words: themes for dark, light and colour-blind eyes, and text without any of it.
+
+A theme gives colours to names of styles; what they say is always said by a glyph or a word too.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+from rich.theme import Theme
+
+from repl.settings import ON_OFF, Setting, add_setting
+
+_PLAIN = {
+    "diff.added": "",
+    "diff.removed": "",
+    "diff.changed": "",
+    "diff.rewired": "",
+    "diff.merged": "",
+    "diff.moved": "",
+    "diff.old": "",
+    "diff.new": "underline",
+    "diff.rule": "",
+    "diff.head": "",
+    "green": "",
+    "red": "",
+    "yellow": "",
+    "cyan": "",
+    "bold red": "bold",
+    "bold green": "bold",
+    "dim": "",
+}
+
+THEMES: dict[str, dict[str, str]] = {
+    "dark": {
+        "diff.added": "green",
+        "diff.removed": "red",
+        "diff.changed": "yellow",
+        "diff.rewired": "cyan",
+        "diff.merged": "magenta",
+        "diff.moved": "bright_blue",
+        "diff.old": "strike",
+        "diff.new": "bold underline",
+        "diff.rule": "dim",
+        "diff.head": "dim",
+    },
+    "light": {
+        "diff.added": "rgb(0,100,0)",
+        "diff.removed": "rgb(170,0,0)",
+        "diff.changed": "rgb(130,80,0)",
+        "diff.rewired": "rgb(0,90,110)",
+        "diff.merged": "rgb(110,0,110)",
+        "diff.moved": "rgb(0,0,170)",
+        "diff.old": "strike",
+        "diff.new": "bold underline",
+        "diff.rule": "rgb(90,90,90)",
+        "diff.head": "rgb(90,90,90)",
+        "yellow": "rgb(130,80,0)",
+        "green": "rgb(0,100,0)",
+        "cyan": "rgb(0,90,110)",
+        "dim": "rgb(90,90,90)",
+    },
+    "mono": _PLAIN | {"diff.removed": "", "diff.old": "strike", "diff.new": "bold underline"},
+    "colorblind": {
+        "diff.added": "rgb(86,160,240)",
+        "diff.removed": "rgb(230,140,0)",
+        "diff.changed": "rgb(240,228,66)",
+        "diff.rewired": "rgb(120,200,240)",
+        "diff.merged": "rgb(204,121,167)",
+        "diff.moved": "rgb(86,160,240)",
+        "diff.old": "strike",
+        "diff.new": "bold underline",
+        "diff.rule": "dim",
+        "diff.head": "dim",
+        "green": "rgb(86,160,240)",
+        "red": "rgb(230,140,0)",
+        "bold red": "bold rgb(230,140,0)",
+        "bold green": "bold rgb(86,160,240)",
+    },
+}
+"""Styles by theme. `colorblind` uses blue and orange, after Okabe and Ito's palette."""
+
+
+for _row in (
+    Setting("theme", "dark", "colours", tuple(THEMES)),
+    Setting("a11y", "off", "words instead of glyphs and lines, for screen readers", ON_OFF),
+    Setting("pager", "on", "long output at a terminal stops page by page", ON_OFF),
+    Setting("mouse", "off", "menus listen to the mouse", ON_OFF),
+):
+    add_setting(_row)
+
+
+def make_console(
+    color: str = "auto", theme: str = "dark", environment: Mapping[str, str] = os.environ
+) -> Console:
+    """Return the console to print on.
+
+    Args:
+        color: `auto` (a terminal that has colours, and no NO_COLOR), `always` or `never`.
+        theme: one of THEMES.
+        environment: holds NO_COLOR and TERM.
+    """
+    plain = color == "never" or (color == "auto" and not wants_color(environment))
+    return Console(
+        highlight=False,
+        soft_wrap=True,
+        theme=Theme(THEMES[theme]),
+        no_color=plain,
+        color_system=None if plain else "auto",
+        force_terminal=True if color == "always" else None,
+    )
+
+
+def wants_color(environment: Mapping[str, str]) -> bool:
+    """Return False if the environment says that there are no colours."""
+    return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb"
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Return whether a person reads this stream; a closed one is none."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False
+
+
+# ---------------------------------------------------------------- words for glyphs
+
+_LINE_WORDS = {
+    "+": "added",
+    "-": "removed",
+    "~": "changed",
+    "⇄": "rewired",
+    "≡": "merged",
+    "⑂": "expanded",
+    "»": "moved",
+    "↕": "reordered",
+    "✎": "renamed",
+    "⋮": "skipped",
+    "●": "current",
+    "○": "state",
+}
+"""What a glyph at the begin of a line is called."""
+
+_WORDS = {
+    "→": "to",
+    "←": "by",
+    "⇄": "rewired",
+    "≡": "equals",
+    "≢": "differs from",
+    "⋮": "skipped",
+    "✓": "ok",
+    "✗": "invalid",
+    "×": "times ",
+    "●": "current",
+    "─": "",
+    "│": "",
+    "┼": "",
+    "├": "",
+    "└": "",
+    "┌": "",
+    "┐": "",
+    "┘": "",
+    "…": "...",
+    "·": ",",
+    "›": ">",
+}
+
+
+def spoken(text: str, *, rows: bool = False) -> str:
+    """Return `text` in words, for a screen reader: no glyphs and no drawn lines.
+
+    Args:
+        text: one or more lines.
+        rows: they are rows of a diff, where + and - at the begin of a line are glyphs, too.
+    """
+    return "\n".join(_spoken_line(line, rows) for line in text.split("\n"))
+
+
+def _spoken_line(line: str, rows: bool) -> str:
+    glyph, space, rest = line.lstrip(" │").partition(" ")
+    is_glyph = glyph in _LINE_WORDS and space and (rows or glyph not in "+-~")
+    if is_glyph:
+        line = f"{_LINE_WORDS[glyph]}: {rest.lstrip()}"
+    for sign, word in _WORDS.items():
+        if sign in line:
+            line = line.replace(sign, word)
+    return line.rstrip()
+
+
+def in_words(text: Text, *, rows: bool) -> Text:
+    """Return a line in words and without styles; see `spoken`."""
+    return Text(spoken(text.plain, rows=rows))

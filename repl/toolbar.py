@@ -1,0 +1,147 @@
+"""The line at the bottom of the terminal: what the state is, and what the function keys do.
+
+Figures are worked out on a thread of their own; drawing the line only reads them.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.dataflow import analyse_dataflow
+from hloc.analysis.memory_peak import memory_facts, no_reuse, peak_of
+from hloc.cli.text import count_text, size_text
+from hloc.ir.clone import clone_module
+from hloc.ir.computation import Computation
+from hloc.ir.module import Module
+from hloc.ir.print_order import instruction_order
+from hloc.opt.flatten_call_graph import FlattenCallGraph
+from hloc.opt.pass_base import PassContext
+from repl.state_diff import measure
+
+if TYPE_CHECKING:
+    from repl.session import Session
+    from repl.state import State
+
+_KEPT = 32
+
+
+@dataclass(slots=True)
+class Figures:
+    """Costs of a state; None while they are not known."""
+
+    flops: int | None = None
+    peak_bytes: int | None = None
+
+
+@dataclass(slots=True)
+class StatusLine:
+    """Words for prompt and toolbar.
+
+    Attributes:
+        verified: what the last comparison of a state with another one said.
+        multiline: Enter makes a new line (F3).
+    """
+
+    session: Session
+    verified: dict[State, bool] = field(default_factory=dict)
+    multiline: bool = False
+    vi: bool = False
+    _figures: dict[State, Figures] = field(default_factory=dict)
+
+    def prepare(self) -> None:
+        """Begin to work out the figures of the current state."""
+        if not self.session.is_loaded or self.session.current in self._figures:
+            return
+        state = self.session.current
+        while len(self._figures) >= _KEPT:
+            del self._figures[next(iter(self._figures))]
+        found = self._figures[state] = Figures()
+        if state.is_valid:
+            threading.Thread(
+                target=_work_out, args=(state, found), name="hloc-figures", daemon=True
+            ).start()
+
+    def where(self) -> str:
+        """Return module and state, `jit_f s3 algsimp`; an invalid state is marked."""
+        if not self.session.is_loaded:
+            return "hloc"
+        state = self.session.current
+        mark = "" if state.is_valid else "✗"
+        doing = "" if state.parent is None else f" {_short(state.how)}"
+        return f"{state.module.name} {state.label}{mark}{doing}"
+
+    def badge(self) -> str:
+        """Return `✓ verified`, `✗ invalid` and so on for the right side of the prompt."""
+        if not self.session.is_loaded:
+            return ""
+        state = self.session.current
+        if not state.is_valid:
+            return "✗ invalid"
+        if state in self.verified:
+            return "✓ verified" if self.verified[state] else "✗ answers differ"
+        return "as loaded" if state.parent is None else "not verified"
+
+    def toolbar(self, width: int = 160) -> str:
+        """Return the line at the bottom, with fewer words if it would not fit."""
+        figures = self._text_of_figures()
+        full = f"{figures} · {self._keys()}"
+        return full if len(full) <= width else f"{figures} · {self._keys(brief=True)}"
+
+    def _text_of_figures(self) -> str:
+        if not self.session.is_loaded:
+            return "no module"
+        state = self.session.current
+        figures = self._figures.get(state, Figures())
+        change = state.instructions - self.session.states[0].instructions
+        since = f" ({change:+,})" if change else ""
+        parts = [f"{state.instructions:,} instrs{since}"]
+        if figures.flops is not None:
+            parts.append(count_text(figures.flops, "FLOP"))
+        if figures.peak_bytes is not None:
+            parts.append(f"peak {size_text(figures.peak_bytes)}")
+        return " · ".join([*parts, self.badge()])
+
+    def _keys(self, brief: bool = False) -> str:
+        text = self.session.settings.text
+        rows: list[tuple[str, str, str]] = [
+            ("F2", "diff", text("diff")),
+            ("F3", "multiline", "on" if self.multiline else "off"),
+            ("F4", "", "vi" if self.vi else "emacs"),
+            ("F5", "auto-verify", text("auto-verify")),
+            ("F6", "names", text("names")),
+        ]
+        if brief:
+            short = {"diff": "", "auto-verify": "verify", "names": ""}
+            rows = [(key, short.get(name, name), value) for key, name, value in rows]
+        between = " " if brief else "  "
+        return between.join(f"{key} {name}{':' * bool(name)}{value}" for key, name, value in rows)
+
+
+def _short(how: str) -> str:
+    return how if len(how) <= 24 else how[:23] + "…"
+
+
+def _work_out(state: State, found: Figures) -> None:
+    with suppress(Exception):  # a figure that cannot be had is not shown; nobody asked for it
+        found.flops = measure(state).cost.flops
+        found.peak_bytes = peak_bytes(state.module)
+
+
+def peak_bytes(module: Module) -> int:
+    """Return the bytes alive at the worst moment, in the order of the text.
+
+    Parameters, constants and results are not counted; nothing is overwritten in place.
+    """
+    copy = clone_module(module)
+    FlattenCallGraph().run(copy, PassContext())  # dataflow wants one caller each
+    dataflow = analyse_dataflow(copy)
+    peaks: dict[Computation, int] = {}
+    for computation in control_flow_computations(copy):
+        facts = memory_facts(computation, dataflow, peaks)
+        order = instruction_order(computation)
+        peaks[computation] = peak_of(order, facts, no_reuse).size_bytes
+    return peaks[copy.entry]

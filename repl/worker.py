@@ -1,0 +1,105 @@
+"""The child process that compiles and runs modules, so that what goes wrong there ends only it.
+
+`python -m repl.worker` reads requests from stdin and writes answers to stdout, both pickled and
+preceded by their length. Executables are kept, so that a state that is run again needs no compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections import OrderedDict
+
+from hloc import driver
+from hloc.errors import HloError
+from hloc.opt.plugin import load_plugin
+from hloc.runtime.executable import Executable
+from repl.messages import UNKNOWN, Answer, Request, read_message, write_message
+
+_KEPT = 6
+_MOST_RUNS = 200
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """Ask Linux to end this process with its parent, even in the middle of a kernel."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> int:
+    """Answer requests until stdin ends."""
+    _end_with_parent()
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not get among the answers
+    programs: OrderedDict[str, Executable] = OrderedDict()
+    write_message(answers, Answer())  # ready
+    while True:
+        request = read_message(sys.stdin.buffer)
+        if request is None:
+            return 0
+        write_message(answers, _answer(request, programs))
+
+
+def _answer(request: Request, programs: OrderedDict[str, Executable]) -> Answer:
+    try:
+        if request.by_xla:
+            return _answer_by_xla(request)
+        return _carried_out(request, programs)
+    except HloError as fault:
+        return Answer(fault.message, tuple(n for d in fault.diagnostics for n in d.notes))
+    except MemoryError:
+        return Answer("out of memory")
+    except Exception as fault:
+        return Answer(f"internal error: {type(fault).__name__}: {fault}")
+
+
+_loaded: dict[str, float] = {}
+
+
+def _load_plugins(plugins: tuple[tuple[str, float], ...]) -> None:
+    """Load what is new or has changed."""
+    for path, stamp in plugins:
+        if _loaded.get(path) != stamp:
+            load_plugin(path)
+            _loaded[path] = stamp
+
+
+def _carried_out(request: Request, programs: OrderedDict[str, Executable]) -> Answer:
+    _load_plugins(request.plugins)
+    program = programs.get(request.key)
+    if program is None:
+        if request.text is None:
+            return Answer(UNKNOWN)
+        module = driver.parse_text(request.text, name=request.key)
+        program = driver.load_compiled(driver.generate(module, request.options))
+        programs[request.key] = program
+        if len(programs) > _KEPT:
+            programs.popitem(last=False)
+    form = program.stage(request.stage) if request.stage else ""
+    if request.inputs is None:
+        return Answer(form=form)
+    started = time.perf_counter()
+    outputs = program(*request.inputs)
+    seconds = [time.perf_counter() - started]
+    while sum(seconds) < request.seconds and len(seconds) < _MOST_RUNS:
+        started = time.perf_counter()
+        program(*request.inputs)
+        seconds.append(time.perf_counter() - started)
+    return Answer("", (), tuple(outputs), tuple(seconds), form)
+
+
+def _answer_by_xla(request: Request) -> Answer:
+    from repl.xla_program import run_by_xla
+
+    assert request.text is not None
+    assert request.inputs is not None
+    outputs, seconds = run_by_xla(request.text, request.inputs)
+    return Answer(outputs=outputs, seconds=seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

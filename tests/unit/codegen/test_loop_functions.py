@@ -1,0 +1,139 @@
+"""Loops that are compiled with their kernels inside: what stays in registers is still right."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.codegen.loop_function import loop_functions
+
+COUNT = """
+below {{
+  s = (s32[], f32[{0}], f32[{0}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant({1})
+  ROOT r = pred[] compare(i, n), direction=LT
+}}
+step {{
+  s = (s32[], f32[{0}], f32[{0}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[{0}] get-tuple-element(s), index=1
+  y = f32[{0}] get-tuple-element(s), index=2
+  half = f32[] constant(0.5)
+  halves = f32[{0}] broadcast(half), dimensions={{}}
+  z = f32[{0}] multiply(x, halves)
+  sum = f32[{0}] add(z, y)
+  ROOT r = (s32[], f32[{0}], f32[{0}]) tuple(next, y, sum)
+}}
+"""
+LOOP = (
+    "HloModule loop\n"
+    + COUNT
+    + """
+ENTRY e {{
+  x = f32[{0}] parameter(0)
+  y = f32[{0}] parameter(1)
+  zero = s32[] constant(0)
+  start = (s32[], f32[{0}], f32[{0}]) tuple(zero, x, y)
+  ROOT w = (s32[], f32[{0}], f32[{0}]) while(start), condition=below, body=step
+}}
+"""
+)
+BRANCHES = """HloModule loop_with_branches
+
+double {
+  x = f32[3] parameter(0)
+  ROOT r = f32[3] add(x, x)
+}
+lower {
+  x = f32[3] parameter(0)
+  k = f32[3] constant({100, 200, 300})
+  ROOT r = f32[3] subtract(x, k)
+}
+below {
+  s = (s32[], f32[3]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(40)
+  ROOT r = pred[] compare(i, n), direction=LT
+}
+step {
+  s = (s32[], f32[3]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  x = f32[3] get-tuple-element(s), index=1
+  first = f32[1] slice(x), slice={[0:1]}
+  scalar = f32[] reshape(first)
+  limit = f32[] constant(64)
+  small = pred[] compare(scalar, limit), direction=LT
+  y = f32[3] conditional(small, x, x), true_computation=double, false_computation=lower
+  ROOT r = (s32[], f32[3]) tuple(next, y)
+}
+ENTRY e {
+  x = f32[3] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[3]) tuple(zero, x)
+  w = (s32[], f32[3]) while(start), condition=below, body=step
+  y = f32[3] get-tuple-element(w), index=1
+  ROOT r = f32[3] negate(y)
+}
+"""
+
+
+def _loops(executable: Any) -> Sequence[Any]:
+    compiled = executable.compiled
+    return tuple(loop_functions(compiled.plan, compiled.kernels).values())
+
+
+@pytest.mark.parametrize("size", ["", "3", "64", "100"])
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_state_that_changes_places(size: str, level: int) -> None:
+    """Both arrays swap roles: in registers nothing may be read after it is written."""
+    executable = hloc.compile(LOOP.format(size, 13), opt_level=level)
+    assert len(_loops(executable)) == 1
+    dims = (int(size),) if size else ()
+    x, y = np.random.default_rng(0).standard_normal((2, *dims)).astype(np.float32)
+    count, first, second = executable(x, y)
+    for _ in range(13):
+        x, y = y, x * np.float32(0.5) + y
+    assert count == 13
+    np.testing.assert_allclose(first, x, rtol=1e-6)
+    np.testing.assert_allclose(second, y, rtol=1e-6)
+
+
+def test_both_operands_may_be_one_array() -> None:
+    """Parameters may overlap; only the arena and the stop flag are alone."""
+    executable = hloc.compile(LOOP.format("64", 3))
+    x = np.ones(64, np.float32)
+    _, first, second = executable(x, x)
+    np.testing.assert_array_equal(first, np.full(64, 2.0, np.float32))
+    np.testing.assert_array_equal(second, np.full(64, 2.75, np.float32))
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_branches_inside_a_loop(level: int) -> None:
+    executable = hloc.compile(BRANCHES, opt_level=level)
+    assert len(_loops(executable)) == 1
+    x = np.array([1, 2, 3], np.float32)
+    (found,) = executable(x)
+    for _ in range(40):
+        x = x + x if x[0] < 64 else x - np.array([100, 200, 300], np.float32)
+    np.testing.assert_array_equal(found, -x)
+
+
+def test_a_loop_of_many_rounds_ends_soon() -> None:
+    """A counter in a register: seconds, not minutes; and another thread runs meanwhile."""
+    executable = hloc.compile(LOOP.format("", 100_000_000))
+    done: list[Any] = []
+    thread = threading.Thread(target=lambda: done.extend(executable(np.float32(0), np.float32(0))))
+    thread.start()
+    thread.join(60)
+    assert done
+    assert done[0] == 100_000_000

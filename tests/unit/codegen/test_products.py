@@ -1,0 +1,189 @@
+"""Products through micro-kernels: sizes at the edges of tiles and blocks, types, vector widths."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from hloc.codegen.emitters.dot import micro_product
+from hloc.codegen.emitters.packed_product import PackedProduct
+from hloc.codegen.emitters.skinny import SkinnyProduct
+from hloc.codegen.object_file import FINAL_FORM, compile_object
+from hloc.codegen.target import Target, host_target
+from tests.unit.codegen.harness import (
+    check_root,
+    emit,
+    module_text,
+    parse_text,
+    random_arrays,
+    run_instruction,
+)
+
+NEW = ("avx512", "avx10", "avxvnni", "amx", "evex512")
+
+
+def narrower(bits: int) -> Target:
+    """Return the host as a machine with vectors of at most `bits`."""
+    host = host_target()
+    if bits >= host.vector_bits:
+        return host
+    gone = NEW if bits == 256 else (*NEW, "avx", "fma", "f16c", "vaes", "vpclmul")
+    features = [f"-{f[1:]}" if f[1:].startswith(gone) else f for f in host.features.split(",")]
+    return dataclasses.replace(host, features=",".join(features), vector_bits=bits)
+
+
+def product(lhs: str, rhs: str, result: str, left: int, right: int) -> str:
+    root = (
+        f"{result} dot(p0, p1), lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}"
+    )
+    return module_text([lhs, rhs], root)
+
+
+def dims(first: int, second: int, exchanged: int) -> str:
+    return f"[{second},{first}]" if exchanged else f"[{first},{second}]"
+
+
+def tolerances(dtype: str) -> dict[str, float]:
+    narrow = dtype in ("bf16", "f16")
+    return {"rtol": 2e-2, "atol": 0.2} if narrow else {"rtol": 1e-4, "atol": 1e-3}
+
+
+SIZES = [(12, 64, 16), (37, 129, 72), (25, 33, 71), (64, 24, 400), (13, 31, 800), (97, 100, 8)]
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth"), SIZES)
+@pytest.mark.parametrize("left", [0, 1])
+@pytest.mark.parametrize("right", [0, 1])
+def test_edges_of_tiles_and_blocks(
+    rows: int, columns: int, depth: int, left: int, right: int
+) -> None:
+    lhs = "f32" + dims(rows, depth, 1 - left)
+    rhs = "f32" + dims(depth, columns, right)
+    text = product(lhs, rhs, f"f32[{rows},{columns}]", left, right)
+    if rows * columns * depth >= 1 << 15:
+        assert isinstance(micro_product(parse_text(text).entry.root), PackedProduct)
+    check_root(text, random_arrays(text), **tolerances("f32"))
+
+
+TYPES = [
+    ("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("f16", "f32"), ("bf16", "bf16"),
+    ("bf16", "f32"), ("s8", "s32"), ("u8", "s32"), ("s32", "s32"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize(("dtype", "result"), TYPES)
+@pytest.mark.parametrize("depth", [72, 75])
+def test_types_on_narrower_machines(bits: int, dtype: str, result: str, depth: int) -> None:
+    for right in (0, 1):
+        rhs = dtype + dims(depth, 53, right)
+        text = product(f"{dtype}[29,{depth}]", rhs, f"{result}[29,53]", 1, right)
+        arrays = random_arrays(text)
+        check_root(text, arrays, target=narrower(bits), **tolerances(dtype))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("rows", [1, 2, 5, 8, 11])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_few_rows_stream(bits: int, rows: int, dtype: str) -> None:
+    text = product(f"{dtype}[{rows},1040]", f"{dtype}[1040,208]", f"{dtype}[{rows},208]", 1, 0)
+    assert isinstance(micro_product(parse_text(text).entry.root), SkinnyProduct)
+    check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
+
+
+def test_few_columns_stream_as_rows() -> None:
+    text = product("f32[512,208]", "f32[512,3]", "f32[208,3]{0,1}", 0, 0)
+    assert isinstance(micro_product(parse_text(text).entry.root), SkinnyProduct)
+    check_root(text, random_arrays(text), **tolerances("f32"))
+
+
+@pytest.mark.parametrize("scratch_offset", [0, 4, 16, 60])
+def test_scratch_memory_of_any_alignment(scratch_offset: int) -> None:
+    """Temporaries may lie in outputs, which are not aligned to cache lines."""
+    text = product("f32[40,64]", "f32[64,48]", "f32[40,48]", 1, 0)
+    check_root(text, random_arrays(text), scratch_offset=scratch_offset, **tolerances("f32"))
+
+
+BATCHES = [
+    ("f32[3,20,40]", "f32[3,40,50]", "f32[3,20,50]", "2", "1", "0", "0"),
+    ("f32[20,3,40]", "f32[40,3,50]", "f32[3,20,50]", "2", "0", "1", "1"),
+    ("f32[2,17,3,16]", "f32[2,31,3,16]", "f32[2,3,17,31]", "3", "3", "0,2", "0,2"),
+    ("f32[2,3,17,40]", "f32[2,40,3,64]", "f32[2,3,17,64]", "3", "1", "0,1", "0,2"),
+    ("bf16[3,20,40]", "bf16[3,40,50]", "f32[3,20,50]", "2", "1", "0", "0"),
+]
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "result", "left", "right", "b0", "b1"), BATCHES)
+def test_batches(lhs: str, rhs: str, result: str, left: str, right: str, b0: str, b1: str) -> None:
+    root = (
+        f"{result} dot(p0, p1), lhs_batch_dims={{{b0}}}, rhs_batch_dims={{{b1}}}, "
+        f"lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}"
+    )
+    text = module_text([lhs, rhs], root)
+    check_root(text, random_arrays(text), **tolerances("bf16" if "bf16" in lhs else "f32"))
+
+
+def test_extreme_bytes_are_exact() -> None:
+    """-128 has no positive counterpart; unsigned units must not overflow on the way."""
+    text = product("s8[16,64]", "s8[64,64]", "s32[16,64]", 1, 0)
+    root = parse_text(text).entry.root
+    lhs, rhs = np.full((16, 64), -128, np.int8), np.full((64, 64), -128, np.int8)
+    lhs[:, ::2], rhs[:, ::3] = 127, 127
+    (found,) = run_instruction(root, [lhs, rhs])
+    np.testing.assert_array_equal(found, lhs.astype(np.int32) @ rhs.astype(np.int32))
+
+
+def test_infinities_stay_in_their_rows_and_columns() -> None:
+    """What panels hold beyond the edge must not reach the result."""
+    text = product("f32[13,40]", "f32[40,70]", "f32[13,70]", 1, 0)
+    lhs, rhs = np.ones((13, 40), np.float32), np.ones((40, 70), np.float32)
+    lhs[12, 3], rhs[5, 69] = np.inf, np.nan
+    (found,) = run_instruction(parse_text(text).entry.root, [lhs, rhs])
+    assert np.isnan(found[:, 69]).all()
+    assert np.isposinf(found[12, :69]).all()
+    assert (found[:12, :69] == 40).all()
+
+
+CONVOLUTIONS = [
+    ("f32[2,9,9,8]", "f32[3,3,8,24]", "f32[2,9,9,24]", "size=3x3 pad=1_1x1_1", ""),
+    ("f32[2,15,15,3]", "f32[7,7,3,24]", "f32[2,8,8,24]", "size=7x7 stride=2x2 pad=3_3x3_3", ""),
+    ("f32[2,5,5,16]", "f32[3,3,16,24]", "f32[2,9,9,24]",
+     "size=3x3 pad=1_1x1_1 lhs_dilate=2x2", ""),
+    ("f32[2,9,9,16]", "f32[3,3,16,24]", "f32[2,7,7,24]",
+     "size=3x3 pad=1_1x1_1 rhs_dilate=2x2", ""),
+    ("f32[2,9,9,16]", "f32[3,3,16,24]", "f32[2,9,9,24]",
+     "size=3x3 pad=1_1x1_1 rhs_reversal=1x1", ""),
+    ("f32[2,9,9,32]", "f32[3,3,16,48]", "f32[2,9,9,48]", "size=3x3 pad=1_1x1_1",
+     ", feature_group_count=2"),
+    ("f32[4,9,9,16]", "f32[3,3,16,48]", "f32[2,9,9,48]", "size=3x3 pad=1_1x1_1",
+     ", batch_group_count=2"),
+    ("bf16[2,9,9,16]", "bf16[3,3,16,24]", "bf16[2,9,9,24]", "size=3x3 pad=1_1x1_1", ""),
+    ("f64[2,9,9,16]", "f64[3,3,16,24]", "f64[2,9,9,24]", "size=3x3 pad=2_0x0_2", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("lhs", "rhs", "result", "window", "groups"), CONVOLUTIONS)
+@pytest.mark.parametrize("layout", ["", "{1,2,3,0}"])
+def test_windows(lhs: str, rhs: str, result: str, window: str, groups: str, layout: str) -> None:
+    """Also with features slowest in the input and the result, as NCHW lies in memory."""
+    labels = "b01f_01io->b01f"
+    root = f"{result}{layout} convolution(p0, p1), window={{{window}}}, dim_labels={labels}{groups}"
+    text = module_text([lhs + layout, rhs], root)
+    check_root(text, random_arrays(text), **tolerances("bf16" if "bf16" in lhs else "f32"))
+
+
+def test_kernels_of_one_form_share_their_routines() -> None:
+    texts = [product(f"f32[{n},{n}]", f"f32[{n},{n}]", f"f32[{n},{n}]", 1, 0) for n in (192, 384)]
+    first, second = (emit(parse_text(text).entry.root).routines for text in texts)
+    assert first == second
+
+
+def test_routines_are_made_for_other_processors() -> None:
+    """The text asks for no instruction of the host unless the target has it."""
+    text = product("bf16[64,64]", "bf16[64,64]", "f32[64,64]", 1, 0)
+    target = narrower(128)
+    (routines,) = emit(parse_text(text).entry.root, target=target).routines
+    assert "llvm.x86" not in routines.text
+    assert compile_object(routines.text, target, FINAL_FORM)

@@ -1,0 +1,70 @@
+"""What a notebook shows of a module and of a difference: escaped, bounded, closed."""
+
+from html.parser import HTMLParser
+
+import hloc
+from hloc.analysis.module_diff import diff_snapshots, snapshot
+from hloc.ir.clone import clone_module
+from hloc.ir.html_text import MOST_ROWS
+from hloc.opt.pipeline import Pipeline
+
+MODULE = """HloModule m
+helper { p = f32[] parameter(0)  ROOT n = f32[] negate(p) }
+ENTRY e {
+  x = f32[] parameter(0)
+  y = f32[] call(x), to_apply=helper
+  ROOT z = f32[] add(y, y)
+}
+"""
+
+
+class Closed(HTMLParser):
+    """Counts elements and rows."""
+
+    depth = 0
+    rows = 0
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        assert tag in ("style", "div", "table", "tr", "td", "b")
+        self.depth += 1
+        self.rows += tag == "tr"
+
+    def handle_endtag(self, tag: str) -> None:
+        self.depth -= 1
+
+
+def rows_of(page: str) -> int:
+    found = Closed()
+    found.feed(page)
+    found.close()
+    assert found.depth == 0
+    return found.rows
+
+
+def test_a_module_is_a_table_with_the_entry_first() -> None:
+    page = hloc.parse(MODULE)._repr_html_()
+    assert rows_of(page) == 7
+    assert page.index("ENTRY e") < page.index("helper")
+    assert "<td><b>z</b></td>" in page
+
+
+def test_a_large_module_is_cut() -> None:
+    lines = ["  x0 = f32[] parameter(0)"]
+    lines += [f"  x{i} = f32[] negate(x{i - 1})" for i in range(1, 500)]
+    text = "HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n  ROOT r = f32[] abs(x499)\n}\n"
+    page = hloc.parse(text)._repr_html_()
+    assert rows_of(page) == MOST_ROWS + 1
+    assert "... 302 more instructions" in page
+
+
+def test_names_cannot_become_markup() -> None:
+    module = hloc.parse(MODULE)
+    module.entry.rename(module.entry.root, "<script>")
+    assert "<script>" not in module._repr_html_()
+    before = snapshot(clone_module(module))
+    Pipeline.parse("call-inliner").run(module)
+    diff = diff_snapshots(before, snapshot(module), tuple(module.log.events))
+    page = diff._repr_html_()
+    assert rows_of(page) >= 4
+    assert "<script>" not in page
+    assert "← call-inliner" in page
