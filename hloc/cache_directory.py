@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
+import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+
+_OURS = re.compile(r"(?:grammar|object|unfinished)-\w+(?:\.json|\.o)?", re.ASCII)
+_DAY_SECONDS = 24 * 60 * 60
 
 
 @cache
@@ -55,7 +60,7 @@ def write_cached(name: str, data: bytes) -> None:
     if directory is None:
         return
     try:
-        handle, made = tempfile.mkstemp(dir=directory)
+        handle, made = tempfile.mkstemp(dir=directory, prefix="unfinished-")
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(made, directory / name)
@@ -65,26 +70,15 @@ def write_cached(name: str, data: bytes) -> None:
 
 def cached_sizes() -> list[int]:
     """Return the bytes of each file in the cache; files that vanish meanwhile are left out."""
-    directory = cache_directory()
-    sizes: list[int] = []
-    if directory is None:
-        return sizes
-    with suppress(OSError):
-        for entry in os.scandir(directory):
-            with suppress(OSError):
-                sizes.append(entry.stat().st_size)
-    return sizes
+    return [status.st_size for status, _ in _files()]
 
 
 def trim_cache(limit_bytes: int) -> None:
-    """Remove the files that were not used for longest until at most `limit_bytes` are left."""
-    directory = cache_directory()
-    if directory is None:
-        return
-    try:
-        files = [(entry.stat(), entry.path) for entry in os.scandir(directory)]
-    except OSError:
-        return
+    """Remove the files that were not used for longest until at most `limit_bytes` are left.
+
+    Only files that hloc wrote count: whoever names a directory may have other things there.
+    """
+    files = _files()
     total = sum(status.st_size for status, _ in files)
     for status, path in sorted(files, key=lambda file: (file[0].st_atime_ns, file[1])):
         if total <= limit_bytes:
@@ -92,3 +86,29 @@ def trim_cache(limit_bytes: int) -> None:
         with suppress(OSError):
             os.unlink(path)
         total -= status.st_size
+
+
+def trim_cache_daily(limit_bytes: int) -> None:
+    """Do `trim_cache` if nobody has done it for a day: looking at all files takes a while."""
+    directory = cache_directory()
+    if directory is None:
+        return
+    marker = directory / "trimmed"
+    with suppress(OSError):
+        is_due = not marker.exists() or time.time() - marker.stat().st_mtime > _DAY_SECONDS
+        if is_due:
+            marker.touch()
+            trim_cache(limit_bytes)
+
+
+def _files() -> list[tuple[os.stat_result, str]]:
+    directory = cache_directory()
+    found: list[tuple[os.stat_result, str]] = []
+    if directory is None:
+        return found
+    with suppress(OSError):
+        for entry in os.scandir(directory):
+            with suppress(OSError):
+                if _OURS.fullmatch(entry.name):
+                    found.append((entry.stat(), entry.path))
+    return found

@@ -8,11 +8,10 @@ a file that was cut short or changed is never loaded. The directory is the user'
 from __future__ import annotations
 
 import hashlib
-from functools import cache
 
 import llvmlite
 
-from hloc.cache_directory import read_cached, trim_cache, write_cached
+from hloc.cache_directory import read_cached, trim_cache_daily, write_cached
 from hloc.codegen.object_file import check_symbols, compile_object, llvm_options
 from hloc.codegen.target import Target
 
@@ -31,14 +30,8 @@ def cached_object(text: str, target: Target, level: int, also: frozenset[str]) -
             return data
     data = compile_object(text, target, level, also=also)
     write_cached(name, hashlib.sha256(data).digest() + data)
-    _trim_once()
+    trim_cache_daily(_MAX_CACHE_BYTES)
     return data
-
-
-@cache
-def _trim_once() -> None:
-    """Keep the cache small; once in a process is often enough."""
-    trim_cache(_MAX_CACHE_BYTES)
 
 
 def _file_name(text: str, target: Target, level: int) -> str:

@@ -98,7 +98,7 @@ def test_the_cache_is_shown_trimmed_and_cleared(
     cache_directory.cache_directory.cache_clear()
     try:
         for name in "ab":
-            cache_directory.write_cached(name, bytes(1000))
+            cache_directory.write_cached(f"object-{name}.o", bytes(1000))
         assert main(["cache", "--path"]) == 0
         assert capsys.readouterr().out == f"{tmp_path / 'kept'}\n"
         assert main(["cache"]) == 0

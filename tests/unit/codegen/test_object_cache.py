@@ -36,13 +36,13 @@ def test_the_second_time_llvm_is_not_asked(
 def test_other_levels_are_other_files(directory: Path) -> None:
     _object(1)
     _object(2)
-    assert len(list(directory.iterdir())) == 2
+    assert len(list(directory.glob("object-*"))) == 2
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "empty"])
 def test_a_damaged_file_is_not_loaded(directory: Path, damage: str) -> None:
     first = _object()
-    (kept,) = directory.iterdir()
+    (kept,) = directory.glob("object-*")
     data = bytearray(kept.read_bytes())
     data[-1] ^= 1
     damaged = {"cut": data[:-8], "changed": data, "empty": bytearray()}
@@ -55,3 +55,10 @@ def test_the_cache_stays_small(directory: Path) -> None:
         (directory / f"object-{i}.o").write_bytes(b"x" * 100)
     trim_cache(250)
     assert len(list(directory.iterdir())) == 2
+
+
+def test_files_of_others_are_never_removed(directory: Path) -> None:
+    (directory / "thesis.o").write_bytes(b"x" * 100)
+    (directory / "object-1f.o").write_bytes(b"x" * 100)
+    trim_cache(0)
+    assert [file.name for file in directory.iterdir()] == ["thesis.o"]
