@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check format golden bench bench-suite bench-memory bench-passes bench-parse docs screens accuracy conformance pass-matrix ci clean
+.PHONY: help setup run test test-slow check format golden bench bench-suite performance bench-memory bench-passes bench-parse docs screens accuracy conformance pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -46,6 +46,11 @@ bench: setup ## parse and run times, beside XLA:CPU where jax is installed
 
 bench-suite: setup ## about a hundred programs beside XLA:CPU (needs jax); NAMES="rows softmax" for some
 	$(BIN)/python benchmarks/bench_suite.py $(NAMES)
+
+performance: setup ## run the suite and write docs/performance.md (needs jax; about ten minutes)
+	mkdir -p build
+	$(BIN)/python benchmarks/bench_suite.py --json build/suite.json
+	$(BIN)/python benchmarks/suite_page.py build/suite.json
 
 bench-memory: setup ## temporary memory and kernels, beside XLA:CPU where jax is installed; FILES=...
 	$(BIN)/python benchmarks/bench_memory.py --cache build/xla_memory.json --json build/memory.json $(FILES)

@@ -242,7 +242,6 @@ WRONG = {
     "info": "info what",
     "ls zzz": "no computation",
     "!exit 3": "exit code 3",
-    "jax lambda x: x": "for which shapes",
     "emit": "emit what",
     "missed": "missed by which pass",
     "rewrites": "rewrites of what",
@@ -260,6 +259,12 @@ def test_mistakes_are_explained(line: str, say: Say) -> None:
     with pytest.raises(hloc.HloError) as fault:
         say(line)
     assert WRONG[line] in str(fault.value)
+
+
+def test_a_function_of_jax_needs_shapes(say: Say) -> None:
+    pytest.importorskip("jax")
+    with pytest.raises(hloc.HloError, match="for which shapes"):
+        say("jax lambda x: x")
 
 
 LOOKS = {

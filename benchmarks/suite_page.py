@@ -1,0 +1,113 @@
+"""docs/performance.md and its chart, from the JSON of `bench_suite.py`.
+
+    python benchmarks/suite_page.py RESULTS.json
+
+Writes docs/performance.md and docs/screens/suite.svg.
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import bench_suite, harness
+from hloc.pictures.style import CHART_STYLE
+
+_ROW_HEIGHT, _LEFT, _WIDTH, _TOP = 15, 190, 560, 50
+_DECADES = (-2, 1)  # ratios from 0.01 to 10
+Rows = dict[str, dict[str, Any]]
+
+
+def main() -> None:
+    """Write the page and the chart."""
+    content = json.loads(Path(sys.argv[1]).read_text())
+    rows = {name: row for name, row in content["rows"].items() if "fault" not in row}
+    docs = harness.ROOT / "docs"
+    (docs / "screens" / "suite.svg").write_text(chart(rows))
+    (docs / "performance.md").write_text(page(content, rows))
+
+
+def page(content: dict[str, Any], rows: Rows) -> str:
+    """Return the text of docs/performance.md."""
+    machine = content["machine"]
+    lines = [
+        "# How fast hloc is",
+        "",
+        "Written by `make performance`: every program of `benchmarks/suite/` in a process of its",
+        "own, hloc and XLA:CPU in turn on one core, medians of processor time. Ratios are hloc / XLA:",
+        "below 1 hloc is faster. Compile times are those of `hloc.compile` with an empty cache (cold)",
+        "and a filled one (warm) over XLA's; temp is the memory of temporaries. `limit` is the share of",
+        "the time that the machine's copy speed and its speed of NumPy's matrix product would allow;",
+        "more than 100 % is data that stays in a cache.",
+        "",
+        f"Machine: {machine['cpu']}, {content['cores']} core, Python {machine['python']}, "
+        f"{machine['bytes_per_second'] / 1e9:.0f} GB/s, "
+        f"{machine['flops_per_second'] / 1e9:.0f} GFLOP/s. It was shared: figures near 1 are even.",
+        "",
+        *bench_suite.summary(rows).splitlines(),
+        "",
+        "![ratios of run time, hloc / XLA](screens/suite.svg)",
+        "",
+        "| program | hloc ms | XLA ms | run | limit | cold | warm | temp |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    lines += [_table_row(name, row, machine) for name, row in rows.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _table_row(name: str, row: dict[str, Any], machine: dict[str, Any]) -> str:
+    least = max(
+        row["bytes"] / machine["bytes_per_second"], row["flops"] / machine["flops_per_second"]
+    )
+    cells = [
+        name,
+        f"{row['hloc'] * 1e3:.4g}",
+        f"{row['xla'] * 1e3:.4g}",
+        f"{row['hloc'] / row['xla']:.2f}",
+        f"{least / row['hloc']:.0%}",
+        f"{row['cold'] / row['xla_cold']:.2f}",
+        f"{row['warm'] / row['xla_cold']:.2f}",
+        f"{row['temp'] / row['xla_temp']:.2f}" if row["xla_temp"] else "",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def chart(rows: Rows) -> str:
+    """Return an SVG of the ratios, the best first, on a logarithmic scale."""
+    ratios = sorted((row["hloc"] / row["xla"], name) for name, row in rows.items())
+    height = _TOP + _ROW_HEIGHT * len(ratios) + 20
+    width = _LEFT + _WIDTH + 60
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
+        f"<style>{CHART_STYLE} .faster {{ fill: #2e7d32; }} .slower {{ fill: #d1242f; }}</style>",
+        f'<text x="{_LEFT}" y="20">run time, hloc / XLA, one core</text>',
+    ]
+    for tick in (0.01, 0.03, 0.1, 0.3, 1, 3, 10):
+        x = _place(tick)
+        lines.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{height - 20}"/>')
+        lines.append(f'<text x="{x}" y="{_TOP - 8}" text-anchor="middle">{tick:g}</text>')
+    for i, (ratio, name) in enumerate(ratios):
+        y = _TOP + i * _ROW_HEIGHT
+        start, end = sorted((_place(1), _place(ratio)))
+        kind = "faster" if ratio <= 1 else "slower"
+        lines.append(f'<text x="{_LEFT - 8}" y="{y + 11}" text-anchor="end">{name}</text>')
+        lines.append(
+            f'<rect class="{kind}" x="{start}" y="{y + 2}" width="{max(end - start, 1):.1f}"'
+            f' height="{_ROW_HEIGHT - 4}"/>'
+        )
+    x = _place(1)
+    lines.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{_TOP}" y2="{height - 20}"/>')
+    return "\n".join([*lines, "</svg>"]) + "\n"
+
+
+def _place(ratio: float) -> float:
+    low, high = _DECADES
+    at = (min(max(math.log10(ratio), low), high) - low) / (high - low)
+    return round(_LEFT + at * _WIDTH, 1)
+
+
+if __name__ == "__main__":
+    main()
