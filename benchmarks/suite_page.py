@@ -18,6 +18,13 @@ from hloc.pictures.style import CHART_STYLE
 
 _ROW_HEIGHT, _LEFT, _WIDTH, _TOP = 15, 190, 560, 50
 _DECADES = (-2, 1)  # ratios from 0.01 to 10
+_INTRODUCTION = """\
+Written by `make performance`: every program of `benchmarks/suite/` in a process of its own, hloc
+and XLA:CPU in turn on one core, medians of processor time. Ratios are hloc / XLA: below 1 hloc is
+faster. Compile times are those of `hloc.compile` with an empty cache (cold) and a filled one (warm)
+over XLA's; temp is the memory of temporaries. `limit` is the share of the time that the machine's
+copy speed and its speed of NumPy's matrix product would allow; more than 100 % is data that stays
+in a cache."""
 Rows = dict[str, dict[str, Any]]
 
 
@@ -36,12 +43,7 @@ def page(content: dict[str, Any], rows: Rows) -> str:
     lines = [
         "# How fast hloc is",
         "",
-        "Written by `make performance`: every program of `benchmarks/suite/` in a process of its",
-        "own, hloc and XLA:CPU in turn on one core, medians of processor time. Ratios are hloc / XLA:",
-        "below 1 hloc is faster. Compile times are those of `hloc.compile` with an empty cache (cold)",
-        "and a filled one (warm) over XLA's; temp is the memory of temporaries. `limit` is the share of",
-        "the time that the machine's copy speed and its speed of NumPy's matrix product would allow;",
-        "more than 100 % is data that stays in a cache.",
+        *_INTRODUCTION.splitlines(),
         "",
         f"Machine: {machine['cpu']}, {content['cores']} core, Python {machine['python']}, "
         f"{machine['bytes_per_second'] / 1e9:.0f} GB/s, "
