@@ -36,7 +36,7 @@ MIN_ROWS_TO_PACK = 16
 DEPTH_BLOCK = 1024
 """Products of floats that are summed before they go to a total, so that long sums stay accurate."""
 
-SMALL_WORK = 1 << 14
+SMALL_WORK = 1 << 13
 """Multiplications up to which short code matters more than fast code."""
 
 LoadFunction: TypeAlias = Callable[[IndexValue, IndexValue], Value]
