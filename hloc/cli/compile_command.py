@@ -143,7 +143,7 @@ class _Job:
         with self.progress.running():
             passes = WatchedPasses(a, self.options, self.talk, self.progress)
             passes.run(module)
-            told = a.run or a.memory is not None
+            told = (a.run or a.memory is not None) and not a.output_file
             emit = a.emit or (() if told or a.compile_only else ("hlo",))
             if a.compile_only:
                 emit = tuple(dict.fromkeys((*emit, "obj", "header")))

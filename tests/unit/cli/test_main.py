@@ -108,6 +108,15 @@ def test_several_kinds_go_to_files_of_their_own(sums: str, tmp_path: Path, capsy
     assert (tmp_path / "single").read_text().startswith("HloModule sums")
 
 
+@pytest.mark.parametrize("also", ["--memory", "--run"])
+def test_an_output_file_is_written_whatever_else_is_asked(
+    also: str, sums: str, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.hlo"
+    assert main([sums, also, "-o", str(out)]) == 0
+    assert out.read_text().startswith("HloModule sums")
+
+
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
 def test_a_run_is_told_and_compared(level: str, sums: str, capsys: Capture) -> None:
     assert main([sums, level, "--run", "--random=3", "--compare-with=interp"]) == 0
