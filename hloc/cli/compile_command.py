@@ -143,8 +143,9 @@ class _Job:
         with self.progress.running():
             passes = WatchedPasses(a, self.options, self.talk, self.progress)
             passes.run(module)
-            told = (a.run or a.memory is not None) and not a.output_file
-            emit = a.emit or (() if told or a.compile_only else ("hlo",))
+            told = a.run or a.memory is not None
+            silent = a.compile_only or (told and not a.output_file)
+            emit = a.emit or (() if silent else ("hlo",))
             if a.compile_only:
                 emit = tuple(dict.fromkeys((*emit, "obj", "header")))
             compiled = self._generate(module) if told or set(emit) - {"hlo", *PICTURES} else None
