@@ -48,16 +48,6 @@ _MOST_FAULTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class StateDiff:
-    """The differences between two states; `limit` is how many rows to show, None for all."""
-
-    before: State
-    after: State
-    diff: ModuleDiff
-    limit: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Stats:
     """Counts of a module."""
 
@@ -266,13 +256,11 @@ class Session:
         names = [c.name for c in self.current.module.computations]
         raise HloError(f"no computation named {wanted!r}", notes=did_you_mean(wanted, names))
 
-    def diff(
-        self, before: str = "prev", after: str = "$", *, limit: int | None = None
-    ) -> StateDiff:
+    def diff(self, before: str = "prev", after: str = "$") -> ModuleDiff:
         """Compare two states by instruction identity."""
         old, new = self.state(before), self.state(after)
         events = tuple(event for state in path(old, new) for event in state.events)
-        return StateDiff(old, new, self.diff_of(old, new, events), limit)
+        return self.diff_of(old, new, events)
 
     def diff_of(self, old: State, new: State, events: Sequence[Event]) -> ModuleDiff:
         """Return what is different in `new`, by instruction identity."""

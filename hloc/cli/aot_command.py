@@ -14,7 +14,7 @@ from hloc.cli.text import size_text
 from hloc.errors import HloError
 
 if TYPE_CHECKING:
-    from hloc.codegen.aot.library import Library
+    from hloc.codegen.aot.linkable import Library
     from hloc.codegen.backend import CompiledModule
 
 _ENDINGS = (".o", ".obj", ".h", ".hpp")
@@ -57,7 +57,7 @@ def write_library(
         UnsupportedError: an object on its own cannot do what the module asks for.
     """
     from hloc.codegen.aot.header import c_header, cpp_header
-    from hloc.codegen.aot.library import build_library
+    from hloc.codegen.aot.linkable import build_library
     from hloc.codegen.cpu.backend import CpuModule
 
     if not isinstance(compiled, CpuModule):

@@ -116,16 +116,16 @@ def test_uids_are_never_used_again_after_undo(session: Session) -> None:
     second = {i.uid for c in session.current.module.computations for i in c.instructions}
     old = {i.uid for c in session.states[0].module.computations for i in c.instructions}
     assert first & second <= old
-    found = session.diff("s1", "s2").diff
+    found = session.diff("s1", "s2")
     assert found.count(ADDED) == found.count(REMOVED) > 0
 
 
 def test_a_diff_over_several_states_names_the_rules(session: Session) -> None:
     apply(session, "algebraic-simplifier,cse,dce")
-    found = session.diff("s0", "$").diff
+    found = session.diff("s0", "$")
     causes = {row.by for c in found.computations for row in c.rows if row.by}
     assert causes == {"algebraic-simplifier/negate-negate", "cse"}
-    assert session.diff("s0", "s0").diff.is_empty
+    assert session.diff("s0", "s0").is_empty
 
 
 def test_states_are_named(session: Session) -> None:

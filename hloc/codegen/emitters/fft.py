@@ -19,26 +19,26 @@ import numpy as np
 
 from hloc.codegen.emitters.butterflies import LARGEST, Butterflies, Complex
 from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root_of
+from hloc.codegen.emitters.fft_plan import (
+    MOST_TABULATED,
+    complex_dtype,
+    copies_spectrum,
+    factors,
+    lane_count,
+    row_bytes,
+    table_bytes,
+)
 from hloc.codegen.emitters.vectors import Vectors
 from hloc.codegen.index import Index, loop_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.values import Value
-from hloc.dtypes import C64, C128, F32, F64, S64, U8, DType, component_of
+from hloc.dtypes import F64, S64, U8, component_of
 from hloc.ir.instruction import Instruction
 
 MAX_WORK = 1 << 28
 """Length times largest prime factor, above which a transform is refused."""
-
-_MOST_TABULATED = 8192
-"""Length up to which the factors are part of the program; those of longer ones are computed."""
-
-_MOST_BYTES = 1 << 20
-"""Scratch memory of the rows above which fewer are transformed at a time."""
-
-_WIDEST_BYTES = 64
-"""Bytes of the widest vectors of any target."""
 
 Place: TypeAlias = Callable[[IndexValue, IndexValue], Index]
 """Returns the index of an element: number of the row, position in it."""
@@ -52,71 +52,15 @@ def can_emit(inst: Instruction) -> bool:
     root = root_of(inst)
     if root.opcode.name != "fft":
         return False
-    return all(n * max(_factors(n), default=1) <= MAX_WORK for n in root.attributes.fft_length)
-
-
-def _factors(n: int) -> list[int]:
-    """Return 8s, 4s, then primes in ascending order, whose product is n."""
-    found: list[int] = []
-    for size in (8, 4):
-        while n and n % size == 0:
-            found.append(size)
-            n //= size
-    prime = 2
-    while prime * prime <= n:
-        while n % prime == 0:
-            found.append(prime)
-            n //= prime
-        prime += 1
-    return [*found, n] if n > 1 else found
-
-
-def _complex_dtype(root: Instruction) -> DType:
-    narrow = (F32, C64)
-    return C64 if root.operands[0].array.dtype in narrow else C128
-
-
-def _is_inverse_real(root: Instruction) -> bool:
-    return bool(root.attributes.fft_type == "IRFFT")
-
-
-def _copies_spectrum(root: Instruction) -> bool:
-    """True if an IRFFT needs a copy of its operand, for the dimensions before the last."""
-    return _is_inverse_real(root) and len(root.attributes.fft_length) > 1
-
-
-def _lanes(root: Instruction, vector_bytes: int = _WIDEST_BYTES) -> int:
-    """Return how many rows are transformed at a time: a power of 2."""
-    part = component_of(_complex_dtype(root)).storage_bytes
-    longest = max(root.attributes.fft_length)
-    shape = max((root.array, root.operands[0].array), key=lambda s: s.elements)
-    rows = shape.elements // max(1, min(root.attributes.fft_length))
-    lanes = 1
-    while (
-        2 * lanes * part <= vector_bytes
-        and lanes < rows
-        and 2 * lanes * 4 * longest * part <= _MOST_BYTES
-    ):
-        lanes *= 2
-    return lanes
-
-
-def _table_bytes(root: Instruction) -> int:
-    longest: int = max(root.attributes.fft_length)
-    return longest * _complex_dtype(root).storage_bytes if longest > _MOST_TABULATED else 0
-
-
-def _row_bytes(root: Instruction, lanes: int) -> int:
-    longest: int = max(root.attributes.fft_length)
-    return 2 * longest * lanes * _complex_dtype(root).storage_bytes
+    return all(n * max(factors(n), default=1) <= MAX_WORK for n in root.attributes.fft_length)
 
 
 def scratch_bytes(inst: Instruction) -> int:
     """Return room for two sets of rows, a table, and a copy of the spectrum of an IRFFT."""
     root = root_of(inst)
-    total = _row_bytes(root, _lanes(root)) + _table_bytes(root)
-    if _copies_spectrum(root):
-        total += root.operands[0].array.elements * _complex_dtype(root).storage_bytes
+    total = row_bytes(root, lane_count(root)) + table_bytes(root)
+    if copies_spectrum(root):
+        total += root.operands[0].array.elements * complex_dtype(root).storage_bytes
     return total
 
 
@@ -131,8 +75,8 @@ def emit(k: KernelContext) -> None:
     writer = _Writer(k, kind in ("IFFT", "IRFFT"))
     operand = k.root.operands[0]
     last = axes.pop()
-    if _copies_spectrum(k.root):
-        offset = _row_bytes(k.root, writer.lanes) + _table_bytes(k.root)
+    if copies_spectrum(k.root):
+        offset = row_bytes(k.root, writer.lanes) + table_bytes(k.root)
         spectrum = k.scratch_array(offset, writer.dtype, operand.array.dims)
         k.copy_array(operand, spectrum)
         for axis in axes:
@@ -177,9 +121,9 @@ class _Writer:
 
     def __init__(self, k: KernelContext, inverse: bool) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
-        self.dtype, self.inverse = _complex_dtype(k.root), inverse
+        self.dtype, self.inverse = complex_dtype(k.root), inverse
         self.part = component_of(self.dtype)
-        self.lanes = _lanes(k.root, k.target.vector_bytes)
+        self.lanes = lane_count(k.root, k.target.vector_bytes)
         self.v = Vectors(k.b, self.part, self.lanes)
         self.butterflies = Butterflies(self.v, inverse)
         self.row_bytes = max(k.root.attributes.fft_length) * self.lanes * self.part.storage_bytes
@@ -385,13 +329,13 @@ class _Writer:
     def _tabulate(self, n: int) -> None:
         """Make the table of exp(-2 pi i t / n), or its conjugate for inverses."""
         b = self.b
-        if n <= _MOST_TABULATED:
+        if n <= MOST_TABULATED:
             angles = np.arange(n) * (2 * pi / n)
             sine = np.sin(angles) if self.inverse else -np.sin(angles)
             self.table = self._constants(np.cos(angles)), self._constants(sine)
             return
         size = max(self.k.root.attributes.fft_length) * self.part.storage_bytes
-        offset = _row_bytes(self.k.root, self.lanes)
+        offset = row_bytes(self.k.root, self.lanes)
         cosines, sines = (b.offset_pointer(self.k.scratch, offset + size * i) for i in (0, 1))
         with self.body.loop(0, n) as t:
             angle = b.fmul(b.convert(self.math.value(t), F64), b.const(F64, 2 * pi / n))
@@ -418,7 +362,7 @@ class _Writer:
         The table is that of `n`, a multiple of `size`. Equal factors share their code.
         """
         half, done, rest = 0, 1, size
-        for factor, group in groupby(_factors(size)):
+        for factor, group in groupby(factors(size)):
             count = len(list(group))
             self._group(_Group(size, n // size, factor), half, done, rest, count)
             half = (half + count) % 2

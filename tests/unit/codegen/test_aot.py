@@ -15,7 +15,7 @@ import hloc
 from hloc import driver
 from hloc.cli import main
 from hloc.codegen.aot.header import c_header, cpp_header
-from hloc.codegen.aot.library import Library, build_library, needed_symbols
+from hloc.codegen.aot.linkable import Library, build_library, needed_symbols
 from hloc.codegen.aot.names import checked_prefix, comment, prefix_of
 from hloc.codegen.aot.wrapper import BAD_ARRAYS, BAD_TEMP
 from hloc.codegen.cpu.backend import CpuModule

@@ -1,0 +1,71 @@
+"""How a Fourier transform is carried out: factors of its length, rows at a time, working memory."""
+
+from __future__ import annotations
+
+from hloc.dtypes import C64, C128, F32, DType, component_of
+from hloc.ir.instruction import Instruction
+
+MOST_TABULATED = 8192
+"""Length up to which the factors are part of the program; those of longer ones are computed."""
+
+_MOST_BYTES = 1 << 20
+"""Scratch memory of the rows above which fewer are transformed at a time."""
+
+_WIDEST_BYTES = 64
+"""Bytes of the widest vectors of any target."""
+
+
+def factors(n: int) -> list[int]:
+    """Return 8s, 4s, then primes in ascending order, whose product is n."""
+    found: list[int] = []
+    for size in (8, 4):
+        while n and n % size == 0:
+            found.append(size)
+            n //= size
+    prime = 2
+    while prime * prime <= n:
+        while n % prime == 0:
+            found.append(prime)
+            n //= prime
+        prime += 1
+    return [*found, n] if n > 1 else found
+
+
+def complex_dtype(root: Instruction) -> DType:
+    narrow = (F32, C64)
+    return C64 if root.operands[0].array.dtype in narrow else C128
+
+
+def is_inverse_real(root: Instruction) -> bool:
+    return bool(root.attributes.fft_type == "IRFFT")
+
+
+def copies_spectrum(root: Instruction) -> bool:
+    """True if an IRFFT needs a copy of its operand, for the dimensions before the last."""
+    return is_inverse_real(root) and len(root.attributes.fft_length) > 1
+
+
+def lane_count(root: Instruction, vector_bytes: int = _WIDEST_BYTES) -> int:
+    """Return how many rows are transformed at a time: a power of 2."""
+    part = component_of(complex_dtype(root)).storage_bytes
+    longest = max(root.attributes.fft_length)
+    shape = max((root.array, root.operands[0].array), key=lambda s: s.elements)
+    rows = shape.elements // max(1, min(root.attributes.fft_length))
+    lanes = 1
+    while (
+        2 * lanes * part <= vector_bytes
+        and lanes < rows
+        and 2 * lanes * 4 * longest * part <= _MOST_BYTES
+    ):
+        lanes *= 2
+    return lanes
+
+
+def table_bytes(root: Instruction) -> int:
+    longest: int = max(root.attributes.fft_length)
+    return longest * complex_dtype(root).storage_bytes if longest > MOST_TABULATED else 0
+
+
+def row_bytes(root: Instruction, lanes: int) -> int:
+    longest: int = max(root.attributes.fft_length)
+    return 2 * longest * lanes * complex_dtype(root).storage_bytes
