@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow check format golden bench bench-suite performance bench-memory bench-passes bench-parse docs screens accuracy conformance pass-matrix ci clean
+.PHONY: help setup run test test-slow test-emulated check format golden bench bench-suite performance bench-memory bench-passes bench-parse footprint docs screens accuracy conformance pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -24,6 +24,9 @@ test: setup ## the tests that need neither JAX nor a GPU
 
 test-slow: setup ## the slow tests and the comparison with JAX (skipped where it is missing)
 	$(BIN)/python -m pytest -q -m "slow or jax"
+
+test-emulated: setup ## objects for other machines and processors, under QEMU and node
+	$(BIN)/python -m pytest -q -m "slow or not slow" tests/unit/codegen/test_aot*.py
 
 check: setup ## lint, format and types
 	$(BIN)/ruff check .
@@ -57,6 +60,9 @@ bench-memory: setup ## temporary memory and kernels, beside XLA:CPU where jax is
 
 bench-passes: setup ## time of the passes against the number of instructions, up to 24,000
 	$(BIN)/python benchmarks/bench_passes.py
+
+footprint: setup ## disk, memory and time of compiled programs, NumPy and jaxlib: docs/footprint.md
+	$(BIN)/python benchmarks/footprint.py --runs 9 --write
 
 docs: setup ## rewrite the generated pages docs/{opcodes,passes,rules}.md
 	$(BIN)/python -m hloc.cli.pass_docs > docs/.passes.md

@@ -5,7 +5,7 @@ The public names are here; `import hloc` itself loads nothing heavy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hloc.ir.module import Module
     from hloc.opt.pipeline import Pipeline as Pipeline
     from hloc.runtime.executable import Executable
+    from hloc.runtime.loading import Runnable
 
 __version__ = "0.1.0"
 
@@ -66,9 +67,21 @@ def load(path: str, verify: bool = True) -> Module:
     return driver.load_module(path, verify=verify)
 
 
+@overload
+def compile(
+    module: Module | str, opt_level: int = 2, target: Literal["cpu"] = "cpu", **options: Any
+) -> Executable: ...
+
+
+@overload
 def compile(
     module: Module | str, opt_level: int = 2, target: str = "cpu", **options: Any
-) -> Executable:
+) -> Runnable: ...
+
+
+def compile(
+    module: Module | str, opt_level: int = 2, target: str = "cpu", **options: Any
+) -> Runnable:
     """Compile a module, or the text of one, to machine code.
 
     Args:

@@ -9,11 +9,14 @@ import os
 import re
 import tempfile
 import time
+from collections import Counter
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-_OURS = re.compile(r"(?:grammar|object|unfinished)-\w+(?:\.json|\.o)?", re.ASCII)
+_OURS = re.compile(
+    r"(?:grammar|kernel|object|program|unfinished)-\w+(?:\.json|\.o|\.bin)?", re.ASCII
+)
 _DAY_SECONDS = 24 * 60 * 60
 
 
@@ -71,6 +74,12 @@ def write_cached(name: str, data: bytes) -> None:
 def cached_sizes() -> list[int]:
     """Return the bytes of each file in the cache; files that vanish meanwhile are left out."""
     return [status.st_size for status, _ in _files()]
+
+
+def cached_kinds() -> dict[str, int]:
+    """Return how many files of each kind are in the cache: grammars, kernels, objects, programs."""
+    found = Counter(os.path.basename(path).split("-")[0] for _, path in _files())
+    return dict(sorted(found.items()))
 
 
 def trim_cache(limit_bytes: int) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from hloc.errors import HloError, UnsupportedError, printable, reason_of
+from hloc.errors import HloError, printable, reason_of
 from hloc.formats import read as formats
 from hloc.formats.snapshot import Snapshot
 from hloc.ir.clone import clone_module
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
     from hloc.opt.pass_base import PassContext
     from hloc.opt.pipeline import Pipeline, PipelineObserver
-    from hloc.runtime.executable import Executable
+    from hloc.runtime.loading import Runnable
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,11 +36,19 @@ DEFAULT = CompileOptions()
 # ---------------------------------------------------------------- the straight way
 
 
-def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> Executable:
+def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> Runnable:
     """Compile a module, which is not changed, or the text of one."""
-    module = parse_text(module) if isinstance(module, str) else clone_module(module)
+    if isinstance(module, str):
+        from hloc.runtime.program_cache import load_or_compile
+
+        text = module
+        return load_or_compile(text, options, lambda: _compiled(parse_text(text), options))
+    return load_compiled(_compiled(clone_module(module), options))
+
+
+def _compiled(module: Module, options: CompileOptions) -> CompiledModule:
     optimise(module, options)
-    return load_compiled(generate(module, options))
+    return generate(module, options)
 
 
 def optimise(
@@ -66,21 +74,15 @@ def generate(module: Module, options: CompileOptions) -> CompiledModule:
     return backend_for(options.target).compile(module, options)
 
 
-def load_compiled(compiled: CompiledModule) -> Executable:
+def load_compiled(compiled: CompiledModule) -> Runnable:
     """Make machine code of a lowered module and load it.
 
     Raises:
-        UnsupportedError: code for that target cannot run in this process.
+        UnsupportedError: code for that target, or for that machine, cannot run in this process.
     """
-    from hloc.codegen.cpu.backend import CpuModule
-    from hloc.runtime.executable import Executable
+    from hloc.runtime import loading
 
-    if not isinstance(compiled, CpuModule):
-        raise UnsupportedError(f"code for target {compiled.target!r} cannot run in this process")
-    if not compiled.machine.is_host:
-        machine = f"{compiled.machine.triple}, {compiled.machine.cpu}"
-        raise UnsupportedError(f"code for {machine} cannot run on this machine")
-    return Executable(compiled)
+    return loading.load_compiled(compiled)
 
 
 # ---------------------------------------------------------------- text to module
@@ -153,7 +155,11 @@ def pipeline_of(options: CompileOptions) -> Pipeline:
     from hloc.opt.rematerialization import HloRematerialization
 
     left_out = [canonical_name(name) for name in options.disabled_passes]
-    found = Pipeline.parse(options.passes) if options.passes else pipeline_for(options.opt_level)
+    found = (
+        Pipeline.parse(options.passes)
+        if options.passes
+        else pipeline_for(options.opt_level, options.target)
+    )
     if options.memory_limit_bytes:
         found = Pipeline((*found.passes, HloRematerialization(options.memory_limit_bytes)))
     return found.without(left_out)
@@ -179,7 +185,7 @@ def context_of(options: CompileOptions) -> PassContext:
     )
 
 
-def compile_as_it_stands(module: Module) -> Executable:
+def compile_as_it_stands(module: Module) -> Runnable:
     """Compile a module, which is not changed, with no passes but those the target needs."""
     return load_compiled(generate(clone_module(module), CompileOptions(opt_level=0)))
 

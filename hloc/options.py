@@ -15,16 +15,18 @@ class CompileOptions:
 
     Attributes:
         opt_level: 0 to 3.
-        target: name of a backend, `cpu`.
+        target: name of a backend, e.g. `cpu`.
         triple, cpu, features: the machine that code is made for, as `target_for` takes them; all
-            empty for the one this process runs on.
+            empty for the one this process runs on. Other backends read `cpu` and `features` in
+            their own way.
         passes: pipeline text that replaces the one of `opt_level`, "" for that one.
         disabled_passes, disabled_rules: names left out of the pipeline.
         fill_constants: what stands for `constant({...})`: `error` refuses, `zeros` fills.
         fast_math: allow rules that are not exact.
-        threads: worker threads, 0 for all cores.
+        threads: how many threads a run uses; 0 for HLOC_NUM_THREADS, or all cores without it.
         memory_limit_bytes: refuse to run a module that needs more, 0 for no limit.
         verify_each: verify after every pass.
+        simulate: run code for a GPU in the interpreter of its instructions, not on a device.
     """
 
     opt_level: int = 2
@@ -37,13 +39,16 @@ class CompileOptions:
     disabled_rules: tuple[str, ...] = ()
     fill_constants: str = "error"
     fast_math: bool = False
-    threads: int = 1
+    threads: int = 0
     memory_limit_bytes: int = 0
     verify_each: bool = False
+    simulate: bool = False
 
     def __post_init__(self) -> None:
         if self.opt_level not in (0, 1, 2, 3):
             raise HloError(f"opt_level is 0, 1, 2 or 3, not {self.opt_level}")
+        if self.threads < 0:
+            raise HloError(f"threads is a number of threads, 0 for all cores, not {self.threads}")
         if self.fill_constants not in FILL_CONSTANTS:
             raise HloError(
                 f"fill_constants is one of {', '.join(FILL_CONSTANTS)}, not {self.fill_constants!r}"

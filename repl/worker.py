@@ -1,7 +1,7 @@
 """The child process that compiles and runs modules, so that what goes wrong there ends only it.
 
 `python -m repl.worker` reads requests from stdin and writes answers to stdout, both pickled and
-preceded by their length. Executables are kept, so that a state that is run again needs no compiler.
+preceded by their length. Programs are kept, so that a state that is run again needs no compiler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections import OrderedDict
 from hloc import driver
 from hloc.errors import HloError
 from hloc.opt.plugin import load_plugin
-from hloc.runtime.executable import Executable
+from hloc.runtime.loading import Runnable
 from repl.messages import UNKNOWN, Answer, Request, read_message, write_message
 
 _KEPT = 6
@@ -35,7 +35,7 @@ def main() -> int:
     _end_with_parent()
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get among the answers
-    programs: OrderedDict[str, Executable] = OrderedDict()
+    programs: OrderedDict[str, Runnable] = OrderedDict()
     write_message(answers, Answer())  # ready
     while True:
         request = read_message(sys.stdin.buffer)
@@ -44,7 +44,7 @@ def main() -> int:
         write_message(answers, _answer(request, programs))
 
 
-def _answer(request: Request, programs: OrderedDict[str, Executable]) -> Answer:
+def _answer(request: Request, programs: OrderedDict[str, Runnable]) -> Answer:
     try:
         if request.by_xla:
             return _answer_by_xla(request)
@@ -68,7 +68,7 @@ def _load_plugins(plugins: tuple[tuple[str, float], ...]) -> None:
             _loaded[path] = stamp
 
 
-def _carried_out(request: Request, programs: OrderedDict[str, Executable]) -> Answer:
+def _carried_out(request: Request, programs: OrderedDict[str, Runnable]) -> Answer:
     _load_plugins(request.plugins)
     program = programs.get(request.key)
     if program is None:

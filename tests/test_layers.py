@@ -30,7 +30,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ),
     ("hloc.ops",),
     ("hloc.parser",),
-    ("hloc.analysis", "hloc.evaluator", "hloc.formats"),
+    ("hloc.analysis", "hloc.evaluator", "hloc.formats", "hloc.ptx"),
     ("hloc.opt",),
     ("hloc.memory", "hloc.pictures"),
     ("hloc.codegen",),
@@ -57,6 +57,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "rich": ("repl", "hloc.cli"),
     "prompt_toolkit": ("repl",),
     "google": ("hloc.formats",),  # protobuf
+    "cuda": ("hloc.runtime",),
     "jax": ("repl",),  # compare xla
     "jaxlib": ("hloc.formats", "repl"),
     "scipy": ("hloc.ops",),

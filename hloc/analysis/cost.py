@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import log2, prod
 
+from hloc.analysis.cumulative import plain_scan
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -154,6 +155,8 @@ def _arithmetic(inst: Instruction, bodies: list[Cost]) -> Cost:
     if name in ("reduce", "scan"):
         return body.times(elements_of(inst.operands[0].shape))
     if name == "reduce-window":
+        if plain_scan(inst) is not None:
+            return body.times(elements_of(inst.operands[0].shape))
         dims = () if inst.attributes.window is None else inst.attributes.window.dimensions
         window = prod(dim.size for dim in dims)
         return body.times(elements_of(inst.shape) * window)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from hloc.analysis.rows import overwritable, row_work
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, shape_at
 
 _INDEX_ONLY = frozenset(
@@ -103,7 +104,7 @@ def _fusion_pairs(body: Computation) -> frozenset[Pair]:
         is_tuple = root.is_a("tuple")
         return frozenset((n, (result,) if is_tuple else ()) for n, result in overwritable(work))
     others = [
-        i for i in body.instructions if not (i.opcode.elementwise or i.opcode.name in _INDEX_ONLY)
+        i for i in body.instructions if not (works_per_element(i) or i.opcode.name in _INDEX_ONLY)
     ]
     if any(not inst.is_a("reduce") for inst in others):
         return frozenset()
@@ -115,7 +116,7 @@ def _fusion_pairs(body: Computation) -> frozenset[Pair]:
         if any(reduce in reached for reduce in others):
             continue
         for inst in reached:
-            if inst.is_a("parameter") and same_storage(inst.shape, output.shape):
+            if inst.is_a("parameter") and _same_places(inst.shape, output.shape):
                 readers = [
                     (other, how[inst])
                     for (_, other), how in zip(outputs, same_index, strict=True)
@@ -126,6 +127,18 @@ def _fusion_pairs(body: Computation) -> frozenset[Pair]:
                 if alone and all(same and _in_one_loop(other, output) for other, same in readers):
                     found.add((inst.attributes.number, index))
     return frozenset(found)
+
+
+def _same_places(a: Shape, b: Shape) -> bool:
+    """True if element n of one lies where element n of the other does, in logical order."""
+    return same_storage(a, b) or (
+        isinstance(a, ArrayShape)
+        and isinstance(b, ArrayShape)
+        and a.layout is None
+        and b.layout is None
+        and a.elements == b.elements
+        and a.dtype.storage_bytes == b.dtype.storage_bytes
+    )
 
 
 def _in_one_loop(a: Instruction, b: Instruction) -> bool:
@@ -150,20 +163,24 @@ def _update_pairs(root: Instruction) -> frozenset[Pair]:
 
 
 def _reached_at_same_index(output: Instruction) -> dict[Instruction, bool]:
-    """Return what `output` depends on: True where only the element at its own index is read."""
+    """Return what `output` depends on: True where only the element of the same number is read."""
     found = {output: True}
     stack = [output]
     while stack:
         inst = stack.pop()
         for operand in inst.operands:
-            same = (
-                found[inst]
-                and inst.opcode.elementwise
-                and isinstance(operand.shape, ArrayShape)
-                and operand.shape.dims == inst.array.dims
-            )
+            same = found[inst] and _keeps_place(inst, operand)
             before = found.get(operand)
             if before is None or (before and not same):
                 found[operand] = same
                 stack.append(operand)
     return found
+
+
+def _keeps_place(inst: Instruction, operand: Instruction) -> bool:
+    """True if element n of `inst` is made of element n of `operand`."""
+    if not isinstance(operand.shape, ArrayShape):
+        return False
+    if works_per_element(inst) and operand.shape.dims == inst.array.dims:
+        return True
+    return inst.is_a("reshape", "bitcast") and _same_places(inst.shape, operand.shape)

@@ -16,6 +16,7 @@ from hloc.analysis.dataflow import hands_on
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
+from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, TupleShape, leaves
 
 Access: TypeAlias = int
@@ -216,7 +217,7 @@ def passed_on(user: Instruction, place: int, access: Access, rows: Rows) -> Acce
     if name == "bitcast":
         plain = user.array.layout is None and operand.array.layout is None
         return access if plain and hands_on(user) else OTHER
-    if user.opcode.elementwise or name == "copy":
+    if works_per_element(user) or name == "copy":
         if operand.array.dims == user.array.dims:
             return access
         return _one_per_row(operand.array, rows)

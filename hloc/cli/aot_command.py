@@ -1,4 +1,4 @@
-"""`hloc FILE -c -o model`, `--emit=obj,header`: an object and headers for other programs."""
+"""`hloc FILE -c -o model`, `-shared`, `--emit=obj,header,shared,exe`: code for other programs."""
 
 from __future__ import annotations
 
@@ -16,23 +16,45 @@ from hloc.errors import HloError
 if TYPE_CHECKING:
     from hloc.codegen.aot.linkable import Library
     from hloc.codegen.backend import CompiledModule
+    from hloc.codegen.cpu.backend import CpuModule
 
-_ENDINGS = (".o", ".obj", ".h", ".hpp")
+_LIBRARY_ENDINGS = (".so", ".dylib", ".wasm")
+_ENDINGS = (".o", ".obj", ".h", ".hpp", *_LIBRARY_ENDINGS)
+_LINKED = ("shared", "exe")
+"""Kinds that are files and never go to stdout."""
+
+
+def implied_kinds(arguments: Namespace) -> tuple[str, ...]:
+    """Return the kinds that `-c` or `-shared` stand for, () without them."""
+    if arguments.compile_only:
+        return ("obj", "header")
+    return ("shared", "header") if arguments.shared else ()
 
 
 def check_library(arguments: Namespace) -> None:
     """Raise UsageError for options about objects that have no object, or no sense."""
     a = arguments
-    if not (a.compile_only or LIBRARY_KINDS & set(a.emit)):
+    kinds = {*a.emit, *implied_kinds(a)}
+    if not kinds & LIBRARY_KINDS:
         for option in ("header_lang", "symbol_prefix", "static_temp"):
             if getattr(a, option, None):
-                raise UsageError(f"--{option.replace('_', '-')} needs -c, --emit=obj or header")
+                raise UsageError(
+                    f"--{option.replace('_', '-')} needs -c, -shared, --emit=obj, header or exe"
+                )
+        if "," in a.mcpu:
+            raise UsageError("several processors need -c, -shared, --emit=obj, header or exe")
         return
-    if a.compile_only and a.output_file == "-":
-        raise UsageError("-c writes two files, which cannot go to stdout")
-    if a.compile_only and "-" in a.files and not a.output_file:
-        raise UsageError("-c needs -o when the module comes from stdin")
-    if "c++" in a.header_lang and not a.compile_only and a.output_file in (None, "-"):
+    if a.compile_only and a.shared:
+        raise UsageError("-c and -shared exclude each other; --emit=obj,header,shared writes all")
+    if "," in a.mcpu and a.run:
+        raise UsageError("code for several processors is not run; leave out --run or --mcpu")
+    to_files = bool(implied_kinds(a)) or bool(kinds & set(_LINKED))
+    what = "-c" if a.compile_only else "-shared" if a.shared else "--emit=shared and exe"
+    if to_files and a.output_file == "-":
+        raise UsageError(f"{what} writes files, which cannot go to stdout")
+    if to_files and "-" in a.files and not a.output_file:
+        raise UsageError(f"{what} needs -o when the module comes from stdin")
+    if "c++" in a.header_lang and not to_files and a.output_file in (None, "-"):
         raise UsageError("--header-lang=c++ writes two headers, which needs -o or -c")
     if a.symbol_prefix:
         from hloc.codegen.aot.names import checked_prefix
@@ -50,37 +72,94 @@ def write_library(
     name: str,
     talk: Talk,
 ) -> None:
-    """Write object and headers of `compiled`, to stdout if one kind is asked for and no file.
+    """Write what `kinds` ask for, to stdout if no file is named and nothing is linked.
 
     Raises:
-        HloError: a file cannot be written, or the backend makes no objects of this kind.
+        HloError: a file cannot be written, there is no linker, or the backend makes no objects.
         UnsupportedError: an object on its own cannot do what the module asks for.
     """
-    from hloc.codegen.aot.header import c_header, cpp_header
+    from hloc.codegen.aot.header import c_header
     from hloc.codegen.aot.linkable import build_library
     from hloc.codegen.cpu.backend import CpuModule
 
     if not isinstance(compiled, CpuModule):
-        raise HloError("-c and --emit=obj need the target cpu")
+        raise HloError("-c, -shared, --emit=obj, header and exe need the target cpu")
     a = arguments
-    library = build_library(compiled, a.symbol_prefix, static_temp=a.static_temp)
-    header = c_header(library.interface)
-    wanted = [kind for kind in ("obj", "header") if kind in kinds]
-    path = a.output_file
-    if path in (None, "-") and not a.compile_only:
-        for kind in wanted:
-            talk.product(library.data if kind == "obj" else header)
+    library = build_library(
+        compiled,
+        a.symbol_prefix,
+        static_temp=a.static_temp,
+        processors=a.mcpu.split(",") if "," in a.mcpu else (),
+    )
+    to_files = bool(implied_kinds(a)) or bool(set(kinds) & set(_LINKED))
+    if a.output_file in (None, "-") and not to_files:
+        for kind in (kind for kind in ("obj", "header") if kind in kinds):
+            talk.product(library.data if kind == "obj" else c_header(library.interface))
         return
-    stem = _stem(path or os.path.basename(name), any_ending=not a.compile_only)
-    exact = path if len(kinds) == 1 and "c++" not in a.header_lang else None
-    if "obj" in wanted:
-        write_form(exact or f"{stem}.o", library.data)
-        talk.say(f"{exact or f'{stem}.o'}: {_object_text(library)}")
-    if "header" in wanted:
-        write_form(exact or f"{stem}.h", header)
-        if "c++" in a.header_lang:
-            c_name = os.path.basename(f"{stem}.h")
-            write_form(f"{stem}.hpp", cpp_header(library.interface, c_name))
+    _Writer(kinds, library, compiled, arguments, name, talk).write()
+
+
+class _Writer:
+    """Writes the files of one module: `STEM.o`, `STEM.h`, `STEM.so`, and the program `STEM`."""
+
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        library: Library,
+        compiled: CpuModule,
+        arguments: Namespace,
+        name: str,
+        talk: Talk,
+    ) -> None:
+        self.kinds = kinds
+        self.library = library
+        self.machine = compiled.machine
+        self.name = name
+        self.talk = talk
+        self.languages = arguments.header_lang
+        path = arguments.output_file
+        implied = implied_kinds(arguments)
+        self.stem = _stem(path or os.path.basename(name), any_ending=not implied)
+        self.exact = path if len(kinds) == 1 and "c++" not in self.languages else None
+
+    def write(self) -> None:
+        """Write all kinds, headers before what takes a linker."""
+        from hloc.codegen.aot.header import c_header, cpp_header
+
+        if "obj" in self.kinds:
+            path = self._path(".o")
+            write_form(path, self.library.data)
+            self.talk.say(f"{path}: {_object_text(self.library)}")
+        if "header" in self.kinds:
+            write_form(self._path(".h"), c_header(self.library.interface))
+            if "c++" in self.languages:
+                c_name = os.path.basename(f"{self.stem}.h")
+                write_form(f"{self.stem}.hpp", cpp_header(self.library.interface, c_name))
+        if "shared" in self.kinds:
+            self._link_shared()
+        if "exe" in self.kinds:
+            self._link_program()
+
+    def _link_shared(self) -> None:
+        from hloc.cli.linking import library_ending, link_shared
+
+        path = self._path(library_ending(self.machine))
+        link_shared(self.library, self.machine, path)
+        size = size_text(os.path.getsize(path))
+        self.talk.say(f"{path}: {self.library.interface.prefix}_run, {size}")
+
+    def _link_program(self) -> None:
+        from hloc.cli.linking import link_program
+
+        path = self._path("")
+        if os.path.exists(path) and os.path.exists(self.name) and os.path.samefile(path, self.name):
+            raise HloError(f"the program would take the place of the module {path}; give it -o")
+        link_program(self.library, self.machine, path)
+        size = size_text(os.path.getsize(path))
+        self.talk.say(f"{path}: {size}; {path} --help says how to call it")
+
+    def _path(self, ending: str) -> str:
+        return self.exact or f"{self.stem}{ending}"
 
 
 def _stem(path: str, *, any_ending: bool) -> str:
@@ -94,11 +173,11 @@ def _stem(path: str, *, any_ending: bool) -> str:
 
 def _object_text(library: Library) -> str:
     interface = library.interface
-    needs = ", ".join(library.needs) or "nothing"
-    if not library.data.startswith(b"\x7fELF"):
-        needs = "imports that the program brings"
+    names = f"{interface.prefix}_run"
+    if interface.variants:
+        names += f" for {', '.join(interface.variants)}"
     return (
-        f"{interface.prefix}_run, {size_text(len(library.data))}, "
+        f"{names}, {size_text(len(library.data))}, "
         f"constants {size_text(interface.constant_bytes)}, temp {size_text(interface.temp_bytes)}, "
-        f"needs {needs}"
+        f"needs {', '.join(library.needs) or 'nothing'}"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cache_directory import cache_directory, cached_sizes, trim_cache
+from hloc.cache_directory import cache_directory, cached_kinds, cached_sizes, trim_cache
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.talk import Talk
 from hloc.cli.text import plural, size_text
@@ -31,5 +31,7 @@ def cache(arguments: Namespace, talk: Talk) -> int:
         gone = len(before) - len(after)
         talk.say(f"removed {plural(gone, 'file')}, {size_text(sum(before) - sum(after))}")
         before = after
-    talk.product(f"{directory}: {plural(len(before), 'file')}, {size_text(sum(before))}")
+    kinds = ", ".join(plural(count, kind) for kind, count in cached_kinds().items())
+    shown = f" ({kinds})" if kinds else ""
+    talk.product(f"{directory}: {plural(len(before), 'file')}, {size_text(sum(before))}{shown}")
     return Exit.OK

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hloc import driver
-from hloc.cli.aot_command import check_library, write_library
+from hloc.cli.aot_command import check_library, implied_kinds, write_library
 from hloc.cli.compare import Bounds, compare
-from hloc.cli.emit import LIBRARY_KINDS, PICTURES, write_products
+from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.guard import guarded
 from hloc.cli.inputs import (
@@ -45,7 +45,7 @@ from hloc.options import CompileOptions
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
-    from hloc.runtime.executable import Executable
+    from hloc.runtime.loading import Runnable
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 COMPARE_WORDS = ("interp", "O0")
@@ -54,7 +54,8 @@ COMPARE_WORDS = ("interp", "O0")
 def run_files(arguments: Namespace, talk: Talk) -> int:
     """`hloc run FILE...`."""
     arguments.run, arguments.emit, arguments.output_file = True, (), None
-    arguments.style, arguments.repro, arguments.compile_only = "default", False, False
+    arguments.style, arguments.repro = "default", False
+    arguments.compile_only, arguments.shared = False, False
     return compile_files(arguments, talk)
 
 
@@ -63,7 +64,9 @@ def compile_files(arguments: Namespace, talk: Talk) -> int:
     files = need_files(arguments.files)
     _check(arguments)
     load_plugins(arguments)
-    _check_names(compile_options(arguments), arguments.print_after)
+    options = compile_options(arguments)
+    check_kinds(arguments.emit, options.target)
+    _check_names(options, arguments.print_after)
     return max(
         guarded(talk, lambda name=name: _job(name, arguments, talk).run())  # type: ignore[misc]
         for name in files
@@ -144,10 +147,10 @@ class _Job:
             passes = WatchedPasses(a, self.options, self.talk, self.progress)
             passes.run(module)
             told = a.run or a.memory is not None
-            silent = a.compile_only or (told and not a.output_file)
+            library = implied_kinds(a)
+            silent = bool(library) or (told and not a.output_file)
             emit = a.emit or (() if silent else ("hlo",))
-            if a.compile_only:
-                emit = tuple(dict.fromkeys((*emit, "obj", "header")))
+            emit = tuple(dict.fromkeys((*emit, *library)))
             compiled = self._generate(module) if told or set(emit) - {"hlo", *PICTURES} else None
             executable = self._load(compiled) if a.run and compiled is not None else None
         if passes.times is not None:
@@ -181,7 +184,7 @@ class _Job:
         self._stages.append(StageTime("code generation", seconds - assignment))
         return compiled
 
-    def _load(self, compiled: CompiledModule) -> Executable:
+    def _load(self, compiled: CompiledModule) -> Runnable:
         self.progress.what = "LLVM"
         started = time.perf_counter()
         executable = driver.load_compiled(compiled)
@@ -191,12 +194,13 @@ class _Job:
 
     # ---- run
 
-    def _execute(self, module: Module, executable: Executable, inputs: list[Array]) -> int:
+    def _execute(self, module: Module, executable: Runnable, inputs: list[Array]) -> int:
         a = self.arguments
         shapes = result_leaves(module)
         repeat = 1 if a.repeat is None and self.talk.quiet else a.repeat
         outputs, timing = run_executable(executable, inputs, repeat)
-        self.talk.say(run_line(shapes, timing, driver.flops_of(module)))
+        threads = getattr(executable, "threads", 1)  # programs of other targets need not say
+        self.talk.say(run_line(shapes, timing, driver.flops_of(module), threads))
         if a.output:
             save_arrays(a.output, "out", outputs, shapes)
         if a.print_output is not None or not (a.output or a.emit):

@@ -14,10 +14,12 @@ from hloc import __version__
 from hloc.cache_directory import cache_directory, cached_sizes
 from hloc.cli.exits import Exit
 from hloc.cli.talk import Talk
-from hloc.cli.text import size_text
+from hloc.cli.text import plural, size_text
+from hloc.codegen.backend import backend_names, backend_origin
 from hloc.codegen.object_file import compile_object
 from hloc.codegen.target import host_target, llvm_version, physical_memory_bytes
 from hloc.errors import HloError, InternalError
+from hloc.runtime.threads import available_cores, thread_count
 
 REQUIRED = ("lark", "llvmlite", "numpy", "ml_dtypes")
 OPTIONAL = {
@@ -53,6 +55,8 @@ def _findings() -> Iterator[tuple[str, str, bool]]:
         yield name, found or "missing", not found
     yield "llvm", llvm_version(), False
     yield from _machine()
+    backends = (f"{name} ({backend_origin(name)})" for name in backend_names())
+    yield "backends", ", ".join(backends), False
     yield _cache()
     compiler = shutil.which(os.environ.get("CC", "cc"))
     yield "c compiler", compiler or "none; only needed to link what `hloc -c` makes", False
@@ -72,12 +76,21 @@ def _machine() -> Iterator[tuple[str, str, bool]]:
     caches = ", ".join(size_text(n) for n in (host.l1_bytes, host.l2_bytes, host.l3_bytes))
     memory = size_text(physical_memory_bytes())
     yield "memory", f"{memory}, caches {caches}, {os.cpu_count()} processors", False
+    yield _threads()
     try:
         compile_object("define void @f() {\n  ret void\n}\n", host, 2)
     except (InternalError, RuntimeError) as fault:
         yield "code", f"LLVM makes none: {fault}", True
     else:
         yield "code", "LLVM makes objects for this machine", False
+
+
+def _threads() -> tuple[str, str, bool]:
+    try:
+        count = thread_count()
+    except HloError as fault:
+        return "threads", fault.message, True
+    return "threads", f"{count} share a large kernel, of {plural(available_cores(), 'core')}", False
 
 
 def _cache() -> tuple[str, str, bool]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from hloc.cli.exits import UsageError
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
@@ -22,6 +23,8 @@ EXTENSIONS = {
     "buffers": ".buffers.txt",
     "obj": ".o",
     "header": ".h",
+    "shared": ".so",
+    "exe": "",
     "html": ".html",
     "svg": ".svg",
     "dot": ".dot",
@@ -31,11 +34,26 @@ EXTENSIONS = {
 PICTURES = frozenset({"html", "svg", "dot"})
 """Kinds that draw the optimised module, as `hloc graph` does."""
 
-LIBRARY_KINDS = frozenset({"obj", "header"})
+LIBRARY_KINDS = frozenset({"obj", "header", "shared", "exe"})
 """Kinds that `hloc/cli/aot_command.py` writes."""
 
 STAGES = {"schedule": "hlo"}
 """Kind -> stage of the backend, where the names differ."""
+
+
+def check_kinds(kinds: Sequence[str], target: str) -> None:
+    """Raise `UsageError` for a stage that the backend `target` does not have."""
+    stages = [kind for kind in kinds if kind not in {"hlo", *PICTURES, *LIBRARY_KINDS}]
+    if not stages:
+        return
+    from hloc.codegen.backend import backend_for
+
+    known = [stage.name for stage in backend_for(target).stages]
+    for kind in stages:
+        if STAGES.get(kind, kind) not in known:
+            raise UsageError(
+                f"--emit: target {target} has no stage {kind!r}; its stages are {', '.join(known)}"
+            )
 
 
 def write_products(
@@ -59,7 +77,7 @@ def write_products(
             talk.product(form)
         else:
             stem = os.path.splitext(path)[0]
-            write_form(path if len(kinds) == 1 else stem + EXTENSIONS[kind], form)
+            write_form(path if len(kinds) == 1 else stem + _ending(kind, compiled), form)
 
 
 def _form(kind: str, module: Module, compiled: CompiledModule | None, style: str) -> str | bytes:
@@ -71,6 +89,14 @@ def _form(kind: str, module: Module, compiled: CompiledModule | None, style: str
         return drawing(module.entry, kind)
     assert compiled is not None
     return compiled.stage(STAGES.get(kind, kind))
+
+
+def _ending(kind: str, compiled: CompiledModule | None) -> str:
+    """Return the ending of a file of `kind`; stages of other backends say theirs themselves."""
+    if kind in EXTENSIONS:
+        return EXTENSIONS[kind]
+    assert compiled is not None
+    return next(stage.suffix for stage in compiled.stages if stage.name == kind)
 
 
 def write_form(path: str, form: str | bytes) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hloc.cli.emit import write_form
-from hloc.cli.memory_chart import memory_chart
-from hloc.cli.memory_report import memory_lines
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
 
@@ -20,10 +18,12 @@ def show_memory(compiled: CompiledModule | None, path: str, talk: Talk) -> None:
     Raises:
         HloError: the file cannot be written, or the target assigns no buffers.
     """
-    from hloc.codegen.cpu.backend import CpuModule
+    from hloc.cli.memory_chart import memory_chart
+    from hloc.cli.memory_report import memory_lines
+    from hloc.codegen.backend import PlannedModule
 
-    if not isinstance(compiled, CpuModule):
-        raise HloError("--memory needs a module compiled for the target cpu")
+    if not isinstance(compiled, PlannedModule):
+        raise HloError("--memory: the target does not let hloc assign its buffers")
     assignment = compiled.plan.assignment
     talk.say("\n".join(memory_lines(assignment)))
     if path:

@@ -25,6 +25,8 @@ EMIT_KINDS = (
     "asm",
     "obj",
     "header",
+    "shared",
+    "exe",
     "html",
     "svg",
     "dot",
@@ -116,6 +118,16 @@ def list_of(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
     return convert
 
 
+def emit_kinds(text: str) -> tuple[str, ...]:
+    """Read a list of `EMIT_KINDS` and of stages that installed backends have."""
+    known: tuple[str, ...] = EMIT_KINDS
+    if {part.strip() for part in text.split(",")} - {*EMIT_KINDS}:
+        from hloc.codegen.backend import stage_names
+
+        known = tuple(dict.fromkeys((*EMIT_KINDS, *stage_names())))
+    return list_of(known)(text)
+
+
 def names(text: str) -> tuple[str, ...]:
     """Split a comma-separated list."""
     return tuple(part.strip() for part in text.split(",") if part.strip())
@@ -124,6 +136,14 @@ def names(text: str) -> tuple[str, ...]:
 def one(text: str) -> tuple[str, ...]:
     """Take one value of an option that may be repeated."""
     return (text,)
+
+
+def processors(text: str) -> str:
+    """Take names of processors, each once; v2, v3 and v4 are levels of x86-64."""
+    found = dict.fromkeys(f"x86-64-{n}" if n in ("v2", "v3", "v4") else n for n in names(text))
+    if not found:
+        raise ValueError("expected the name of a processor; `hloc targets NAME` lists them")
+    return ",".join(found)
 
 
 def count(least: int) -> Callable[[str], int]:
@@ -194,12 +214,15 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--plugin",), "Optimise", PLUGGED, "load passes and rules from a Python file first",
            "FILE.py", default=(), repeated=True, convert=one),
     # ---- output
-    Option(("--emit",), "Output", ("",), f"what to print: {', '.join(EMIT_KINDS)}; "
-           "hlo without --run", "KIND[,KIND]", convert=list_of(EMIT_KINDS), default=()),
+    Option(("--emit",), "Output", ("",), f"what to print: {', '.join(EMIT_KINDS)}, "
+           "or a stage of another backend; hlo without --run", "KIND[,KIND]", convert=emit_kinds,
+           default=()),
     Option(("-o",), "Output", WRITING, "write to FILE instead of "
            "stdout; with several kinds FILE.hlo, FILE.ll ...", "FILE", target="output_file"),
     Option(("-c",), "Output", ("",), "write an object and a C header to link into a program: "
            "FILE.o and FILE.h for `-o FILE`", target="compile_only"),
+    Option(("-shared", "--shared"), "Output", ("",), "write a shared library and a C header: "
+           "FILE.so (.dylib, .wasm) and FILE.h for `-o FILE`; needs a linker"),
     Option(("--header-lang",), "Output", ("",), "languages of the header: c, or c,c++ for a class "
            "in FILE.hpp as well", "LANG[,LANG]", convert=list_of(HEADER_LANGUAGES), default=()),
     Option(("--symbol-prefix",), "Output", ("",), "begin names in object and header with this, "
@@ -207,9 +230,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--static-temp",), "Output", ("",), "put working memory into the object; one thread "
            "at a time may call then"),
     Option(("--target",), "Output", COMPILE, "make code for this machine, an LLVM triple or the "
-           "first part of one; `hloc targets` lists them", "TARGET", default=""),
+           "first part of one, or with another backend; `hloc targets` lists them", "TARGET",
+           default=""),
     Option(("--mcpu",), "Output", COMPILE, "make code for this processor: a name from `hloc "
-           "targets`, or native", "NAME", default=""),
+           "targets`, or native; several levels of x86-64, `v2,v3,v4`, for one object that chooses "
+           "when it is called", "NAME[,NAME]", convert=processors, default=""),
     Option(("--mattr",), "Output", COMPILE, "features that the processor has or lacks",
            "+NAME,-NAME", default=""),
     Option(("--style",), "Output", ("", "parse", "convert", "extract"), "spelling of HLO text, as "
@@ -285,6 +310,8 @@ OPTIONS: tuple[Option, ...] = (
            "attributes"),
     # ---- run
     Option(("--run",), "Run", ("",), "run the compiled module; `hloc run FILE` is the same"),
+    Option(("--simulate",), "Run", ("",), "run code for a GPU in the interpreter of its "
+           "instructions, which checks every access; no GPU is needed"),
     Option(("--random",), "Run", PASSES, "random inputs from SEED, 0 if not given; integers used "
            "as indices are in range", "SEED", "0", count(0)),
     Option(("--inputs",), "Run", PASSES, "inputs arg0, arg1 ... (tuples flattened)", "FILE.npz"),
@@ -300,6 +327,9 @@ OPTIONS: tuple[Option, ...] = (
            "X", convert=tolerance),
     Option(("--repeat",), "Run", COMPILE, "time N runs; without it up to 200, or 0.3 s",
            "N", convert=count(1)),
+    Option(("--threads",), "Run", COMPILE, "run large kernels on up to N threads; 0 stands for "
+           "HLOC_NUM_THREADS, or all cores if that is not set, as without the option", "N",
+           convert=count(0), default=0),
     Option(("--fill-constants",), "Run", COMPILE, "what stands for `constant({...})`, which a dump "
            "left out: error refuses, zeros fills", "error|zeros",
            convert=one_of(("error", "zeros")), default="error"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc import driver
@@ -31,8 +32,10 @@ def compile_options(arguments: Namespace) -> CompileOptions:
         disabled_rules=arguments.disable_rule,
         fill_constants=getattr(arguments, "fill_constants", "zeros"),
         fast_math=arguments.fast_math,
+        threads=getattr(arguments, "threads", 0),
         memory_limit_bytes=getattr(arguments, "memory_limit", 0),
         verify_each=getattr(arguments, "verify_each", False),
+        simulate=getattr(arguments, "simulate", False),
     )
 
 
@@ -55,21 +58,37 @@ def _machine(arguments: Namespace) -> _Machine:
     named = [getattr(arguments, name, "") for name in ("target", "mcpu", "mattr")]
     if not any(named):
         return _Machine()
-    from hloc.codegen.backend import backend_names
+    from hloc.codegen.backend import backend_for, backend_names, takes_cpu
     from hloc.codegen.target import target_for
 
     target, cpu, features = named
     backend = target if target in backend_names() else "cpu"
     triple = "" if target == backend else target
     if backend != "cpu":
-        if cpu or features:
+        if (cpu or features) and not takes_cpu(backend_for(backend)):
             raise UsageError(f"--mcpu and --mattr say nothing to target {backend}")
-        return _Machine(backend)
+        return _Machine(backend, cpu=cpu, features=features)
     try:
+        if "," in cpu:
+            cpu = _lowest_of(cpu.split(","), features)
         target_for(triple, cpu, features)
     except HloError as fault:
         raise UsageError("; ".join((fault.message, *fault.diagnostics[0].notes))) from None
     return _Machine(backend, triple, cpu, features)
+
+
+def _lowest_of(processors: Sequence[str], features: str) -> str:
+    """Return the processor whose code every other one of `processors` runs.
+
+    Raises:
+        UsageError: features as well, of which it is not said which processor has them.
+        HloError: processors between which code cannot choose.
+    """
+    from hloc.codegen.aot.variants import levels_of
+
+    if features:
+        raise UsageError("--mattr goes with a single processor, and --mcpu names several")
+    return levels_of(processors)[0]
 
 
 def load_plugins(arguments: Namespace) -> None:

@@ -19,7 +19,7 @@ from hloc.errors import HloError
 from hloc.shapes import ArrayShape
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Runnable: TypeAlias = Callable[..., list[Array]]
+Program: TypeAlias = Callable[..., list[Array]]
 
 _MAX_RUNS = 200
 _MAX_SECONDS = 0.3
@@ -44,7 +44,7 @@ class Timing:
 
 
 def run_executable(
-    executable: Runnable, inputs: Sequence[Array], repeat: int | None
+    executable: Program, inputs: Sequence[Array], repeat: int | None
 ) -> tuple[list[Array], Timing]:
     """Run once and then repeatedly.
 
@@ -66,7 +66,7 @@ def run_executable(
 
 
 def _run_repeatedly(
-    executable: Runnable, inputs: Sequence[Array], repeat: int | None
+    executable: Program, inputs: Sequence[Array], repeat: int | None
 ) -> tuple[list[Array], Timing]:
     started = time.perf_counter()
     outputs = executable(*inputs)
@@ -82,14 +82,19 @@ def _run_repeatedly(
     return outputs, Timing(tuple(sorted(seconds or [first])))
 
 
-def run_line(shapes: Sequence[ArrayShape], timing: Timing, flops: int) -> str:
-    """Return `run: output f32[64,512]  median 0.21 ms over 200 runs (p95 0.24 ms)  80 GFLOP/s`."""
+def run_line(shapes: Sequence[ArrayShape], timing: Timing, flops: int, threads: int = 1) -> str:
+    """Return `run: output f32[64,512]  median 0.21 ms over 200 runs (p95 0.24 ms)  80 GFLOP/s`.
+
+    More than one of `threads` are named after the runs: `over 200 runs on 4 threads`.
+    """
     runs = plural(len(timing.seconds), "run")
     p95 = f" (p95 {duration(timing.p95)})" if len(timing.seconds) > 1 else ""
     rate = ""
     if flops >= _MIN_FLOPS and timing.median:
         rate = f"   {count_text(flops / timing.median, 'FLOP/s')}"
-    return f"run: {_outputs(shapes)}  median {duration(timing.median)} over {runs}{p95}{rate}"
+    shared = f" on {threads} threads" if threads > 1 else ""
+    median = duration(timing.median)
+    return f"run: {_outputs(shapes)}  median {median} over {runs}{shared}{p95}{rate}"
 
 
 def _outputs(shapes: Sequence[ArrayShape]) -> str:

@@ -1,4 +1,4 @@
-"""`hloc targets [NAME]`: the machines that code can be made for."""
+"""`hloc targets [NAME]`: the backends, and the machines that the backend `cpu` makes code for."""
 
 from __future__ import annotations
 
@@ -6,38 +6,74 @@ from argparse import Namespace
 
 from hloc.cli.exits import Exit
 from hloc.cli.talk import Talk
-from hloc.codegen.backend import backend_names
-from hloc.codegen.target import Target, host_target, target_for
+from hloc.codegen.backend import Backend, backend_for, backend_names, backend_origin, takes_cpu
+from hloc.codegen.target import host_target, target_for
 from hloc.codegen.target_table import MACHINES, Machine, machine_named
+from hloc.errors import HloError
 
 
 def list_targets(arguments: Namespace, talk: Talk) -> int:
-    """Print one line per target, or all of one."""
+    """Print one line per backend and machine, or all of one."""
+    backends = backend_names()
     for name in arguments.files:
-        talk.product(_described(machine_named(name)))
+        lines = _backend(name) if name in backends else _machine(machine_named(name))
+        talk.product("\n".join(lines))
     if not arguments.files:
         talk.product("\n".join(_all()))
     return Exit.OK
 
 
 def _all() -> list[str]:
-    host = host_target()
     lines = ["backends"]
-    lines += [f"  {name:10s} {_backend(name, host)}".rstrip() for name in backend_names()]
+    lines += [
+        f"  {name:10s} {backend_origin(name):10s} {_summary(name)}" for name in backend_names()
+    ]
     lines += ["", "machines for --target"]
     lines += [f"  {row.arch:10s} {row.triple:32s} {row.note}" for row in MACHINES]
-    return [*lines, "", "`hloc targets NAME` lists the processors of one for --mcpu."]
+    return [
+        *lines,
+        "",
+        "`hloc targets NAME` tells the stages of one, or its processors for --mcpu.",
+    ]
 
 
-def _backend(name: str, host: Target) -> str:
-    if name != "cpu":
-        return "a plug-in"
-    return f"this machine: {host.triple}, {host.cpu}, vectors of {host.vector_bits} bits"
+def _summary(name: str) -> str:
+    """Return what a line has room for; a backend that fails says so."""
+    if name == "cpu":
+        host = host_target()
+        return f"this machine: {host.triple}, {host.cpu}, vectors of {host.vector_bits} bits"
+    try:
+        backend = backend_for(name)
+    except HloError as fault:
+        return fault.message
+    return f"stages {', '.join(stage.name for stage in backend.stages)}"
 
 
-def _described(row: Machine) -> str:
+def _backend(name: str) -> list[str]:
+    backend = backend_for(name)
+    lines = [
+        f"{name}  {backend_origin(name)}",
+        f"  {_purpose(backend)}",
+        "",
+        "  stages for --emit:",
+    ]
+    return [*lines, *(f"    {stage.name:16s} {stage.description}" for stage in backend.stages)]
+
+
+def _purpose(backend: Backend) -> str:
+    named = "takes" if takes_cpu(backend) else "does not take"
+    return f"{_first_line(backend)}  It {named} --mcpu and --mattr."
+
+
+def _first_line(backend: Backend) -> str:
+    """Return the first sentence of the documentation of a backend's class."""
+    lines = (type(backend).__doc__ or "").strip().splitlines()
+    return lines[0] if lines else "A backend without a description."
+
+
+def _machine(row: Machine) -> list[str]:
     lines = [f"{row.arch}  {row.triple}", f"  {row.note}", "", "  processors for --mcpu:"]
     for cpu in row.cpus:
         found = target_for(row.triple, cpu)
         lines.append(f"    {cpu:16s} vectors of {found.vector_bits} bits")
-    return "\n".join(lines)
+    return lines

@@ -6,9 +6,9 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from hloc import driver
-from hloc.cli.check_each import CheckEach, VerifyEach
 from hloc.cli.dump_dir import DumpDir
 from hloc.cli.pass_report import PassReport
 from hloc.cli.pass_table import PassTimes
@@ -23,6 +23,9 @@ from hloc.ir.module import Module
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import PipelineObserver, text_of
 from hloc.options import CompileOptions
+
+if TYPE_CHECKING:
+    from hloc.cli.check_each import CheckEach
 
 
 @dataclass(slots=True)
@@ -98,7 +101,11 @@ class WatchedPasses:
 
     def _checks(self, original: Module) -> list[PipelineObserver]:
         a = self.arguments
-        found: list[PipelineObserver] = [VerifyEach()] if a.verify_each or a.check_each else []
+        if not (a.verify_each or a.check_each):
+            return []
+        from hloc.cli.check_each import CheckEach, VerifyEach
+
+        found: list[PipelineObserver] = [VerifyEach()]
         if a.check_each:
             check = CheckEach(self.talk, original, a.random or 0, not a.fast_math)
             self._finishers.append(check)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any, Protocol
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.options import CompileOptions
+
+if TYPE_CHECKING:
+    from hloc.codegen.dynamic_boundary import DynamicBoundary
+    from hloc.codegen.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,11 @@ class Stage:
 
 
 class CompiledModule(Protocol):
-    """The result of a backend; stages are made when they are asked for."""
+    """The result of a backend; stages are made when they are asked for.
+
+    One that can run in this process has a method `load()` as well, which returns the program
+    (`hloc.runtime.loading`).
+    """
 
     @property
     def target(self) -> str:
@@ -45,8 +53,36 @@ class CompiledModule(Protocol):
         """Return the form called `name`; raises `HloError` if there is none."""
 
 
+@runtime_checkable
+class PlannedModule(CompiledModule, Protocol):
+    """A compiled module that runs hloc's plan in memory that hloc assigned.
+
+    `hloc.runtime.executable.Executable` runs it if its code is in this process, and `--memory`
+    tells what it takes.
+    """
+
+    @property
+    def module(self) -> Module:
+        """As it was scheduled; not to be changed."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+    @property
+    def boundary(self) -> DynamicBoundary:
+        """Parameters and results behind the declared ones, for dynamic sizes."""
+
+    @property
+    def options(self) -> CompileOptions: ...
+
+
 class Backend(Protocol):
-    """Turns optimised modules into machine code for one kind of machine."""
+    """Turns optimised modules into machine code for one kind of machine.
+
+    It is made without arguments. One with an attribute `takes_cpu` that is true gets the processor
+    and the features that the user names (`CompileOptions.cpu`, `features`); `--mcpu` and `--mattr`
+    are refused for the others.
+    """
 
     @property
     def name(self) -> str: ...
@@ -62,7 +98,11 @@ class Backend(Protocol):
         """
 
 
-BUILT_IN: dict[str, str] = {"cpu": "hloc.codegen.cpu.backend:CpuBackend"}
+BUILT_IN: dict[str, str] = {
+    "cpu": "hloc.codegen.cpu.backend:CpuBackend",
+    "nvptx64": "hloc.codegen.nvptx.backend:NvptxBackend",
+    "amdgcn": "hloc.codegen.amdgcn.backend:AmdgcnBackend",
+}
 """Name of a backend -> "module:Class"."""
 
 ENTRY_POINTS = "hloc.backends"
@@ -78,15 +118,51 @@ def backend_for(name: str) -> Backend:
     """Return the backend called `name`.
 
     Raises:
-        HloError: there is none; the message names those that are installed.
+        HloError: there is none (the message names those that are installed), or its package fails.
     """
     if name in BUILT_IN:
         module_name, class_name = BUILT_IN[name].split(":")
         return _made(getattr(import_module(module_name), class_name))
-    for point in entry_points(group=ENTRY_POINTS):
-        if point.name == name:
-            return _made(point.load())
-    raise HloError(f"there is no target {name!r}; targets are {', '.join(backend_names())}")
+    point = _entry_point(name)
+    if point is None:
+        raise HloError(f"there is no target {name!r}; targets are {', '.join(backend_names())}")
+    try:
+        return _made(point.load())
+    except Exception as fault:  # whatever a foreign package does when it is imported
+        reason = f"{type(fault).__name__}: {fault}"
+        raise HloError(f"target {name!r} of {backend_origin(name)} fails: {reason}") from fault
+
+
+def backend_origin(name: str) -> str:
+    """Return where an installed backend comes from: `built in`, or `package NAME VERSION`."""
+    if name in BUILT_IN:
+        return "built in"
+    point = _entry_point(name)
+    if point is None or point.dist is None:
+        return "a package"
+    return f"package {point.dist.name} {point.dist.version}"
+
+
+def stage_names() -> tuple[str, ...]:
+    """Return the names of all stages of all backends; backends that fail have none."""
+    found: dict[str, None] = {}
+    for name in backend_names():
+        try:
+            found |= dict.fromkeys(stage.name for stage in backend_for(name).stages)
+        except HloError:
+            continue
+    return tuple(found)
+
+
+def takes_cpu(backend: Backend) -> bool:
+    """True if `backend` makes code for processors that can be named."""
+    return bool(getattr(backend, "takes_cpu", False))
+
+
+def _entry_point(name: str) -> EntryPoint | None:
+    """Return where a package says that backend `name` is; of several packages, the first wins."""
+    found = sorted(entry_points(group=ENTRY_POINTS, name=name), key=lambda point: point.value)
+    return found[0] if found else None
 
 
 def _made(cls: Any) -> Backend:

@@ -213,9 +213,7 @@ def constant_array(
     found = g.body.find(key)
     if found is None:
         values = literal.array.transpose(tuple(reversed(shape.minor_to_major)))
-        data = values.tobytes()
-        text = "".join(f"\\{byte:02X}" for byte in data)
-        name = g.body.fn.global_constant(f"[{len(data)} x i8]", f'c"{text}"')
+        name = g.body.fn.byte_constant(values.tobytes())
         found = array_in_memory(Value(shape.dtype, name), shape)
         g.body.keep(key, found)
     assert isinstance(found, IrArray)

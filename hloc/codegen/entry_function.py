@@ -21,6 +21,7 @@ from hloc.codegen.loop_function import (
 )
 from hloc.codegen.plan import (
     STOP_SLOT,
+    THREADS_SLOT,
     BranchStep,
     CallStep,
     CopyStep,
@@ -31,6 +32,7 @@ from hloc.codegen.plan import (
     Plan,
     Step,
 )
+from hloc.codegen.split_kernel import split_name, split_text
 
 ENTRY = "hloc_entry"
 """The one function that is called from outside."""
@@ -63,6 +65,12 @@ def entry_text(
         for loop in loops.values()
     ]
     lines += [_MEMCPY, ""]
+    for number, count in sorted(arguments.items()):
+        kernel = kernels[number]
+        if kernel.split is not None:
+            lines += split_text(
+                kernel.name, count, kernel.extent, kernel.split, kernel.scratch_bytes
+            )
     for number, steps in outside:
         lines += _computation(number, steps, kernels, loops)
     return "\n".join(lines) + "\n"
@@ -187,8 +195,13 @@ class _Writer:
 
     def _call_kernel(self, number: int, places: Sequence[Place]) -> None:
         kernel = self.kernels[number]
-        arguments = "".join(f"ptr {self._pointer(place)}, " for place in places)
-        self._add(f"call void @{kernel.name}({arguments}i64 0, i64 {kernel.extent})")
+        pointers = [f"ptr {self._pointer(place)}" for place in places]
+        if kernel.split is None:
+            arguments = ", ".join([*pointers, "i64 0", f"i64 {kernel.extent}"])
+            self._add(f"call void @{kernel.name}({arguments})")
+        else:
+            arguments = ", ".join([f"ptr {self._slot(THREADS_SLOT)}", *pointers])
+            self._add(f"call void @{split_name(kernel.name)}({arguments})")
 
     def _loop(self, step: LoopStep) -> None:
         """Run the condition, then leave or run the body; the stop flag counts as false."""

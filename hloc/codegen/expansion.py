@@ -5,9 +5,14 @@ After them all shapes are static; see `codegen/lowering.py` for what comes later
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hloc.codegen.dynamic_boundary import DynamicBoundary, make_boundary_static
+from hloc.codegen.fusible import needs_defusion
 from hloc.codegen.fusion_splitter import FusionSplitter
+from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.opt.fusion.attention_match import is_attention_fusion
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 
@@ -17,14 +22,39 @@ EXPANSION = (
 )
 """Tuples that are taken apart and dead code go first: what nobody needs is not refused."""
 
+FUSION = "fusion,dce,multi-output-fusion,dce"
+"""For targets that have no kernel for a whole attention."""
 
-def expand(module: Module) -> DynamicBoundary:
+
+def expand(
+    module: Module, needs_defusion: Callable[[Instruction], bool] = needs_defusion
+) -> DynamicBoundary:
     """Change `module` in place; returns the hidden sizes of its parameters and results.
+
+    Args:
+        module: as the passes left it.
+        needs_defusion: which fusions the target must see taken apart.
 
     Raises:
         UnsupportedError: no law is known for an instruction.
     """
     context = PassContext()
-    FusionSplitter().run(module, context)
+    _split(module, needs_defusion, context)
     Pipeline.parse(EXPANSION).run(module, context)
     return make_boundary_static(module)
+
+
+def _split(
+    module: Module, needs_defusion: Callable[[Instruction], bool], context: PassContext
+) -> None:
+    """Take fusions apart; what lies between the products of an attention is fused again."""
+    is_attention = any(
+        is_attention_fusion(inst) and needs_defusion(inst)
+        for computation in module.computations
+        for inst in computation.instructions
+    )
+    splitter = FusionSplitter(needs_defusion)
+    splitter.run(module, context)
+    if is_attention:
+        Pipeline.parse(FUSION).run(module, context)
+        splitter.run(module, context)

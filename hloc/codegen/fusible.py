@@ -6,14 +6,17 @@ computed over and over, is taken apart again (`fusion_splitter`).
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from hloc.codegen import reductions, remap
 from hloc.codegen.elemental import MAX_NESTING, RULES
-from hloc.codegen.emitters import reduce, row_region
+from hloc.codegen.emitters import attention, reduce, row_region
 from hloc.codegen.emitters.context import array_leaves
 from hloc.codegen.emitters.table import STRUCTURAL
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
+from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape
 
 RULE_MODULES = (reductions, remap)
@@ -33,13 +36,31 @@ _FREE = frozenset(("parameter", "constant", "tuple", "get-tuple-element"))
 
 def needs_defusion(inst: Instruction) -> bool:
     """True if fusion `inst` must be taken apart before kernels are made."""
+    if attention.can_emit(inst):
+        return False
+    return is_beyond(inst, STRUCTURAL, row_region.can_emit(inst))
+
+
+def is_beyond(
+    inst: Instruction,
+    structural: Collection[str],
+    by_rows: bool,
+    core: Instruction | None = None,
+) -> bool:
+    """True if fusion `inst` cannot be one kernel, or would do its work again and again.
+
+    Args:
+        inst: a fusion.
+        structural: opcodes that have an emitter as root of a kernel.
+        by_rows: rows are made one by one, so that reductions are done once for each.
+        core: what such an emitter makes if it is not the root, which is then made of it.
+    """
     (body,) = inst.called
-    root = body.root
+    root = core or body.root
     largest = max((leaf.elements for leaf in array_leaves(inst.shape)), default=0)
-    by_rows = row_region.can_emit(inst)
     reduces = reduce.reduces_of(inst)
     for member in body.instructions:
-        if member is root and member.opcode.name in STRUCTURAL:
+        if member is root and member.opcode.name in structural:
             continue
         repeats = not by_rows and member not in reduces and _repeats_work(member, largest)
         if repeats or not _is_producer(member):
@@ -87,7 +108,7 @@ def _evaluations(body: Computation) -> int:
         same = other = 0
         for user in inst.users:
             count = counts.get(user, 0)
-            if user.opcode.elementwise or user.opcode.name in _FREE:
+            if works_per_element(user) or user.opcode.name in _FREE:
                 same = max(same, count)
             else:
                 other += count * user.operands.count(inst)

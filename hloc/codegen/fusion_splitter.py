@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.codegen.fusible import needs_defusion
 from hloc.ir.clone import inline
+from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.pass_base import PassContext
 
@@ -17,8 +19,12 @@ class FusionSplitter:
 
     Expects verified IR and leaves verified IR; fusions inside fusions come to the surface and are
     looked at in turn. Cost: one walk, O(instructions).
+
+    Attributes:
+        needs_defusion: which fusions the target cannot make a kernel of.
     """
 
+    needs_defusion: Callable[[Instruction], bool] = needs_defusion
     name: ClassVar[str] = "fusion-splitter"
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -31,7 +37,7 @@ class FusionSplitter:
             seen = set(pending)
             while pending and not context.spent:
                 fusion = pending.pop()
-                if not needs_defusion(fusion):
+                if not self.needs_defusion(fusion):
                     continue
                 holds_fusions = any(i.is_a("fusion") for i in fusion.called[0].instructions)
                 with context.rewriting(module, self.name):

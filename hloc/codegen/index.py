@@ -33,7 +33,7 @@ class IndexMath:
         if found is None:
             left = x if isinstance(x, int) else x.text
             right = y if isinstance(y, int) else y.text
-            found = Value(S64, self.fn.value(f"{op} i64 {left}, {right}"))
+            found = Value(S64, self.fn.index_arithmetic(op, str(left), str(right)))
             self.body.keep(key, found)
         assert isinstance(found, Value)
         return found
@@ -43,12 +43,12 @@ class IndexMath:
             if isinstance(y, int):
                 return x + y
             x, y = y, x
-        return x if y == 0 else self._emit("add nsw", x, y)
+        return x if y == 0 else self._emit("add", x, y)
 
     def sub(self, x: IndexValue, y: IndexValue) -> IndexValue:
         if isinstance(y, int):
             return self.add(x, -y)
-        return self._emit("sub nsw", x, y)
+        return self._emit("sub", x, y)
 
     def mul(self, x: IndexValue, y: IndexValue) -> IndexValue:
         if isinstance(x, int):
@@ -57,17 +57,17 @@ class IndexMath:
             x, y = y, x
         if y == 0:
             return 0
-        return x if y == 1 else self._emit("mul nsw", x, y)
+        return x if y == 1 else self._emit("mul", x, y)
 
     def div(self, x: IndexValue, y: int) -> IndexValue:
         if isinstance(x, int):
             return x // y
-        return x if y == 1 else self._emit("udiv", x, y)
+        return x if y == 1 else self._emit("div", x, y)
 
     def rem(self, x: IndexValue, y: int) -> IndexValue:
         if isinstance(x, int):
             return x % y
-        return 0 if y == 1 else self._emit("urem", x, y)
+        return 0 if y == 1 else self._emit("rem", x, y)
 
     def minimum(self, x: IndexValue, y: IndexValue) -> IndexValue:
         return self._extreme("smin", x, y)

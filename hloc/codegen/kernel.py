@@ -16,6 +16,7 @@ from hloc.codegen.emitters.context import KernelContext, array_leaves
 from hloc.codegen.emitters.table import emitter_for
 from hloc.codegen.kernel_key import request_key
 from hloc.codegen.routine import Routines
+from hloc.codegen.split_kernel import Split, split_of
 from hloc.codegen.target import Target
 from hloc.dtypes import U8
 from hloc.errors import UnsupportedError
@@ -73,6 +74,7 @@ class Kernel:
         declarations: what it needs outside: declarations and constants, one per entry.
         extent: end of the outermost loop.
         scratch_bytes: size of the last argument, 0 if there is none.
+        split: how threads share the outermost loop, None if one thread runs it.
         routines: functions of other units that it calls.
         level: LLVM's level for it, None if the module's.
     """
@@ -82,6 +84,7 @@ class Kernel:
     declarations: tuple[str, ...]
     extent: int
     scratch_bytes: int
+    split: Split | None = None
     routines: tuple[Routines, ...] = ()
     level: int | None = None
 
@@ -144,6 +147,7 @@ def emit_kernel(
         tuple(k.fn.declarations),
         emitter.extent(inst),
         scratch,
+        split_of(inst, emitter),
         tuple(k.routines.values()),
         k.level,
     )

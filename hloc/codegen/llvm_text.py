@@ -6,6 +6,14 @@ faster to make than objects of an IR library.
 
 from __future__ import annotations
 
+_INDEX_OPERATIONS = {
+    "add": "add nsw",
+    "sub": "sub nsw",
+    "mul": "mul nsw",
+    "div": "udiv",
+    "rem": "urem",
+}
+
 
 class FunctionWriter:
     """Collects the text of one function; instructions go to the current block."""
@@ -33,6 +41,13 @@ class FunctionWriter:
         name = f"%v{self._values}"
         self._lines.append(f"  {name} = {text}")
         return name
+
+    def index_arithmetic(self, op: str, x: str, y: str) -> str:
+        """Write `add`, `sub`, `mul`, `div` or `rem` of positions; return the value's name.
+
+        Nothing overflows, and what is divided is not negative.
+        """
+        return self.value(f"{_INDEX_OPERATIONS[op]} i64 {x}, {y}")
 
     def line(self, text: str) -> None:
         """Write an instruction without a value."""
@@ -81,6 +96,11 @@ class FunctionWriter:
         self.declarations[f"{name} = {text}"] = None
         return name
 
+    def byte_constant(self, data: bytes) -> str:
+        """Add private read-only memory that holds `data`; return its name."""
+        text = "\\" + data.hex("\\") if data else ""
+        return self.global_constant(f"[{len(data)} x i8]", f'c"{text}"')
+
     def reserve_line(self) -> int:
         """Leave room for an instruction that `fill_line` writes when its operands are known."""
         self._lines.append("")
@@ -93,4 +113,8 @@ class FunctionWriter:
     def finish(self) -> str:
         """Return the text of the whole function; the last block must be open."""
         head = f"define void @{self.name}({', '.join(self._parameters)}) {self._attributes}{{"
-        return "\n".join([head, "entry:", *self._allocations, *self._lines, "  ret void", "}", ""])
+        return f"{head}\n{self.body()}"
+
+    def body(self) -> str:
+        """Return the text of the function from its first block on, for a head of another kind."""
+        return "\n".join(["entry:", *self._allocations, *self._lines, "  ret void", "}", ""])

@@ -52,8 +52,11 @@ class LoopFunction:
 
 def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, LoopFunction]:
     """Return the loops of `plan` that become functions, outermost ones only."""
-    # What calls routines is long, whatever its text.
-    lines = [k.text.count("\n") if not k.routines else _MOST_LINES + 1 for k in kernels]
+    # What calls routines or is worth several threads is long, whatever its text.
+    lines = [
+        _MOST_LINES + 1 if k.routines or k.split is not None else k.text.count("\n")
+        for k in kernels
+    ]
     found: dict[LoopStep, LoopFunction] = {}
     pending = [0]
     seen = {0}

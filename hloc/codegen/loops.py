@@ -90,7 +90,8 @@ class Body:
         )
         fn.line(f"{following} = add nuw nsw i64 {counter}, {_text(step)}")
         again = fn.value(f"icmp slt i64 {following}, {last}")
-        fn.branch(again, head, after, self._vector_mark() if vectors else "")
+        marked = vectors and self.b.target.has_vectors
+        fn.branch(again, head, after, self._vector_mark() if marked else "")
         fn.start_block(after)
 
     def _vector_mark(self) -> str:

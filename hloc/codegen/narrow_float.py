@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.codegen.values import Value
 from hloc.dtypes import BF16, DTYPES, F16, F32, F64, U32, U64, DType
 
 if TYPE_CHECKING:
-    from hloc.codegen.scalar_builder import LlvmBuilder
+    from hloc.codegen.element_builder import ElementBuilder
 
 _E8M0 = DTYPES["f8e8m0fnu"]
 _SIGN32 = 0x80000000
@@ -48,30 +48,18 @@ _FORMATS = {
 }
 
 
-def _const(b: LlvmBuilder, value: int) -> Value:
+def _const(b: ElementBuilder, value: int) -> Value:
     return b.const(U32, value)
 
 
-def _bits(b: LlvmBuilder, x: Value) -> Value:
-    """Return the bits of a narrow float as u32."""
-    kind = REPRESENTATIONS[x.dtype].register
-    return Value(U32, b.fn.value(f"zext {kind} {x.text} to i32"))
-
-
-def _from_bits(b: LlvmBuilder, bits: Value, dtype: DType) -> Value:
-    kind = REPRESENTATIONS[dtype].register
-    return Value(dtype, b.fn.value(f"trunc i32 {bits.text} to {kind}"))
-
-
-def decode(b: LlvmBuilder, x: Value) -> Value:
+def decode(b: ElementBuilder, x: Value) -> Value:
     """Return narrow float `x` as f32, exactly."""
     dtype = x.dtype
     if dtype is BF16:
-        return b.bitcast(b.shl(_bits(b, x), _const(b, 16)), F32)
+        return b.bitcast(b.shl(b.narrow_bits(x), _const(b, 16)), F32)
     if dtype is F16 and b.has_half:
-        half = b.fn.value(f"bitcast i16 {x.text} to half")
-        return Value(F32, b.fn.value(f"fpext half {half} to float"))
-    bits = _bits(b, x)
+        return b.half_to_float(x)
+    bits = b.narrow_bits(x)
     if dtype is _E8M0:
         return _decode_exponent(b, bits)
     form = _FORMATS[dtype]
@@ -93,16 +81,22 @@ def decode(b: LlvmBuilder, x: Value) -> Value:
     return b.bitcast(b.or_(value, sign), F32)
 
 
-def encode(b: LlvmBuilder, x: Value, dtype: DType) -> Value:
-    """Return f32 `x` rounded to narrow float `dtype`."""
+def encode(b: ElementBuilder, x: Value, dtype: DType, *, plain_nan: bool = False) -> Value:
+    """Return f32 `x` rounded to narrow float `dtype`.
+
+    With `plain_nan`, the low bits of a NaN are zero: rounding leaves it alone like any such number.
+    """
     if dtype is F16 and b.has_half:
-        half = b.fn.value(f"fptrunc float {x.text} to half")
-        return Value(F16, b.fn.value(f"bitcast half {half} to i16"))
+        return b.float_to_half(x)
     bits = b.bitcast(x, U32)
     if dtype is BF16:
-        return _from_bits(b, b.lshr(_rounded_bf16(b, x, bits), _const(b, 16)), dtype)
+        rounded = _rounded_bf16(b, bits)
+        if not plain_nan:
+            quiet = b.or_(bits, _const(b, 0x400000))
+            rounded = b.select(b.is_nan(x), quiet, rounded)
+        return b.from_narrow_bits(b.lshr(rounded, _const(b, 16)), dtype)
     if dtype is _E8M0:
-        return _from_bits(b, _encode_exponent(b, x, bits), dtype)
+        return b.from_narrow_bits(_encode_exponent(b, x, bits), dtype)
     form = _FORMATS[dtype]
     width = dtype.exponent_bits + dtype.mantissa_bits
     absolute = b.and_(bits, _const(b, _SIGN32 - 1))
@@ -127,17 +121,22 @@ def encode(b: LlvmBuilder, x: Value, dtype: DType) -> Value:
         sign = b.select(zero, _const(b, 0), sign)
         magnitude = b.select(lost, _const(b, 0), magnitude)
         sign = b.select(lost, _const(b, 1 << width), sign)
-    return _from_bits(b, b.or_(sign, magnitude), dtype)
+    return b.from_narrow_bits(b.or_(sign, magnitude), dtype)
 
 
-def _rounded_bf16(b: LlvmBuilder, x: Value, bits: Value) -> Value:
+def encode_exact(b: ElementBuilder, x: Value, dtype: DType) -> Value:
+    """Return f32 `x`, which is NaN or a value of narrow float `dtype`, as such."""
+    if dtype is not BF16:
+        return encode(b, x, dtype)
+    return b.from_narrow_bits(b.lshr(b.bitcast(x, U32), _const(b, 16)), dtype)
+
+
+def _rounded_bf16(b: ElementBuilder, bits: Value) -> Value:
     odd = b.and_(b.lshr(bits, _const(b, 16)), _const(b, 1))
-    rounded = b.iadd(b.iadd(bits, _const(b, 0x7FFF)), odd)
-    quiet = b.or_(bits, _const(b, 0x400000))
-    return b.select(b.is_nan(x), quiet, rounded)
+    return b.iadd(b.iadd(bits, _const(b, 0x7FFF)), odd)
 
 
-def _rounded_magnitude(b: LlvmBuilder, absolute: Value, dtype: DType, form: _Format) -> Value:
+def _rounded_magnitude(b: ElementBuilder, absolute: Value, dtype: DType, form: _Format) -> Value:
     """Return exponent and mantissa of the result, which may run past the largest."""
     shift = 23 - dtype.mantissa_bits
     odd = b.and_(b.lshr(absolute, _const(b, shift)), _const(b, 1))
@@ -152,7 +151,7 @@ def _rounded_magnitude(b: LlvmBuilder, absolute: Value, dtype: DType, form: _For
     return b.select(b.compare("LT", absolute, smallest), subnormal, normal)
 
 
-def _decode_exponent(b: LlvmBuilder, bits: Value) -> Value:
+def _decode_exponent(b: ElementBuilder, bits: Value) -> Value:
     """Powers of two: 0 is 2**-127, 255 is NaN."""
     value = b.shl(bits, _const(b, 23))
     value = b.select(b.compare("EQ", bits, _const(b, 0)), _const(b, 0x00400000), value)
@@ -160,7 +159,7 @@ def _decode_exponent(b: LlvmBuilder, bits: Value) -> Value:
     return b.bitcast(b.select(nan, _const(b, 0x7FC00000), value), F32)
 
 
-def _encode_exponent(b: LlvmBuilder, x: Value, bits: Value) -> Value:
+def _encode_exponent(b: ElementBuilder, x: Value, bits: Value) -> Value:
     rounded = b.lshr(b.iadd(bits, _const(b, 0x400000)), _const(b, 23))  # ties go up
     smallest = b.compare("LE", bits, _const(b, 0x400000))  # 2**-127, a subnormal of f32
     rounded = b.select(smallest, _const(b, 0), rounded)
@@ -169,7 +168,7 @@ def _encode_exponent(b: LlvmBuilder, x: Value, bits: Value) -> Value:
     return b.select(b.and_(positive, finite), rounded, _const(b, 255))
 
 
-def round_to_odd(b: LlvmBuilder, x: Value) -> Value:
+def round_to_odd(b: ElementBuilder, x: Value) -> Value:
     """Return f64 `x` as f32 such that rounding once more, to fewer bits, rounds `x` correctly."""
     near = b.convert(x, F32)
     back = b.convert(near, F64)

@@ -16,7 +16,7 @@ from hloc.codegen.object_file import check_symbols, compile_object, llvm_options
 from hloc.codegen.target import Target
 
 _DIGEST_BYTES = 32
-_MAX_CACHE_BYTES = 512 << 20
+MAX_CACHE_BYTES = 512 << 20
 
 
 def cached_object(text: str, target: Target, level: int, also: frozenset[str]) -> bytes:
@@ -30,7 +30,7 @@ def cached_object(text: str, target: Target, level: int, also: frozenset[str]) -
             return data
     data = compile_object(text, target, level, also=also)
     write_cached(name, hashlib.sha256(data).digest() + data)
-    trim_cache_daily(_MAX_CACHE_BYTES)
+    trim_cache_daily(MAX_CACHE_BYTES)
     return data
 
 

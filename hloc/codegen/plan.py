@@ -29,8 +29,11 @@ from hloc.memory.schedule import Schedule
 from hloc.memory.values import MAKES_NOTHING
 from hloc.shapes import ShapeIndex, TupleShape
 
-ARENA_SLOT, STOP_SLOT, FIRST_SLOT = 0, 1, 2
-"""Slots of the arena, of the flag that ends loops early, and of all that follows."""
+ARENA_SLOT, STOP_SLOT, THREADS_SLOT, FIRST_SLOT = 0, 1, 2, 3
+"""Slots of the arena, the flag that ends loops early, the threads of a run, and all that follows.
+
+For threads see `split_kernel`; a null pointer there means that there are none.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from hloc.codegen.matrix_registers import allow_matrix_registers
 from hloc.codegen.target_table import (
     MACHINES,
     PointerWidth,
@@ -57,9 +58,19 @@ class Target:
         return self.triple == host.triple and wanted <= set(host.features.split(","))
 
     @property
+    def has_libm(self) -> bool:
+        """True if code can call the C library; GPUs have none."""
+        return not self.triple.startswith(("nvptx", "amdgcn"))
+
+    @property
     def pointer_bits(self) -> PointerWidth:
         """Width of an address."""
         return 32 if self.triple.startswith(("arm", "wasm32")) else 64
+
+    @property
+    def has_vectors(self) -> bool:
+        """True if there are vector registers; LLVM warns where it is told to use them in vain."""
+        return not self.triple.startswith("riscv") or self.has("v")
 
     @property
     def vector_bytes(self) -> int:
@@ -85,6 +96,8 @@ def host_target() -> Target:
     initialize_llvm()
     triple = llvm.get_process_triple()
     features = llvm.get_host_cpu_features()
+    if features.get("amx-tile") and not allow_matrix_registers():
+        features.update({name: False for name in features if name.startswith("amx-")})
     machine = llvm.Target.from_triple(triple).create_target_machine()
     return Target(
         triple=triple,

@@ -19,7 +19,8 @@ _V2 = "+cx16,+popcnt,+sahf,+sse,+sse2,+sse3,+sse4.1,+sse4.2,+ssse3"
 _V3 = f"{_V2},+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe,+xsave"
 _V4 = f"{_V3},+avx512bw,+avx512cd,+avx512dq,+avx512f,+avx512vl"
 _ICELAKE = f"{_V4},+avx512vnni"
-_SAPPHIRE = f"{_ICELAKE},+avx512bf16"
+_ZEN4 = f"{_ICELAKE},+avx512bf16"
+_SAPPHIRE = f"{_ZEN4},+amx-bf16,+amx-int8,+amx-tile"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ MACHINES: tuple[Machine, ...] = (
             "sapphirerapids": _SAPPHIRE,
             "znver2": _V3,
             "znver3": _V3,
-            "znver4": _SAPPHIRE,
+            "znver4": _ZEN4,
         },
         note="vectors of 128, 256 (v3) or 512 bits (v4)",
     ),
@@ -110,9 +111,9 @@ MACHINES: tuple[Machine, ...] = (
         "wasm32",
         "wasm32-unknown-unknown",
         "generic",
-        "+simd128",
+        "+simd128,+bulk-memory",
         cpus={"generic": ""},
-        note="simd128; functions of libm and memcpy are imports",
+        note="simd128, bulk memory; functions of libm are imports",
     ),
 )
 

@@ -20,7 +20,9 @@ class NameUniquer:
     def unique(self, name: str) -> str:
         """Return `name`, or `root.N` if it was handed out before."""
         stem, number, numbered = _split(name)
-        root = self._roots.setdefault(stem, _Root())
+        root = self._roots.get(stem)
+        if root is None:
+            root = self._roots[stem] = _Root()
         if number in root.used:
             number = root.next
             while number in root.used:
@@ -33,9 +35,7 @@ class NameUniquer:
 
 def _split(name: str) -> tuple[str, int, bool]:
     """Split `add.5` into (`add`, 5, True); a name without a number counts as number 0."""
-    dot = name.rfind(".")
-    if 0 < dot < len(name) - 1:
-        digits = name[dot + 1 :]
-        if digits.isascii() and digits.isdigit() and len(digits) < 19:
-            return name[:dot], int(digits), True
+    stem, _, digits = name.rpartition(".")
+    if stem and digits.isdigit() and digits.isascii() and len(digits) < 19:
+        return stem, int(digits), True
     return name, 0, False

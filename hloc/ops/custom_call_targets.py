@@ -211,6 +211,11 @@ def register_target(target: str, function: HostCallable) -> None:
     _REGISTERED[target] = function
 
 
+def registered_targets() -> frozenset[str]:
+    """Return the targets that were registered in this process."""
+    return frozenset(_REGISTERED)
+
+
 def _registered(function: HostCallable) -> CustomCallTarget:
     def evaluate(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
         arguments = [array for operand in operands for array in flat_arrays(operand)]

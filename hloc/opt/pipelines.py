@@ -45,7 +45,7 @@ some loops a fifth faster and others a fifth slower, and doubles the time to com
 
 _CANONICALISE: tuple[str, ...] = (
     "transpose-folding",
-    "reduce-window-rewriter",
+    "reduce-window-rewriter{leave-plain=true}",
     "long-window-rewriter",
     "select-and-scatter-unroller",
     "topk-rewriter",
@@ -61,7 +61,7 @@ without the pass, or faster, when it was measured. They run when `--passes` name
 _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
 """Reshapes, transposes, converts and slices to where they cost least; layouts."""
 
-_FUSE = ("fusion", "dce", "multi-output-fusion", "dce")
+_FUSE = ("attention-fusion", "fusion", "dce", "multi-output-fusion", "dce")
 
 _FULL = (
     *_PREPARE,
@@ -120,6 +120,9 @@ ORDER: tuple[Before, ...] = (
     Before("call-inliner", "fusion", "fusion does not look into called computations"),
     Before("map-inliner", "fusion", "a map is not fused, its elementwise body is"),
     Before("algebraic-simplifier", "fusion", "rules do not see a pattern cut by a fusion"),
+    Before("attention-fusion", "fusion", "a softmax that is part of a fusion is not seen"),
+    Before("algebraic-simplifier", "attention-fusion", "it expects the simplest form of masks"),
+    Before("layout-assignment", "attention-fusion", "it keeps the layouts of its operands"),
     Before("constant-folding", "fusion", "a constant expression needs no kernel"),
     Before("fusion", "multi-output-fusion", "it merges the kernels that fusion has made"),
     Before("cse", "fusion", "two equal producers would be computed in two kernels"),
@@ -147,9 +150,16 @@ ORDER: tuple[Before, ...] = (
 )
 
 
-def pipeline_for(level: int) -> Pipeline:
-    """Return the pipeline of -O`level`, 0 to 3; level 0 optimises nothing."""
-    return Pipeline.parse(",".join(PIPELINES[level]))
+LEFT_OUT: dict[str, tuple[str, ...]] = {
+    "nvptx64": ("attention-fusion",),
+    "amdgcn": ("attention-fusion",),
+}
+"""Passes by backend that make what it has no kernel for."""
+
+
+def pipeline_for(level: int, target: str = "cpu") -> Pipeline:
+    """Return the pipeline of -O`level`, 0 to 3, for a backend; level 0 optimises nothing."""
+    return Pipeline.parse(",".join(PIPELINES[level])).without(LEFT_OUT.get(target, ()))
 
 
 def broken_order(passes: Sequence[Pass]) -> tuple[Before, ...]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PASSES: dict[str, str] = {
     "algebraic-simplifier": "hloc.opt.algebraic_simplifier:AlgebraicSimplifier",
     "all-reduce-simplifier": "hloc.opt.movement.all_reduce_simplifier:AllReduceSimplifier",
+    "attention-fusion": "hloc.opt.fusion.attention:AttentionFusion",
     "batch-dot-simplification": (
         "hloc.opt.contraction.batch_dot_simplification:BatchDotSimplification"
     ),

@@ -33,13 +33,13 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
     gc.disable()
     try:
         module = _parse(source)
+        if verify:
+            from hloc.ir.verifier import verify as verify_module
+
+            verify_module(module)
     finally:
         if collecting:
             gc.enable()
-    if verify:
-        from hloc.ir.verifier import verify as verify_module
-
-        verify_module(module)
     module.log.recording = True
     return module
 

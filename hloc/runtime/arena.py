@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.codegen.plan import ARENA_SLOT, STOP_SLOT
+from hloc.codegen.plan import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.runtime.recycling import Recycler
 
@@ -17,6 +18,37 @@ Output: TypeAlias = tuple[int, tuple[int, ...] | None, Recycler]
 
 _FRAMES: weakref.WeakSet[Frame] = weakref.WeakSet()
 """All frames of the process, so that an interrupt finds the loops that run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """Threads that a run shares its kernels with.
+
+    Attributes:
+        run: address of the function that hands out parts, see `codegen/split_kernel.py`.
+        workers: threads, the caller included.
+        worker_bytes: memory that each of the others needs for itself.
+    """
+
+    run: int
+    workers: int
+    worker_bytes: int
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory that all the others need."""
+        return (self.workers - 1) * self.worker_bytes
+
+
+class _Threads(ctypes.Structure):
+    """A team as generated code expects it."""
+
+    _fields_ = (
+        ("run", ctypes.c_void_p),
+        ("context", ctypes.c_void_p),
+        ("workers", ctypes.c_int32),
+        ("scratch", ctypes.c_void_p),
+    )
 
 
 class Frame:
@@ -28,21 +60,35 @@ class Frame:
         outputs: per output its slot, how to transpose it from memory, and what makes its arrays.
     """
 
-    __slots__ = ("__weakref__", "_arena", "_fault", "address", "outputs", "stop", "table")
+    __slots__ = (
+        "__weakref__", "_arena", "_fault", "_threads", "address", "outputs", "stop", "table",
+    )  # fmt: skip
 
     def __init__(
-        self, slots: int, arena_bytes: int, fixed: Mapping[int, int], outputs: Sequence[Output]
+        self,
+        slots: int,
+        arena_bytes: int,
+        fixed: Mapping[int, int],
+        outputs: Sequence[Output],
+        team: Team | None = None,
     ) -> None:
         """Allocate; `fixed` gives the pointers that are the same in every call, by slot."""
-        self._arena = np.empty(arena_bytes + ALIGNMENT_BYTES, np.uint8)
+        scratch_bytes = team.scratch_bytes if team else 0
+        first_scratch = -(-arena_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        self._arena = np.empty(first_scratch + scratch_bytes + ALIGNMENT_BYTES, np.uint8)
         self.stop = ctypes.c_int32(0)
         self.outputs = outputs
         self._fault: BaseException | None = None
         self.table: Any = (ctypes.c_void_p * slots)()
         self.address = ctypes.addressof(self.table)
         start = self._arena.ctypes.data
-        self.table[ARENA_SLOT] = start + -start % ALIGNMENT_BYTES
+        start += -start % ALIGNMENT_BYTES
+        self.table[ARENA_SLOT] = start
         self.table[STOP_SLOT] = ctypes.addressof(self.stop)
+        self._threads: _Threads | None = None
+        if team is not None:
+            self._threads = _Threads(team.run, None, team.workers, start + first_scratch)
+            self.table[THREADS_SLOT] = ctypes.addressof(self._threads)
         for slot, address in fixed.items():
             self.table[slot] = address
         _FRAMES.add(self)

@@ -23,10 +23,19 @@ from hloc.errors import InternalError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadedCode:
-    """Machine code in memory; it is unloaded when this object goes away."""
+    """Machine code in memory; it is unloaded when this object goes away.
 
-    address: int
+    Attributes:
+        addresses: of the functions that were asked for.
+    """
+
+    addresses: tuple[int, ...]
     _tracker: llvm.ResourceTracker
+
+    @property
+    def address(self) -> int:
+        """The first of the addresses."""
+        return self.addresses[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -38,13 +47,16 @@ class _Linker:
     numbers: count[int] = field(default_factory=count)
     _jit: llvm.LLJIT | None = None
 
-    def load(self, objects: Sequence[bytes]) -> LoadedCode:
+    def load(
+        self, objects: Sequence[bytes], functions: Sequence[str], allowed: frozenset[str]
+    ) -> LoadedCode:
         builder = llvm.JITLibraryBuilder()
         for data in objects:
             builder.add_object_img(data)
-        for name in _wanted(objects):
+        for name in _wanted(objects, allowed):
             builder.import_symbol(name, _address(name))
-        builder.export_symbol(ENTRY)
+        for name in functions:
+            builder.export_symbol(name)
         with self.lock:
             if self._jit is None:
                 machine = create_target_machine(self.target, 0)
@@ -53,7 +65,7 @@ class _Linker:
                 tracker = builder.link(self._jit, f"module_{next(self.numbers)}")
             except RuntimeError as error:
                 raise InternalError(f"loading machine code failed: {error}") from error
-        return LoadedCode(tracker[ENTRY], tracker)
+        return LoadedCode(tuple(tracker[name] for name in functions), tracker)
 
 
 @cache
@@ -63,12 +75,19 @@ def _linker(target: Target) -> _Linker:
 
 def load_objects(objects: Sequence[bytes], target: Target) -> LoadedCode:
     """Link `objects` with each other and with the C library."""
-    return _linker(target).load(objects)
+    return load_functions(objects, target, (ENTRY,), ALLOWED_SYMBOLS)
 
 
-def _wanted(objects: Iterable[bytes]) -> list[str]:
+def load_functions(
+    objects: Sequence[bytes], target: Target, functions: Sequence[str], allowed: frozenset[str]
+) -> LoadedCode:
+    """Link objects that may call the `allowed` functions of the C library, and find `functions`."""
+    return _linker(target).load(objects, functions, allowed)
+
+
+def _wanted(objects: Iterable[bytes], allowed: frozenset[str]) -> list[str]:
     found = {name for data in objects for name in undefined_symbols(data)}
-    return sorted(found & ALLOWED_SYMBOLS)
+    return sorted(found & allowed)
 
 
 @cache

@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from hloc.codegen.backend import PlannedModule
 from hloc.codegen.cpu.backend import CpuModule
+from hloc.codegen.host_calls import HostFunction
 from hloc.codegen.plan import FIRST_SLOT
 from hloc.codegen.target import physical_memory_bytes
 from hloc.dtypes import dtype_of_numpy
-from hloc.errors import HloError
-from hloc.memory.buffer_assignment import BufferReport, ConstantArray, data_leaves
-from hloc.runtime.arena import Frame
+from hloc.errors import HloError, UnsupportedError
+from hloc.memory.buffer_assignment import BufferReport
+from hloc.runtime.arena import Frame, Team
 from hloc.runtime.cpu_loader import load_objects
 from hloc.runtime.custom_calls import callback_for
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
+from hloc.runtime.outline import Outline, outline_of, planned_outline
 from hloc.runtime.recycling import Recycler
-from hloc.shapes import ArrayShape, ShapeIndex
+from hloc.runtime.threads import team_for
+from hloc.shapes import ArrayShape
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -120,6 +124,14 @@ def spec_of(name: str, shape: ArrayShape) -> ArraySpec:
     return ArraySpec(name, shape, numpy, shape.dims, None if row_major else order, exports_bytes)
 
 
+class HostCode(Protocol):
+    """Machine code in the memory of this process; it is unloaded when this object goes away."""
+
+    @property
+    def address(self) -> int:
+        """Of the entry, `void entry(void **table)`; `Plan.table` says what the slots hold."""
+
+
 class Executable:
     """Machine code of one module, its constants, and memory that is used again in each call.
 
@@ -127,47 +139,68 @@ class Executable:
     returns the list of result leaves. Several threads may call it at once.
 
     Attributes:
+        compiled: the module; one that came from the cache is made again when it is looked at.
+        outline: its boundary and memory.
         parameters, outputs: what it takes and returns.
         aliases: outputs that the module lets lie in parameters (`input_output_alias`).
     """
 
-    def __init__(self, compiled: CpuModule) -> None:
-        """Load `compiled`.
+    def __init__(
+        self,
+        compiled: PlannedModule,
+        outline: Outline,
+        load: Callable[[], HostCode],
+        team: Team | None = None,
+        hosts: Sequence[HostFunction] = (),
+    ) -> None:
+        """Get ready to run `compiled`.
+
+        Args:
+            compiled: the module; looked at by nobody but those who ask for its stages.
+            outline: its boundary and memory.
+            load: brings its machine code into memory; not called if there is too little of it.
+            team: threads that share its kernels, None for the caller's alone.
+            hosts: the host functions that it calls, by slot of the table.
 
         Raises:
             HloError: it needs more memory than the limit, or than this machine has.
         """
-        plan = compiled.plan
-        self.compiled = compiled
-        boundary = compiled.boundary
-        self._specs = tuple(_parameter_specs(compiled))
+        self.compiled, self.outline = compiled, outline
+        boundary = outline.boundary
+        self._specs = tuple(spec_of(leaf.name, leaf.shape) for leaf in outline.parameters)
         self._results = tuple(
-            spec_of(f"output {i}", shape) for i, shape in enumerate(plan.assignment.outputs)
+            spec_of(f"output {i}", shape) for i, shape in enumerate(outline.outputs)
         )
         self.parameters = self._specs[: len(self._specs) - len(boundary.parameters)]
         self.outputs = self._results[: len(self._results) - len(boundary.results)]
         self._is_dynamic = bool(boundary.parameters or boundary.results)
-        _check_memory(compiled.buffers, compiled.options.memory_limit_bytes)
-        self._constants = [_constant_data(c) for c in plan.assignment.constants]
-        self._callbacks = [callback_for(host, self._failed) for host in plan.host_functions]
-        self._code = load_objects(compiled.objects(), compiled.machine)
+        self._team = team
+        extra_bytes = team.scratch_bytes if team else 0
+        check_memory(self.buffers, compiled.options.memory_limit_bytes, extra_bytes)
+        self._callbacks = [callback_for(host, self._failed) for host in hosts]
+        self._code = load()
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._code.address)
-        self._table = plan.table
-        first = plan.table.first_parameter
+        self._table = outline.table
+        first = outline.table.first_parameter
         self._arguments = tuple(
             (first + i, spec.dims if spec.exports_bytes else None, spec.numpy, spec)
             for i, spec in enumerate(self._specs)
         )
-        self.aliases = plan.assignment.aliases
+        self.aliases = outline.aliases
         self._alias_of = {alias.output: alias for alias in self.aliases}
         self._always_aliased = any(alias.how == "in place" for alias in self.aliases)
         self._idle: list[Frame] = []
         self._current = threading.local()
 
     @property
+    def threads(self) -> int:
+        """How many threads a run may use; 1 if no kernel is large enough to be shared."""
+        return self._team.workers if self._team else 1
+
+    @property
     def buffers(self) -> BufferReport:
         """Bytes of memory by kind."""
-        return self.compiled.buffers
+        return self.outline.report
 
     def stage(self, name: str) -> str | bytes:
         """Return a form the module had on its way: `hlo`, `llvm-ir`, `asm` and others."""
@@ -200,7 +233,7 @@ class Executable:
 
     def _call_dynamic(self, arrays: tuple[Any, ...]) -> list[Array]:
         """Run with arrays up to their bounds, whose sizes are hidden arguments and results."""
-        boundary = self.compiled.boundary
+        boundary = self.outline.boundary
         shapes = [spec.shape for spec in self.parameters]
         padded = tuple(padded_arguments(arrays, shapes, boundary))
         return cut_results(self._call(padded, ()), boundary)
@@ -324,7 +357,7 @@ class Executable:
         self._current.frame.fail(fault)
 
     def _new_frame(self) -> Frame:
-        fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self._constants)}
+        fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self.outline.constants)}
         for i, callback in enumerate(self._callbacks):
             address = ctypes.cast(callback, ctypes.c_void_p).value
             assert address is not None
@@ -334,36 +367,50 @@ class Executable:
             (first + i, spec.axes, Recycler(spec.physical_dims, spec.numpy))
             for i, spec in enumerate(self._results)
         )
-        return Frame(self._table.size, self.compiled.plan.assignment.arena_bytes, fixed, outputs)
+        arena_bytes = self.outline.arena_bytes
+        return Frame(self._table.size, arena_bytes, fixed, outputs, self._team)
 
 
-def _parameter_specs(compiled: CpuModule) -> Iterator[ArraySpec]:
-    for parameter in compiled.module.entry.parameters:
-        for index, shape in data_leaves(parameter.shape):
-            where = _index_text(index)
-            name = f"parameter {parameter.attributes.number} ({parameter.name}){where}"
-            yield spec_of(name, shape)
+def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -> None:
+    """Refuse to run what needs more memory than `limit_bytes`, or than this machine has if 0.
 
-
-def _index_text(index: ShapeIndex) -> str:
-    return f" at {{{','.join(map(str, index))}}}" if index else ""
-
-
-def _constant_data(constant: ConstantArray) -> Array:
-    """Return the values in the order in which they lie in memory."""
-    order = tuple(reversed(constant.shape.minor_to_major))
-    return np.require(constant.literal.array.transpose(order), requirements=("C", "A"))
-
-
-def _check_memory(report: BufferReport, limit_bytes: int) -> None:
+    `extra_bytes` are needed beside what `report` tells of.
+    """
     outputs = report.output_bytes + report.aliased_bytes  # nobody need give anything away
-    needed = report.arena_bytes + outputs + report.constant_bytes
+    needed = report.arena_bytes + outputs + report.constant_bytes + extra_bytes
     limit = limit_bytes or physical_memory_bytes()
     if limit and needed > limit:
         whose = "the memory limit" if limit_bytes else "the memory of this machine"
         raise HloError(f"the module needs {needed} bytes to run, more than {whose}, {limit} bytes")
 
 
+def load_planned(compiled: PlannedModule, load: Callable[[], HostCode]) -> Executable:
+    """Return an executable of a module of any backend whose code runs in this process.
+
+    Args:
+        compiled: the module, with hloc's plan.
+        load: brings its machine code into memory.
+
+    Raises:
+        HloError: it needs more memory than the limit, or than this machine has.
+    """
+    return Executable(compiled, planned_outline(compiled), load, hosts=compiled.plan.host_functions)
+
+
 def load_compiled(compiled: CpuModule) -> Executable:
-    """Return an executable of a module compiled for the processor."""
-    return Executable(compiled)
+    """Return an executable of a module compiled for the processor.
+
+    Raises:
+        UnsupportedError: it was compiled for another machine than this one.
+        HloError: it needs more memory than the limit, or than this machine has.
+    """
+    if not compiled.machine.is_host:
+        machine = f"{compiled.machine.triple}, {compiled.machine.cpu}"
+        raise UnsupportedError(f"code for {machine} cannot run on this machine")
+    return Executable(
+        compiled,
+        outline_of(compiled),
+        lambda: load_objects(compiled.objects(), compiled.machine),
+        team_for(compiled),
+        compiled.plan.host_functions,
+    )

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from hloc.codegen.aot.interface import CArray, Interface
 from hloc.codegen.aot.names import comment
-from hloc.codegen.aot.wrapper import BAD_ARRAYS, BAD_TEMP
+from hloc.codegen.aot.parallel import parallel_declaration
+from hloc.codegen.aot.variants import symbol_of
+from hloc.codegen.aot.wrapper import BAD_ARRAYS, BAD_PROCESSOR, BAD_TEMP
 
 
 def c_header(interface: Interface) -> str:
@@ -43,6 +45,8 @@ def c_header(interface: Interface) -> str:
         f" * not aligned, or {BAD_ARRAYS} if a list of arrays is null; nothing is written then. */",
         f"int {interface.prefix}_run(const void *const *inputs, void *const *outputs, void *temp);",
         "",
+        *parallel_declaration(interface),
+        *_variants(interface),
         "#ifdef __cplusplus",
         "}",
         "#endif",
@@ -105,7 +109,8 @@ def _contract(interface: Interface) -> Iterator[str]:
         yield " * The object has its own working memory: one thread at a time may call. temp is"
         yield " * not looked at and may be null."
     else:
-        yield " * There is no state: threads may call at once, each with its own temp and outputs."
+        state = "no state but the choice of code" if interface.variants else "no state"
+        yield f" * There is {state}: threads may call at once, each with its own temp and outputs."
     yield " * Nothing is allocated. Arrays are dense, the last dimension fastest unless a layout is"
     yield " * named, and aligned as their element type. Inputs are not written. Outputs overlap"
     yield " * neither each other nor temp nor inputs."
@@ -115,7 +120,29 @@ def _contract(interface: Interface) -> Iterator[str]:
         yield " * One exception: all of these pairs, or none, may be one array each, which is then"
         yield f" * overwritten: {pairs}."
     yield " * pred is a byte of 0 or 1; complex numbers are two values; f16, bf16 and narrower"
-    yield " * floats are their bits in an unsigned integer."
+    yield " * floats are their bits in an unsigned integer; integers below a byte are the low bits"
+    yield " * of one, the others are 0."
+
+
+def _variants(interface: Interface) -> Iterator[str]:
+    """Declare what an object for several processors has more."""
+    if not interface.variants:
+        return
+    prefix, upper = interface.prefix, interface.prefix.upper()
+    names = ", ".join(f'"{level}"' for level in interface.variants)
+    yield f"/* There is code for several processors, and {prefix}_run takes the best that this one"
+    yield f" * can run, or returns {BAD_PROCESSOR} if there is none. The first call asks the"
+    yield " * processor and keeps the answer in one word; threads may do so at once. */"
+    yield f"#define {upper}_VARIANTS {len(interface.variants)}"
+    yield f"#define {upper}_VARIANT_NAMES {{{names}}}"
+    yield f"/* Which of {upper}_VARIANT_NAMES is taken: 0 for the first, -1 for none. */"
+    yield f"int {prefix}_variant(void);"
+    yield "/* The code for one processor, whatever this one is; a processor that lacks an"
+    yield " * instruction ends the program. */"
+    for level in interface.variants:
+        yield f"int {prefix}_run_{symbol_of(level)}("
+        yield "    const void *const *inputs, void *const *outputs, void *temp);"
+    yield ""
 
 
 def _macros(upper: str, array: CArray) -> Iterator[str]:

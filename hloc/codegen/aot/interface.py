@@ -46,6 +46,8 @@ class Interface:
     Attributes:
         module_name: as HLO has it.
         static_temp: the object has its own working memory, so one thread at a time may call.
+        variants: levels of x86-64 that there is code for, lowest first; () if there is one code.
+        worker_bytes: memory for each thread beside the caller's, None if no kernel can be shared.
     """
 
     prefix: str
@@ -58,6 +60,8 @@ class Interface:
     pointer_bits: int
     machine: str
     static_temp: bool
+    variants: tuple[str, ...] = ()
+    worker_bytes: int | None = None
 
 
 def c_type_of(dtype: DType) -> str:
@@ -72,8 +76,10 @@ def c_type_of(dtype: DType) -> str:
     return _INTEGERS[dtype.is_signed].format(8 * dtype.storage_bytes)
 
 
-def interface_of(compiled: CpuModule, prefix: str, *, static_temp: bool) -> Interface:
-    """Return what a program sees of `compiled`.
+def interface_of(
+    compiled: CpuModule, prefix: str, *, static_temp: bool, variants: tuple[str, ...] = ()
+) -> Interface:
+    """Return what a program sees of `compiled`, whose processor is the first of `variants`.
 
     Raises:
         UnsupportedError: an object on its own cannot do what the module asks for.
@@ -100,8 +106,10 @@ def interface_of(compiled: CpuModule, prefix: str, *, static_temp: bool) -> Inte
         constant_bytes=assignment.report.constant_bytes,
         alignment=ALIGNMENT_BYTES,
         pointer_bits=compiled.machine.pointer_bits,
-        machine=f"{compiled.machine.triple}, {compiled.machine.cpu}",
+        machine=f"{compiled.machine.triple}, {' or '.join(variants) or compiled.machine.cpu}",
         static_temp=static_temp,
+        variants=variants,
+        worker_bytes=compiled.worker_bytes if compiled.is_split else None,
     )
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 from hloc.codegen.backend import Stage
+from hloc.codegen.cpu.scalable import without_scalable
 from hloc.codegen.dynamic_boundary import DynamicBoundary
 from hloc.codegen.emitters.context import root_of
 from hloc.codegen.entry_function import entry_text, loop_text
@@ -30,6 +32,7 @@ from hloc.codegen.plan import (
     plan_module,
     runs_computations,
 )
+from hloc.codegen.split_kernel import worker_bytes
 from hloc.codegen.target import Target, target_for
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
@@ -97,6 +100,17 @@ class CpuModule:
         """Bytes of memory by kind."""
         return self.plan.assignment.report
 
+    @property
+    def is_split(self) -> bool:
+        """True if threads can share a kernel."""
+        return any(kernel.split is not None for kernel in self.kernels)
+
+    @property
+    def worker_bytes(self) -> int:
+        """Memory that each thread but the first needs."""
+        split = (worker_bytes(k.scratch_bytes) for k in self.kernels if k.split is not None)
+        return max(split, default=0)
+
     def objects(self) -> tuple[bytes, ...]:
         """Return the objects of all units, which refer to each other."""
         if not self._objects:
@@ -138,6 +152,7 @@ class CpuBackend:
         pack: places temporaries in memory.
         share_outputs: temporaries may lie in outputs that are not written yet.
         stack_bytes: working memory of a kernel that lies on the stack if it is not larger.
+        takes_cpu: processors and features can be named.
     """
 
     name: str = "cpu"
@@ -145,6 +160,7 @@ class CpuBackend:
     pack: PackFunction = pack
     share_outputs: bool = True
     stack_bytes: int = _STACK_BYTES
+    takes_cpu: bool = True
 
     def compile(self, module: Module, options: CompileOptions) -> CpuModule:
         """Compile an optimised module, which is changed on the way.
@@ -165,6 +181,16 @@ class CpuBackend:
             module, plan, kernels, units, machine, options, boundary, assignment_seconds=seconds
         )
 
+    def for_machine(self, compiled: CpuModule, machine: Target) -> CpuModule:
+        """Return `compiled` with kernels for another processor; order and memory stay as they are.
+
+        Raises:
+            UnsupportedError: lists all kernels that cannot be written for it.
+        """
+        kernels = _emit_kernels(compiled.plan, machine, self.stack_bytes)
+        units = _units(compiled.plan, kernels, machine, compiled.options.opt_level)
+        return replace(compiled, kernels=kernels, units=units, machine=machine, _objects=())
+
     def lower(self, module: Module, options: CompileOptions) -> DynamicBoundary:
         """Bring an optimised module into the form that gets an order and memory.
 
@@ -179,8 +205,9 @@ class CpuBackend:
 
     def assign(self, module: Module) -> tuple[Schedule, BufferAssignment]:
         """Give a lowered module its order, which is stored in it, and its buffers."""
+        arena_bytes = cache(self._arena_bytes)  # asked for by every schedule that is tried
         schedule, assignment = plan_memory(
-            module, self._arena_bytes, self.pack, share_outputs=self.share_outputs
+            module, arena_bytes, self.pack, share_outputs=self.share_outputs
         )
         store_schedule(module, schedule)
         return schedule, assignment
@@ -236,14 +263,17 @@ def _units(
     loops = loop_functions(plan, kernels)
     attributes = f'nounwind "prefer-vector-width"="{machine.vector_bits}"'
     units = [Unit(entry_text(plan, kernels, loops), 0)]
-    units += [Unit(loop_text(plan, kernels, loop, attributes), level) for loop in loops.values()]
+    units += [
+        Unit(without_scalable(loop_text(plan, kernels, loop, attributes), machine), level)
+        for loop in loops.values()
+    ]
     inlined = only_inlined(plan, loops)
     by_level: dict[int, list[Kernel]] = {}
     for number, (kernel, request) in enumerate(zip(kernels, plan.kernels, strict=True)):
         if number not in inlined:
             by_level.setdefault(_llvm_level(kernel, request.inst, level), []).append(kernel)
     units += [
-        Unit(_unit_text(part[i : i + _KERNELS_PER_UNIT]), llvm_level)
+        Unit(without_scalable(_unit_text(part[i : i + _KERNELS_PER_UNIT]), machine), llvm_level)
         for llvm_level, part in sorted(by_level.items(), reverse=True)
         for i in range(0, len(part), _KERNELS_PER_UNIT)
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hloc.codegen.elemental import ElementGenerator, Frame, Source
@@ -45,6 +45,8 @@ class Emitter:
         emit: writes it.
         extent: size of the outermost loop that may be split between threads, 1 if none.
         scratch_bytes: memory the kernel needs beside operands and results.
+        repeated_bytes: what every part of the outermost loop brings into scratch memory again,
+            about; 0 if the parts together do no more than the whole.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Emitter:
     emit: Callable[[KernelContext], None]
     extent: Callable[[Instruction], int]
     scratch_bytes: Callable[[Instruction], int]
+    repeated_bytes: Callable[[Instruction], int] = lambda inst: 0
 
 
 def no_scratch(inst: Instruction) -> int:
@@ -92,29 +95,42 @@ class KernelContext:
         results = array_leaves(inst.shape)
         largest = max((shape.elements for shape in [*inputs, *results]), default=0)
         size = "optsize " if largest <= SMALL_ELEMENTS else ""
-        self.fn = FunctionWriter(
-            name,
-            _parameters(len(inputs), len(results), aliased, has_scratch),
-            f'{size}nounwind "prefer-vector-width"="{target.vector_bits}" ',
-        )
-        self.b = LlvmBuilder(self.fn, target)
-        self.body = Body(self.fn, self.b)
+        pointers = _pointers(len(inputs), len(results), aliased, has_scratch)
+        self.fn = self._function(name, pointers, size)
+        self.body = self._body()
+        self.b = self.body.b
         self.math = IndexMath(self.body)
         self.g = ElementGenerator(self.body, self.math)
-        pointers = [pointer_value(f"%arg{i}") for i in range(len(inputs) + len(results))]
-        self.inputs = [array_in_memory(p, s) for p, s in zip(pointers, inputs, strict=False)]
+        arrays = [self._argument(i) for i in range(len(inputs) + len(results))]
+        self.inputs = [array_in_memory(p, s) for p, s in zip(arrays, inputs, strict=False)]
         # A result in place goes through the operand's pointer, so LLVM sees that they are one.
         places = [
-            pointers[len(inputs) + number if shared is None else shared]
+            arrays[len(inputs) + number if shared is None else shared]
             for number, shared in enumerate(aliased)
         ]
         self.outputs = [array_in_memory(p, s) for p, s in zip(places, results, strict=True)]
-        self.scratch = pointer_value(f"%arg{len(inputs) + len(results)}")
+        self.scratch = self._argument(len(inputs) + len(results))
         self.begin: IndexValue = Value(S64, "%begin")
         self.end: IndexValue = Value(S64, "%end")
         self.frame = Frame(self._sources())
         self.routines: dict[str, Routines] = {}
         self.level: int | None = None
+
+    def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:
+        """Begin the function; `pointers` are its parameters for arrays."""
+        return FunctionWriter(
+            name,
+            [*pointers, "i64 %begin", "i64 %end"],
+            f'{size}nounwind "prefer-vector-width"="{self.target.vector_bits}" ',
+        )
+
+    def _body(self) -> Body:
+        """Return what writes into the function; builders of other languages begin here."""
+        return Body(self.fn, LlvmBuilder(self.fn, self.target))
+
+    def _argument(self, number: int) -> Value:
+        """Return pointer number `number` of the function's parameters."""
+        return pointer_value(f"%arg{number}")
 
     def _sources(self) -> dict[Instruction, Source]:
         sources: dict[Instruction, Source] = {}
@@ -172,7 +188,7 @@ class KernelContext:
             output.store(self.math, index, self.read(operand, index))
 
 
-def _parameters(
+def _pointers(
     inputs: int, outputs: int, aliased: tuple[int | None, ...], has_scratch: bool
 ) -> list[str]:
     shared = {number for number in aliased if number is not None}
@@ -184,4 +200,4 @@ def _parameters(
         texts.append(f"ptr{'' if in_place else ' noalias'} %arg{inputs + number}")
     if has_scratch:
         texts.append(f"ptr noalias %arg{inputs + outputs}")
-    return [*texts, "i64 %begin", "i64 %end"]
+    return texts

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from math import prod
 
-from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root_of
+from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.dot import operand_arrays, operand_bytes
 from hloc.codegen.emitters.gemm import (
     PanelProduct,
@@ -70,6 +70,12 @@ class Sizes:
         self.strip = strip_width(self.columns, self.depth, self.dtype) if self.columns else 0
 
     @property
+    def outer_dims(self) -> list[int]:
+        """The dimensions of the result that rows are counted by."""
+        places = (self.labels.output_batch, *self.labels.output_spatial)
+        return [d for d in places if d != self.row_dim]
+
+    @property
     def panel_bytes(self) -> int:
         return panel_bytes(self.strip, self.depth, self.dtype)
 
@@ -98,6 +104,21 @@ def scratch_bytes(inst: Instruction) -> int:
     """Return room for computed operands, the matrix and the panel."""
     sizes = Sizes(root_of(inst))
     return operand_bytes(inst) + sizes.panel_bytes + sizes.matrix_bytes
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost dimension beside the row."""
+    root = root_of(inst)
+    outer = Sizes(root).outer_dims
+    size: int = root.array.dims[outer[0]] if outer else 1
+    return size
+
+
+def repeated_bytes(inst: Instruction) -> int:
+    """Return the size of computed operands and of all panels."""
+    sizes = Sizes(root_of(inst))
+    panels: int = -(-sizes.columns // sizes.strip) * sizes.groups
+    return operand_bytes(inst) + panels * sizes.panel_bytes
 
 
 def emit(k: KernelContext) -> None:
@@ -134,9 +155,7 @@ class _Writer:
                 width = math.minimum(s.strip, math.sub(s.columns, first))
             feature = math.add(math.mul(group, s.columns), first)
             self._pack(feature, width)
-            places = (s.labels.output_batch, *s.labels.output_spatial)
-            outer = [d for d in places if d != s.row_dim]
-            with self.body.nest(out, outer) as at:
+            with self.body.nest(out, s.outer_dims, (self.k.begin, self.k.end)) as at:
                 self._gather(at, group)
                 self._multiply(at, feature, width)
 
@@ -273,4 +292,4 @@ class _Writer:
         multiply_panel(self.k, product)
 
 
-EMITTER = Emitter("convolution", can_emit, emit, no_split, scratch_bytes)
+EMITTER = Emitter("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)

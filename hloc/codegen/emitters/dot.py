@@ -22,7 +22,9 @@ from hloc.codegen.emitters.gemm import (
     panel_bytes,
     strip_width,
 )
-from hloc.codegen.emitters.packed_product import PackedProduct, emit_packed, packed_product
+from hloc.codegen.emitters.inner_product import InnerProduct, emit_inner, inner_product
+from hloc.codegen.emitters.packed_nest import emit_packed
+from hloc.codegen.emitters.packed_product import PackedProduct, packed_product
 from hloc.codegen.emitters.products import (
     Axis,
     Product,
@@ -75,13 +77,16 @@ def operand_bytes(inst: Instruction) -> int:
     return sum(_aligned(operand.array.size_bytes) for operand in computed_operands(inst))
 
 
-def micro_product(inst: Instruction) -> PackedProduct | SkinnyProduct | None:
+def micro_product(inst: Instruction) -> PackedProduct | SkinnyProduct | InnerProduct | None:
     """Return how routines compute the root of `inst`, None if they do not."""
     root = root_of(inst)
     sources = (root.operands[0].array.dtype, root.operands[1].array.dtype)
     p = product_of(inst)
-    return packed_product(p, sources, root.array.dtype) or skinny_product(
-        p, sources, root.array.dtype
+    result = root.array.dtype
+    return (
+        inner_product(p, sources, result)
+        or packed_product(p, sources, result)
+        or skinny_product(p, sources, result)
     )
 
 
@@ -104,9 +109,10 @@ def _packed_bytes(inst: Instruction) -> int:
 
 
 def extent(inst: Instruction) -> int:
-    """Return the size of the outermost loop; 1 if scratch memory is written."""
-    if scratch_bytes(inst):
-        return 1
+    """Return the size of the outermost loop, or in how many pieces threads share a product."""
+    tiled = micro_product(inst)
+    if tiled:
+        return tiled.pieces
     outer = _outer_axes(inst)
     return outer[0].size if outer else 1
 
@@ -116,7 +122,14 @@ def _outer_axes(inst: Instruction) -> tuple[Axis, ...]:
     if is_inner(p):
         return (*p.batch, *p.rows, *p.columns)
     p, _ = oriented(p)
-    return (*p.batch, *p.rows[:-1])
+    # All rows use a panel that is packed.
+    return p.batch if _packed_bytes(inst) else (*p.batch, *p.rows[:-1])
+
+
+def repeated_bytes(inst: Instruction) -> int:
+    """Return what every part of the outermost loop computes or packs again."""
+    tiled = micro_product(inst)
+    return operand_bytes(inst) + (tiled.repeated_bytes if tiled else 0)
 
 
 def emit(k: KernelContext) -> None:
@@ -135,6 +148,8 @@ def emit(k: KernelContext) -> None:
         offset = operand_bytes(k.inst)
         if isinstance(tiled, SkinnyProduct):
             emit_skinny(k, tiled, arrays[0], arrays[1], offset)
+        elif isinstance(tiled, InnerProduct):
+            emit_inner(k, tiled, arrays[0], arrays[1])
         else:
             emit_packed(k, tiled, arrays[0], arrays[1], offset)
         return
@@ -173,14 +188,13 @@ class _Writer:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
         self.p, self.lhs, self.rhs = p, lhs, rhs
         self.dtype = accumulator_dtype(k.root.array.dtype)
-        self.split = not scratch_bytes(k.inst)
 
     def _loops(
         self, stack: ExitStack, axes: tuple[Axis, ...], at: tuple[IndexValue, ...], first: bool
     ) -> tuple[IndexValue, ...]:
         """Open a loop per axis; return the positions in lhs, rhs and out."""
         for number, axis in enumerate(axes):
-            outermost = first and number == 0 and self.split
+            outermost = first and number == 0
             start, stop = (self.k.begin, self.k.end) if outermost else (0, axis.size)
             i = stack.enter_context(self.body.loop(start, stop))
             at = self._moved(at, axis, i)
@@ -289,6 +303,8 @@ class _Writer:
         return self.math.linear(index, strides)
 
 
-EMITTER = Emitter("dot", can_emit, emit, extent, scratch_bytes)
-CONVOLUTION = Emitter("convolution", can_emit_convolution, emit, extent, scratch_bytes)
+EMITTER = Emitter("dot", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+CONVOLUTION = Emitter(
+    "convolution", can_emit_convolution, emit, extent, scratch_bytes, repeated_bytes
+)
 """Convolutions that are products of matrices."""

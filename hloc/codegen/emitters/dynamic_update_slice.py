@@ -17,17 +17,24 @@ def can_emit(inst: Instruction) -> bool:
 def emit(k: KernelContext) -> None:
     """Copy the operand unless it is there already, then write the update over it."""
     operand, update = k.root.operands[:2]
+    first = first_element(k)
+    if not is_in_place(k, operand):
+        k.copy_array(operand, k.output)
+    with k.body.nest(update.array.dims, loop_order(update.array)) as at:
+        target = tuple(k.math.add(i, j) for i, j in zip(first, at, strict=True))
+        k.output.store(k.math, target, k.read(update, tuple(at)))
+
+
+def first_element(k: KernelContext) -> list[IndexValue]:
+    """Return where the update begins, moved so that it lies inside the operand."""
+    operand, update = k.root.operands[:2]
     first: list[IndexValue] = []
     for (start, place), size, count in zip(
         start_operands(k.root, 2), operand.array.dims, update.array.dims, strict=True
     ):
         room = size - count
         first.append(k.math.start_index(k.read(start, place), room) if room else 0)
-    if not is_in_place(k, operand):
-        k.copy_array(operand, k.output)
-    with k.body.nest(update.array.dims, loop_order(update.array)) as at:
-        target = tuple(k.math.add(i, j) for i, j in zip(first, at, strict=True))
-        k.output.store(k.math, target, k.read(update, tuple(at)))
+    return first
 
 
 def is_in_place(k: KernelContext, operand: Instruction) -> bool:

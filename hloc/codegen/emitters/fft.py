@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hloc.codegen.emitters.butterflies import LARGEST, Butterflies, Complex
-from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root_of
+from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.fft_plan import (
     MOST_TABULATED,
     complex_dtype,
@@ -32,6 +32,7 @@ from hloc.codegen.emitters.vectors import Vectors
 from hloc.codegen.index import Index, loop_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
+from hloc.codegen.object_file import FINAL_FORM
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.values import Value
 from hloc.dtypes import F64, S64, U8, component_of
@@ -42,6 +43,9 @@ MAX_WORK = 1 << 28
 
 Place: TypeAlias = Callable[[IndexValue, IndexValue], Index]
 """Returns the index of an element: number of the row, position in it."""
+
+_PIECE = 16
+"""Rows that one thread transforms at a time: a multiple of the lanes of every machine."""
 
 _BLOCK = 16
 """Elements of a row that are brought in or written before those of the next row."""
@@ -62,6 +66,20 @@ def scratch_bytes(inst: Instruction) -> int:
     if copies_spectrum(root):
         total += root.operands[0].array.elements * complex_dtype(root).storage_bytes
     return total
+
+
+def extent(inst: Instruction) -> int:
+    """Return the number of pieces of rows, 1 if more than one dimension is transformed."""
+    root = root_of(inst)
+    if len(root.attributes.fft_length) > 1 or root.array.elements == 0:
+        return 1
+    operand = root.operands[0].array
+    return -(-operand.elements // operand.dims[-1] // _PIECE)
+
+
+def repeated_bytes(inst: Instruction) -> int:
+    """Return the size of the table with which every part begins."""
+    return table_bytes(root_of(inst))
 
 
 def emit(k: KernelContext) -> None:
@@ -86,6 +104,8 @@ def emit(k: KernelContext) -> None:
     writer.along(operand.array.dims, last, lengths[last], operand, k.output)
     for axis in axes:
         writer.along(k.output.dims, axis, lengths[axis], k.output, k.output)
+    if writer.all_vectors:
+        k.level = FINAL_FORM
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +135,18 @@ class _Rows:
         self.v.store(self.real, at, x[0])
         self.v.store(self.imag, at, x[1])
 
+    def beginning_at(self, at: IndexValue) -> _Rows:
+        """Return the same rows without what lies before `at`."""
+        real, imag = (self.v.b.moved(part, self.v.dtype, at) for part in (self.real, self.imag))
+        return _Rows(self.v, real, imag)
+
 
 class _Writer:
-    """Writes the passes."""
+    """Writes the passes.
+
+    Attributes:
+        all_vectors: nothing was written so far that LLVM should turn into vectors.
+    """
 
     def __init__(self, k: KernelContext, inverse: bool) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
@@ -130,6 +159,7 @@ class _Writer:
         parts = [k.b.offset_pointer(k.scratch, self.row_bytes * i) for i in range(4)]
         self.rows = [_Rows(self.v, *parts[:2]), _Rows(self.v, *parts[2:])]
         self.table: tuple[Value, Value] = parts[0], parts[1]
+        self.all_vectors = max(k.root.attributes.fft_length) <= MOST_TABULATED
 
     def along(
         self,
@@ -152,7 +182,14 @@ class _Writer:
         count = prod(sizes)
         # Some rows are transformed twice rather than fewer at a time.
         whole = count % self.lanes == 0 or (count >= self.lanes and not in_place)
-        with self.body.loop(0, count, self.lanes) as first:
+        vectors_in = whole and array is not None and self._has_vectors(array, axis, n)
+        vectors_out = whole and self._has_vectors(target, axis, target.dims[axis])
+        self.all_vectors = self.all_vectors and vectors_in and vectors_out
+        rows: tuple[IndexValue, IndexValue] = (0, count)
+        if extent(self.k.inst) > 1:
+            m = self.math
+            rows = m.mul(self.k.begin, _PIECE), m.minimum(m.mul(self.k.end, _PIECE), count)
+        with self.body.loop(*rows, self.lanes) as first:
             width: IndexValue = self.lanes
             if not whole:
                 width = self.math.minimum(self.lanes, self.math.sub(count, first))
@@ -169,19 +206,19 @@ class _Writer:
 
             size = n // 2 if halves else n
             in_order = not order or order[-1] == axis
-            if whole and array is not None and self._has_vectors(array, axis, n):
+            if vectors_in and array is not None:
                 self._vectors_in(array, place, axis, halves)
             else:
                 with self._elements(size, width, in_order) as (i, lane):
                     self._bring_in(source, place, axis, n, i, lane, halves)
-            rows = self._passes(size, n)
+            done = self._passes(size, n)
             if halves:
-                rows = self._joined(rows, n)
-            if whole and self._has_vectors(target, axis, target.dims[axis]):
-                self._vectors_out(rows, target, place, axis, n)
+                done = self._joined(done, n)
+            if vectors_out:
+                self._vectors_out(done, target, place, axis, n)
             else:
                 with self._elements(target.dims[axis], width, in_order) as (i, lane):
-                    self._write(rows, target, place, n, i, lane)
+                    self._write(done, target, place, n, i, lane)
 
     # ---------------------------------------------------------------- rows in vectors
 
@@ -198,8 +235,11 @@ class _Writer:
     @contextmanager
     def _columns(
         self, array: IrArray, place: Place, size: int
-    ) -> Iterator[tuple[IndexValue, list[IndexValue]]]:
-        """Run the region for every `lanes` floats of the rows: where they are, in each row."""
+    ) -> Iterator[tuple[IndexValue, Value, list[IndexValue]]]:
+        """Run the region for every `lanes` floats of the rows.
+
+        Yields their number in the row, a pointer, and where they are from there in each row.
+        """
         m = self.math
         scale = 2 if array.dtype.is_complex else 1
         starts = [
@@ -209,14 +249,14 @@ class _Writer:
         with self.body.loop(0, floats, self.lanes) as column:
             if floats % self.lanes:
                 column = m.minimum(column, floats - self.lanes)
-            yield column, [m.add(start, column) for start in starts]
+            yield column, self.b.moved(array.pointer, self.part, column), starts
 
     def _vectors_in(self, array: IrArray, place: Place, axis: int, halves: bool) -> None:
         """Bring rows in, a square of floats at a time; `halves` takes pairs for complex."""
         m, v, rows = self.math, self.v, self.rows[0]
         pairs = halves or array.dtype.is_complex
-        with self._columns(array, place, array.dims[axis]) as (column, starts):
-            found = v.transposed([v.load(array.pointer, start) for start in starts])
+        with self._columns(array, place, array.dims[axis]) as (column, pointer, starts):
+            found = v.transposed([v.load(pointer, start) for start in starts])
             first = m.div(column, 2) if pairs else column
             for number, x in enumerate(found):
                 if pairs:
@@ -229,7 +269,7 @@ class _Writer:
         """Write rows to the result, a square of floats at a time."""
         m, v = self.math, self.v
         pairs = target.dtype.is_complex
-        with self._columns(target, place, target.dims[axis]) as (column, starts):
+        with self._columns(target, place, target.dims[axis]) as (column, pointer, starts):
             first = m.div(column, 2) if pairs else column
             found = []
             for number in range(self.lanes):
@@ -238,7 +278,7 @@ class _Writer:
                 x = v.load(part, self._at(at, 0))
                 found.append(v.mul(x, v.constant(1 / n)) if self.inverse else x)
             for start, x in zip(starts, v.transposed(found), strict=True):
-                v.store(target.pointer, start, x)
+                v.store(pointer, start, x)
 
     # ---------------------------------------------------------------- rows in and out
 
@@ -347,8 +387,7 @@ class _Writer:
 
     def _constants(self, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Value:
         data = values.astype(self.part.numpy).tobytes()
-        text = "".join(f"\\{byte:02X}" for byte in data)
-        return pointer_value(self.b.fn.global_constant(f"[{len(data)} x i8]", f'c"{text}"'))
+        return pointer_value(self.b.fn.byte_constant(data))
 
     def _factor(self, at: IndexValue) -> Complex:
         """Return number `at` of the table in all lanes."""
@@ -399,20 +438,21 @@ class _Writer:
     ) -> None:
         """y[j + done (q + factor s)] = w**(q s done) times transform q of x[j + done (s + ...)]."""
         m = self.math
+        distance = m.mul(rest, done)
+        inputs = [self._at(m.mul(distance, p), 0) for p in range(g.factor)]
+        outputs = [self._at(m.mul(done, q), 0) for q in range(g.factor)]
         with self.body.loop(0, rest) as s:
-            step = m.mul(m.mul(s, done), g.stride)
+            first = m.mul(s, done)
+            step = m.mul(first, g.stride)
             factors = [self._factor(m.mul(step, q)) for q in range(1, g.factor) if rest != 1]
             with self.body.loop(0, done) as j:
-                inputs = [
-                    source.load(self._at(m.add(j, m.mul(m.add(s, m.mul(rest, p)), done)), 0))
-                    for p in range(g.factor)
-                ]
-                found = self.butterflies.transform(inputs)
+                here = source.beginning_at(self._at(m.add(j, first), 0))
+                there = target.beginning_at(self._at(m.add(j, m.mul(first, g.factor)), 0))
+                found = self.butterflies.transform([here.load(at) for at in inputs])
                 for q, w in enumerate(factors, 1):
                     found[q] = self.butterflies.mul(found[q], w)
-                for q, value in enumerate(found):
-                    out = m.add(j, m.mul(m.add(q, m.mul(s, g.factor)), done))
-                    target.store(self._at(out, 0), value)
+                for at, value in zip(outputs, found, strict=True):
+                    there.store(at, value)
 
     def _long_pass(
         self, g: _Group, source: _Rows, target: _Rows, done: IndexValue, rest: IndexValue
@@ -454,4 +494,4 @@ class _Writer:
         return target
 
 
-EMITTER = Emitter("fft", can_emit, emit, no_split, scratch_bytes)
+EMITTER = Emitter("fft", can_emit, emit, extent, scratch_bytes, repeated_bytes)

@@ -107,7 +107,7 @@ def _loops(
 
     A line of memory that is read for one element then serves the next rows too before it is lost.
     """
-    read = _read_fastest(k.inst, shape, order)
+    read = read_fastest(k.inst, shape, order)
     if read is None:
         with k.body.nest(shape.dims, order, first_range) as at:
             yield at
@@ -130,8 +130,17 @@ def _loops(
         yield index
 
 
-def _read_fastest(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> int | None:
-    """Return the dimension along which a large array is read that is written along another."""
+def read_fastest(
+    inst: Instruction, shape: ArrayShape, order: Sequence[int], smallest: int = _SMALLEST_TILED
+) -> int | None:
+    """Return the dimension along which an array is read that is written along another.
+
+    Args:
+        inst: a fusion or a single instruction.
+        shape: of its result.
+        order: dimensions of the result, slowest first.
+        smallest: sizes of both dimensions from which on it matters.
+    """
     members = inst.called[0].instructions if inst.opcode.name == "fusion" else (inst,)
     for member in members:
         if not member.is_a("transpose", "copy") or member.array.dims != shape.dims:
@@ -141,7 +150,7 @@ def _read_fastest(inst: Instruction, shape: ArrayShape, order: Sequence[int]) ->
             continue
         dim = minor if member.is_a("copy") else member.attributes.dimensions.index(minor)
         sizes = shape.dims[dim], shape.dims[order[-1]]
-        if dim != order[-1] and min(sizes) >= _SMALLEST_TILED:
+        if dim != order[-1] and min(sizes) >= smallest:
             return dim
     return None
 

@@ -17,12 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
-from hloc.codegen.emitters.vector_loads import rounded
-from hloc.codegen.loops import IndexValue
+from hloc.codegen.emitters.tile_copy import TileCopy
+from hloc.codegen.emitters.vector_loads import vector_type
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.target import Target
 from hloc.codegen.values import REPRESENTATIONS, Value
-from hloc.dtypes import BF16, PRED, S8, S64, DType
+from hloc.dtypes import BF16, S8, S64, DType
 
 _PACKED_ROWS = ("ptr noalias readonly %a",)
 
@@ -43,8 +43,14 @@ _PARAMETERS = (
 )
 
 
+PACKED_PARAMETERS = (*_PACKED_ROWS, *_PARAMETERS)
+
 TILE_TYPES = ("ptr",) * 3 + ("i64",) * 4 + ("i1",)
 DIRECT_TILE_TYPES = ("ptr", "ptr", *TILE_TYPES)
+
+
+MATRIX_UNITS = 16
+"""Units of k that one instruction of matrix registers multiplies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ class Arithmetic:
         operand: type of the packed elements.
         result: type in which the sums are written; sums of k in parts need that of the sums.
         group: elements of k in a unit, which is as wide as a sum.
+        instruction: of matrix registers, "" for vectors.
     """
 
     name: str
@@ -64,6 +71,17 @@ class Arithmetic:
     operand: DType
     result: DType
     group: int = 1
+    instruction: str = ""
+
+    @property
+    def is_matrix(self) -> bool:
+        """True if tiles are in matrix registers."""
+        return bool(self.instruction)
+
+    @property
+    def depth_multiple(self) -> int:
+        """Elements of k in one step of the micro-kernel."""
+        return self.group * (MATRIX_UNITS if self.is_matrix else 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +131,9 @@ class _Writer:
         self.bits = f"<{self.lanes} x {self.unit}>"
         self.bytes = arithmetic.total.storage_bytes
         self.width = tile.vectors * self.lanes
+        self.copy = TileCopy(
+            w, arithmetic.total, arithmetic.result, tile.rows, self.lanes, tile.vectors
+        )
         self.rows_at = self._row_pointers() if direct else []
 
     def _row_pointers(self) -> list[str]:
@@ -127,7 +148,6 @@ class _Writer:
     def write(self) -> None:
         """Write the loop over the panels."""
         fn, math = self.fn, self.math
-        copy = fn.allocate(self.element, self.tile.rows * self.width)
         panel_bytes = math.mul(argument("%steps"), self.width * self.bytes)
         with self.body.loop(0, argument("%columns"), self.width) as first:
             panel = math.mul(math.div(first, self.width), panel_bytes)
@@ -135,11 +155,11 @@ class _Writer:
             start = math.mul(first, self.arithmetic.result.storage_bytes)
             out = fn.value(f"getelementptr i8, ptr %out, i64 {math.value(start).text}")
             columns = math.minimum(math.sub(argument("%columns"), first), self.width)
-            self._write_tile(b, out, math.value(columns), copy)
+            self._write_tile(b, out, math.value(columns))
 
-    def _write_tile(self, b: str, out: str, columns: Value, copy: str) -> None:
+    def _write_tile(self, b: str, out: str, columns: Value) -> None:
         """Write the loop over k, then the tile: straight into the result, or through a copy."""
-        fn = self.fn
+        fn, copy = self.fn, self.copy.pointer
         sums = self._loop(b)
         full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
         full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
@@ -162,30 +182,19 @@ class _Writer:
             fn.jump(after)
             fn.start_block(through)
             self._keep_tile(sums, copy)
-        with self.body.when(Value(PRED, full)), self.body.loop(0, argument("%rows")) as row:
-            source, target = self._row(copy, out, row)
-            for j in range(self.tile.vectors):
-                self._move(source, target, j * self.lanes, self.lanes)
-        part = fn.value(f"xor i1 {full}, true")
-        with (
-            self.body.when(Value(PRED, part)),
-            self.body.loop(0, argument("%rows")) as row,
-            self.body.loop(0, columns) as column,
-        ):
-            source, target = self._row(copy, out, row)
-            self._move(source, target, column, 1)
+        self.copy.move(out, columns)
         fn.jump(after)
         fn.start_block(after)
 
     def _store_tile(self, sums: list[list[str]], target: str, step: str) -> None:
         """Write a whole tile as elements of the result, rows `step` bytes apart."""
         fn, result = self.fn, self.arithmetic.result
-        kind = _kind(result, self.lanes)
+        kind = vector_type(result, self.lanes)
         for row in sums:
             for j, total in enumerate(row):
                 offset = j * self.lanes * result.storage_bytes
                 at = fn.value(f"getelementptr i8, ptr {target}, i64 {offset}")
-                value = self._rounded(total)
+                value = self.copy.rounded(total)
                 fn.line(f"store {kind} {value}, ptr {at}, align {result.storage_bytes}")
             target = fn.value(f"getelementptr i8, ptr {target}, i64 {step}")
 
@@ -196,41 +205,8 @@ class _Writer:
                 place = self.fn.value(f"getelementptr i8, ptr {copy}, i64 {self._offset(i, j)}")
                 self.fn.line(f"store {self.vector} {total}, ptr {place}, align 16")
 
-    def _rounded(self, value: str) -> str:
-        """Return a vector of sums in the type of the result."""
-        return rounded(self.w, value, self.arithmetic.total, self.arithmetic.result, self.lanes)
-
     def _offset(self, i: int, j: int) -> int:
         return (i * self.width + j * self.lanes) * self.bytes
-
-    def _row(self, copy: str, out: str, row: IndexValue) -> tuple[str, str]:
-        """Return where a row begins in the copy of the tile and in the result."""
-        math, fn = self.math, self.fn
-        start = math.value(math.mul(row, self.width * self.bytes)).text
-        offset = math.value(math.mul(row, argument("%row_bytes"))).text
-        source = fn.value(f"getelementptr i8, ptr {copy}, i64 {start}")
-        return source, fn.value(f"getelementptr i8, ptr {out}, i64 {offset}")
-
-    def _move(self, source: str, target: str, column: IndexValue, lanes: int) -> None:
-        """Add a part of a row to the result, or store it."""
-        fn, total, result = self.fn, self.arithmetic.total, self.arithmetic.result
-        from_ = self.b.address(pointer_value(source), total, self.math.value(column))
-        to = self.b.address(pointer_value(target), result, self.math.value(column))
-        kind = _kind(total, lanes)
-        value = fn.value(f"load {kind}, ptr {from_}, align {self.bytes}")
-        if result is total:
-            before = fn.value(f"load {kind}, ptr {to}, align {self.bytes}")
-            added = self._add(before, value, kind)
-            value = fn.value(f"select i1 %adds, {kind} {added}, {kind} {value}")
-        elif lanes > 1:
-            value = self._rounded(value)
-        else:
-            value = self.b.convert(Value(total, value), result).text
-        fn.line(f"store {_kind(result, lanes)} {value}, ptr {to}, align {result.storage_bytes}")
-
-    def _add(self, x: str, y: str, kind: str) -> str:
-        op = "fadd" if self.arithmetic.total.is_float else "add"
-        return self.fn.value(f"{op} {kind} {x}, {y}")
 
     # ---- k
 
@@ -315,8 +291,3 @@ class _Writer:
             return fn.value(f"fadd contract {v} {total}, {product}")
         product = fn.value(f"mul {v} {x}, {y}")
         return fn.value(f"add {v} {total}, {product}")
-
-
-def _kind(dtype: DType, lanes: int) -> str:
-    memory = REPRESENTATIONS[dtype].memory
-    return memory if lanes == 1 else f"<{lanes} x {memory}>"

@@ -2,8 +2,8 @@
 
 A panel holds some rows (or columns) of an operand: for every step of k, a unit of each. Places in
 the operand come from tables, the offset of a row plus that of k, so transposed operands and the
-windows of convolutions are packed by the same code. What a panel at the edge has too much is left
-as it is: it only reaches sums that nobody reads.
+windows of convolutions are packed by the same code. What a panel at the edge has too much is zero:
+it only reaches sums that nobody reads, but what memory held before may be numbers that are slow.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
-from hloc.codegen.emitters.vector_loads import load_as
+from hloc.codegen.emitters.vector_loads import first_lanes, load_as
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.target import Target
@@ -40,10 +40,13 @@ class Packing:
 RUN = 4
 """Units that are moved as one vector."""
 
+LONG_RUN = 16
+"""Units that are looked for at a time."""
+
 GATHER_TYPES = ("ptr",) * 4 + ("i64",) * 2
 ROW_TYPES = ("ptr",) * 3 + ("i64",) * 2
 
-_GATHER_PARAMETERS = (
+GATHER_PARAMETERS = (
     "ptr noalias readonly %from",
     "ptr noalias readonly %offsets",
     "ptr noalias readonly %steps",
@@ -51,7 +54,7 @@ _GATHER_PARAMETERS = (
     "i64 %count",
     "i64 %depth",
 )
-_ROW_PARAMETERS = (
+ROW_PARAMETERS = (
     "ptr noalias readonly %from",
     "ptr noalias readonly %steps",
     "ptr noalias %to",
@@ -61,7 +64,7 @@ _ROW_PARAMETERS = (
 
 
 def gather_packing(
-    name: str, p: Packing, target: Target, *, runs: bool = False, pieces: bool = False
+    name: str, p: Packing, target: Target, *, runs: int = 0, pieces: bool = False
 ) -> RoutineWriter:
     """Return a function that packs one panel, row by row, from anywhere.
 
@@ -69,20 +72,25 @@ def gather_packing(
         name: of the function.
         p: what it makes.
         target: the machine.
-        runs: k lies mostly in runs of `RUN` units, which are moved by vectors, some rows at a time.
+        runs: k lies in runs of at least so many units, `RUN` or `LONG_RUN`, which are moved by
+            vectors, some rows at a time; 0 if it does not.
         pieces: some rows at a time mostly lie side by side; a unit is one element.
     """
-    w = RoutineWriter(name, _GATHER_PARAMETERS, target)
+    w = RoutineWriter(name, GATHER_PARAMETERS, target)
     body, math, b = w.body, w.math, w.b
     units = math.div(argument("%depth"), p.group)
     count = argument("%count")
     first: IndexValue = 0
     if runs:
-        first = math.mul(math.div(count, RUN), RUN)
-        with body.loop(0, first, RUN) as i:
-            bases = [w.offset("%offsets", math.add(i, r)) for r in range(RUN)]
-            with body.loop(0, units, RUN) as unit:
-                _pack_runs(w, p, bases, i, unit, units)
+        rows = _rows_at_once(p, target, runs)
+        first = math.mul(math.div(count, rows), rows)
+        with body.loop(0, first, rows) as i:
+            bases = [w.offset("%offsets", math.add(i, r)) for r in range(rows)]
+            with body.loop(0, units, runs) as unit:
+                if runs == LONG_RUN:
+                    _pack_long_runs(w, p, bases, i, unit, units)
+                else:
+                    _pack_runs(w, p, bases, i, unit, units)
     if pieces:
         first = math.mul(math.div(count, RUN), RUN)
         with body.loop(0, first, RUN) as i:
@@ -94,7 +102,68 @@ def gather_packing(
                 step = w.offset("%steps", math.add(math.mul(unit, p.group), e))
                 value = b.load(pointer_value("%from"), p.source, math.add(base, step))
                 _store_element(w, p, unit, e, i, _packed(w, p, value))
+    zero = b.const(p.packed, 0)
+    with body.loop(count, p.width) as i, body.loop(0, units) as unit:
+        for e in range(p.group):
+            _store_element(w, p, unit, e, i, zero)
     return w
+
+
+def _rows_at_once(p: Packing, target: Target, runs: int) -> int:
+    """Return how many rows are packed at a time where k lies in runs."""
+    is_square = runs == LONG_RUN and p.width % LONG_RUN == 0 and target.vector_bits == 512
+    whole_words = p.source is p.packed and p.group == 1 and p.packed.storage_bytes == 4
+    return LONG_RUN if is_square and whole_words else RUN
+
+
+def _pack_long_runs(
+    w: RoutineWriter,
+    p: Packing,
+    bases: list[Value],
+    i: IndexValue,
+    unit: IndexValue,
+    units: IndexValue,
+) -> None:
+    """Pack many units of some rows, with one question if all of them follow each other."""
+    math = w.math
+    is_run, broken, step, end = _find_run(w, p, unit, units, LONG_RUN)
+    with w.body.when(is_run):
+        for shift in range(0, LONG_RUN, len(bases)):
+            _pack_run(w, p, bases, i, math.add(unit, shift), math.add(step, shift * p.group))
+    last = math.add(i, len(bases))
+    with w.body.when(broken), w.body.loop(unit, end) as u, w.body.loop(i, last) as row:
+        _pack_unit(w, p, [w.offset("%offsets", row)], row, u)
+
+
+def _find_run(
+    w: RoutineWriter, p: Packing, unit: IndexValue, units: IndexValue, length: int
+) -> tuple[Value, Value, Value, IndexValue]:
+    """Return if `length` units follow each other, and if not, where they begin, and their end."""
+    math = w.math
+    end = math.minimum(math.add(unit, length), units)
+    last = math.sub(math.mul(end, p.group), 1)
+    step = w.offset("%steps", math.mul(unit, p.group))
+    reach = math.sub(w.offset("%steps", last), step)
+    whole = math.compare("EQ", math.sub(end, unit), length)
+    is_run = w.b.and_(whole, math.compare("EQ", reach, length * p.group - 1))
+    return is_run, Value(PRED, w.fn.value(f"xor i1 {is_run.text}, true")), step, end
+
+
+def _pack_run(
+    w: RoutineWriter,
+    p: Packing,
+    bases: list[Value],
+    i: IndexValue,
+    unit: IndexValue,
+    step: IndexValue,
+) -> None:
+    """Pack units of some rows that follow each other, from place `step` of every row on."""
+    math = w.math
+    size = len(bases)
+    rows = [_run(w, p, math.add(base, step), size) for base in bases]
+    for number, column in enumerate(transposed(w, rows, _unit_type(p, size))):
+        cell = math.add(math.mul(math.add(unit, number), p.width), i)
+        _store_vector(w, p, _unit_type(p, size), column, math.mul(cell, p.group))
 
 
 def _pack_runs(
@@ -106,25 +175,23 @@ def _pack_runs(
     units: IndexValue,
 ) -> None:
     """Pack some units of some rows: as vectors if they follow each other in memory."""
-    math, fn = w.math, w.fn
-    end = math.minimum(math.add(unit, RUN), units)
-    last = math.sub(math.mul(end, p.group), 1)
-    step = w.offset("%steps", math.mul(unit, p.group))
-    length = math.sub(w.offset("%steps", last), step)
-    whole = math.compare("EQ", math.sub(end, unit), RUN)
-    is_run = w.b.and_(whole, math.compare("EQ", length, RUN * p.group - 1))
+    is_run, broken, step, end = _find_run(w, p, unit, units, RUN)
     with w.body.when(is_run):
-        rows = [_run(w, p, math.add(base, step)) for base in bases]
-        for number, column in enumerate(_transposed(w, p, rows)):
-            cell = math.add(math.mul(math.add(unit, number), p.width), i)
-            _store_vector(w, p, _unit_type(p, RUN), column, math.mul(cell, p.group))
-    broken = Value(PRED, fn.value(f"xor i1 {is_run.text}, true"))
+        _pack_run(w, p, bases, i, unit, step)
     with w.body.when(broken), w.body.loop(unit, end) as u:
-        for e in range(p.group):
-            at = w.offset("%steps", math.add(math.mul(u, p.group), e))
-            for r, base in enumerate(bases):
-                value = w.b.load(pointer_value("%from"), p.source, math.add(base, at))
-                _store_element(w, p, u, e, math.add(i, r), _packed(w, p, value))
+        _pack_unit(w, p, bases, i, u)
+
+
+def _pack_unit(
+    w: RoutineWriter, p: Packing, bases: list[Value], i: IndexValue, unit: IndexValue
+) -> None:
+    """Pack one unit of some rows, element by element."""
+    math = w.math
+    for e in range(p.group):
+        at = w.offset("%steps", math.add(math.mul(unit, p.group), e))
+        for r, base in enumerate(bases):
+            value = w.b.load(pointer_value("%from"), p.source, math.add(base, at))
+            _store_element(w, p, unit, e, math.add(i, r), _packed(w, p, value))
 
 
 def _pack_piece(w: RoutineWriter, p: Packing, i: IndexValue, units: IndexValue) -> None:
@@ -157,33 +224,43 @@ def _unit_type(p: Packing, count: int) -> str:
     return f"<{count} x {unit}>"
 
 
-def _run(w: RoutineWriter, p: Packing, place: IndexValue) -> str:
-    """Load the units of one row that follow each other."""
-    vector = _vector(w, p, RUN * p.group, place)
+def _run(w: RoutineWriter, p: Packing, place: IndexValue, size: int) -> str:
+    """Load `size` units of one row that follow each other."""
+    vector = _vector(w, p, size * p.group, place)
     if p.group == 1:
         return vector
     element = REPRESENTATIONS[p.packed].memory
-    kind = _unit_type(p, RUN)
-    units = w.fn.value(f"bitcast <{RUN * p.group} x {element}> {vector} to {kind}")
+    kind = _unit_type(p, size)
+    units = w.fn.value(f"bitcast <{size * p.group} x {element}> {vector} to {kind}")
     if not p.offset:
         return units
     assert p.offset == -128
-    flips = ", ".join(["i32 -2139062144"] * RUN)
+    flips = ", ".join(["i32 -2139062144"] * size)
     return w.fn.value(f"xor {kind} {units}, <{flips}>")
 
 
-def _transposed(w: RoutineWriter, p: Packing, rows: list[str]) -> list[str]:
-    """Return the columns of four vectors of four units."""
-    kind = _unit_type(p, RUN)
+def transposed(w: RoutineWriter, lines: list[str], kind: str) -> list[str]:
+    """Return the columns of as many vectors as each has elements; `kind` is their type.
 
-    def mixed(x: str, y: str, order: tuple[int, ...]) -> str:
-        mask = ", ".join(f"i32 {i}" for i in order)
-        return w.fn.value(f"shufflevector {kind} {x}, {kind} {y}, <{RUN} x i32> <{mask}>")
+    In each round, the halves of every pair of lines that lie across the diagonal change places.
+    """
+    size, step = len(lines), 1
 
-    low, high = (0, 4, 1, 5), (2, 6, 3, 7)
-    a, b, c, d = rows
-    halves = [(mixed(a, b, order), mixed(c, d, order)) for order in (low, high)]
-    return [mixed(x, y, order) for x, y in halves for order in ((0, 1, 4, 5), (2, 3, 6, 7))]
+    def mixed(pair: tuple[str, str], order: list[int]) -> str:
+        mask = ", ".join(f"i32 {lane}" for lane in order)
+        text = f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{size} x i32> <{mask}>"
+        return w.fn.value(text)
+
+    while step < size:
+        above = [size + lane - step if lane & step else lane for lane in range(size)]
+        below = [size + lane if lane & step else lane + step for lane in range(size)]
+        result = list(lines)
+        for i in range(size):
+            if not i & step:
+                pair = lines[i], lines[i + step]
+                result[i], result[i + step] = mixed(pair, above), mixed(pair, below)
+        lines, step = result, 2 * step
+    return lines
 
 
 def _store_vector(w: RoutineWriter, p: Packing, kind: str, value: str, place: IndexValue) -> None:
@@ -201,7 +278,7 @@ def row_packing(name: str, p: Packing, lanes: int, target: Target) -> RoutineWri
 
     It reads rows of `count` columns and writes them to as many panels as they fill.
     """
-    w = RoutineWriter(name, _ROW_PARAMETERS, target)
+    w = RoutineWriter(name, ROW_PARAMETERS, target)
     body, math = w.body, w.math
     count = argument("%count")
     units = math.div(argument("%depth"), p.group)
@@ -221,18 +298,18 @@ def row_packing(name: str, p: Packing, lanes: int, target: Target) -> RoutineWri
                 vectors = [_biased(w, p, lanes, _vector(w, p, lanes, x)) for x in places]
                 _store_unit(w, p, lanes, vectors, math.add(to, first_lane * p.group))
         to = math.add(math.mul(panels, panel_size), begin)
-        with body.loop(0, left) as j:
-            for e, base in enumerate(bases):
-                place = math.add(math.add(base, packed), j)
-                value = w.b.load(pointer_value("%from"), p.source, place)
-                cell = math.add(math.add(to, math.mul(j, p.group)), e)
-                w.b.store(pointer_value("%to"), cell, _packed(w, p, value))
+        with body.when(math.compare("GT", left, 0)):
+            for first_lane in range(0, p.width, lanes):
+                mask = first_lanes(w, math.sub(left, first_lane), lanes)
+                places = [math.add(math.add(base, packed), first_lane) for base in bases]
+                vectors = [_biased(w, p, lanes, _vector(w, p, lanes, x, mask)) for x in places]
+                _store_unit(w, p, lanes, vectors, math.add(to, first_lane * p.group))
     return w
 
 
-def _vector(w: RoutineWriter, p: Packing, lanes: int, place: IndexValue) -> str:
+def _vector(w: RoutineWriter, p: Packing, lanes: int, place: IndexValue, mask: str = "") -> str:
     """Load neighbouring elements and convert them, but for the offset."""
-    return load_as(w, "%from", p.source, p.packed, lanes, place)
+    return load_as(w, "%from", p.source, p.packed, lanes, place, mask)
 
 
 def _biased(w: RoutineWriter, p: Packing, lanes: int, vector: str) -> str:
@@ -246,8 +323,13 @@ def _store_unit(
     w: RoutineWriter, p: Packing, lanes: int, vectors: list[str], place: IndexValue
 ) -> None:
     """Interleave the rows of a unit and write them."""
-    fn = w.fn
     element = REPRESENTATIONS[p.packed].memory
+    kind = f"<{lanes * len(vectors)} x {element}>"
+    _store_vector(w, p, kind, interleaved(w, vectors, lanes, element), place)
+
+
+def interleaved(w: RoutineWriter, vectors: list[str], lanes: int, element: str) -> str:
+    """Return the elements of 1, 2 or 4 vectors, the first of each, then the second and so on."""
     size = lanes
     while len(vectors) > 1:
         half = len(vectors) // 2
@@ -255,11 +337,11 @@ def _store_unit(
         order = [i + side * size for i in range(size) for side in (0, 1)]
         mask = ", ".join(f"i32 {i}" for i in order)
         vectors = [
-            fn.value(
+            w.fn.value(
                 f"shufflevector {kind} {vectors[i]}, {kind} {vectors[i + half]}, "
                 f"<{2 * size} x i32> <{mask}>"
             )
             for i in range(half)
         ]
         size *= 2
-    _store_vector(w, p, f"<{size} x {element}>", vectors[0], place)
+    return vectors[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from hloc.codegen.emitters.block_packing import gathered_blocks, lined_blocks
+from hloc.codegen.emitters.matrix_kernel import matrix_kernel
 from hloc.codegen.emitters.micro_kernel import (
     DIRECT_TILE_TYPES,
     TILE_TYPES,
@@ -14,7 +16,9 @@ from hloc.codegen.emitters.micro_kernel import (
 )
 from hloc.codegen.emitters.packing import (
     GATHER_TYPES,
+    LONG_RUN,
     ROW_TYPES,
+    RUN,
     Packing,
     gather_packing,
     row_packing,
@@ -24,9 +28,9 @@ from hloc.codegen.routine import Routines
 from hloc.codegen.target import Target
 from hloc.dtypes import S8, DType
 
-LINES, PIECES, RUNS, ANY, DIRECT = "lines", "pieces", "runs", "any", "direct"
+LINES, PIECES, RUNS, LONG, ANY, DIRECT = "lines", "pieces", "runs", "long", "any", "direct"
 """How rows or columns lie in memory: side by side, some side by side, with k in
-short runs, or otherwise.
+short or long runs, or otherwise.
 
 Rows that are `DIRECT` are read where they lie.
 """
@@ -56,18 +60,37 @@ def product_routines(
     bias = -128 if arithmetic.operand is S8 else 0
     pack_right = Packing(sources[1], arithmetic.operand, arithmetic.group, tile.vectors * width)
     direct = forms[0] == DIRECT
-    tiles = micro_kernel(f"{name}_tiles", arithmetic, tile, target, direct=direct)
-    parts = [
-        (tiles, DIRECT_TILE_TYPES if direct else TILE_TYPES),
-        _packer(f"{name}_columns", pack_right, forms[1], width, target),
-    ]
-    if not direct:
-        pack_left = Packing(sources[0], arithmetic.operand, arithmetic.group, tile.rows, bias)
-        parts.append(_packer(f"{name}_rows", pack_left, forms[0], _row_lanes(tile.rows), target))
+    parts: list[tuple[RoutineWriter, tuple[str, ...]]]
+    if arithmetic.is_matrix:
+        pack_left = Packing(sources[0], sources[0], arithmetic.group, tile.rows)
+        parts = [
+            (matrix_kernel(f"{name}_tiles", arithmetic, tile, target), TILE_TYPES),
+            _block_packer(f"{name}_columns", pack_right, forms[1], True, target),
+            _block_packer(f"{name}_rows", pack_left, forms[0], False, target),
+        ]
+    else:
+        tiles = micro_kernel(f"{name}_tiles", arithmetic, tile, target, direct=direct)
+        parts = [
+            (tiles, DIRECT_TILE_TYPES if direct else TILE_TYPES),
+            _packer(f"{name}_columns", pack_right, forms[1], width, target),
+        ]
+        if not direct:
+            pack_left = Packing(sources[0], arithmetic.operand, arithmetic.group, tile.rows, bias)
+            lanes_ = _row_lanes(tile.rows)
+            parts.append(_packer(f"{name}_rows", pack_left, forms[0], lanes_, target))
     needed = dict.fromkeys(d for part, _ in parts for d in part.fn.declarations)
     text = "\n".join([*needed, "", *(part.text() for part, _ in parts)])
     declared = [f"declare void @{part.fn.name}({', '.join(types)})" for part, types in parts]
     return Routines(name, tuple(declared), text)
+
+
+def _block_packer(
+    name: str, p: Packing, form: str, by_unit: bool, target: Target
+) -> tuple[RoutineWriter, tuple[str, ...]]:
+    if form == LINES:
+        return lined_blocks(name, p, target, by_unit=by_unit), ROW_TYPES
+    packer = gathered_blocks(name, p, target, by_unit=by_unit, runs=form == RUNS)
+    return packer, GATHER_TYPES
 
 
 def _row_lanes(rows: int) -> int:
@@ -80,5 +103,6 @@ def _packer(
 ) -> tuple[RoutineWriter, tuple[str, ...]]:
     if form == LINES:
         return row_packing(name, p, width, target), ROW_TYPES
-    packer = gather_packing(name, p, target, runs=form == RUNS, pieces=form == PIECES)
+    runs = {RUNS: RUN, LONG: LONG_RUN}.get(form, 0)
+    packer = gather_packing(name, p, target, runs=runs, pieces=form == PIECES)
     return packer, GATHER_TYPES

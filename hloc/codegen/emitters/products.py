@@ -70,9 +70,9 @@ def is_product_convolution(root: Instruction) -> bool:
     )
 
 
-def product_of(inst: Instruction) -> Product:
-    """Return the loops of the root of `inst`, a dot or a product convolution."""
-    root = root_of(inst)
+def product_of(inst: Instruction, root: Instruction | None = None) -> Product:
+    """Return the loops of a dot or a product convolution: of `root`, else of the root of `inst`."""
+    root = root or root_of(inst)
     left, right = (_strides(inst, operand) for operand in root.operands)
     if root.opcode.name == "convolution":
         return _convolution(root, left, right)

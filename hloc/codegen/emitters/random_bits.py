@@ -9,13 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch, no_split, root_of
+from hloc.codegen.emitters.context import (
+    Emitter,
+    KernelContext,
+    array_leaves,
+    no_scratch,
+    root_of,
+)
 from hloc.codegen.index import row_major_strides
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.scalar_builder import LlvmBuilder
 from hloc.codegen.values import Value
-from hloc.dtypes import DTYPES, U32, U64
+from hloc.dtypes import DTYPES, U32, U64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.sort_random import check_generator
 
@@ -28,6 +34,16 @@ _PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 def can_emit(inst: Instruction) -> bool:
     """True if the result is that of an rng-bit-generator."""
     return root_of(inst).opcode.name == "rng-bit-generator"
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost loop; every part writes the new state as well."""
+    root = root_of(inst)
+    bits = array_leaves(root.shape)[-1]
+    if root.attributes.algorithm != "rng_three_fry":
+        return _counters(bits.dims, bits.dtype)
+    loops = bits.dims if bits.dtype.bits == 64 else _half(bits.dims)
+    return loops[0] if loops else 1
 
 
 def emit(k: KernelContext) -> None:
@@ -76,15 +92,14 @@ def _three_fry(k: KernelContext, state: list[Value], output: IrArray) -> list[Va
     dims = output.dims
     if output.dtype.bits == 64:
         used = prod(dims)
-        with k.body.nest(dims, range(len(dims))) as at:
+        with k.body.nest(dims, range(len(dims)), (k.begin, k.end)) as at:
             number = k.math.linear(at, row_major_strides(dims))
             x = _three_fry_words(b, key, _count(b, counter, number, k))
             _store(k, output, at, _wide(b, *x))
     else:
-        split = _split_dimension(dims)
-        half = [(n + 1) // 2 if d == split else n for d, n in enumerate(dims)]
+        split, half = _split_dimension(dims), _half(dims)
         used = prod(half)
-        with k.body.nest(half, range(len(half))) as at:
+        with k.body.nest(half, range(len(half)), (k.begin, k.end)) as at:
             number = k.math.linear(at, row_major_strides(half))
             x = _three_fry_words(b, key, _count(b, counter, number, k))
             for which in (0, 1):
@@ -99,6 +114,12 @@ def _three_fry(k: KernelContext, state: list[Value], output: IrArray) -> list[Va
                 with k.body.when(inside):
                     _store(k, output, index, x[which])
     return [key, _count(b, counter, used, k)]
+
+
+def _half(dims: Sequence[int]) -> list[int]:
+    """Return the sizes of the loops whose steps make two words each."""
+    split = _split_dimension(dims)
+    return [(n + 1) // 2 if d == split else n for d, n in enumerate(dims)]
 
 
 def _split_dimension(dims: Sequence[int]) -> int:
@@ -134,9 +155,8 @@ def _philox(k: KernelContext, state: list[Value], output: IrArray) -> list[Value
     key, low = state[0], state[1]
     high = state[2] if len(state) == 3 else key
     elements = prod(output.dims)
-    per_counter = 2 if output.dtype.bits == 64 else 4
-    counters = -(-elements // per_counter)
-    with k.body.loop(0, counters) as i:
+    per_counter = _per_counter(output.dtype)
+    with k.body.loop(k.begin, k.end) as i:
         words = _philox_words(b, key, _moved(b, low, high, b.convert(k.math.value(i), U64)))
         if per_counter == 2:
             words = [_wide(b, words[0], words[1]), _wide(b, words[2], words[3])]
@@ -147,8 +167,17 @@ def _philox(k: KernelContext, state: list[Value], output: IrArray) -> list[Value
                 inside = k.math.compare("LT", number, elements)
             with k.body.when(inside):
                 _store(k, output, k.math.delinear(number, output.dims), word)
-    after = _moved(b, low, high, b.const(U64, counters))
+    after = _moved(b, low, high, b.const(U64, _counters(output.dims, output.dtype)))
     return [key, *after][: len(state)]
+
+
+def _per_counter(dtype: DType) -> int:
+    """Return how many elements one counter makes."""
+    return 2 if dtype.bits == 64 else 4
+
+
+def _counters(dims: Sequence[int], dtype: DType) -> int:
+    return -(-prod(dims) // _per_counter(dtype))
 
 
 def _moved(b: LlvmBuilder, low: Value, high: Value, steps: Value) -> list[Value]:
@@ -171,4 +200,4 @@ def _philox_words(b: LlvmBuilder, key: Value, counter: list[Value]) -> list[Valu
     return x
 
 
-EMITTER = Emitter("rng-bit-generator", can_emit, emit, no_split, no_scratch)
+EMITTER = Emitter("rng-bit-generator", can_emit, emit, extent, no_scratch)

@@ -19,7 +19,7 @@ from hloc.codegen.reductions import combine, is_float_sum, sum_dtype
 from hloc.codegen.values import Value
 from hloc.dtypes import F64
 from hloc.ir.instruction import Instruction
-from hloc.ir.traversal import post_order
+from hloc.ir.traversal import post_order, post_order_from
 from hloc.opt.fusion.columns import shared_reduces
 from hloc.shapes import ArrayShape
 
@@ -30,7 +30,7 @@ _ROWS = 4
 """Rows that are added to the running results at a time."""
 
 _MOST_REPEATED = 16
-"""Instructions of a fusion up to which its code is repeated for every one of those rows."""
+"""Instructions that make an element up to which they are repeated for every one of those rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class _Kernel:
         k = self.k
         kind = extremum_of(self.roots[0]) if len(self.roots) == 1 else ""
         if kind:
-            self.store(at, reduce_row(k, self.roots[0], at, kind))
+            store_results(k, self.roots, at, reduce_row(k, self.roots[0], at, kind))
             return
         sums = [running_sum(k, root, self.plan.addends) for root in self.roots]
 
@@ -154,7 +154,7 @@ class _Kernel:
                 total.add([k.read(operand, index) for operand in total.inputs])
 
         feed(k, self.dims, self.plan.reduced, sums, element)
-        self.store(at, [value for total in sums for value in total.finish()])
+        store_results(k, self.roots, at, [value for total in sums for value in total.finish()])
 
     def _strip(self, at: list[IndexValue], first: IndexValue) -> None:
         """Reduce the columns from `first` on, at most `STRIP` of them."""
@@ -169,24 +169,29 @@ class _Kernel:
         else:
             columns.reduce()
 
-    def store(self, at: list[IndexValue], values: Sequence[Value]) -> None:
-        """Write one element of every result; `at` is an index of the inputs."""
-        reduced = self.roots[0].attributes.dimensions
-        index = tuple(at[d] for d in range(len(at)) if d not in reduced)
-        k = self.k
-        if k.root in self.roots:
-            for output, value in zip(k.outputs, values, strict=True):
-                output.store(k.math, index, k.b.convert(value, output.dtype))
-            return
-        done = {
-            root: k.b.convert(value, root.array.dtype)
-            for root, value in zip(self.roots, values, strict=True)
-        }
-        k.frame.sources = {**k.frame.sources, **done}
-        made = k.root.operands if k.root.opcode.name == "tuple" else (k.root,)
-        elements = [k.read(inst, index) for inst in made]
-        for output, value in zip(k.outputs, elements, strict=True):
-            output.store(k.math, index, value)
+
+def store_results(
+    k: KernelContext,
+    roots: tuple[Instruction, ...],
+    at: Sequence[IndexValue],
+    values: Sequence[Value],
+) -> None:
+    """Write one element of every result of the reductions; `at` is an index of their inputs."""
+    reduced = roots[0].attributes.dimensions
+    index = tuple(at[d] for d in range(len(at)) if d not in reduced)
+    if k.root in roots:
+        for output, value in zip(k.outputs, values, strict=True):
+            output.store(k.math, index, k.b.convert(value, output.dtype))
+        return
+    done = {
+        root: k.b.convert(value, root.array.dtype)
+        for root, value in zip(roots, values, strict=True)
+    }
+    k.frame.sources = {**k.frame.sources, **done}
+    made = k.root.operands if k.root.opcode.name == "tuple" else (k.root,)
+    elements = [k.read(inst, index) for inst in made]
+    for output, value in zip(k.outputs, elements, strict=True):
+        output.store(k.math, index, value)
 
 
 def joined(
@@ -310,9 +315,10 @@ class _Columns:
             self._add_row(results, outer, last, [row])
 
     def _rows_at_once(self) -> int:
-        inst = self.k.inst
-        size = len(inst.called[0]) if inst.opcode.name == "fusion" else 1
-        return _ROWS if size <= _MOST_REPEATED and self.plan.addends >= 4 * _ROWS else 1
+        repeated = 1
+        if self.k.inst.opcode.name == "fusion":
+            repeated = len(post_order_from(x for root in self.kernel.roots for x in root.operands))
+        return _ROWS if repeated <= _MOST_REPEATED and self.plan.addends >= 4 * _ROWS else 1
 
     def _add_row(
         self,
@@ -335,7 +341,7 @@ class _Columns:
     def _finish(self, results: list[_Results]) -> None:
         with self.k.body.loop(0, self.width) as column:
             values = [value for result in results for value in result.finish(column)]
-            self.kernel.store(self._index(column, self.at), values)
+            store_results(self.k, self.kernel.roots, self._index(column, self.at), values)
 
     def _index(self, column: IndexValue, inner: list[IndexValue]) -> list[IndexValue]:
         assert self.plan.strip is not None

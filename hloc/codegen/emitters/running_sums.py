@@ -79,13 +79,17 @@ def feed(
     order: Sequence[int],
     sums: Sequence[RunningSum],
     element: Callable[[list[IndexValue]], None],
+    before_block: Callable[[IndexValue, IndexValue], None] | None = None,
 ) -> None:
     """Run `element` for every index of the dimensions in `order`, slowest first.
 
     `element` is given the index by dimension and adds to `sums`; blocks begin and end here.
+    `before_block` is told which elements of the fastest dimension come next, from and to.
     """
     blocks = [s for s in sums if isinstance(s, BlockSum)]
     if not blocks:
+        if before_block is not None:
+            before_block(0, dims[order[-1]])
         with k.body.nest(dims, order) as at:
             element(at)
         return
@@ -94,9 +98,12 @@ def feed(
     with ExitStack() as stack:
         at = stack.enter_context(k.body.nest(dims, slow))
         first = stack.enter_context(k.body.loop(0, size, SUM_BLOCK))
+        end = block_end(k, first, size, SUM_BLOCK)
+        if before_block is not None:
+            before_block(first, end)
         for block in blocks:
             block.start_block()
-        with k.body.loop(first, block_end(k, first, size, SUM_BLOCK)) as position:
+        with k.body.loop(first, end) as position:
             index = list(at)
             index[last] = position
             element(index)

@@ -36,9 +36,9 @@ def emit(k: KernelContext) -> None:
         return
     with k.body.nest(shape.dims, [d for d in scatter_dims if shape.dims[d] != 1]) as outer:
         batch = [outer[d] for d in scatter_dims]
-        first = _first(k, indices, batch)
+        first = first_of_window(k, indices, batch)
         with (
-            k.body.when(_fits(k, first)),
+            k.body.when(fits(k, first)),
             k.body.nest(shape.dims, window_dims) as inner,
         ):
             at = tuple(
@@ -46,7 +46,7 @@ def emit(k: KernelContext) -> None:
             )
             target = tuple(
                 k.math.add(i, at[d]) if d is not None else i
-                for i, d in zip(first, _window_dims(k.root), strict=True)
+                for i, d in zip(first, window_dimensions(k.root), strict=True)
             )
             new = [k.read(update, at) for update in updates]
             old = [output.load(k.math, target) for output in k.outputs]
@@ -55,7 +55,7 @@ def emit(k: KernelContext) -> None:
                 output.store(k.math, target, k.b.convert(value, output.dtype))
 
 
-def _window_dims(root: Instruction) -> list[int | None]:
+def window_dimensions(root: Instruction) -> list[int | None]:
     """Return, per dimension of the operand, the dimension of the updates that runs along it."""
     a = root.attributes
     window = iter(a.update_window_dims)
@@ -63,7 +63,9 @@ def _window_dims(root: Instruction) -> list[int | None]:
     return [None if dim in skipped else next(window) for dim in range(root.operands[0].array.rank)]
 
 
-def _first(k: KernelContext, indices: Instruction, batch: list[IndexValue]) -> list[IndexValue]:
+def first_of_window(
+    k: KernelContext, indices: Instruction, batch: list[IndexValue]
+) -> list[IndexValue]:
     """Return where the window of `batch` begins, unchecked."""
     a = k.root.attributes
     rank = k.root.operands[0].array.rank
@@ -79,12 +81,12 @@ def _first(k: KernelContext, indices: Instruction, batch: list[IndexValue]) -> l
     return first
 
 
-def _fits(k: KernelContext, first: list[IndexValue]) -> Value:
+def fits(k: KernelContext, first: list[IndexValue]) -> Value:
     """Return whether the whole window lies inside the operand; u64 beyond s64 is negative here."""
     shape = k.root.operands[0].array
     updates = k.root.operands[-1].array
     conditions = []
-    for i, size, d in zip(first, shape.dims, _window_dims(k.root), strict=True):
+    for i, size, d in zip(first, shape.dims, window_dimensions(k.root), strict=True):
         if isinstance(i, int):
             continue
         room = size - (updates.dims[d] if d is not None else 1)

@@ -4,7 +4,8 @@
            out_row_bytes)
 
 Sums of a block of columns stay in the cache; they go to totals every `DEPTH_BLOCK` steps of k, so
-that long sums stay accurate. Columns lie side by side and fill whole vectors.
+that long sums stay accurate. Columns lie side by side and fill whole vectors; what is left over is
+made together with its neighbours once more.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from functools import cache
 
 from hloc.codegen.emitters.context import KernelContext
 from hloc.codegen.emitters.products import Axis, Product, swapped
+from hloc.codegen.emitters.resident_product import MAX_BYTES, write_resident
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.emitters.vector_loads import load_as, store_as
 from hloc.codegen.ir_array import IrArray
@@ -39,8 +41,14 @@ SUM_BYTES, ROW_SUM_BYTES = 1 << 14, 1 << 17
 SPLATS = 32
 """Elements of the left-hand side that are kept in registers."""
 
+UNROLLS = (16, 8, 6, 4, 3, 2)
+"""Steps of k that are taken at a time, if they divide k; the first that fits, if none does."""
+
+COLUMN_PIECE = 256
+"""Columns that threads count by."""
+
 COLUMN_MULTIPLE = 16
-"""Columns come in multiples of this, which every vector divides."""
+"""The routine takes multiples of this, which every vector divides; others leave a few columns."""
 
 _TYPES = ("ptr",) * 4 + ("i64",) * 7
 _PARAMETERS = (
@@ -87,8 +95,26 @@ class SkinnyProduct:
         return min(fitting // 64 * 64, self.column.size)
 
     @property
+    def pieces(self) -> int:
+        """In how many pieces threads share the product: steps of the outermost loop, or columns."""
+        return self.outer[0].size if self.outer else -(-self.column.size // COLUMN_PIECE)
+
+    @property
+    def repeated_bytes(self) -> int:
+        """The side that every thread reads whole."""
+        return self.row.size * self.depth.size * self.sources[0].storage_bytes
+
+    @property
+    def is_resident(self) -> bool:
+        """True if the right-hand side is small enough to be read again and again."""
+        size = self.column.size * self.depth.size * self.sources[1].storage_bytes
+        return self.depth.size <= DEPTH_BLOCK and size <= MAX_BYTES
+
+    @property
     def scratch_bytes(self) -> int:
         """Room for sums and totals."""
+        if self.is_resident:
+            return 0
         return 2 * self.row.size * self.column_block * self.total.storage_bytes
 
 
@@ -106,29 +132,36 @@ def skinny_product(p: Product, sources: tuple[DType, DType], result: DType) -> S
         return None
     row = p.rows[0] if p.rows else Axis(1, 0, 0, 0)
     column, depth = p.columns[0], p.contracted[0]
-    if column.rhs != 1 or column.out != 1 or column.size % COLUMN_MULTIPLE:
+    if column.rhs != 1 or column.out != 1:
         return None
     work = row.size * column.size * depth.size
     if row.size > MAX_ROWS or column.size < MIN_COLUMNS or work < MIN_WORK:
         return None
     most = max(SPLATS // row.size, 1)
-    unroll = next((u for u in (16, 8, 6, 4, 3, 2) if u <= most and depth.size % u == 0), 0)
-    if not unroll:
-        return None
+    fitting = [u for u in UNROLLS if u <= most]
+    unroll = next((u for u in fitting if depth.size % u == 0), fitting[0])
     return SkinnyProduct(p.batch, row, column, depth, unroll, exchanged, sources, result)
 
 
 def emit_skinny(
     k: KernelContext, p: SkinnyProduct, lhs: IrArray, rhs: IrArray, scratch_offset: int
 ) -> None:
-    """Write the calls of the routine."""
+    """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
     if p.exchanged:
         lhs, rhs = rhs, lhs
-    routines = stream_routines(p.row.size, p.unroll, p.sources, p.result, k.target)
+    unroll = 0 if p.is_resident else p.unroll
+    has_rest = p.depth.size % p.unroll != 0
+    routines = stream_routines(p.row.size, unroll, has_rest, p.sources, p.result, k.target)
     k.use(routines)
-    sums = k.b.offset_pointer(k.scratch, scratch_offset)
+    sums = "null" if p.is_resident else k.b.offset_pointer(k.scratch, scratch_offset).text
+    first: IndexValue = 0
+    columns: IndexValue = p.column.size
+    if not p.outer:
+        first = k.math.mul(k.begin, COLUMN_PIECE)
+        stop = k.math.minimum(p.column.size, k.math.mul(k.end, COLUMN_PIECE))
+        columns = k.math.sub(stop, first)
+    whole = k.math.mul(k.math.div(columns, COLUMN_MULTIPLE), COLUMN_MULTIPLE)
     numbers = (
-        p.column.size,
         p.depth.size,
         p.column_block,
         p.row.lhs,
@@ -137,30 +170,59 @@ def emit_skinny(
         p.row.out * p.result.storage_bytes,
     )
     with ExitStack() as stack:
-        at: tuple[IndexValue, ...] = (0, 0, 0)
-        for axis in p.outer:
-            i = stack.enter_context(k.body.loop(0, axis.size))
+        at: tuple[IndexValue, ...] = (0, first, first)
+        for number, axis in enumerate(p.outer):
+            part = (0, axis.size) if number else (k.begin, k.end)
+            i = stack.enter_context(k.body.loop(*part))
             steps = (axis.lhs, axis.rhs, axis.out)
             at = tuple(
                 k.math.add(x, k.math.mul(i, step)) for x, step in zip(at, steps, strict=True)
             )
-        places = [
-            k.b.address(array.pointer, array.dtype, k.math.value(x))
-            for array, x in zip((lhs, rhs, k.output), at, strict=True)
-        ]
-        arguments = [f"ptr {x}" for x in (*places, sums.text)] + [f"i64 {x}" for x in numbers]
-        k.fn.line(f"call void @{routines.name}({', '.join(arguments)})")
+
+        def call(count: IndexValue, shift: IndexValue) -> None:
+            where = (at[0], k.math.add(at[1], shift), k.math.add(at[2], shift))
+            places = [
+                k.b.address(array.pointer, array.dtype, k.math.value(x))
+                for array, x in zip((lhs, rhs, k.output), where, strict=True)
+            ]
+            arguments = [f"ptr {x}" for x in (*places, sums)]
+            arguments += [f"i64 {x}" for x in (k.math.value(count).text, *numbers)]
+            k.fn.line(f"call void @{routines.name}({', '.join(arguments)})")
+
+        call(whole, 0)
+        if p.column.size % COLUMN_MULTIPLE:
+            # The last vector of columns reaches back to some that are done, with the same sums.
+            with k.body.when(k.math.compare("NE", whole, columns)):
+                call(COLUMN_MULTIPLE, k.math.sub(columns, COLUMN_MULTIPLE))
 
 
 @cache
 def stream_routines(
-    rows: int, unroll: int, sources: tuple[DType, DType], result: DType, target: Target
+    rows: int,
+    unroll: int,
+    has_rest: bool,
+    sources: tuple[DType, DType],
+    result: DType,
+    target: Target,
 ) -> Routines:
-    """Return the function for some number of rows."""
+    """Return the function for some number of rows.
+
+    Args:
+        rows: of the left-hand side.
+        unroll: steps of k that are taken at a time; 0 if sums stay in registers.
+        has_rest: true if `unroll` does not divide k.
+        sources: element types of the operands.
+        result: that of the result.
+        target: the machine.
+    """
     types = "_".join(dtype.name for dtype in (*sources, result))
-    name = f"stream_{types}_{rows}x{unroll}"
+    rest = "_rest" if unroll and has_rest else ""
+    name = f"stream_{types}_{rows}x{unroll}{rest}"
     w = RoutineWriter(name, _PARAMETERS, target)
-    _Stream(w, rows, unroll, sources, result, target).write()
+    if unroll:
+        _Stream(w, rows, unroll, sources, result, target).write(has_rest)
+    else:
+        write_resident(w, rows, sources, result, target)
     text = "\n".join([*w.fn.declarations, "", w.text()])
     return Routines(name, (f"declare void @{name}({', '.join(_TYPES)})",), text)
 
@@ -183,7 +245,7 @@ class _Stream:
         self.lanes = target.vector_bits // self.total.bits
         self.vector = f"<{self.lanes} x {REPRESENTATIONS[self.total].memory}>"
 
-    def write(self) -> None:
+    def write(self, has_rest: bool) -> None:
         """Blocks of columns, blocks of k."""
         body, math = self.body, self.math
         columns, depth = argument("%columns"), argument("%depth")
@@ -197,8 +259,13 @@ class _Stream:
                 stop = math.minimum(depth, math.add(start, self._depth_block()))
                 with body.loop(0, cells, self.lanes) as cell:
                     self._store(cell, "zeroinitializer")
-                with body.loop(start, stop, self.unroll) as step:
-                    self._steps(step, first, count)
+                left = math.rem(math.sub(stop, start), self.unroll) if has_rest else 0
+                whole = math.sub(stop, left)
+                with body.loop(start, whole, self.unroll) as step:
+                    self._steps(step, first, count, self.unroll)
+                if has_rest:
+                    with body.loop(whole, stop) as step:
+                        self._steps(step, first, count, 1)
                 with body.loop(0, cells, self.lanes) as cell:
                     total = math.add(cells, cell)
                     x, y = self._load(total), self._load(cell)
@@ -228,14 +295,14 @@ class _Stream:
         mask = f"<{self.lanes} x i32> zeroinitializer"
         return fn.value(f"shufflevector {self.vector} {first}, {self.vector} poison, {mask}")
 
-    def _steps(self, step: IndexValue, first: IndexValue, count: IndexValue) -> None:
+    def _steps(self, step: IndexValue, first: IndexValue, count: IndexValue, number: int) -> None:
         """Add some steps of k to all sums."""
         math, fn = self.math, self.fn
-        steps = [math.add(step, u) for u in range(self.unroll)]
+        steps = [math.add(step, u) for u in range(number)]
         xs = [[self._splat(row, k) for k in steps] for row in range(self.rows)]
         starts = [math.add(math.mul(k, argument("%rhs_step")), first) for k in steps]
         with self.body.loop(0, count, self.lanes) as column:
-            if self.rows > 1:
+            if self.rows > 1 and number > 1:
                 self._prefetch([math.add(start, column) for start in starts])
             ys = [
                 load_as(self.w, "%rhs", self.sources[1], self.total, self.lanes,
@@ -253,7 +320,9 @@ class _Stream:
                         if halves[side]
                         else product
                     )
-                self._store(cell, fn.value(f"fadd {self.vector} {halves[0]}, {halves[1]}"))
+                if halves[1]:
+                    halves[0] = fn.value(f"fadd {self.vector} {halves[0]}, {halves[1]}")
+                self._store(cell, halves[0])
 
     def _prefetch(self, places: list[IndexValue]) -> None:
         """Bring the same columns of the next steps into the second-level cache.

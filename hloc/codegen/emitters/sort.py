@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc.codegen.elemental import Frame
-from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root_of
+from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.merge_sort import Comparator, MergeSorter
 from hloc.codegen.emitters.radix_sort import (
     Digits,
@@ -85,13 +85,25 @@ def scratch_bytes(inst: Instruction) -> int:
     return rows_bytes(plan.carried, _size(root)) + plan.digits.count_bytes
 
 
+def _outer_dims(root: Instruction) -> list[int]:
+    """Return the dimensions that rows are counted by, outermost first."""
+    dim = root.attributes.dimensions[0]
+    return [d for d in loop_order(root.operands[0].array) if d != dim]
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost dimension that rows are counted by."""
+    root = root_of(inst)
+    outer = _outer_dims(root)
+    return root.operands[0].array.dims[outer[0]] if outer else 1
+
+
 def emit(k: KernelContext) -> None:
     """Sort row by row."""
     dim = k.root.attributes.dimensions[0]
     shape = k.root.operands[0].array
-    order = [d for d in loop_order(shape) if d != dim]
     plan = _radix_plan(k.root)
-    with k.body.nest(shape.dims, order) as at:
+    with k.body.nest(shape.dims, _outer_dims(k.root), (k.begin, k.end)) as at:
         if plan is None:
             _merge(k, at, dim)
         else:
@@ -185,4 +197,4 @@ def _key_function(k: KernelContext, keys: Sequence[Key]) -> KeyFunction:
     return of_elements
 
 
-EMITTER = Emitter("sort", can_emit, emit, no_split, scratch_bytes)
+EMITTER = Emitter("sort", can_emit, emit, extent, scratch_bytes)

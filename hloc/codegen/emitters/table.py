@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from hloc.codegen.emitters import (
+    attention,
     concatenate,
     convolution,
     convolution_product,
+    cumulative,
     dot,
     dynamic_update_slice,
     fft,
@@ -24,9 +26,11 @@ from hloc.codegen.emitters.context import Emitter
 from hloc.ir.instruction import Instruction
 
 EMITTERS: tuple[Emitter, ...] = (
+    attention.EMITTER,
     row_region.EMITTER,
     dot.EMITTER,
     reduce.EMITTER,
+    cumulative.EMITTER,
     dot.CONVOLUTION,
     windowed_product.EMITTER,
     convolution_product.EMITTER,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root_of
+from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.merge_sort import MergeSorter
 from hloc.codegen.emitters.radix_sort import Digits, RadixSorter, key_dtype, order_key
 from hloc.codegen.emitters.sort_rows import SortRows, rows_bytes
@@ -49,12 +49,18 @@ def scratch_bytes(inst: Instruction) -> int:
     return rows_bytes(_carried(root), size) + _digits(root).count_bytes + counts
 
 
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost dimension that rows are counted by."""
+    dims = root_of(inst).operands[0].array.dims
+    return dims[0] if len(dims) > 1 else 1
+
+
 def emit(k: KernelContext) -> None:
     """Sort row by row; the sort is stable, so lower places come first."""
     operand = k.root.operands[0]
     *outer, size = operand.array.dims
     rows = SortRows(k, _carried(k.root), size)
-    with k.body.nest(outer, range(len(outer))) as at:
+    with k.body.nest(outer, range(len(outer)), (k.begin, k.end)) as at:
         if size < _LEAST_SELECTED:
             _merge(k, rows, at)
         else:
@@ -139,4 +145,4 @@ def _last_digit(k: KernelContext, at: Sequence[IndexValue], offset_bytes: int) -
     return b.load(digit_slot, S64, 0)
 
 
-EMITTER = Emitter("topk", can_emit, emit, no_split, scratch_bytes)
+EMITTER = Emitter("topk", can_emit, emit, extent, scratch_bytes)

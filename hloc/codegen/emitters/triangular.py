@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root_of
+from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.dot import operand_arrays, operand_bytes
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
@@ -78,6 +78,12 @@ def solve_bytes(inst: Instruction) -> int:
     return operand_bytes(inst) + size * min(count, _STRIP) * _work_dtype(root).storage_bytes
 
 
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost batch dimension."""
+    dims = root_of(inst).array.dims
+    return dims[0] if len(dims) > 2 else 1
+
+
 def emit_solve(k: KernelContext) -> None:
     """Solve for a strip of right-hand sides at a time."""
     a = k.root.attributes
@@ -86,7 +92,7 @@ def emit_solve(k: KernelContext) -> None:
     flipped = (a.transpose_a in ("TRANSPOSE", "ADJOINT")) == a.left_side
     size, count = _sizes(k.root)
     batch_dims = right.dims[:-2]
-    with k.body.nest(batch_dims, range(len(batch_dims))) as batch:
+    with k.body.nest(batch_dims, range(len(batch_dims)), (k.begin, k.end)) as batch:
         solver = _Solver(
             k,
             _Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT"),
@@ -190,7 +196,7 @@ def emit_cholesky(k: KernelContext) -> None:
     part = component_of(array.dtype)
     good = b.allocate(PRED)
     total = b.allocate(array.dtype)
-    with k.body.nest(batch_dims, range(len(batch_dims))) as batch:
+    with k.body.nest(batch_dims, range(len(batch_dims)), (k.begin, k.end)) as batch:
         a = _Matrix(k, array, batch, upper, upper)
         factor = _Matrix(k, k.output, batch, upper, upper)
         b.store(good, 0, b.const(PRED, True))
@@ -236,5 +242,7 @@ def _remainder(
     return b.load(total, dtype, 0)
 
 
-SOLVE = Emitter("triangular-solve", can_emit_solve, emit_solve, no_split, solve_bytes)
-CHOLESKY = Emitter("cholesky", can_emit_cholesky, emit_cholesky, no_split, operand_bytes)
+SOLVE = Emitter("triangular-solve", can_emit_solve, emit_solve, extent, solve_bytes, operand_bytes)
+CHOLESKY = Emitter(
+    "cholesky", can_emit_cholesky, emit_cholesky, extent, operand_bytes, operand_bytes
+)

@@ -14,8 +14,55 @@ def vector_type(dtype: DType, lanes: int) -> str:
     return f"<{lanes} x {REPRESENTATIONS[dtype].memory}>"
 
 
+def first_lanes(w: RoutineWriter, count: IndexValue, lanes: int) -> str:
+    """Return a mask of the first `count` of `lanes` lanes; `count` may be any number."""
+    fn, kind = w.fn, f"<{lanes} x i64>"
+    numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
+    text = w.math.value(count).text
+    one = fn.value(f"insertelement {kind} poison, i64 {text}, i64 0")
+    order = f"<{lanes} x i32> zeroinitializer"
+    limit = fn.value(f"shufflevector {kind} {one}, {kind} poison, {order}")
+    return fn.value(f"icmp slt {kind} <{numbers}>, {limit}")
+
+
+def _suffix(dtype: DType, lanes: int) -> str:
+    """Return the type of a vector as names of intrinsics have it."""
+    memory = REPRESENTATIONS[dtype].memory
+    short = {"float": "f32", "double": "f64"}.get(memory, memory)
+    return f"v{lanes}{short}.p0"
+
+
+def load_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str) -> str:
+    """Load neighbours; those that the mask leaves out are zero and not touched."""
+    kind, size = vector_type(dtype, lanes), dtype.storage_bytes
+    if not mask:
+        return w.fn.value(f"load {kind}, ptr {at}, align {size}")
+    name, flags = f"@llvm.masked.load.{_suffix(dtype, lanes)}", f"<{lanes} x i1>"
+    w.fn.declare(f"declare {kind} {name}(ptr, i32, {flags}, {kind})")
+    return w.fn.value(
+        f"call {kind} {name}(ptr {at}, i32 {size}, {flags} {mask}, {kind} zeroinitializer)"
+    )
+
+
+def store_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str, value: str) -> None:
+    """Store neighbours, but for those that the mask leaves out."""
+    kind, size = vector_type(dtype, lanes), dtype.storage_bytes
+    if not mask:
+        w.fn.line(f"store {kind} {value}, ptr {at}, align {size}")
+        return
+    name, flags = f"@llvm.masked.store.{_suffix(dtype, lanes)}", f"<{lanes} x i1>"
+    w.fn.declare(f"declare void {name}({kind}, ptr, i32, {flags})")
+    w.fn.line(f"call void {name}({kind} {value}, ptr {at}, i32 {size}, {flags} {mask})")
+
+
 def load_as(
-    w: RoutineWriter, pointer: str, source: DType, wanted: DType, lanes: int, place: IndexValue
+    w: RoutineWriter,
+    pointer: str,
+    source: DType,
+    wanted: DType,
+    lanes: int,
+    place: IndexValue,
+    mask: str = "",
 ) -> str:
     """Load `lanes` elements of `source` from `place` on, as elements of `wanted`.
 
@@ -24,7 +71,7 @@ def load_as(
     fn = w.fn
     at = w.b.address(pointer_value(pointer), source, w.math.value(place))
     kind = vector_type(source, lanes)
-    value = fn.value(f"load {kind}, ptr {at}, align {source.storage_bytes}")
+    value = load_lanes(w, at, source, lanes, mask)
     if source is wanted:
         return value
     words = f"<{lanes} x i32>"

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from hloc.codegen.emitters.context import Emitter, KernelContext, no_split, root_of
+from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.dot import operand_arrays, operand_bytes
-from hloc.codegen.emitters.packed_product import PackedProduct, emit_packed, packed_product
+from hloc.codegen.emitters.packed_nest import emit_packed
+from hloc.codegen.emitters.packed_product import PackedProduct, packed_product
 from hloc.codegen.emitters.products import Axis, Product, is_in_memory, merged
 from hloc.codegen.index import layout_strides, row_major_strides
 from hloc.codegen.ir_array import IrArray
@@ -163,6 +164,20 @@ def scratch_bytes(inst: Instruction) -> int:
     return operand_bytes(inst) + found.padded_bytes + found.product.scratch_bytes
 
 
+def extent(inst: Instruction) -> int:
+    """Return in how many pieces threads share the product."""
+    found = windowed_product(inst)
+    assert found is not None
+    return found.product.pieces
+
+
+def repeated_bytes(inst: Instruction) -> int:
+    """Return the size of computed operands, of the copy of the input and of what is packed."""
+    found = windowed_product(inst)
+    assert found is not None
+    return operand_bytes(inst) + found.padded_bytes + found.product.repeated_bytes
+
+
 def emit(k: KernelContext) -> None:
     """Write the copy of the input and the product."""
     found = windowed_product(k.inst)
@@ -207,4 +222,4 @@ def _copy(k: KernelContext, lhs: IrArray, p: _Padded, offset: int, size: int) ->
     return copy
 
 
-EMITTER = Emitter("convolution", can_emit, emit, no_split, scratch_bytes)
+EMITTER = Emitter("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)

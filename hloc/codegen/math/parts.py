@@ -61,15 +61,15 @@ def estrin(b: LlvmBuilder, x: Value, coefficients: Sequence[float]) -> Value:
 
 
 def lower(b: LlvmBuilder, x: Value, limit: float) -> Value:
-    """Return the smaller of x and `limit`; `limit` for NaN."""
+    """Return the smaller of x and `limit`; NaN for NaN."""
     bound = b.const(x.dtype, limit)
-    return b.select(b.compare("LT", x, bound), x, bound)
+    return b.select(b.compare("GT", x, bound), bound, x)
 
 
 def upper(b: LlvmBuilder, x: Value, limit: float) -> Value:
-    """Return the larger of x and `limit`; `limit` for NaN."""
+    """Return the larger of x and `limit`; NaN for NaN."""
     bound = b.const(x.dtype, limit)
-    return b.select(b.compare("GT", x, bound), x, bound)
+    return b.select(b.compare("LT", x, bound), bound, x)
 
 
 def absolute(b: LlvmBuilder, x: Value) -> Value:
@@ -102,7 +102,9 @@ def power_of_two(b: LlvmBuilder, exponent: Value) -> Value:
 
 
 def scale(b: LlvmBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent, for exponents between -252 and 254."""
+    """Return x * 2**exponent, for exponents between -252 and 254; NaN if x is NaN."""
+    if b.has_scaling:
+        return b.scaled(x, exponent)
     half = b.ashr(exponent, b.const(S32, 1))
     rest = b.isub(exponent, half)
     return b.fmul(b.fmul(x, power_of_two(b, half)), power_of_two(b, rest))

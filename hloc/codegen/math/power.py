@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hloc.codegen.math.parts import INFINITY, NAN, absolute, c, f32_function, fma, horner, with_sign
-from hloc.dtypes import F32, F64, PRED, S64, U32
+from hloc.dtypes import F32, F64, PRED, S64, U32, U64
 
 if TYPE_CHECKING:
     from hloc.codegen.scalar_builder import LlvmBuilder
@@ -52,14 +52,19 @@ def _exp2(b: LlvmBuilder, x: Value) -> Value:
 @f32_function("pow")
 def power(b: LlvmBuilder, x: Value, y: Value) -> Value:
     """Return x**y with C's results for zeros, infinities, NaN and negative bases."""
-    base, height = absolute(b, x), absolute(b, y)
-    zero, one, infinity = c(b, 0.0), c(b, 1.0), c(b, INFINITY)
+    base = absolute(b, x)
     product = b.fmul(b.convert(y, F64), _log2(b, b.convert(base, F64)))
     limit = b.const(F64, 300.0)
     product = b.select(b.compare("LT", product, limit), product, limit)
     product = b.select(b.compare("GT", product, b.fneg(limit)), product, b.fneg(limit))
-    value = b.convert(_exp2(b, product), F32)
+    return at_special(b, x, y, b.convert(_exp2(b, product), F32))
 
+
+def at_special(b: LlvmBuilder, x: Value, y: Value, value: Value) -> Value:
+    """Return x**y in f32 or f64: `value`, which is |x|**y where that is nothing special."""
+    dtype, bits = (F32, U32) if x.dtype is F32 else (F64, U64)
+    base, height = absolute(b, x), absolute(b, y)
+    zero, one, infinity = (b.const(dtype, v) for v in (0.0, 1.0, INFINITY))
     grows = b.compare("GT", y, zero)
     value = b.select(b.compare("EQ", base, zero), b.select(grows, zero, infinity), value)
     value = b.select(b.compare("EQ", base, infinity), b.select(grows, infinity, zero), value)
@@ -68,14 +73,16 @@ def power(b: LlvmBuilder, x: Value, y: Value) -> Value:
     value = b.select(endless, b.select(b.compare("EQ", base, one), one, at_end), value)
 
     whole = b.compare("EQ", b.intrinsic("trunc", y), y)
-    half = b.fmul(y, c(b, 0.5))
+    half = b.fmul(y, b.const(dtype, 0.5))
     odd = b.and_(whole, b.compare("NE", b.intrinsic("trunc", half), half))
-    negative = b.compare("NE", b.lshr(b.bitcast(x, U32), b.const(U32, 31)), b.const(U32, 0))
+    negative = b.compare(
+        "NE", b.lshr(b.bitcast(x, bits), b.const(bits, bits.bits - 1)), b.const(bits, 0)
+    )
     value = b.select(b.and_(negative, odd), b.fneg(value), value)
     finite_negative = b.and_(b.compare("LT", x, zero), b.compare("LT", base, infinity))
     broken = b.and_(finite_negative, b.xor(whole, b.const(PRED, True)))
-    value = b.select(broken, c(b, NAN), value)
-    value = b.select(b.or_(b.is_nan(x), b.is_nan(y)), c(b, NAN), value)
+    value = b.select(broken, b.const(dtype, NAN), value)
+    value = b.select(b.or_(b.is_nan(x), b.is_nan(y)), b.const(dtype, NAN), value)
     unit = b.or_(b.compare("EQ", y, zero), b.compare("EQ", x, one))
     return b.select(unit, one, value)
 

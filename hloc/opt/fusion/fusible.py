@@ -5,8 +5,10 @@ from __future__ import annotations
 from enum import Enum
 from functools import lru_cache
 
+from hloc.analysis.cumulative import plain_scan
 from hloc.analysis.dataflow import hands_on
 from hloc.ir.instruction import Instruction
+from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 
@@ -17,6 +19,7 @@ class Role(Enum):
     VIEW = "free on its own, since no bytes move; part of a fusion only between other parts"
     LOOP = "one element at a time; root or inside"
     REDUCE = "root that reads many elements for each result; never inside"
+    SCAN = "root that goes once through an operand of the same size; never inside"
     UPDATE = "root that changes a buffer in place; never inside"
 
 
@@ -81,6 +84,8 @@ def role_of(inst: Instruction) -> Role:
         return Role.LOOP if is_array and inst.array.is_scalar else Role.NONE
     if name == "reduce":
         return Role.REDUCE
+    if name == "reduce-window":
+        return Role.SCAN if plain_scan(inst) is not None else Role.NONE
     if name in ("dynamic-update-slice", "scatter"):
         return Role.UPDATE if isinstance(inst.shape, ArrayShape) else Role.NONE
     if name in ("bitcast", "reshape", "transpose") and hands_on(inst):
@@ -92,7 +97,7 @@ def role_of(inst: Instruction) -> Role:
 
 def _is_elementwise(inst: Instruction) -> bool:
     """False also for a bitcast-convert that makes or takes a dimension."""
-    return inst.opcode.elementwise and all(
+    return works_per_element(inst) and all(
         operand.array.dims in ((), inst.array.dims) for operand in inst.operands
     )
 

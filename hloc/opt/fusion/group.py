@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 from hloc.analysis.cost import elements_of
 from hloc.ir.instruction import Instruction
+from hloc.ops.folding import works_per_element
 
 IndexMap: TypeAlias = int
 """Number of an index map within its group; 0 is the index of the root."""
@@ -82,7 +83,7 @@ class Group:
 
     def _reads(self, user: Instruction, place: int, maps: Maps) -> Maps:
         """Return the maps at which `user`, itself read at `maps`, reads operand `place`."""
-        if user.opcode.elementwise or user.opcode.name == "copy":
+        if works_per_element(user) or user.opcode.name == "copy":
             return maps
         if user is self.root and user.opcode.name in _ROOTS_WITH_LOOPS_OF_THEIR_OWN:
             count = _reads_by_root(user, place)

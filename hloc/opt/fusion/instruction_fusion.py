@@ -36,7 +36,7 @@ class InstructionFusion:
 
     name: ClassVar[str] = "fusion"
     max_operands: int = 48
-    max_instructions: int = 256
+    max_instructions: int = 512
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Fuse in the entry and in the bodies of loops, branches and calls."""
@@ -89,7 +89,7 @@ def _join(
     after the result, so no cycle can arise. Anything else is computed inside all its users or
     inside none.
     """
-    if role in (Role.REDUCE, Role.UPDATE) or not inst.users:
+    if role in (Role.REDUCE, Role.SCAN, Role.UPDATE) or not inst.users:
         return ()
     is_constant = inst.opcode.name == "constant"
     result = inst.computation.root

@@ -19,7 +19,7 @@ from hloc.opt.fusion.columns import shared_reduces
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.shapes import ArrayShape
 
-_OWN_LOOPS = frozenset({"concatenate", "dynamic-update-slice", "pad", "scatter"})
+_OWN_LOOPS = frozenset({"concatenate", "dynamic-update-slice", "pad", "reduce-window", "scatter"})
 """As a root these have kernels that loop over their operands."""
 
 

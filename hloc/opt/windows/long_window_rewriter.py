@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
+from hloc.analysis.cumulative import plain_scan
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -48,6 +49,8 @@ class LongWindowRewriter:
                 or 0 in inst.operands[0].array.dims
             ):
                 return False
+            if plain_scan(inst) is not None:
+                return False  # it has a kernel that reads every element once
             if any(d.base_dilation != 1 for d in window.dimensions):
                 return False
             direct = _direct_work(inst)

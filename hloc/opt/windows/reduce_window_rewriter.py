@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hloc.ir.attributes import WindowDimension
+from hloc.analysis.cumulative import Cumulative, cumulative, plain_scan
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
@@ -32,14 +32,17 @@ class ReduceWindowRewriter:
     name: ClassVar[str] = "reduce-window-rewriter"
     base_length: int = 16
     any_reducer: bool = False
+    leave_plain: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every computation."""
         base = max(2, self.base_length)
 
         def is_cumulative(inst: Instruction) -> bool:
-            found = _cumulative(inst)
+            found = cumulative(inst) if is_static(inst) else None
             if found is None or inst.operands[0].array.dims[found.dim] <= base:
+                return False
+            if self.leave_plain and plain_scan(inst) is not None:
                 return False
             known = window_regrouping(inst, trusted=self.any_reducer) is not None
             if not known and context.remarks is not None:
@@ -53,51 +56,8 @@ class ReduceWindowRewriter:
         return expand_all(module, context, self.name, ("reduce-window",), rewritten, is_cumulative)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cumulative:
-    """Which elements of an inclusive scan a reduce-window has.
-
-    Attributes:
-        dim: the dimension that is scanned.
-        reverse: from the last element to the first.
-        start, limit: the elements of the scan that are results.
-        empty: results beyond the end where the scan begins, of no elements.
-    """
-
-    dim: int
-    reverse: bool
-    start: int
-    limit: int
-    empty: int
-
-
-def _cumulative(inst: Instruction) -> _Cumulative | None:
-    """Return the form of a reduce-window whose windows all begin, or all end, with the array."""
-    window = inst.attributes.window
-    dims = inst.operands[0].array.dims
-    if window is None or not is_static(inst) or 0 in dims:
-        return None
-    wide = [i for i, d in enumerate(window.dimensions) if d != WindowDimension(1)]
-    if len(wide) != 1:
-        return None
-    (dim,) = wide
-    d, n = window.dimensions[dim], dims[dim]
-    if d.stride != 1 or d.base_dilation != 1 or d.window_dilation != 1:
-        return None
-    if n + d.pad_low + d.pad_high < d.size:
-        return None
-    # The window of result i reaches from i - pad_low to i - pad_low + size - 1.
-    if d.pad_high <= 0 and n + d.pad_high <= d.size:
-        first = d.size - d.pad_low - 1
-        return _Cumulative(dim, False, max(0, first), n + d.pad_high, max(0, -first))
-    if d.pad_low <= 0 and n + d.pad_low <= d.size:
-        end = n + d.pad_high - d.size + 1
-        return _Cumulative(dim, True, -d.pad_low, min(n, end), max(0, end - n))
-    return None
-
-
 def _rewritten(inst: Instruction, base: int, *, trusted: bool) -> Instruction:
-    b, form = Builder(inst.computation), _cumulative(inst)
+    b, form = Builder(inst.computation), cumulative(inst)
     regrouping = window_regrouping(inst, trusted=trusted)
     assert form is not None
     assert regrouping is not None
@@ -108,7 +68,7 @@ def _rewritten(inst: Instruction, base: int, *, trusted: bool) -> Instruction:
     return regrouping.finished(b, inst, found)
 
 
-def _picked(b: Builder, x: Instruction, neutral: Instruction, form: _Cumulative) -> Instruction:
+def _picked(b: Builder, x: Instruction, neutral: Instruction, form: Cumulative) -> Instruction:
     """Return the results that are elements of scan `x`, and those of no elements."""
     starts, limits = [0] * x.array.rank, list(x.array.dims)
     starts[form.dim], limits[form.dim] = form.start, form.limit

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hloc import driver
+from hloc.codegen.cpu.backend import CpuModule
+from hloc.codegen.object_file import FINAL_FORM
 from hloc.dtypes import DTYPES
+from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import check_root, module_text, random_arrays
 
 
@@ -44,6 +48,21 @@ def test_rows_side_by_side(part: str, whole: str, rows: int, n: int) -> None:
         root = f"{result} fft(p0), fft_type={kind}, fft_length={{{n}}}"
         text = module_text([source], root)
         check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, level=1)
+
+
+@pytest.mark.parametrize(("rows", "final"), [(64, True), (1, False)])
+def test_transforms_of_vectors_need_no_passes_of_llvm(rows: int, final: bool) -> None:
+    """Guards compile time: LLVM's passes take as long as its code generator and win nothing."""
+    root = f"c64[{rows},256] fft(p0), fft_type=FFT, fft_length={{256}}"
+    text = module_text([f"c64[{rows},256]"], root)
+    executable = driver.compile_module(text)
+    assert isinstance(executable, Executable)
+    compiled = executable.compiled
+    assert isinstance(compiled, CpuModule)
+    assert (FINAL_FORM in [unit.level for unit in compiled.units]) == final
+    (x,) = random_arrays(text)
+    (found,) = executable(x)
+    np.testing.assert_allclose(found, np.fft.fft(x), rtol=1e-4, atol=1e-3)
 
 
 def test_fft_in_place() -> None:

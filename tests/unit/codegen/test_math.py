@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from hloc.codegen.emitters.context import KernelContext
 from hloc.codegen.kernel import Kernel
-from hloc.codegen.target import host_target
+from hloc.codegen.target import Target, host_target
 from tests.unit.codegen.harness import Array, Compiled, module_text, parse_text
 
 COUNT = 1 << 18
@@ -45,14 +46,25 @@ SPECIAL_TEXT = """
 SPECIAL = np.array([float(word) for word in SPECIAL_TEXT.split()], np.float32)
 
 
-def _compiled(name: str, arguments: int) -> Compiled:
+def _without_scaling() -> Target:
+    """Return this machine without AVX-512, whose instruction multiplies by powers of two."""
+    host = host_target()
+    kept = [f for f in host.features.split(",") if not f[1:].startswith(("avx512", "avx10"))]
+    features = ",".join([*kept, "-avx512f"])
+    return dataclasses.replace(host, features=features, vector_bits=min(256, host.vector_bits))
+
+
+def _compiled(name: str, arguments: int, target: Target | None = None) -> Compiled:
     """Return a kernel that computes function `name` of one or two arrays."""
     text = module_text([f"f32[{COUNT}]"] * 2, f"f32[{COUNT}] add(p0, p1)")
-    k = KernelContext(parse_text(text).entry.root, (None,), "kernel", host_target(), False)
+    k = KernelContext(
+        parse_text(text).entry.root, (None,), "kernel", target or host_target(), False
+    )
     with k.body.loop(k.begin, k.end) as i:
         values = [array.load(k.math, (i,)) for array in k.inputs[:arguments]]
         k.output.store(k.math, (i,), k.b.math(name, *values))
-    return Compiled(Kernel("kernel", k.fn.finish(), tuple(k.fn.declarations), COUNT, 0))
+    kernel = Kernel("kernel", k.fn.finish(), tuple(k.fn.declarations), COUNT, 0)
+    return Compiled(kernel, target=target)
 
 
 def _inputs(seed: int) -> Array:
@@ -81,10 +93,23 @@ def _check(found: Array, exact: Array, max_ulp: float) -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_one_argument(name: str) -> None:
+    _check_function(name, None)
+
+
+@pytest.mark.skipif(
+    not host_target().triple.startswith("x86_64"), reason="only AVX-512 scales in one instruction"
+)
+@pytest.mark.parametrize("name", ["exp", "sinh", "cosh", "logistic"])
+def test_powers_of_two_by_multiplication(name: str) -> None:
+    _check_function(name, _without_scaling())
+
+
+def _check_function(name: str, target: Target | None) -> None:
     exact, max_ulp = FUNCTIONS[name]
     x = _inputs(0)
     found = np.zeros(COUNT, np.float32)
-    compiled = _compiled(name, 1)
+    compiled = _compiled(name, 1, target)
+    assert target is None or "ldexp" not in compiled.kernel.text
     compiled.run([x, x, found])
     with np.errstate(all="ignore"):
         _check(found, np.asarray(exact(x.astype(np.float64))), max_ulp)

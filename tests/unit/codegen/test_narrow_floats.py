@@ -10,7 +10,14 @@ import pytest
 
 from hloc.codegen.target import Target, host_target
 from hloc.dtypes import BF16, DTYPES, F16, DType
-from tests.unit.codegen.harness import Array, evaluate, module_text, parse_text, run_instruction
+from tests.unit.codegen.harness import (
+    Array,
+    check_root,
+    evaluate,
+    module_text,
+    parse_text,
+    run_instruction,
+)
 
 NARROW = [d for d in DTYPES.values() if d.is_float and d.bits < 32]
 COUNT = 1 << 16
@@ -107,3 +114,16 @@ def test_integers_to_bf16_and_back(name: str) -> None:
         warnings.simplefilter("ignore")
         expected = evaluate(entry, [floats])
     np.testing.assert_array_equal(found.astype(np.int64), expected.astype(np.int64))
+
+
+@pytest.mark.parametrize("opcode", ["add", "multiply", "maximum", "negate", "abs", "ceil"])
+def test_nan_and_zeros_of_bf16_arithmetic(opcode: str) -> None:
+    """Rounding leaves the NaN alone that operands have or that infinities make."""
+    values = np.array([np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -3e38, 1.5], np.float32)
+    x, y = (part.reshape(-1) for part in np.meshgrid(values, values))
+    arity = 2 if opcode in ("add", "multiply", "maximum") else 1
+    operands = ("p0", "p1")[:arity]
+    text = module_text(["bf16[81]"] * arity, f"bf16[81] {opcode}({', '.join(operands)})")
+    arrays = [part.astype(BF16.numpy) for part in (x, y)[:arity]]
+    with np.errstate(all="ignore"):
+        check_root(text, arrays, rtol=0, atol=0)

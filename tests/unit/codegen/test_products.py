@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from hloc.codegen.emitters.dot import micro_product
+from hloc.codegen.emitters.inner_product import InnerProduct
 from hloc.codegen.emitters.packed_product import PackedProduct
 from hloc.codegen.emitters.skinny import SkinnyProduct
 from hloc.codegen.object_file import FINAL_FORM, compile_object
@@ -63,7 +64,7 @@ def test_edges_of_tiles_and_blocks(
     rhs = "f32" + dims(depth, columns, right)
     text = product(lhs, rhs, f"f32[{rows},{columns}]", left, right)
     if rows * columns * depth >= 1 << 15:
-        assert isinstance(micro_product(parse_text(text).entry.root), PackedProduct)
+        assert isinstance(micro_product(parse_text(text).entry.root), PackedProduct | InnerProduct)
     check_root(text, random_arrays(text), **tolerances("f32"))
 
 
@@ -123,6 +124,19 @@ def test_batches(lhs: str, rhs: str, result: str, left: str, right: str, b0: str
     )
     text = module_text([lhs, rhs], root)
     check_root(text, random_arrays(text), **tolerances("bf16" if "bf16" in lhs else "f32"))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "s8"])
+@pytest.mark.parametrize("run", [4, 5, 16, 20, 33, 70])
+def test_runs_of_k_in_another_order(dtype: str, run: int) -> None:
+    """Pieces of k follow each other in either operand, but the operands order them differently."""
+    result = "s32" if dtype == "s8" else "f32"
+    root = (
+        f"{result}[24,50] dot(p0, p1), lhs_contracting_dims={{1,2,3}}, "
+        "rhs_contracting_dims={2,1,3}"
+    )
+    text = module_text([f"{dtype}[24,2,4,{run}]", f"{dtype}[50,4,2,{run}]"], root)
+    check_root(text, random_arrays(text), **tolerances(dtype))
 
 
 def test_extreme_bytes_are_exact() -> None:

@@ -1,0 +1,1 @@
+"""A backend for hloc that writes portable C99."""

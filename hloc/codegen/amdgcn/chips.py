@@ -1,0 +1,88 @@
+"""AMD's chips by LLVM's names, and what each has.
+
+Source: LLVM, "User Guide for AMDGPU Backend", table of processors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+
+import llvmlite.binding as llvm
+
+from hloc.codegen.target import Target, initialize_llvm
+from hloc.errors import HloError
+
+TRIPLE = "amdgcn-amd-amdhsa"
+DEFAULT_CHIP = "gfx90a"
+_LOCAL_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One kind of chip.
+
+    Attributes:
+        name: as LLVM spells it.
+        wave_threads: threads that run in step, 32 or 64; hloc's groups of 32 share a wave of 64.
+        local_bytes: most shared memory that one block can have.
+        note: where it is found.
+    """
+
+    name: str
+    wave_threads: int
+    note: str
+    local_bytes: int = _LOCAL_BYTES
+
+
+CHIPS: dict[str, Chip] = {
+    chip.name: chip
+    for chip in (
+        Chip("gfx906", 64, "Radeon Instinct MI50, MI60"),
+        Chip("gfx908", 64, "Instinct MI100"),
+        Chip("gfx90a", 64, "Instinct MI200 series"),
+        Chip("gfx942", 64, "Instinct MI300 series"),
+        Chip("gfx950", 64, "Instinct MI350 series", 160 << 10),
+        Chip("gfx1030", 32, "Radeon RX 6800, 6900"),
+        Chip("gfx1100", 32, "Radeon RX 7900"),
+        Chip("gfx1101", 32, "Radeon RX 7700, 7800"),
+        Chip("gfx1151", 32, "Ryzen AI Max"),
+        Chip("gfx1200", 32, "Radeon RX 9060"),
+        Chip("gfx1201", 32, "Radeon RX 9070"),
+    )
+}
+
+
+@cache
+def target_for_chip(name: str = "", features: str = "") -> Target:
+    """Return the target for a chip.
+
+    Args:
+        name: `gfx90a`; "" is the default chip.
+        features: must be ""; waves have the size that is usual for the chip.
+
+    Raises:
+        HloError: there is no such chip, or features are asked for.
+    """
+    name = name or DEFAULT_CHIP
+    if name not in CHIPS:
+        near = get_close_matches(name, CHIPS, 1) or [DEFAULT_CHIP]
+        raise HloError(
+            f"there is no chip {name!r} for target amdgcn",
+            notes=(f"did you mean {near[0]}? Chips: {', '.join(CHIPS)}",),
+        )
+    if features:
+        raise HloError(f"target amdgcn does not take the feature {features!r}")
+    initialize_llvm(all_targets=True)
+    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=name)
+    return Target(
+        triple=TRIPLE,
+        cpu=name,
+        features=features,
+        data_layout=str(machine.target_data),
+        vector_bits=128,
+        l1_bytes=CHIPS[name].local_bytes,
+        l2_bytes=4 << 20,
+        l3_bytes=0,
+    )

@@ -1,0 +1,21 @@
+"""Code that LLVM cannot make with vectors whose length is known only at run time."""
+
+from __future__ import annotations
+
+import re
+
+from hloc.codegen.object_file import with_features
+from hloc.codegen.target import Target
+
+_BELOW_A_BYTE = re.compile(r"\bi[24]\b")
+
+
+def without_scalable(text: str, machine: Target) -> str:
+    """Return LLVM text for `machine`, whose functions leave SVE out if they need to.
+
+    LLVM's code generator fails on the extension of a vector of `i4` with SVE (seen with LLVM 20).
+    """
+    scalable = [f for f in machine.features.split(",") if f.startswith("+sve")]
+    if not scalable or not _BELOW_A_BYTE.search(text):
+        return text
+    return with_features(text, machine.cpu, f"{machine.features},-sve")

@@ -1,0 +1,203 @@
+"""Packing for matrix registers: blocks of 16 units of k, with zeros after the last of k.
+
+A unit is four bytes, one or several elements of k. A panel is a sequence of blocks; in a block of
+rows, each row holds its units side by side; in one of columns, each unit holds all columns side by
+side. Memory is read by lines of 64 bytes, along k or along the rows or columns, and 16 lines are
+transposed in registers where the panel wants them the other way.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.emitters.matrix_kernel import ROW_BYTES, SIDE
+from hloc.codegen.emitters.micro_kernel import MATRIX_UNITS
+from hloc.codegen.emitters.packing import (
+    GATHER_PARAMETERS,
+    ROW_PARAMETERS,
+    Packing,
+    interleaved,
+    transposed,
+)
+from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.emitters.vector_loads import first_lanes, load_as
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.scalar_builder import pointer_value
+from hloc.codegen.target import Target
+from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.dtypes import PRED
+
+_LINE = f"<{SIDE} x i32>"
+
+
+def gathered_blocks(
+    name: str, p: Packing, target: Target, *, by_unit: bool, runs: bool
+) -> RoutineWriter:
+    """Return a function that packs one panel from anywhere.
+
+    Args:
+        name: of the function.
+        p: what it makes; elements keep their type.
+        target: the machine.
+        by_unit: true for columns, whose units lie side by side in memory of the panel.
+        runs: blocks of k mostly lie in one piece.
+    """
+    w = RoutineWriter(name, GATHER_PARAMETERS, target)
+    _Blocks(w, p, by_unit).gather(runs)
+    return w
+
+
+def lined_blocks(name: str, p: Packing, target: Target, *, by_unit: bool) -> RoutineWriter:
+    """Return a function that packs rows or columns that lie side by side, as many as there are."""
+    w = RoutineWriter(name, ROW_PARAMETERS, target)
+    _Blocks(w, p, by_unit).lines()
+    return w
+
+
+class _Blocks:
+    """Writes one packing function."""
+
+    def __init__(self, w: RoutineWriter, p: Packing, by_unit: bool) -> None:
+        self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
+        self.p, self.by_unit = p, by_unit
+        self.steps = MATRIX_UNITS * p.group
+        self.element = REPRESENTATIONS[p.source].memory
+        self.block_bytes = p.width * ROW_BYTES
+        self.depth, self.count = argument("%depth"), argument("%count")
+
+    # ---- along k, or from anywhere
+
+    def gather(self, runs: bool) -> None:
+        """Write the loop over the blocks of one panel."""
+        math = self.math
+        with self.body.loop(0, self.depth, self.steps) as first:
+            block = self._at("%to", math.mul(math.div(first, self.steps), self.block_bytes))
+            left = math.minimum(math.sub(self.depth, first), self.steps)
+            broken = Value(PRED, "true")
+            if runs:
+                start = self.w.offset("%steps", first)
+                last = self.w.offset("%steps", math.sub(math.add(first, left), 1))
+                is_run = math.compare("EQ", math.sub(last, start), math.sub(left, 1))
+                broken = Value(PRED, self.fn.value(f"xor i1 {is_run.text}, true"))
+                with self.body.when(is_run):
+                    self._run(block, start, left)
+            with self.body.when(broken):
+                self._elements(block, first, left)
+
+    def _run(self, block: str, start: IndexValue, left: IndexValue) -> None:
+        """Pack a block that lies in one piece in every line; `left` elements of it count."""
+        math, fn = self.math, self.fn
+        mask = first_lanes(self.w, left, self.steps)
+
+        def line(i: IndexValue) -> str:
+            place = math.add(self.w.offset("%offsets", i), start)
+            vector = self._load(place, self.steps, mask)
+            return fn.value(f"bitcast <{self.steps} x {self.element}> {vector} to {_LINE}")
+
+        if not self.by_unit:
+            with self.body.loop(0, self.count) as i:
+                self._store(block, math.mul(i, ROW_BYTES), line(i))
+            return
+        last = math.sub(self.count, 1)
+        with self.body.loop(0, self.count, SIDE) as i:
+            lines = [line(math.minimum(math.add(i, r), last)) for r in range(SIDE)]
+            for unit, vector in enumerate(transposed(self.w, lines, _LINE)):
+                self._store(block, math.add(math.mul(i, ROW_BYTES), unit * ROW_BYTES), vector)
+
+    def _elements(self, block: str, first: IndexValue, left: IndexValue) -> None:
+        """Pack a block element by element."""
+        math, p, b = self.math, self.p, self.b
+        last = math.sub(left, 1)
+        zero = b.const(p.source, 0)
+        with self.body.loop(0, self.count) as i, self.body.loop(0, self.steps) as step:
+            base = self.w.offset("%offsets", i)
+            offset = self.w.offset("%steps", math.add(first, math.minimum(step, last)))
+            value = b.load(pointer_value("%from"), p.source, math.add(base, offset))
+            value = b.select(math.compare("LT", step, left), value, zero)
+            unit, e = math.div(step, p.group), math.rem(step, p.group)
+            cell = math.add(math.mul(i, MATRIX_UNITS), unit)
+            if self.by_unit:
+                register, lane = math.div(i, SIDE), math.rem(i, SIDE)
+                cell = math.add(math.mul(math.add(math.mul(register, SIDE), unit), SIDE), lane)
+            b.store(pointer_value(block), math.add(math.mul(cell, p.group), e), value)
+
+    # ---- along the rows or columns
+
+    def lines(self) -> None:
+        """Write the loops over blocks, units and panels."""
+        math = self.math
+        blocks = math.div(math.add(self.depth, self.steps - 1), self.steps)
+        panel_bytes = math.mul(blocks, self.block_bytes)
+        with self.body.loop(0, blocks) as number:
+            first = math.mul(number, self.steps)
+            start = math.mul(number, self.block_bytes)
+            if self.by_unit:
+                self._columns(first, start, panel_bytes)
+            else:
+                self._rows(self._at("%to", start), first)
+
+    def _columns(self, first: IndexValue, start: IndexValue, panel_bytes: IndexValue) -> None:
+        """Pack a block of the columns of all panels."""
+        math = self.math
+        with self.body.loop(0, MATRIX_UNITS) as unit:
+            offsets, valid = self._unit(first, unit)
+            row = math.add(start, math.mul(unit, ROW_BYTES))
+            lines = 2 if self.p.width % (2 * SIDE) == 0 else 1
+            with self.body.loop(0, self.count, lines * SIDE) as i:
+                panel = math.mul(math.div(i, self.p.width), panel_bytes)
+                within = math.mul(math.rem(i, self.p.width), ROW_BYTES)
+                place = math.add(math.add(row, panel), within)
+                for number, line in enumerate(self._units(offsets, valid, i, lines)):
+                    self._store("%to", math.add(place, number * SIDE * ROW_BYTES), line)
+
+    def _rows(self, block: str, first: IndexValue) -> None:
+        """Pack a block of the rows of one panel."""
+        math = self.math
+        with self.body.loop(0, self.count, SIDE) as i:
+            units = []
+            for number in range(MATRIX_UNITS):
+                offsets, valid = self._unit(first, number)
+                units += self._units(offsets, valid, i, 1)
+            for r, line in enumerate(transposed(self.w, units, _LINE)):
+                self._store(block, math.mul(math.add(i, r), ROW_BYTES), line)
+
+    def _unit(self, first: IndexValue, unit: IndexValue) -> tuple[list[Value], list[Value]]:
+        """Return where the elements of a unit begin, and which of them there are."""
+        math, group = self.math, self.p.group
+        last = math.sub(self.depth, 1)
+        steps = [math.add(math.add(first, math.mul(unit, group)), e) for e in range(group)]
+        offsets = [self.w.offset("%steps", math.minimum(step, last)) for step in steps]
+        return offsets, [math.compare("LE", step, last) for step in steps]
+
+    def _units(
+        self, offsets: list[Value], valid: list[Value], i: IndexValue, lines: int
+    ) -> list[str]:
+        """Return one unit of all rows or columns of some lines, from number `i` on."""
+        math, fn = self.math, self.fn
+        size = lines * SIDE
+        mask, kind = first_lanes(self.w, math.sub(self.count, i), size), f"<{size} x i1>"
+        vectors = []
+        for offset, exists in zip(offsets, valid, strict=True):
+            here = fn.value(f"select i1 {exists.text}, {kind} {mask}, {kind} zeroinitializer")
+            vectors.append(self._load(math.add(offset, i), size, here))
+        joined = interleaved(self.w, vectors, size, self.element)
+        words = f"<{size} x i32>"
+        joined = fn.value(f"bitcast <{size * self.p.group} x {self.element}> {joined} to {words}")
+        if lines == 1:
+            return [joined]
+        parts = []
+        for first in range(0, size, SIDE):
+            order = ", ".join(f"i32 {first + lane}" for lane in range(SIDE))
+            text = f"shufflevector {words} {joined}, {words} poison, <{SIDE} x i32> <{order}>"
+            parts.append(fn.value(text))
+        return parts
+
+    # ---- lines
+
+    def _load(self, place: IndexValue, size: int, mask: str) -> str:
+        source = self.p.source
+        return load_as(self.w, "%from", source, source, size, place, mask)
+
+    def _store(self, pointer: str, offset: IndexValue, line: str) -> None:
+        self.fn.line(f"store {_LINE} {line}, ptr {self._at(pointer, offset)}, align {ROW_BYTES}")
+
+    def _at(self, pointer: str, offset: IndexValue) -> str:
+        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {self.math.value(offset).text}")

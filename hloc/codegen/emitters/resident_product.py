@@ -1,0 +1,114 @@
+"""Products of few rows with a small right-hand side: sums stay in registers while k runs.
+
+The function has the parameters of `skinny.stream_routines`. Some vectors of columns are summed at a
+time; their rows of the right-hand side are read again from the second-level cache for the next.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.emitters.vector_loads import load_as, store_as, vector_type
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.scalar_builder import pointer_value
+from hloc.codegen.target import Target
+from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.dtypes import F32, F64, S64, DType
+
+MAX_BYTES = 1 << 19
+"""Size of the right-hand side up to which it stays in the second-level cache."""
+
+MAX_SUMS, MAX_VECTORS = 24, 8
+"""Registers for sums, and vectors of columns at a time."""
+
+
+def write_resident(
+    w: RoutineWriter, rows: int, sources: tuple[DType, DType], result: DType, target: Target
+) -> None:
+    """Write the loops over columns."""
+    kernel = _Resident(w, rows, sources, result, target)
+    most = MAX_SUMS if target.vector_bits == 512 else MAX_SUMS // 2
+    vectors = max(min(most // rows, MAX_VECTORS), 1)
+    width = vectors * kernel.lanes
+    columns = argument("%columns")
+    whole = w.math.mul(w.math.div(columns, width), width)
+    with w.body.loop(0, whole, width) as first:
+        kernel.tile(first, vectors)
+    with w.body.loop(whole, columns, kernel.lanes) as first:
+        kernel.tile(first, 1)
+
+
+class _Resident:
+    """Writes the sums of some columns."""
+
+    def __init__(
+        self,
+        w: RoutineWriter,
+        rows: int,
+        sources: tuple[DType, DType],
+        result: DType,
+        target: Target,
+    ) -> None:
+        self.w, self.fn, self.b, self.math = w, w.fn, w.b, w.math
+        self.rows, self.sources, self.result = rows, sources, result
+        self.total = F64 if result is F64 else F32
+        self.lanes = target.vector_bits // self.total.bits
+        self.vector = vector_type(self.total, self.lanes)
+
+    def tile(self, first: IndexValue, vectors: int) -> None:
+        """Run over k for `vectors` vectors of columns; write the sums."""
+        math = self.math
+        sums = self._sums(first, vectors)
+        for row, totals in enumerate(sums):
+            offset = math.mul(argument("%out_row_bytes"), row)
+            out = self.fn.value(f"getelementptr i8, ptr %out, i64 {math.value(offset).text}")
+            for j, total in enumerate(totals):
+                place = math.add(first, j * self.lanes)
+                store_as(self.w, out, self.total, self.result, self.lanes, place, total)
+
+    def _sums(self, first: IndexValue, vectors: int) -> list[list[str]]:
+        fn, math, entry = self.fn, self.math, self.fn.block
+        head, after = fn.new_block(), fn.new_block()
+        fn.jump(head)
+        fn.start_block(head)
+        step = fn.reserve_value()
+        sums = [[fn.reserve_value() for _ in range(vectors)] for _ in range(self.rows)]
+        slots = [fn.reserve_line() for _ in range(1 + self.rows * vectors)]
+        k = Value(S64, step)
+        start = math.add(math.mul(k, argument("%rhs_step")), first)
+        ys = [self._load(math.add(start, j * self.lanes)) for j in range(vectors)]
+        new = []
+        for row, totals in enumerate(sums):
+            x = self._splat(row, k)
+            products = [fn.value(f"fmul contract {self.vector} {x}, {y}") for y in ys]
+            new.append(
+                [
+                    fn.value(f"fadd contract {self.vector} {total}, {product}")
+                    for total, product in zip(totals, products, strict=True)
+                ]
+            )
+        following = fn.value(f"add i64 {step}, 1")
+        fn.branch(fn.value(f"icmp slt i64 {following}, %depth"), head, after)
+        phis = [("i64", step, "0", following)]
+        for before, later in zip(sums, new, strict=True):
+            phis += [
+                (self.vector, x, "zeroinitializer", y) for x, y in zip(before, later, strict=True)
+            ]
+        for slot, (kind, name, zero, next_) in zip(slots, phis, strict=True):
+            fn.fill_line(slot, f"{name} = phi {kind} [ {zero}, %{entry} ], [ {next_}, %{head} ]")
+        fn.start_block(after)
+        return new
+
+    def _load(self, place: IndexValue) -> str:
+        return load_as(self.w, "%rhs", self.sources[1], self.total, self.lanes, place)
+
+    def _splat(self, row: int, step: IndexValue) -> str:
+        """Return an element of the left-hand side in all lanes."""
+        math, fn = self.math, self.fn
+        place = math.mul(argument("%lhs_row"), row)
+        place = math.add(place, math.mul(step, argument("%lhs_step")))
+        x = self.b.load(pointer_value("%lhs"), self.sources[0], math.value(place))
+        x = self.b.convert(x, self.total)
+        kind = REPRESENTATIONS[self.total].memory
+        first = fn.value(f"insertelement {self.vector} poison, {kind} {x.text}, i64 0")
+        mask = f"<{self.lanes} x i32> zeroinitializer"
+        return fn.value(f"shufflevector {self.vector} {first}, {self.vector} poison, {mask}")

@@ -1,0 +1,78 @@
+"""From a copy of a tile to the result: tiles at the edge, sums that are added, narrow results."""
+
+from __future__ import annotations
+
+from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.emitters.vector_loads import (
+    first_lanes,
+    load_lanes,
+    rounded,
+    store_lanes,
+    vector_type,
+)
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.dtypes import PRED, DType
+
+
+class TileCopy:
+    """Memory for one tile of sums, and the code that moves it into the result.
+
+    The function has the parameters `%rows` (of the tile), `%row_bytes` (of the result) and `%adds`,
+    which tells to add to the result.
+    """
+
+    def __init__(
+        self, w: RoutineWriter, total: DType, result: DType, rows: int, lanes: int, vectors: int
+    ) -> None:
+        self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
+        self.total, self.result = total, result
+        self.lanes, self.vectors = lanes, vectors
+        self.width = lanes * vectors
+        self.row_bytes = self.width * total.storage_bytes
+        self.pointer = w.fn.allocate(REPRESENTATIONS[total].memory, rows * self.width)
+
+    def move(self, out: str, columns: Value) -> None:
+        """Move as many rows and columns as count."""
+        fn = self.fn
+        full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
+        with self.body.when(Value(PRED, full)), self.body.loop(0, argument("%rows")) as row:
+            source, target = self._row(out, row)
+            for j in range(self.vectors):
+                self._move(source, target, j * self.lanes)
+        part = fn.value(f"xor i1 {full}, true")
+        with self.body.when(Value(PRED, part)):
+            masks = [
+                first_lanes(self.w, self.math.sub(columns, j * self.lanes), self.lanes)
+                for j in range(self.vectors)
+            ]
+            with self.body.loop(0, argument("%rows")) as row:
+                source, target = self._row(out, row)
+                for j, mask in enumerate(masks):
+                    self._move(source, target, j * self.lanes, mask)
+
+    def rounded(self, value: str) -> str:
+        """Return a vector of sums in the type of the result."""
+        return rounded(self.w, value, self.total, self.result, self.lanes)
+
+    def _row(self, out: str, row: IndexValue) -> tuple[str, str]:
+        """Return where a row begins in the copy and in the result."""
+        math, fn = self.math, self.fn
+        start = math.value(math.mul(row, self.row_bytes)).text
+        offset = math.value(math.mul(row, argument("%row_bytes"))).text
+        source = fn.value(f"getelementptr i8, ptr {self.pointer}, i64 {start}")
+        return source, fn.value(f"getelementptr i8, ptr {out}, i64 {offset}")
+
+    def _move(self, source: str, target: str, column: int, mask: str = "") -> None:
+        """Add a part of a row to the result, or store it; with a mask some of its lanes."""
+        fn, total, result = self.fn, self.total, self.result
+        from_ = fn.value(f"getelementptr i8, ptr {source}, i64 {column * total.storage_bytes}")
+        to = fn.value(f"getelementptr i8, ptr {target}, i64 {column * result.storage_bytes}")
+        kind = vector_type(total, self.lanes)
+        value = fn.value(f"load {kind}, ptr {from_}, align {total.storage_bytes}")
+        if result is total:
+            before = load_lanes(self.w, to, result, self.lanes, mask)
+            op = "fadd" if total.is_float else "add"
+            added = fn.value(f"{op} {kind} {before}, {value}")
+            value = fn.value(f"select i1 %adds, {kind} {added}, {kind} {value}")
+        store_lanes(self.w, to, result, self.lanes, mask, self.rounded(value))

@@ -1,0 +1,105 @@
+"""What all backends for GPUs share: the way to kernels, and the forms before machine code."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from hloc.codegen.backend import Stage
+from hloc.codegen.dynamic_boundary import DynamicBoundary
+from hloc.codegen.gpu.emit import emit_kernel, scratch_bytes, unsupported_reason
+from hloc.codegen.gpu.fusible import needs_defusion
+from hloc.codegen.gpu.kernel import GpuKernel
+from hloc.codegen.plan import Plan
+from hloc.codegen.planning import KernelRules, plan_program
+from hloc.codegen.target import Target
+from hloc.errors import Diagnostic, HloError, UnsupportedError
+from hloc.ir.module import Module
+from hloc.memory.buffer_assignment import BufferReport
+from hloc.memory.usage import buffers_text
+from hloc.options import CompileOptions
+
+COMMON_STAGES = (
+    Stage("hlo", "the module after all passes, in the order it runs", ".hlo"),
+    Stage("buffers", "bytes of memory by kind, and the place and time of every buffer", ".txt"),
+    Stage("llvm-ir", "LLVM IR as hloc writes it, a module per kernel", ".ll"),
+)
+_RULES = KernelRules(unsupported_reason, scratch_bytes, needs_defusion)
+
+
+@dataclass(slots=True, eq=False)
+class GpuModule(ABC):
+    """A compiled module; texts are made when asked for.
+
+    Attributes:
+        module: as it was scheduled; not to be changed.
+        target, stages: of the backend.
+        kernels: by number, as in the plan.
+        boundary: parameters and results behind the declared ones, for dynamic sizes.
+    """
+
+    module: Module
+    plan: Plan
+    kernels: tuple[GpuKernel, ...]
+    chip: Target
+    options: CompileOptions
+    boundary: DynamicBoundary
+    target: str = ""
+    stages: tuple[Stage, ...] = COMMON_STAGES
+
+    @property
+    def buffers(self) -> BufferReport:
+        """Bytes of memory by kind."""
+        return self.plan.assignment.report
+
+    def stage(self, name: str) -> str | bytes:
+        """Return the form called `name`: text, or bytes for machine code.
+
+        Raises:
+            HloError: there is no such stage, or what makes it is not installed.
+        """
+        if name not in (stage.name for stage in self.stages):
+            known = ", ".join(stage.name for stage in self.stages)
+            raise HloError(f"there is no stage {name!r}; stages are {known}")
+        if name == "hlo":
+            return self.module.to_text(style="short", large_constants=True)
+        if name == "buffers":
+            return buffers_text(self.plan.assignment)
+        return self._code(name)
+
+    @abstractmethod
+    def _code(self, name: str) -> str | bytes:
+        """Return a stage after the memory plan."""
+
+
+def kernels_of(
+    module: Module, options: CompileOptions, chip: Target
+) -> tuple[Plan, tuple[GpuKernel, ...], DynamicBoundary]:
+    """Plan an optimised module, which is changed on the way, and write its kernels.
+
+    Raises:
+        UnsupportedError: lists all that cannot run on one GPU, with reasons.
+        HloError: constants that the text left out.
+    """
+    plan, boundary = plan_program(module, options, _RULES)
+    return plan, _emit_kernels(plan, chip), boundary
+
+
+def _emit_kernels(plan: Plan, chip: Target) -> tuple[GpuKernel, ...]:
+    """Write all kernels; raises one `UnsupportedError` for all that cannot be written."""
+    kernels: list[GpuKernel] = []
+    faults: list[Diagnostic] = []
+    for request, key in zip(plan.kernels, plan.keys, strict=True):
+        try:
+            kernels.append(emit_kernel(request, _symbol(key), chip))
+        except UnsupportedError as fault:
+            faults += fault.diagnostics
+    if faults:
+        raise UnsupportedError(faults)
+    return tuple(kernels)
+
+
+def _symbol(key: str) -> str:
+    """Return the name of a kernel: a digest, so that equal kernels of all modules share it."""
+    return "kernel_" + hashlib.sha256(key.encode()).hexdigest()[:24]

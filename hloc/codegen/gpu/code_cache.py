@@ -1,0 +1,39 @@
+"""Code of kernels kept between runs, by a digest of all that it depends on.
+
+A file begins with a digest of its contents, so one that was cut short or changed is never used.
+Equal kernels of all modules share a file, since names of kernels are digests too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import llvmlite
+
+from hloc.cache_directory import read_cached, trim_cache_daily, write_cached
+from hloc.codegen.gpu.worker import Job, compile_job
+from hloc.codegen.object_cache import MAX_CACHE_BYTES
+
+_DIGEST_BYTES = 32
+
+
+def cached_code(job: Job) -> bytes:
+    """Return what `compile_job` returns, from the cache if it is there."""
+    name = file_name(job)
+    kept = read_cached(name)
+    if kept is not None:
+        code = kept[_DIGEST_BYTES:]
+        if hashlib.sha256(code).digest() == kept[:_DIGEST_BYTES]:
+            return code
+    code = compile_job(job)
+    write_cached(name, hashlib.sha256(code).digest() + code)
+    trim_cache_daily(MAX_CACHE_BYTES)
+    return code
+
+
+def file_name(job: Job) -> str:
+    """Return the name of the file for `job`: text, chip, level, form, and the version of LLVM."""
+    versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info)
+    parts = (job.text, job.triple, job.cpu, job.features, job.level, job.is_object, versions)
+    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
+    return f"kernel-{digest[:40]}.bin"

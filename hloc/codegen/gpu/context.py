@@ -1,0 +1,184 @@
+"""What a GPU emitter is given: a writer of launches, and per launch all that writes code.
+
+A kernel reads and writes through plain pointers; LLVM finds out which memory they point to. The
+code of one thread is written as if it were alone; `thread`, `block` and the collective functions
+tell it from the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import prod
+
+from hloc.codegen.emitters.context import KernelContext, array_leaves
+from hloc.codegen.gpu.helpers import HELPERS
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, Extent, GpuFunction
+from hloc.codegen.ir_array import IrArray, dense_array
+from hloc.codegen.llvm_text import FunctionWriter
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.scalar_builder import pointer_value
+from hloc.codegen.target import Target
+from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.dtypes import S32, S64, U8, DType
+from hloc.ir.instruction import Instruction
+from hloc.memory.heap import ALIGNMENT_BYTES, alignment_of
+
+
+class GpuContext(KernelContext):
+    """One function being written.
+
+    Attributes:
+        grid, block: how it is launched.
+        dynamic_shared_bytes, min_blocks: as in `GpuFunction`.
+    """
+
+    def __init__(self, writer: LaunchWriter, name: str, grid: Extent, block: Extent) -> None:
+        super().__init__(
+            writer.inst, writer.aliased, name, writer.target, has_scratch=writer.has_scratch
+        )
+        self.grid = grid
+        self.block = block
+        self.dynamic_shared_bytes = 0
+        self.min_blocks = 0
+        self._helpers: dict[str, None] = {}
+        self._shared: list[str] = []
+        self._positions: dict[str, IndexValue] = {}
+        # Read at the start, where every later region sees them.
+        axes = [("thread", block), ("block", grid)]
+        for what, extent in axes:
+            for axis, size in zip("xyz", extent, strict=True):
+                self._positions[f"{what}.{axis}"] = self._position(f"{what}.{axis}", size)
+
+    def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:
+        leaves = [leaf for i in (*self.inst.operands, self.inst) for leaf in array_leaves(i.shape)]
+        alignments = [alignment_of(leaf.size_bytes) for leaf in leaves]
+        alignments += [ALIGNMENT_BYTES] * (len(pointers) - len(leaves))  # scratch
+        self._parameters = tuple(
+            text.replace(" %", f" align {alignment} %")
+            for text, alignment in zip(pointers, alignments, strict=True)
+        )
+        return FunctionWriter(name, list(self._parameters))
+
+    def _position(self, helper: str, size: int) -> IndexValue:
+        if size == 1:
+            return 0
+        value = self.call(helper)
+        assert value is not None
+        return Value(S64, self.fn.value(f"zext i32 {value.text} to i64"))
+
+    # ---- who am I
+
+    def thread(self, axis: str = "x") -> IndexValue:
+        """Return the number of this thread in its block along `axis`."""
+        return self._positions[f"thread.{axis}"]
+
+    def block_index(self, axis: str = "x") -> IndexValue:
+        """Return the number of this block along `axis`."""
+        return self._positions[f"block.{axis}"]
+
+    def global_thread(self) -> IndexValue:
+        """Return the number of this thread among all along x."""
+        return self.math.add(self.math.mul(self.block_index("x"), self.block[0]), self.thread("x"))
+
+    # ---- the prelude, and shared memory
+
+    def call(self, helper: str, *arguments: Value) -> Value | None:
+        """Call `@gpu.<helper>`; returns its result, None if it has none.
+
+        Results that are not numbers come as a value whose text names an aggregate.
+        """
+        row = HELPERS[helper]
+        self._helpers[helper] = None
+        texts = zip(row.arguments, arguments, strict=True)
+        operands = ", ".join(f"{kind} {argument.text}" for kind, argument in texts)
+        text = f"call {row.result} @gpu.{helper}({operands})"
+        if row.result == "void":
+            self.fn.line(text)
+            return None
+        dtype = arguments[0].dtype if row.result == "float" else S32
+        return Value(dtype, self.fn.value(text))
+
+    def barrier(self) -> None:
+        """Wait for all threads of the block; what they wrote is seen afterwards."""
+        self.call("barrier")
+
+    def shared_array(self, dtype: DType, dims: Sequence[int]) -> IrArray:
+        """Return a new row-major array in the memory that the threads of a block share."""
+        name = self._shared_symbol(dtype, dims)
+        pointer = pointer_value(f"addrspacecast (ptr addrspace(3) {name} to ptr)")
+        return dense_array(pointer, dtype, tuple(dims))
+
+    def shared_bytes(self, size: int) -> Value:
+        """Return a pointer, of the address space of shared memory, to `size` new bytes in it."""
+        return pointer_value(self._shared_symbol(U8, (size,)))
+
+    def _shared_symbol(self, dtype: DType, dims: Sequence[int]) -> str:
+        name = f"@{self.fn.name}.shared{len(self._shared)}"
+        size = prod(dims) * (2 if dtype.is_complex else 1)
+        kind = f"[{size} x {REPRESENTATIONS[dtype].memory}]"
+        self._shared.append(f"{name} = internal addrspace(3) global {kind} undef, align 128")
+        return name
+
+    def finish(self) -> GpuFunction:
+        """Return the function as it stands."""
+        return GpuFunction(
+            self.fn.name,
+            self._parameters,
+            self.fn.body(),
+            self.grid,
+            self.block,
+            tuple(self._shared),
+            tuple(self._helpers),
+            tuple(self.fn.declarations),
+            self.dynamic_shared_bytes,
+            self.min_blocks,
+        )
+
+
+@dataclass(slots=True)
+class LaunchWriter:
+    """The launches of one kernel, written one after another."""
+
+    inst: Instruction
+    aliased: tuple[int | None, ...]
+    name: str
+    target: Target
+    has_scratch: bool
+    functions: list[GpuFunction] = field(default_factory=list)
+
+    def is_in_place(self, operand: Instruction, output: int) -> bool:
+        """True if `operand` of the root already lies where result `output` goes."""
+        inst, leaf = self.inst, 0
+        first: dict[Instruction, int] = {}
+        names = inst.called[0].parameters if inst.opcode.name == "fusion" else inst.operands
+        for name, given in zip(names, inst.operands, strict=True):
+            first.setdefault(given, leaf)
+            if name is operand:
+                return self.aliased[output] == first[given]
+            leaf += len(array_leaves(given.shape))
+        return False
+
+    @contextmanager
+    def launch(self, grid: Extent, block: Extent = (BLOCK_THREADS, 1, 1)) -> Iterator[GpuContext]:
+        """Write one function, which runs after those before it."""
+        number = len(self.functions)
+        k = GpuContext(self, f"{self.name}_{number}" if number else self.name, grid, block)
+        yield k
+        self.functions.append(k.finish())
+
+    @contextmanager
+    def each(
+        self, count: int, threads: int = BLOCK_THREADS
+    ) -> Iterator[tuple[GpuContext, IndexValue]]:
+        """Write a function whose region runs once for every number below `count`."""
+        threads = min(threads, _whole_warps(count))
+        with self.launch((-(-count // threads), 1, 1), (threads, 1, 1)) as k:
+            number = k.global_thread()
+            with k.body.when(k.math.compare("LT", number, count)):
+                yield k, number
+
+
+def _whole_warps(count: int) -> int:
+    return -(-count // 32) * 32 if count > 1 else 1

@@ -1,0 +1,111 @@
+"""Convolutions as matrix products: rows are output positions, the depth is window times channels.
+
+Nothing is copied: where an element of the input is follows from the output position and the window
+element while a tile is read, and elements in the padding or in holes of a dilated input are zero.
+Gradients are convolutions of the same kind with other labels, dilations and large windows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.codegen.emitters.gemm import accumulator_dtype
+from hloc.codegen.emitters.products import is_in_memory
+from hloc.codegen.gpu.emitters.matrix_epilogue import product_root
+from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem, Reach, Side, Space
+from hloc.codegen.index import layout_strides, row_major_strides
+from hloc.ir.attributes import Window
+from hloc.ir.instruction import Instruction
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop and its steps in input, kernel and result; `spatial` is the window's dimension."""
+
+    size: int
+    input: int
+    kernel: int
+    result: int
+    spatial: int | None = None
+
+
+def convolution_problem(inst: Instruction) -> MatrixProblem:
+    """Return the product that the convolution of `inst` is."""
+    root = product_root(inst)
+    a, labels = root.attributes, root.attributes.dim_labels
+    window = (a.window or Window()).dimensions
+    lhs, rhs = root.operands
+    left, right = _strides(inst, lhs), _strides(inst, rhs)
+    result, dims = layout_strides(root.array), root.array.dims
+    groups = a.feature_group_count * a.batch_group_count
+    channels = rhs.array.dims[labels.kernel_input_feature]
+    features = dims[labels.output_feature] // groups
+    batches = dims[labels.output_batch]
+    group_step = (
+        batches * left[labels.input_batch]
+        if a.batch_group_count > 1
+        else channels * left[labels.input_feature]
+    )
+    group = _Loop(
+        groups,
+        group_step,
+        features * right[labels.kernel_output_feature],
+        features * result[labels.output_feature],
+    )
+    rows = [_Loop(batches, left[labels.input_batch], 0, result[labels.output_batch])]
+    rows += [_Loop(dims[d], 0, 0, result[d], n) for n, d in enumerate(labels.output_spatial)]
+    depth = [
+        _Loop(channels, left[labels.input_feature], right[labels.kernel_input_feature], 0),
+        *(_Loop(d.size, 0, right[labels.kernel_spatial[n]], 0, n) for n, d in enumerate(window)),
+    ]
+    places = labels.input_spatial
+
+    def in_input(loop: _Loop) -> int:
+        return loop.input if loop.spatial is None else left[places[loop.spatial]]
+
+    rows = sorted((r for r in rows if r.size != 1), key=lambda r: -r.result)
+    depth = sorted((d for d in depth if d.size != 1), key=lambda d: -in_input(d))
+    reaches = tuple(
+        Reach(d, lhs.array.dims[places[n]], left[places[n]], _find(rows, n), _find(depth, n))
+        for n, d in enumerate(window)
+    )
+    batch = [group] if groups != 1 else []
+    column = _Loop(features, 0, right[labels.kernel_output_feature], result[labels.output_feature])
+    columns = [column] if features != 1 else []
+    return MatrixProblem(
+        root,
+        inst.array,
+        Space(tuple(loop.size for loop in batch)),
+        Space(tuple(loop.size for loop in rows)),
+        Space(tuple(loop.size for loop in columns)),
+        Space(tuple(loop.size for loop in depth)),
+        Side(
+            lhs,
+            is_in_memory(inst, lhs),
+            tuple(loop.input for loop in batch),
+            tuple(loop.input for loop in rows),
+            tuple(loop.input for loop in depth),
+            reaches=reaches,
+        ),
+        Side(
+            rhs,
+            is_in_memory(inst, rhs),
+            tuple(loop.kernel for loop in batch),
+            tuple(loop.kernel for loop in columns),
+            tuple(loop.kernel for loop in depth),
+        ),
+        tuple(loop.result for loop in batch),
+        tuple(loop.result for loop in rows),
+        tuple(loop.result for loop in columns),
+        accumulator_dtype(root.array.dtype),
+    ).oriented()
+
+
+def _strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
+    if is_in_memory(inst, operand):
+        return layout_strides(operand.array)
+    return tuple(row_major_strides(operand.array.dims))
+
+
+def _find(loops: list[_Loop], spatial: int) -> int | None:
+    return next((n for n, loop in enumerate(loops) if loop.spatial == spatial), None)

@@ -1,0 +1,106 @@
+"""Elementwise kernels: every thread makes some neighbouring elements of the result.
+
+Where all arrays lie in memory in the same order, a thread takes as many elements as 16 bytes hold,
+and LLVM joins its loads and stores. Else threads follow the order of the result, so that neighbours
+write neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.codegen.emitters import loop
+from hloc.codegen.emitters.context import array_leaves, no_scratch
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.index import physical_order
+from hloc.codegen.loops import IndexValue
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, ShapeIndex, leaves
+
+_VECTOR_BYTES = 16
+_MOST_PER_THREAD = 8
+_FEWEST_THREADS = 1 << 14
+"""Threads below which it is better to have more of them than wider accesses."""
+
+_Output = tuple[ShapeIndex, int]
+"""A leaf of the result: its path and its number."""
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write a launch per group of results of equal sizes."""
+    shapes = array_leaves(w.inst.shape)
+    groups: dict[tuple[int, ...], list[_Output]] = {}
+    for number, (path, _) in enumerate(leaves(w.inst.shape)):
+        groups.setdefault(shapes[number].dims, []).append((path, number))
+    for outputs in groups.values():
+        shape = shapes[outputs[0][1]]
+        if not shape.elements:
+            continue
+        if len(groups) == 1 and loop.is_flat(w.inst):
+            _flat(w, outputs, shape)
+        else:
+            _ordered(w, outputs, shape)
+
+
+def elements_per_thread(inst: Instruction, elements: int) -> int:
+    """Return how many neighbours one thread makes: at most 16 bytes of the widest array."""
+    operands = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
+    arrays = [leaf for leaf in (*operands, *array_leaves(inst.shape)) if leaf.elements == elements]
+    widest = max(leaf.dtype.storage_bytes for leaf in arrays)
+    count = min(max(_VECTOR_BYTES // widest, 1), _MOST_PER_THREAD)
+    while count > 1 and elements // count < _FEWEST_THREADS:
+        count //= 2
+    return count
+
+
+def _flat(w: LaunchWriter, outputs: Sequence[_Output], shape: ArrayShape) -> None:
+    elements = shape.elements
+    width = elements_per_thread(w.inst, elements)
+    with w.each(-(-elements // width)) as (k, thread):
+        k.g.flat = True
+        first = k.math.mul(thread, width)
+        if elements % width == 0:
+            _elements(k, outputs, [k.math.add(first, i) for i in range(width)], elements)
+            return
+        end = k.math.add(first, width)
+        whole = k.math.compare("LE", end, elements)
+        with k.body.when(whole):
+            _elements(k, outputs, [k.math.add(first, i) for i in range(width)], elements)
+        with k.body.when(k.math.compare("GT", end, elements)), k.body.loop(first, elements) as at:
+            _elements(k, outputs, [at], elements)
+
+
+def _elements(
+    k: GpuContext, outputs: Sequence[_Output], positions: Sequence[IndexValue], elements: int
+) -> None:
+    """Make the elements at `positions` in memory; all are read before any is written."""
+    made = [
+        (
+            output.flat(elements),
+            at,
+            k.g.element(k.frame, k.root, (at,) if output.dims else (), path),
+        )
+        for path, output in ((path, k.outputs[number]) for path, number in outputs)
+        for at in positions
+    ]
+    for output, at, value in made:
+        output.store(k.math, (at,), value)
+
+
+def _ordered(w: LaunchWriter, outputs: Sequence[_Output], shape: ArrayShape) -> None:
+    order = physical_order(shape)
+    with w.each(shape.elements) as (k, thread):
+        position = k.math.delinear(thread, [shape.dims[dim] for dim in order])
+        index: list[IndexValue] = [0] * shape.rank
+        for dim, at in zip(order, position, strict=True):
+            index[dim] = at
+        made = [
+            (k.outputs[number], k.g.element(k.frame, k.root, tuple(index), path))
+            for path, number in outputs
+        ]
+        for output, value in made:
+            output.store(k.math, tuple(index), value)
+
+
+EMITTER = GpuEmitter("loop", loop.can_emit, emit, no_scratch)

@@ -1,0 +1,94 @@
+"""Which tile of the result a block of threads makes, and into how many parts the depth is cut.
+
+A model of the time decides, the same on every machine: how often all processors of a large GPU have
+work at once, times what a tile costs. Long products of few tiles are cut along the depth; the parts
+are joined in order by a second launch, so the result does not depend on which is ready first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem
+
+PROCESSORS = 108
+"""Multiprocessors of the GPU that plans are made for; more of them only get fuller blocks."""
+
+MOST_PARTS = 32
+FEWEST_STEPS = 8
+"""Tiles of depth that a part should have at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What one block makes.
+
+    Attributes:
+        rows, columns, depth: sizes of the pieces of both sides in shared memory.
+        row_threads, column_threads: how the threads of a block are laid over it.
+        speed: products per time, as a share of the best tile's.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    row_threads: int
+    column_threads: int
+    speed: float
+
+    @property
+    def threads(self) -> int:
+        return self.row_threads * self.column_threads
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """How a product is spread over blocks.
+
+    Attributes:
+        row_tiles, column_tiles: along the result; `batches`: of them all.
+        steps: tiles of depth of each part; the last part may have fewer.
+        parts: of the depth.
+    """
+
+    tile: Tile
+    row_tiles: int
+    column_tiles: int
+    batches: int
+    steps: int
+    parts: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one part."""
+        return self.row_tiles * self.column_tiles * self.batches
+
+
+def plan_of(p: MatrixProblem, tiles: Sequence[Tile]) -> TilePlan:
+    """Return the plan with the least estimated time; of equals, that of the first tile."""
+    return min((_plan(p, tile) for tile in tiles), key=_time)
+
+
+def _plan(p: MatrixProblem, tile: Tile) -> TilePlan:
+    rows, columns = -(-p.rows.count // tile.rows), -(-p.columns.count // tile.columns)
+    steps = max(-(-p.depth.count // tile.depth), 1)
+    blocks = rows * columns * p.batch.count
+    parts = max(1, min(MOST_PARTS, PROCESSORS // max(blocks, 1), steps // FEWEST_STEPS))
+    each = -(-steps // parts)
+    return TilePlan(tile, rows, columns, p.batch.count, each, -(-steps // each))
+
+
+def _time(plan: TilePlan) -> float:
+    tile = plan.tile
+    waves = -(-plan.blocks * plan.parts // PROCESSORS)
+    joining = 0.1 * plan.parts if plan.parts > 1 else 0.0
+    work = tile.rows * tile.columns * (plan.steps + 4) * tile.depth
+    return (waves + joining) * work / tile.speed
+
+
+def scratch_bytes(p: MatrixProblem, parts: int) -> int:
+    """Return room for the sums of all parts, none if there is only one."""
+    if parts == 1:
+        return 0
+    return parts * p.batch.count * p.rows.count * p.columns.count * p.sums.storage_bytes

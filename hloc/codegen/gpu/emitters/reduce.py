@@ -1,0 +1,319 @@
+"""Reductions: threads add up parts, which a warp or a block joins in a tree.
+
+Along the fastest dimension (rows), neighbours in a group of threads read neighbours and exchange
+their results. Across it (columns), each thread has a column, so that neighbours again read
+neighbours. Long reductions of few results are cut into parts for many blocks, and a second launch
+joins the parts: no result depends on which block is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloc.codegen.elemental import ElementGenerator
+from hloc.codegen.emitters import reduce as cpu_reduce
+from hloc.codegen.emitters.reduce import reduces_of
+from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.helpers import WARP_THREADS
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.codegen.index import loop_order
+from hloc.codegen.ir_array import IrArray
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.reductions import combine, sum_dtype
+from hloc.codegen.values import Value
+from hloc.dtypes import DType
+from hloc.ir.instruction import Instruction
+
+_BLOCKS = 256
+"""Blocks that keep a large GPU busy."""
+
+_MOST_PARTS = 512
+_LEAST_PER_THREAD = 8
+"""Elements that one thread should add up before a reduction is worth another cut."""
+
+_COLUMN_THREADS = 32
+_COLUMN_ROWS = BLOCK_THREADS // _COLUMN_THREADS
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a reduction is spread over threads.
+
+    Attributes:
+        kept, reduced: dimensions of the inputs larger than 1, slowest first.
+        rows: number of results; `length`: elements that go into each.
+        by_columns: the fastest dimension is kept.
+        parts: into which each reduction is cut for different blocks.
+    """
+
+    dims: tuple[int, ...]
+    kept: tuple[int, ...]
+    reduced: tuple[int, ...]
+    rows: int
+    length: int
+    by_columns: bool
+    parts: int
+
+    @property
+    def part_length(self) -> int:
+        """Elements of one part; the last may have fewer."""
+        return -(-self.length // self.parts)
+
+    @property
+    def group(self) -> int:
+        """Threads that share a row: a power of two up to a warp, or a block."""
+        if self.part_length > 4 * WARP_THREADS:
+            return BLOCK_THREADS
+        return min(WARP_THREADS, 1 << (self.part_length - 1).bit_length())
+
+
+def plan_of(root: Instruction) -> Plan:
+    """Return how the reduction `root` is spread."""
+    shape = root.operands[0].array
+    dims = set(root.attributes.dimensions)
+    order = loop_order(shape)
+    kept = tuple(d for d in order if d not in dims)
+    reduced = tuple(d for d in order if d in dims)
+    rows = prod(shape.dims[d] for d in kept)
+    length = prod(shape.dims[d] for d in reduced)
+    by_columns = bool(kept) and bool(reduced) and order[-1] == kept[-1]
+    threads, blocks = (
+        (_COLUMN_ROWS, -(-rows // _COLUMN_THREADS)) if by_columns else (BLOCK_THREADS, rows)
+    )
+    most = length // (threads * _LEAST_PER_THREAD)
+    parts = max(1, min(_MOST_PARTS, most, -(-_BLOCKS // max(blocks, 1))))
+    while parts > 1 and length - (parts - 1) * -(-length // parts) < threads:
+        parts -= 1  # all threads have something to add, in the last part too
+    return Plan(shape.dims, kept, reduced, rows, length, by_columns, parts)
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the processor's emitter of reductions takes it, and something is reduced."""
+    return cpu_reduce.can_emit(inst) and plan_of(reduces_of(inst)[0]).length > 0
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return room for the results of all parts."""
+    roots = reduces_of(inst)
+    plan = plan_of(roots[0])
+    if plan.parts == 1:
+        return 0
+    return sum(_room(plan, dtype) for root in roots for dtype in _dtypes(root))
+
+
+def _room(plan: Plan, dtype: DType) -> int:
+    return -(-plan.parts * plan.rows * dtype.storage_bytes // 64) * 64
+
+
+def _dtypes(root: Instruction) -> list[DType]:
+    starts = root.operands[len(root.operands) // 2 :]
+    return [sum_dtype(root.called[0], start.array.dtype) for start in starts]
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write one launch, or two if the reductions are cut."""
+    plan = plan_of(reduces_of(w.inst)[0])
+    if plan.by_columns:
+        _columns(w, plan)
+    else:
+        _rows(w, plan)
+    if plan.parts > 1:
+        _join(w, plan)
+
+
+# ---------------------------------------------------------------- the launches
+
+
+def _rows(w: LaunchWriter, plan: Plan) -> None:
+    """A group of threads per row and part."""
+    group = plan.group
+    per_block = BLOCK_THREADS // group
+    blocks = -(-plan.rows // per_block)
+    with w.launch((blocks, plan.parts, 1)) as k:
+        thread = k.thread("x")
+        lane = k.math.rem(thread, group)
+        row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
+        reduction = Reduction(k, plan)
+        # All threads of a warp take part in exchanges, so those beyond the end do a row again.
+        safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
+        first, end = reduction.part(k.block_index("y"))
+        values = reduction.add_up(safe, k.math.add(first, lane), end, group)
+        whole = min(plan.part_length, group)
+        values = (
+            block_reduce(k, values, reduction.combine, whole)
+            if group == BLOCK_THREADS
+            else lane_reduce(k, values, reduction.combine, lane, whole)
+        )
+        leads = k.body.all_of([k.math.compare("EQ", lane, 0), k.math.compare("LT", row, plan.rows)])
+        with k.body.when(leads):
+            reduction.finish(row, k.block_index("y"), values)
+
+
+def _columns(w: LaunchWriter, plan: Plan) -> None:
+    """A thread per column and some rows; the rows of a block are joined in shared memory."""
+    blocks = -(-plan.rows // _COLUMN_THREADS)
+    with w.launch((blocks, plan.parts, 1), (_COLUMN_THREADS, _COLUMN_ROWS, 1)) as k:
+        x, y = k.thread("x"), k.thread("y")
+        column = k.math.add(k.math.mul(k.block_index("x"), _COLUMN_THREADS), x)
+        reduction = Reduction(k, plan)
+        safe = k.math.minimum(column, plan.rows - 1) if plan.rows % _COLUMN_THREADS else column
+        first, end = reduction.part(k.block_index("y"))
+        values = reduction.add_up(safe, k.math.add(first, y), end, _COLUMN_ROWS)
+        slots = [k.shared_array(value.dtype, (_COLUMN_ROWS, _COLUMN_THREADS)) for value in values]
+        for slot, value in zip(slots, values, strict=True):
+            slot.store(k.math, (y, x), value)
+        k.barrier()
+        leads = k.body.all_of([k.math.compare("EQ", y, 0), k.math.compare("LT", column, plan.rows)])
+        with k.body.when(leads):
+            for number in range(1, min(_COLUMN_ROWS, plan.part_length)):
+                others = [slot.load(k.math, (number, x)) for slot in slots]
+                values = reduction.combine(values, others)
+            reduction.finish(column, k.block_index("y"), values)
+
+
+def _join(w: LaunchWriter, plan: Plan) -> None:
+    """Join the parts of every row: a group of threads each."""
+    group = min(WARP_THREADS, 1 << (plan.parts - 1).bit_length())
+    per_block = BLOCK_THREADS // group
+    with w.launch((-(-plan.rows // per_block), 1, 1)) as k:
+        thread = k.thread("x")
+        lane = k.math.rem(thread, group)
+        row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
+        reduction = Reduction(k, plan)
+        safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
+        values = reduction.join_parts(safe, lane, group)
+        values = lane_reduce(k, values, reduction.combine, lane, min(plan.parts, group))
+        leads = k.body.all_of([k.math.compare("EQ", lane, 0), k.math.compare("LT", row, plan.rows)])
+        with k.body.when(leads):
+            reduction.write(row, values)
+
+
+# ---------------------------------------------------------------- the work of one thread
+
+
+class Reduction:
+    """The reductions of one kernel, in one launch."""
+
+    def __init__(self, k: GpuContext, plan: Plan) -> None:
+        self.k, self.plan = k, plan
+        self.roots = reduces_of(k.inst)
+        self.dtypes = [_dtypes(root) for root in self.roots]
+        offset = 0
+        self.partial: list[IrArray] = []
+        for dtype in (d for dtypes in self.dtypes for d in dtypes):
+            if plan.parts > 1:
+                self.partial.append(k.scratch_array(offset, dtype, (plan.parts, plan.rows)))
+                offset += _room(plan, dtype)
+
+    def part(self, number: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return where part `number` of a reduction begins and ends."""
+        plan, math = self.plan, self.k.math
+        if plan.parts == 1:
+            return 0, plan.length
+        first = math.mul(number, plan.part_length)
+        end = math.add(first, plan.part_length)
+        return first, end if plan.length % plan.part_length == 0 else math.minimum(end, plan.length)
+
+    def index(self, row: IndexValue, position: IndexValue) -> tuple[IndexValue, ...]:
+        """Return the index of element `position` of the reduction that makes result `row`."""
+        found: list[IndexValue] = [0] * len(self.plan.dims)
+        for dims, number in ((self.plan.kept, row), (self.plan.reduced, position)):
+            sizes = [self.plan.dims[d] for d in dims]
+            for dim, at in zip(dims, self.k.math.delinear(number, sizes), strict=True):
+                found[dim] = at
+        return tuple(found)
+
+    def add_up(self, row: IndexValue, first: IndexValue, end: IndexValue, step: int) -> list[Value]:
+        """Return the results over first, first + step ... below `end`; anything if there are none.
+
+        No initial value goes in, so that it counts once.
+        """
+        k = self.k
+        slots = [k.b.allocate(d) for dtypes in self.dtypes for d in dtypes]
+        flat = [d for dtypes in self.dtypes for d in dtypes]
+
+        def elements(at: IndexValue) -> list[Value]:
+            index = self.index(row, at)
+            found = []
+            for root, dtypes in zip(self.roots, self.dtypes, strict=True):
+                for operand, dtype in zip(root.operands, dtypes, strict=False):
+                    found.append(k.b.convert(k.read(operand, index), dtype))
+            return found
+
+        def keep(values: Sequence[Value]) -> None:
+            for slot, value in zip(slots, values, strict=True):
+                k.b.store(slot, 0, value)
+
+        keep([k.b.const(dtype, 0) for dtype in flat])
+        with k.body.when(k.math.compare("LT", first, end)):
+            keep(elements(first))
+        with k.body.loop(k.math.add(first, step), end, step) as at:
+            present = [k.b.load(slot, d, 0) for slot, d in zip(slots, flat, strict=True)]
+            keep(self.combine(present, elements(at)))
+        return [k.b.load(slot, d, 0) for slot, d in zip(slots, flat, strict=True)]
+
+    def join_parts(self, row: IndexValue, lane: IndexValue, step: int) -> list[Value]:
+        """Return the results of parts lane, lane + step ... of a row."""
+        k = self.k
+        values = [
+            array.load(k.math, (k.math.minimum(lane, self.plan.parts - 1), row))
+            for array in self.partial
+        ]
+        slots = [k.b.allocate(value.dtype) for value in values]
+        for slot, value in zip(slots, values, strict=True):
+            k.b.store(slot, 0, value)
+        with k.body.loop(k.math.add(lane, step), self.plan.parts, step) as part:
+            present = [k.b.load(s, a.dtype, 0) for s, a in zip(slots, self.partial, strict=True)]
+            others = [array.load(k.math, (part, row)) for array in self.partial]
+            for slot, value in zip(slots, self.combine(present, others), strict=True):
+                k.b.store(slot, 0, value)
+        return [k.b.load(s, a.dtype, 0) for s, a in zip(slots, self.partial, strict=True)]
+
+    @property
+    def combine(self) -> Combine:
+        """Joins the running results of all reductions."""
+        return _Combine(self.k.g, self.roots, self.dtypes)
+
+    def finish(self, row: IndexValue, part: IndexValue, values: Sequence[Value]) -> None:
+        """Write the results of a row, or of a part of it."""
+        if self.plan.parts == 1:
+            self.write(row, values)
+            return
+        for array, value in zip(self.partial, values, strict=True):
+            array.store(self.k.math, (part, row), value)
+
+    def write(self, row: IndexValue, values: Sequence[Value]) -> None:
+        """Put the initial values in, compute what is fused behind, and write it."""
+        k = self.k
+        starts = [
+            k.b.convert(k.read(start, ()), dtype)
+            for root, dtypes in zip(self.roots, self.dtypes, strict=True)
+            for start, dtype in zip(root.operands[len(root.operands) // 2 :], dtypes, strict=True)
+        ]
+        at = list(self.index(row, 0))
+        cpu_reduce.store_results(k, self.roots, at, self.combine(starts, values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Combine:
+    """Joins results reduction by reduction."""
+
+    g: ElementGenerator
+    roots: tuple[Instruction, ...]
+    dtypes: list[list[DType]]
+
+    def __call__(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        found: list[Value] = []
+        first = 0
+        for root, dtypes in zip(self.roots, self.dtypes, strict=True):
+            last = first + len(dtypes)
+            made = combine(self.g, root.called[0], left[first:last], right[first:last])
+            found += [self.g.b.convert(v, d) for v, d in zip(made, dtypes, strict=True)]
+            first = last
+        return found
+
+
+EMITTER = GpuEmitter("reduce", can_emit, emit, scratch_bytes)

@@ -1,0 +1,117 @@
+"""Scatter: every element of the result has one thread that combines all updates into it, in order.
+
+Threads share the elements of a window and, by where windows begin, the windows: a thread goes
+through all indices and takes the windows that are its own. So two updates of one element meet in
+one thread, no atomics are needed, and the order is that of the updates.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from hloc.codegen.emitters.context import no_scratch, root_of
+from hloc.codegen.emitters.scatter import first_of_window, fits, window_dimensions
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitters.dynamic_update_slice import copy_operand
+from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.index import row_major_strides
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.values import Value
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
+
+_THREADS = 1 << 14
+"""Threads that are wanted in all."""
+
+_MOST_OWNERS = 1 << 10
+"""Threads that share the windows: each reads all indices."""
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True for a scatter whose windows are one element along all dimensions that indices move."""
+    root = root_of(inst)
+    if root.opcode.name != "scatter":
+        return False
+    a, updates = root.attributes, _updates(root)
+    dims = window_dimensions(root)
+    return all(
+        dims[dim] is None or updates.dims[dims[dim]] == 1 for dim in a.scatter_dims_to_operand_dims
+    )
+
+
+def _updates(root: Instruction) -> ArrayShape:
+    return root.operands[-1].array
+
+
+def _owners(windows: int, elements: int, operand: ArrayShape) -> int:
+    """Return how many threads share the windows, for each element of a window."""
+    wanted = max(_THREADS // max(elements, 1), 1)
+    return min(wanted, _MOST_OWNERS, windows, max(operand.elements // max(elements, 1), 1))
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write a launch per operand that is copied, and one for the updates."""
+    root = root_of(w.inst)
+    count = (len(root.operands) - 1) // 2
+    for number, operand in enumerate(root.operands[:count]):
+        copy_operand(w, operand, number)
+    updates = _updates(root)
+    if not updates.elements:
+        return
+    inner = [d for d in range(updates.rank) if d in root.attributes.update_window_dims]
+    outer = [d for d in range(updates.rank) if d not in inner]
+    elements = prod(updates.dims[d] for d in inner)
+    windows = updates.elements // elements
+    owners = _owners(windows, elements, root.operands[0].array)
+    with w.each(elements * owners) as (k, thread):
+        m = k.math
+        element, owner = m.rem(thread, elements), m.div(thread, elements)
+        at: list[IndexValue] = [0] * updates.rank
+        _set(k, at, inner, updates, element)
+        with k.body.loop(0, windows) as window:
+            _set(k, at, outer, updates, window)
+            first = first_of_window(k, root.operands[count], [at[d] for d in outer])
+            mine = k.body.all_of([fits(k, first), *_is_owner(k, root, first, owner, owners)])
+            with k.body.when(mine):
+                _combine(k, root, count, first, tuple(at))
+
+
+def _set(
+    k: GpuContext, at: list[IndexValue], dims: list[int], shape: ArrayShape, number: IndexValue
+) -> None:
+    """Put element `number` of dimensions `dims` into index `at`."""
+    sizes = [shape.dims[d] for d in dims]
+    for dim, position in zip(dims, k.math.delinear(number, sizes), strict=True):
+        at[dim] = position
+
+
+def _is_owner(
+    k: GpuContext, root: Instruction, first: list[IndexValue], owner: IndexValue, owners: int
+) -> list[Value]:
+    """Return the condition that a window which begins at `first` is the thread's own."""
+    if owners == 1:
+        return []
+    place = k.math.linear(first, row_major_strides(root.operands[0].array.dims))
+    return [k.math.compare("EQ", k.math.rem(place, owners), owner)]
+
+
+def _combine(
+    k: GpuContext,
+    root: Instruction,
+    count: int,
+    first: list[IndexValue],
+    at: tuple[IndexValue, ...],
+) -> None:
+    """Combine element `at` of the updates into the results."""
+    target = tuple(
+        k.math.add(i, at[d]) if d is not None else i
+        for i, d in zip(first, window_dimensions(root), strict=True)
+    )
+    new = [k.read(update, at) for update in root.operands[count + 1 :]]
+    old = [output.load(k.math, target) for output in k.outputs]
+    results = k.g.inline(root.called[0], [*old, *new])
+    for output, value in zip(k.outputs, results, strict=True):
+        output.store(k.math, target, k.b.convert(value, output.dtype))
+
+
+EMITTER = GpuEmitter("scatter", can_emit, emit, no_scratch)

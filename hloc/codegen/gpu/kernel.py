@@ -1,0 +1,92 @@
+"""Kernels of GPUs: what one step of the plan is launched as.
+
+    kernel void @NAME(ptr %arg0, ..., ptr %argN)
+
+All functions of a kernel take the same pointers: the arrays of the operands' leaves, those of the
+result's, then scratch memory if the kernel needs any. They run one after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from hloc.ir.instruction import Instruction
+
+if TYPE_CHECKING:
+    from hloc.codegen.gpu.context import LaunchWriter
+
+Extent: TypeAlias = tuple[int, int, int]
+"""Numbers of blocks, or of threads in a block, along x, y and z."""
+
+BLOCK_THREADS = 256
+"""Threads of a block where nothing asks for another number."""
+
+MAX_BLOCKS_X = (1 << 31) - 1
+MAX_BLOCKS_YZ = (1 << 16) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class GpuFunction:
+    """One function that is launched, and how.
+
+    Attributes:
+        parameters: LLVM text of each.
+        body: LLVM text from the first block to the closing brace.
+        grid, block: how many blocks of how many threads.
+        shared: definitions of arrays in shared memory.
+        helpers: names of the functions `@gpu.*` that it calls.
+        declarations: what else it needs outside.
+        dynamic_shared_bytes: shared memory that is asked for at the launch.
+        min_blocks: blocks that should fit on one processor at once, 0 if it does not matter.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    body: str
+    grid: Extent
+    block: Extent
+    shared: tuple[str, ...] = ()
+    helpers: tuple[str, ...] = ()
+    declarations: tuple[str, ...] = ()
+    dynamic_shared_bytes: int = 0
+    min_blocks: int = 0
+
+    @property
+    def threads(self) -> int:
+        """Threads of one block."""
+        x, y, z = self.block
+        return x * y * z
+
+
+@dataclass(frozen=True, slots=True)
+class GpuKernel:
+    """What one instruction or fusion becomes.
+
+    Attributes:
+        functions: launched in this order, each after the one before has ended.
+        scratch_bytes: size of the last argument, 0 if there is none.
+        source: name of an instruction that it was made for.
+    """
+
+    name: str
+    functions: tuple[GpuFunction, ...]
+    scratch_bytes: int = 0
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuEmitter:
+    """A way to write kernels for GPUs.
+
+    Attributes:
+        can_emit: true if it can write the kernel of an instruction or fusion.
+        emit: writes its launches.
+        scratch_bytes: memory the kernel needs beside operands and results.
+    """
+
+    name: str
+    can_emit: Callable[[Instruction], bool]
+    emit: Callable[[LaunchWriter], None]
+    scratch_bytes: Callable[[Instruction], int]

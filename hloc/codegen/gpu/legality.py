@@ -1,0 +1,47 @@
+"""What LLVM's backends for GPUs may be given: they end the process on intrinsics that they lack.
+
+They also take unknown names for functions of another module, which only an assembler refuses. So
+every name that a kernel declares must be on a list here, or begin as those of its target do.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hloc.errors import InternalError
+
+_DECLARED = re.compile(r"^declare [^@]*@([\w.$]+)", re.MULTILINE)
+
+_FLOAT = """
+    sqrt fma fmuladd floor ceil trunc rint nearbyint round roundeven fabs copysign minimum maximum
+    minnum maxnum minimumnum maximumnum
+"""
+_INTEGER = """
+    smin smax umin umax abs ctpop ctlz cttz bitreverse bswap fshl fshr sadd.sat uadd.sat ssub.sat
+    usub.sat fptosi.sat fptoui.sat smul.with.overflow umul.with.overflow sadd.with.overflow
+    uadd.with.overflow ssub.with.overflow usub.with.overflow is.fpclass
+"""
+_OTHER = """
+    memcpy memmove memset launder.invariant.group arithmetic.fence assume lifetime.start
+    lifetime.end expect experimental.noalias.scope.decl
+    masked.load masked.store masked.gather masked.scatter vector.reduce
+"""
+
+ALLOWED: tuple[str, ...] = tuple(f"llvm.{name}" for name in (_FLOAT + _INTEGER + _OTHER).split())
+"""The functions that a kernel may declare, without the types at the end of their names."""
+
+
+def check_legal(text: str, own: str) -> None:
+    """Assert that LLVM text asks for nothing that would end the process.
+
+    Args:
+        text: of the kernel and its prelude.
+        own: how the names of the target's own intrinsics begin: `llvm.nvvm`.
+
+    Raises:
+        InternalError: it does; the message names what.
+    """
+    allowed = (*ALLOWED, own)
+    for name in _DECLARED.findall(text):
+        if not any(name == known or name.startswith(f"{known}.") for known in allowed):
+            raise InternalError(f"@{name} is not a function that code for GPUs can be made of")

@@ -1,0 +1,181 @@
+"""Which steps of a plan may run beside one another, and on which stream each goes.
+
+A pure function of the plan: steps are ordered only where one touches bytes that another writes.
+Everything here counts steps within one straight run, a stretch without control flow on the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import TypeAlias
+
+from hloc.codegen.gpu.kernel import GpuKernel
+from hloc.codegen.plan import CopyStep, KernelStep, Place, Plan, Step
+from hloc.memory.buffer_assignment import data_leaves
+
+STREAMS = 4
+"""As many as XLA uses; more find nothing to do in most modules."""
+
+_OUTSIDE = Place(-1)
+"""Stands for the world outside, which kernels with side effects change one after another."""
+
+StraightStep: TypeAlias = KernelStep | CopyStep
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes that a step reads or writes."""
+
+    place: Place
+    size_bytes: int
+    is_write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamStep:
+    """A step, and where it runs.
+
+    Attributes:
+        waits: numbers of earlier steps of the run, on other streams, that must have ended.
+    """
+
+    step: StraightStep
+    stream: int
+    waits: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StraightRun:
+    """Steps that need the host only to be started.
+
+    Attributes:
+        number: of the run within its computation's list; tells runs of one module apart
+            together with `computation`.
+        ends: the last step of each stream but the first, which all must have ended at the end.
+    """
+
+    computation: int
+    number: int
+    steps: tuple[StreamStep, ...]
+    ends: tuple[int, ...]
+
+
+def straight_runs(
+    plan: Plan, kernels: Sequence[GpuKernel], streams: int = STREAMS
+) -> tuple[tuple[StraightRun | Step, ...], ...]:
+    """Return the steps of every computation, with neighbouring straight ones put together."""
+    found = []
+    for computation, steps in enumerate(plan.computations):
+        items: list[StraightRun | Step] = []
+        for is_straight, group in groupby(steps, lambda s: isinstance(s, KernelStep | CopyStep)):
+            if not is_straight:
+                items += group
+                continue
+            straight = [step for step in group if isinstance(step, KernelStep | CopyStep)]
+            accesses = [accesses_of(step, plan, kernels) for step in straight]
+            assigned, ends = assign(dependencies(accesses), streams)
+            placed = tuple(
+                StreamStep(step, stream, waits)
+                for step, (stream, waits) in zip(straight, assigned, strict=True)
+            )
+            items.append(StraightRun(computation, len(items), placed, ends))
+        found.append(tuple(items))
+    return tuple(found)
+
+
+def accesses_of(step: StraightStep, plan: Plan, kernels: Sequence[GpuKernel]) -> tuple[Access, ...]:
+    """Return what `step` reads and writes; scratch memory counts as written."""
+    if isinstance(step, CopyStep):
+        return (
+            Access(step.source, step.size_bytes, False),
+            Access(step.target, step.size_bytes, True),
+        )
+    inst = plan.kernels[step.kernel].inst
+    read = [shape.size_bytes for o in inst.operands for _, shape in data_leaves(o.shape)]
+    written = [shape.size_bytes for _, shape in data_leaves(inst.shape)]
+    sizes = [*read, *written]
+    if len(step.arguments) > len(sizes):
+        sizes.append(kernels[step.kernel].scratch_bytes)
+    found = [
+        Access(place, size, number >= len(read))
+        for number, (place, size) in enumerate(zip(step.arguments, sizes, strict=True))
+        if size
+    ]
+    if inst.opcode.side_effect:
+        found.append(Access(_OUTSIDE, 1, True))
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class _Slot:
+    """Who read and wrote which bytes of one slot, as far as it still matters."""
+
+    reads: list[tuple[int, int, int]] = field(default_factory=list)
+    writes: list[tuple[int, int, int]] = field(default_factory=list)
+
+
+def dependencies(accesses: Sequence[Sequence[Access]]) -> tuple[frozenset[int], ...]:
+    """Return for each step earlier steps that must end before it; others follow from these.
+
+    Two steps are ordered if they touch the same bytes and one of them writes. A write hides what
+    was done before to the bytes that it covers, since whoever waits for it waits for that too.
+    """
+    slots: dict[int, _Slot] = {}
+    found = []
+    for number, touched in enumerate(accesses):
+        before: set[int] = set()
+        for access in touched:
+            slot = slots.setdefault(access.place.slot, _Slot())
+            begin = access.place.offset
+            end = begin + access.size_bytes
+            before |= {n for b, e, n in slot.writes if b < end and begin < e}
+            if access.is_write:
+                before |= {n for b, e, n in slot.reads if b < end and begin < e}
+        for access in touched:
+            slot = slots[access.place.slot]
+            begin = access.place.offset
+            end = begin + access.size_bytes
+            if access.is_write:
+                slot.reads = [r for r in slot.reads if not (begin <= r[0] and r[1] <= end)]
+                slot.writes = [w for w in slot.writes if not (begin <= w[0] and w[1] <= end)]
+                slot.writes.append((begin, end, number))
+            else:
+                slot.reads.append((begin, end, number))
+        found.append(frozenset(before - {number}))
+    return tuple(found)
+
+
+def assign(
+    before: Sequence[frozenset[int]], streams: int = STREAMS
+) -> tuple[tuple[tuple[int, tuple[int, ...]], ...], tuple[int, ...]]:
+    """Give every step a stream, and the fewest waits that keep the order.
+
+    A step goes on where the latest of those before it ended, if nothing came there since; else to
+    the stream that was idle longest. A wait is left out if another one, or the stream, implies it.
+
+    Returns:
+        Stream and waits of each step; the last step of each stream but the first, ascending.
+    """
+    last = [-1] * streams  # the latest step of each stream
+    stream_of: list[int] = []
+    known: list[list[int]] = []  # per step: the latest step of each stream that ended before it
+    found = []
+    for number, needed in enumerate(before):
+        ready = [s for s in range(streams) if last[s] in needed]
+        if ready:
+            stream = max(ready, key=lambda s: last[s])
+        else:
+            stream = min(range(streams), key=lambda s: last[s])
+        seen = list(known[last[stream]]) if last[stream] >= 0 else [-1] * streams
+        waits = []
+        for other in sorted(needed, reverse=True):
+            if seen[stream_of[other]] < other:
+                waits.append(other)
+                seen = [max(pair) for pair in zip(seen, known[other], strict=True)]
+        seen[stream] = last[stream] = number
+        stream_of.append(stream)
+        known.append(seen)
+        found.append((stream, tuple(sorted(waits))))
+    return tuple(found), tuple(sorted(n for n in last[1:] if n >= 0))

@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: from the kernels of `codegen/gpu` to PTX and cubins."""

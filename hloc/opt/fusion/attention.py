@@ -1,0 +1,108 @@
+"""Attention fusion: two products and the softmax between them become one kernel.
+
+The scores are by far the largest array of an attention. One kernel that takes a block of queries
+at a time keeps them in the cache, so they need no memory, and what a causal mask hides no time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.ir.clone import common_of, outline
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import post_order
+from hloc.opt.fusion.attention_match import Attention, attention_of
+from hloc.opt.pass_base import PassContext, Remark
+
+_MIN_ROWS, _MIN_KEYS, _MIN_DEPTH, _MIN_SCORES = 12, 16, 8, 1024
+"""Sizes below which products and softmax on their own are as fast, or faster.
+
+Time of the fusion over that without, f32, 16 heads, depth 64: 1.07 for 10 queries and 512 keys,
+0.64 for 12; 1.11 for 32 queries and 16 keys, 0.79 for 16 and 64, 1.99 for 16 and 16.
+"""
+
+
+@dataclass(frozen=True)
+class AttentionFusion:
+    """Make one fusion of dot, mask, softmax and dot, where nothing else reads what lies between.
+
+    Masks, scales and converts of the scores come along, in any dimension numbers. Expects a module
+    without dead code. Leaves `fusion` instructions of kind kCustom with the second dot as root.
+    Cost: O(instructions), as only what leads to a dot is looked at, and at most 64 of that.
+    """
+
+    name: ClassVar[str] = "attention-fusion"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Fuse in the entry and in the bodies of loops, branches and calls."""
+        before = context.rewrites
+        for computation in control_flow_computations(module):
+            pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
+            for inst in post_order(computation):
+                attention = attention_of(inst)
+                if attention is None or inst in pinned or not _is_worth_it(attention):
+                    continue
+                reader = _reader_outside(attention)
+                if reader is not None:
+                    _remark(context, inst, "missed", f"{reader.name} is read by others, too")
+                    continue
+                if context.spent:
+                    return context.rewrites > before
+                context.at = inst
+                saved = 2 * attention.scores.shape.size_bytes
+                _remark(context, inst, "passed", f"scores stay in the cache, saves {saved} bytes")
+                with context.rewriting(module, self.name):
+                    _outline(computation, attention)
+        return context.rewrites > before
+
+
+def _is_worth_it(attention: Attention) -> bool:
+    return (
+        attention.rows >= _MIN_ROWS
+        and attention.keys >= _MIN_KEYS
+        and attention.rows * attention.keys >= _MIN_SCORES
+        and attention.depth >= _MIN_DEPTH
+    )
+
+
+def _reader_outside(attention: Attention) -> Instruction | None:
+    """Return a member that depends on the scores and is read by others than members."""
+    members = set(attention.members)
+    for inst in attention.dims:
+        if inst is not attention.result and not members.issuperset(inst.users):
+            return inst
+    return None
+
+
+def _remark(
+    context: PassContext, inst: Instruction, kind: Literal["passed", "missed"], text: str
+) -> None:
+    if context.remarks is not None:
+        context.remarks.append(Remark(kind, AttentionFusion.name, inst.name, text))
+
+
+def _outline(computation: Computation, attention: Attention) -> None:
+    """Replace the result by a fusion and remove the members that nobody else reads."""
+    body, operands = outline(
+        computation, attention.members, [attention.result], name="fused_attention"
+    )
+    row = opcode_row("fusion")
+    assert row.attributes is not None
+    fusion = computation.add(
+        row,
+        body.root.shape,
+        operands,
+        row.attributes(kind="kCustom"),
+        (body,),
+        name="attention_fusion",
+        common=common_of(attention.result),
+    )
+    computation.replace(attention.result, fusion)
+    for member in reversed(attention.members):
+        if not member.users and not member.is_root:
+            computation.remove(member)

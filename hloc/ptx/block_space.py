@@ -1,0 +1,141 @@
+"""Shared and local memory: a piece for every block, or for every thread."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+
+from hloc.ptx.byte_states import (
+    ALL_IN_FLIGHT,
+    ALL_UNWRITTEN,
+    ALL_WRITTEN,
+    SHIFT,
+    STATE_WORDS,
+    UNWRITTEN,
+    check_same_instruction,
+)
+from hloc.ptx.faults import LaneFault
+from hloc.ptx.shared_races import SharedRaces
+from hloc.ptx.threads import Lanes
+from hloc.ptx.value_types import Array, every
+
+
+class BlockSpace:
+    """Memory of which every block (shared) or thread (local) has its own piece.
+
+    A piece takes a power of two of bytes; those behind its size are not allocated.
+    """
+
+    def __init__(self, name: str, size: int, pieces: int, piece_of_lane: Array) -> None:
+        self.name = name
+        self.size = size
+        self._extent = 1 << (max(size, 32) - 1).bit_length()
+        self._data = np.full((pieces, self._extent), 0xFF, np.uint8)
+        self._state = np.zeros((pieces, self._extent), np.uint8)
+        self._state[:, :size] = UNWRITTEN
+        self._flat_data, self._flat_state = self._data.reshape(-1), self._state.reshape(-1)
+        self._start = piece_of_lane.astype(np.int64) * self._extent
+        self._views: dict[tuple[str, int, bool], Array] = {}
+        self.races: SharedRaces | None = None
+
+    @property
+    def extent_bytes(self) -> int:
+        """Bytes of all pieces."""
+        return len(self._flat_data)
+
+    def _view(self, dtype: np.dtype[Any], columns: int, of_state: bool = False) -> Array:
+        key = (dtype.char, columns, of_state)
+        found = self._views.get(key)
+        if found is None:
+            found = (self._flat_state if of_state else self._flat_data).view(dtype)
+            if columns > 1:
+                found = found.reshape(-1, columns)
+            self._views[key] = found
+        return found
+
+    def _offsets(self, lanes: Lanes, addresses: Array, size: int, what: str) -> Array:
+        together = int(np.bitwise_or.reduce(addresses))
+        if together & (size - 1):
+            wrong = (addresses & addresses.dtype.type(size - 1)) != 0
+            raise self._fault(addresses, wrong, f"misaligned {self.name} {what} of {size} bytes")
+        if together >= self._extent:
+            raise self._out_of_bounds(addresses, size, what)
+        return self._start[lanes] + addresses.astype(np.int64)
+
+    def _out_of_bounds(self, addresses: Array, size: int, what: str) -> LaneFault:
+        wrong = addresses > max(self.size - size, -1) if self.size >= size else addresses >= 0
+        return self._fault(addresses, wrong, f"{self.name} {what} of {size} bytes out of bounds")
+
+    def _fault(self, addresses: Array, wrong: Array, what: str) -> LaneFault:
+        first = int(np.argmax(wrong))
+        return LaneFault(
+            f"{what}: address {int(addresses[first])} of {self.size} bytes of {self.name} memory",
+            first,
+        )
+
+    def without_races(self) -> BlockSpace:
+        """Return the same memory without checks for races."""
+        bare = copy(self)
+        bare.races = None
+        return bare
+
+    def load(self, lanes: Lanes, addresses: Array, dtype: np.dtype[Any], columns: int) -> Array:
+        """Load; faults on bytes out of bounds or never written, and on races."""
+        size = dtype.itemsize * columns
+        offsets = self._offsets(lanes, addresses, size, "load")
+        index = offsets >> SHIFT[size]
+        word = min(size, 8)
+        state = self._view(STATE_WORDS[word], size // word, of_state=True)[index]
+        written = state == ALL_WRITTEN[word]
+        if not every(written):
+            if not (state >= ALL_UNWRITTEN[word]).all():
+                raise self._out_of_bounds(addresses, size, "load")
+            wrong = ~(written.all(axis=1) if written.ndim > 1 else written)
+            if (state == ALL_IN_FLIGHT[word]).any():
+                what = f"read of {self.name} memory before the wait for its asynchronous copy"
+                raise self._fault(addresses, wrong, what)
+            raise self._fault(addresses, wrong, f"read of uninitialised {self.name} memory")
+        if self.races is not None:
+            self.races.check_load(lanes, offsets, size)
+        return np.asarray(self._view(dtype, columns)[index])
+
+    def store(self, lanes: Lanes, addresses: Array, values: Array) -> None:
+        """Store; faults on bytes out of bounds and on races."""
+        dtype, columns = values.dtype, values.shape[1] if values.ndim > 1 else 1
+        size = dtype.itemsize * columns
+        offsets = self._offsets(lanes, addresses, size, "store")
+        index = offsets >> SHIFT[size]
+        word = min(size, 8)
+        state = self._view(STATE_WORDS[word], size // word, of_state=True)
+        if not every(state[index] >= ALL_UNWRITTEN[word]):
+            raise self._out_of_bounds(addresses, size, "store")
+        data = self._view(dtype, columns)
+        if self.races is None:
+            data[index] = values
+            state[index] = ALL_WRITTEN[word]
+            return
+        self.races.check_store(lanes, offsets, size, data[index], values)
+        data[index] = values
+        state[index] = ALL_WRITTEN[word]
+        check_same_instruction(data[index], values, self.name)
+
+    def places(self, lanes: Lanes, addresses: Array, size: int) -> Array:
+        """Return the offsets of accesses in the memory of all pieces together, checked."""
+        return self._offsets(lanes, addresses, size, "access")
+
+    def begin_copy(self, lanes: Lanes, addresses: Array, values: Array) -> None:
+        """Mark the target of an asynchronous store: nobody may read it until `store`."""
+        columns = values.shape[1] if values.ndim > 1 else 1
+        size = values.dtype.itemsize * columns
+        offsets = self._offsets(lanes, addresses, size, "asynchronous copy")
+        word = min(size, 8)
+        state = self._view(STATE_WORDS[word], size // word, of_state=True)
+        index = offsets >> SHIFT[size]
+        if not every(state[index] >= ALL_UNWRITTEN[word]):
+            raise self._out_of_bounds(addresses, size, "asynchronous copy")
+        if self.races is not None:
+            old = self._view(values.dtype, columns)[index]
+            self.races.check_store(lanes, offsets, size, old, ~old)
+        state[index] = ALL_IN_FLIGHT[word]

@@ -1,0 +1,128 @@
+"""A kernel made ready to run: blocks of operations, and what happens at the end of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hloc.ptx.frame import RowTable
+from hloc.ptx.operation import AddressReader, Operation
+from hloc.ptx.program import Instruction, PtxKernel
+
+
+@dataclass(frozen=True, slots=True)
+class Fall:
+    """On to the next block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """To `target` where the predicate holds (everywhere if `row` is None), else to the next."""
+
+    target: int
+    row: int | None
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedBranch:
+    """brx.idx: to the target that a row numbers."""
+
+    targets: tuple[int, ...]
+    index: int
+    row: int | None
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Ret or exit, where the predicate holds. `whole` ends the thread, else the function."""
+
+    whole: bool
+    row: int | None
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Call a function: its first block, and the copies of arguments and of results."""
+
+    target: int
+    before: Operation
+    after: Operation
+    row: int | None
+    negated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WarpCollective:
+    """An instruction that waits for the lanes of `mask` (None: for `group` neighbouring lanes)."""
+
+    operation: Operation
+    mask: int | None
+    row: int | None
+    negated: bool
+    group: int = 32
+
+
+@dataclass(frozen=True, slots=True)
+class BlockBarrier:
+    """A barrier of the block; `arrive` does not wait; `reduction` combines a predicate."""
+
+    number: int  # row
+    expected: int | None  # row; None: all threads of the block
+    arrive: bool
+    aligned: bool
+    row: int | None
+    negated: bool
+    reduction: str = ""
+    reduced: tuple[int, bool] = (0, False)
+    target: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseWait:
+    """mbarrier.try_wait: lanes wait here until their phase is over, then `target` is true.
+
+    `phase` is the row of a token of 64 bits, or of a parity.
+    """
+
+    address: AddressReader
+    phase: int
+    by_parity: bool
+    target: int
+    row: int | None
+    negated: bool
+
+
+End = PhaseWait | Fall | Branch | IndexedBranch | Leave | Call | WarpCollective | BlockBarrier
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Operations without a jump between them, and their end.
+
+    `instructions` has one entry per operation, then that of the end if it has one.
+    """
+
+    operations: tuple[Operation, ...]
+    instructions: tuple[Instruction, ...]
+    end: End
+
+
+@dataclass(frozen=True, eq=False)
+class Code:
+    """All blocks of a kernel and of what it calls; execution starts at block 0.
+
+    `granules` is the smallest access to shared and to global memory, in bytes.
+    """
+
+    kernel: PtxKernel
+    blocks: tuple[Block, ...]
+    table: RowTable
+    parameters: Mapping[str, int]  # name -> offset in the bytes of the arguments
+    parameter_bytes: int
+    local_offsets: Mapping[str, int]
+    local_bytes: int
+    has_collectives: bool
+    granules: Mapping[str, int]

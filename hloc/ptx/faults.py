@@ -1,0 +1,51 @@
+"""What goes wrong in a simulated kernel: found deep inside, reported with place and thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.errors import HloError
+
+Triple = tuple[int, int, int]
+
+
+class PtxFault(HloError):
+    """A fault of a PTX program or of its launch.
+
+    `kernel`, `line`, `text`, `block` and `thread` say where; they are empty as far as unknown.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        kernel: str = "",
+        line: int = 0,
+        text: str = "",
+        block: Triple | None = None,
+        thread: Triple | None = None,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self.what = what
+        self.kernel = kernel
+        self.line = line
+        self.text = text
+        self.block = block
+        self.thread = thread
+        places = [f"line {line}: `{text}`"] if line else []
+        if block is not None:
+            places.append(f"block {block}")
+        if thread is not None:
+            places.append(f"thread {thread}")
+        head = f"kernel {kernel}: " if kernel else ""
+        where = [f"at {', '.join(places)}"] if places else []
+        super().__init__(f"{head}{what}", notes=[*where, *notes])
+
+
+class LaneFault(Exception):
+    """What one lane of the running instruction did wrong; the machine adds the place."""
+
+    def __init__(self, what: str, lane: int | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.lane = lane

@@ -1,0 +1,83 @@
+"""Lanes that wait at an instruction of the warp until the others of their mask arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hloc.ptx.code import WarpCollective
+from hloc.ptx.faults import LaneFault
+from hloc.ptx.threads import WARP, Geometry, Lanes, Threads, lanes_of, numbers_of, union
+from hloc.ptx.value_types import Array, every
+
+_FULL = np.uint64(0xFFFFFFFF)
+Place = tuple[int, ...]
+
+
+class WarpGathering:
+    """The lanes that wait, by place. Lane numbers modulo 32 are positions in the warp."""
+
+    def __init__(self, geometry: Geometry) -> None:
+        self._whole_warps = geometry.threads_per_block % WARP == 0
+        self._waiting: dict[Place, tuple[WarpCollective, Lanes]] = {}
+
+    def gather(
+        self, end: WarpCollective, threads: Threads, place: Place, lanes: Lanes
+    ) -> Iterator[Lanes]:
+        """Yield sets of lanes that may execute together now; the rest waits.
+
+        Raises:
+            LaneFault: a lane executes a collective whose mask does not name it.
+        """
+        if self._is_whole(end, threads, lanes):
+            yield lanes
+            return
+        if place in self._waiting:
+            lanes = union(self._waiting.pop(place)[1], lanes)
+            threads.active = lanes
+        numbers = numbers_of(lanes)
+        masks = self._masks(end, threads, lanes, len(numbers))
+        bit = np.uint64(1) << (numbers % WARP).astype(np.uint64)
+        outside = masks & bit == 0
+        if outside.any():
+            raise LaneFault(
+                "a lane executes a collective whose mask does not name it", int(outside.argmax())
+            )
+        unit = numbers // end.group
+        # Lanes act together if they are of one warp and name the same mask.
+        _, together = np.unique(unit * (1 << 33) + masks.astype(np.int64), return_inverse=True)
+        count = np.bincount(together)
+        needed = np.bitwise_count(masks).astype(np.int64) * (end.group // WARP)
+        ready = count[together] == needed
+        if not ready.all():
+            self._waiting[place] = (end, lanes_of(numbers[~ready]))
+        for mask in np.unique(masks[ready]):
+            yield lanes_of(numbers[ready & (masks == mask)])
+
+    def _is_whole(self, end: WarpCollective, threads: Threads, lanes: Lanes) -> bool:
+        """Whether all warps are complete and their masks name all lanes: the usual case."""
+        if not self._whole_warps or not isinstance(lanes, slice):
+            return False
+        if lanes.start % end.group or lanes.stop % end.group:
+            return False
+        return end.mask is None or every(threads.rows[end.mask][lanes] == 0xFFFFFFFF)
+
+    def _masks(self, end: WarpCollective, threads: Threads, lanes: Lanes, count: int) -> Array:
+        if end.mask is None:
+            return np.full(count, _FULL)
+        return threads.rows[end.mask][lanes].astype(np.uint64)
+
+    def stuck(self, threads: Threads) -> tuple[Place, int, str] | None:
+        """Return place, lane and description of lanes that wait for ever."""
+        for place, (end, lanes) in sorted(self._waiting.items()):
+            numbers = numbers_of(lanes)
+            warp = numbers // WARP
+            present = int((warp == warp[0]).sum())
+            mask = int(self._masks(end, threads, lanes, len(numbers))[0])
+            what = (
+                f"warp collective executed by a partial warp: {present} lanes are here, the mask "
+                f"{mask:#010x} names {mask.bit_count()}; the others left or went another way"
+            )
+            return place, int(numbers[0]), what
+        return None

@@ -1,0 +1,209 @@
+"""Loads and stores. Source: PTX ISA, "Data Movement and Conversion Instructions", ld and st."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloc.ptx.faults import LaneFault
+from hloc.ptx.frame import Frame
+from hloc.ptx.moves import vector_copy
+from hloc.ptx.operation import AddressReader, Decoder, Operation, type_of
+from hloc.ptx.program import Address, Instruction, Operand, Register, Symbol
+from hloc.ptx.threads import Lanes, Threads
+from hloc.ptx.value_types import TYPES, Array, PtxType
+
+_SPACES = ("global", "shared", "local", "const", "param")
+ORDERED = ("acquire", "relaxed", "volatile", "mmio")  # talk between threads on purpose
+
+
+def space_of(instruction: Instruction) -> str:
+    """Return the state space an opcode names, "generic" if none."""
+    for part in instruction.parts[1:]:
+        name = part.partition("::")[0]
+        if name in _SPACES:
+            return "global" if name == "const" else name
+    return "generic"
+
+
+def address_reader(operand: Operand, frame: Frame) -> AddressReader:
+    """Return a function that gives the addresses of the lanes, offset added."""
+    row, offset = frame.address(operand)
+    if not offset:
+        return lambda threads, lanes: threads.rows[row][lanes]
+    limits: dict[np.dtype[Any], int] = {np.dtype(np.uint32): 1 << 32, np.dtype(np.uint64): 1 << 64}
+    added = {dtype: dtype.type(offset % limit) for dtype, limit in limits.items()}
+
+    def read(threads: Threads, lanes: Lanes) -> Array:
+        base = threads.rows[row][lanes]
+        return np.asarray(base + added[base.dtype])
+
+    return read
+
+
+def _pieces(operand: Operand, of: PtxType, frame: Frame) -> tuple[tuple[Operand, ...], PtxType]:
+    """Return the registers of a vector access and the type of each in memory, as plain bits."""
+    plain = TYPES[f"b{of.bits}"] if of.kind != "signed" else of
+    return frame.vector(operand), plain
+
+
+def decode_load(instruction: Instruction, frame: Frame) -> Operation:
+    """Ld and ldu in every space."""
+    of = type_of(instruction, frame)
+    items, plain = _pieces(instruction.operands[0], of, frame)
+    space = space_of(instruction)
+    targets = [frame.target(item, plain) for item in items]
+    if space == "param":
+        return _load_parameter(instruction, frame, targets, plain)
+    read = address_reader(instruction.operands[1], frame)
+    dtype, columns = plain.dtype, len(items) * plain.columns
+    ordered = any(instruction.has(word) for word in ORDERED)
+    wanted = [(i, target) for i, target in enumerate(targets) if frame.is_read(items[i])]
+    if len(wanted) < len(targets) > 1 and not ordered:
+        return _load_some(space, read, wanted, plain, len(targets))
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        addresses = read(threads, lanes)
+        if threads.metrics is not None:
+            threads.metrics.access(space, lanes, addresses, dtype.itemsize * columns)
+        if ordered:
+            threads.spaces.synchronise(lanes)
+        values = threads.spaces[space].load(lanes, addresses, dtype, columns)
+        rows = threads.rows
+        if len(targets) == 1:
+            rows[targets[0]][lanes] = values
+        else:
+            for i, target in enumerate(targets):
+                rows[target][lanes] = values[:, i]
+
+    if plain.columns > 1 and len(items) > 1:
+        raise frame.fault("vectors of 128-bit elements are not supported")
+    return run
+
+
+def _load_some(
+    space: str, read: AddressReader, wanted: list[tuple[int, int]], of: PtxType, pieces: int
+) -> Operation:
+    """Return a vector load of which some registers are never read.
+
+    Compilers widen loads into whatever lies beside what they need, memory never written or the
+    bytes behind an array, which share its aligned 16 bytes: pieces that nobody reads are not
+    checked.
+    """
+    size = of.size * pieces
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        addresses = read(threads, lanes)
+        if threads.metrics is not None:
+            threads.metrics.access(space, lanes, addresses, size)
+        misaligned = addresses % addresses.dtype.type(size) != 0
+        if misaligned.any():
+            raise LaneFault(f"misaligned {space} load of {size} bytes", int(misaligned.argmax()))
+        for piece, target in wanted:
+            place = addresses + addresses.dtype.type(piece * of.size)
+            threads.rows[target][lanes] = threads.spaces[space].load(lanes, place, of.dtype, 1)
+
+    return run
+
+
+def decode_store(instruction: Instruction, frame: Frame) -> Operation:
+    """St in every space."""
+    of = type_of(instruction, frame)
+    items, _ = _pieces(instruction.operands[1], of, frame)
+    plain = TYPES[f"b{of.bits}"]
+    space = space_of(instruction)
+    sources = [frame.source(item, plain) for item in items]
+    if space == "param":
+        return _store_parameter(instruction, frame, sources, plain)
+    read = address_reader(instruction.operands[0], frame)
+    size = of.size * len(items)
+    ordered = any(instruction.has(word) for word in (*ORDERED, "release"))
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        rows = threads.rows
+        addresses = read(threads, lanes)
+        if threads.metrics is not None:
+            threads.metrics.access(space, lanes, addresses, size)
+        if ordered:
+            threads.spaces.synchronise(lanes)
+        if len(sources) == 1:
+            values = np.ascontiguousarray(rows[sources[0]][lanes])
+        else:
+            values = np.stack([rows[source][lanes] for source in sources], axis=1)
+        threads.spaces[space].store(lanes, addresses, values)
+
+    return run
+
+
+def _parameter(instruction: Instruction, frame: Frame, operand: Operand) -> tuple[str, int] | None:
+    """Return the name and offset of a parameter named in an address; None if in a register."""
+    if not isinstance(operand, Address):
+        raise frame.fault(f"{operand} is no address")
+    base = operand.base
+    if isinstance(base, Symbol):
+        return base.name, operand.offset
+    if isinstance(base, Register) and base.name not in frame.function.registers:
+        return base.name, operand.offset
+    return None
+
+
+def _load_parameter(
+    instruction: Instruction, frame: Frame, targets: list[int], plain: PtxType
+) -> Operation:
+    named = _parameter(instruction, frame, instruction.operands[1])
+    if named is None:
+        return _load_parameter_space(instruction, frame, targets, plain)
+    name, offset = named
+    sources = [
+        frame.parameter_row(name, offset + i * plain.size, plain) for i in range(len(targets))
+    ]
+    return vector_copy(targets, sources)
+
+
+def _load_parameter_space(
+    instruction: Instruction, frame: Frame, targets: list[int], plain: PtxType
+) -> Operation:
+    read = address_reader(instruction.operands[1], frame)
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        values = threads.spaces["param"].load(
+            lanes, read(threads, lanes), plain.dtype, len(targets)
+        )
+        for i, target in enumerate(targets):
+            threads.rows[target][lanes] = values if len(targets) == 1 else values[:, i]
+
+    return run
+
+
+def _store_parameter(
+    instruction: Instruction, frame: Frame, sources: list[int], plain: PtxType
+) -> Operation:
+    named = _parameter(instruction, frame, instruction.operands[0])
+    if named is None:
+        raise frame.fault("st.param through a register is not supported")
+    name, offset = named
+    targets = [
+        frame.parameter_row(name, offset + i * plain.size, plain) for i in range(len(sources))
+    ]
+    return vector_copy(targets, sources)
+
+
+def decode_fence(instruction: Instruction, frame: Frame) -> Operation:
+    """Fence and membar: memory here is always in order; a wide one counts as synchronisation."""
+    wide = any(instruction.has(scope) for scope in ("gpu", "sys", "gl", "cluster"))
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        if wide:
+            threads.spaces.synchronise(lanes)
+
+    return run
+
+
+DECODERS: dict[str, Decoder] = {
+    "ld": decode_load,
+    "ldu": decode_load,
+    "st": decode_store,
+    "fence": decode_fence,
+    "membar": decode_fence,
+}

@@ -1,0 +1,118 @@
+"""What a launch cost, counted as the hardware would: sectors, wavefronts, instructions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hloc.ptx.code import Code
+from hloc.ptx.threads import WARP, Lanes, numbers_of
+from hloc.ptx.value_types import Array
+
+_SECTOR_BYTES = 32
+_BANKS = 32
+_BANK_BYTES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReport:
+    """What a launch did. All but the first two stay zero without metrics=True.
+
+    `steps` counts instructions of groups of threads, `thread_instructions` those of single
+    threads. `global_sectors` counts sectors of 32 bytes that each warp touched per instruction,
+    `global_bytes` the bytes it asked for. `shared_wavefronts` counts passes through the 32 banks,
+    `shared_accesses` the passes that the same accesses would take without bank conflicts.
+    """
+
+    steps: int
+    thread_instructions: int
+    global_sectors: int = 0
+    global_bytes: int = 0
+    shared_wavefronts: int = 0
+    shared_accesses: int = 0
+    opcodes: Mapping[str, int] = field(default_factory=dict)  # executed by threads
+
+    @property
+    def bank_conflict_ratio(self) -> float:
+        """Wavefronts per ideal access; 1.0 is free of conflicts."""
+        return self.shared_wavefronts / self.shared_accesses if self.shared_accesses else 1.0
+
+    @property
+    def sector_efficiency(self) -> float:
+        """Share of the bytes of all touched sectors that was asked for."""
+        touched = self.global_sectors * _SECTOR_BYTES
+        return self.global_bytes / touched if touched else 1.0
+
+    @classmethod
+    def of(cls, steps: int, thread_instructions: int, metrics: Metrics | None) -> LaunchReport:
+        """Return the report of counted metrics."""
+        if metrics is None:
+            return cls(steps, thread_instructions)
+        return cls(
+            steps,
+            thread_instructions,
+            metrics.global_sectors,
+            metrics.global_bytes,
+            metrics.shared_wavefronts,
+            metrics.shared_accesses,
+            metrics.opcodes(),
+        )
+
+
+class Metrics:
+    """Counters of one launch."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+        self._block_threads: Counter[int] = Counter()
+        self.global_sectors = 0
+        self.global_bytes = 0
+        self.shared_wavefronts = 0
+        self.shared_accesses = 0
+
+    def count_block(self, block: int, threads: int) -> None:
+        """Note that so many threads ran a block."""
+        self._block_threads[block] += threads
+
+    def opcodes(self) -> dict[str, int]:
+        """Return how many threads executed each opcode, most frequent first."""
+        found: Counter[str] = Counter()
+        for block, threads in self._block_threads.items():
+            for instruction in self._code.blocks[block].instructions:
+                found[instruction.opcode] += threads
+        return dict(found.most_common())
+
+    def access(self, space: str, lanes: Lanes, addresses: Array, size: int) -> None:
+        """Count one access of `size` bytes per lane."""
+        warps = numbers_of(lanes) // WARP
+        if space == "global":
+            self.global_bytes += size * len(addresses)
+            self.global_sectors += _distinct(warps, addresses, size, _SECTOR_BYTES)
+        elif space == "shared":
+            self._shared(warps, addresses, size)
+
+    def _shared(self, warps: Array, addresses: Array, size: int) -> None:
+        """A warp's accesses of 8 or 16 bytes go in parts of 16 or 8 lanes."""
+        words = max(1, size // _BANK_BYTES)
+        part_size = WARP // words if words <= 4 else 8
+        order = np.arange(len(addresses))
+        start = np.searchsorted(warps, warps)
+        part = warps * WARP + (order - start) // part_size
+        word = addresses.astype(np.int64)[:, None] // _BANK_BYTES + np.arange(words)
+        touched = np.unique(np.stack([np.repeat(part, words), word.reshape(-1)], axis=1), axis=0)
+        _, row = np.unique(touched[:, 0], return_inverse=True)
+        counts = np.zeros((int(row.max()) + 1, _BANKS), np.int64)
+        np.add.at(counts, (row, touched[:, 1] % _BANKS), 1)
+        self.shared_wavefronts += int(counts.max(axis=1).sum())
+        self.shared_accesses += len(counts)
+
+
+def _distinct(warps: Array, addresses: Array, size: int, unit: int) -> int:
+    """Return how many pieces of `unit` bytes the warps touch, each counted per warp."""
+    first = addresses.astype(np.uint64) // np.uint64(unit)
+    last = (addresses.astype(np.uint64) + np.uint64(size - 1)) // np.uint64(unit)
+    both = np.concatenate([first, last]).astype(np.int64)
+    return len(np.unique(np.stack([np.tile(warps, 2), both], axis=1), axis=0))

@@ -1,0 +1,100 @@
+"""What a decoded instruction is: a function of the threads and the lanes that execute it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloc.ptx.frame import Frame
+from hloc.ptx.program import Instruction
+from hloc.ptx.threads import Lanes, Threads, chosen
+from hloc.ptx.value_types import TYPES, Array, PtxType
+
+Operation = Callable[[Threads, Lanes], None]
+Decoder = Callable[[Instruction, Frame], Operation]
+Function = Callable[..., Array]
+AddressReader = Callable[[Threads, Lanes], Array]
+
+
+def type_of(instruction: Instruction, frame: Frame) -> PtxType:
+    """Return the type an opcode ends with."""
+    return type_named(instruction.parts[-1], frame)
+
+
+def type_named(name: str, frame: Frame) -> PtxType:
+    """Return a type by its name."""
+    if name not in TYPES:
+        raise frame.fault(f"unknown type .{name}")
+    return TYPES[name]
+
+
+def elementwise(function: Function, target: int, *sources: int) -> Operation:
+    """Return the operation rows[target] = function(rows[source], ...) for one to three sources."""
+    if len(sources) == 1:
+        return _unary(function, target, *sources)
+    if len(sources) == 2:
+        return _binary(function, target, *sources)
+    return _ternary(function, target, *sources)
+
+
+def _unary(function: Function, target: int, a: int) -> Operation:
+    def run(threads: Threads, lanes: Lanes) -> None:
+        rows = threads.rows
+        rows[target][lanes] = function(rows[a][lanes])
+
+    return run
+
+
+def _binary(function: Function, target: int, a: int, b: int) -> Operation:
+    def run(threads: Threads, lanes: Lanes) -> None:
+        rows = threads.rows
+        rows[target][lanes] = function(rows[a][lanes], rows[b][lanes])
+
+    return run
+
+
+def _ternary(function: Function, target: int, a: int, b: int, c: int) -> Operation:
+    def run(threads: Threads, lanes: Lanes) -> None:
+        rows = threads.rows
+        rows[target][lanes] = function(rows[a][lanes], rows[b][lanes], rows[c][lanes])
+
+    return run
+
+
+def copy(target: int, source: int) -> Operation:
+    """Return the operation rows[target] = rows[source]."""
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        rows = threads.rows
+        rows[target][lanes] = rows[source][lanes]
+
+    return run
+
+
+def in_turn(operations: list[Operation]) -> Operation:
+    """Return one operation that does several."""
+    if len(operations) == 1:
+        return operations[0]
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        for operation in operations:
+            operation(threads, lanes)
+
+    return run
+
+
+def nothing(threads: Threads, lanes: Lanes) -> None:
+    """Do nothing: a hint, or an order that this machine keeps anyway."""
+
+
+def guarded(operation: Operation, predicate: int, negated: bool) -> Operation:
+    """Return `operation` for the lanes whose predicate holds."""
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        mask = threads.rows[predicate][lanes]
+        active = chosen(lanes, ~mask if negated else mask)
+        if active is not None:
+            threads.active = active
+            operation(threads, active)
+            threads.active = lanes
+
+    return run

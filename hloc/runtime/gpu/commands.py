@@ -1,0 +1,63 @@
+"""What a device is asked to do in one straight run, as data: launches and copies with addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
+from hloc.codegen.gpu.streams import StraightRun
+from hloc.codegen.plan import CopyStep, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One launch of a function; `source` names the instruction that it is made for."""
+
+    function: GpuFunction
+    arguments: tuple[int, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One copy within the device's memory."""
+
+    target: int
+    source_address: int
+    size_bytes: int
+
+
+Action: TypeAlias = Launch | Copy
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What one step of a run does, in this order, on one stream.
+
+    Attributes:
+        waits: numbers of earlier commands, on other streams, that must have ended.
+    """
+
+    actions: tuple[Action, ...]
+    stream: int
+    waits: tuple[int, ...]
+
+
+def commands_of(
+    run: StraightRun, kernels: Sequence[GpuKernel], address: Callable[[Place], int]
+) -> list[Command]:
+    """Return the commands of a run whose places lie where `address` says."""
+    found = []
+    for placed in run.steps:
+        step = placed.step
+        actions: tuple[Action, ...]
+        if isinstance(step, CopyStep):
+            actions = (Copy(address(step.target), address(step.source), step.size_bytes),)
+        else:
+            kernel = kernels[step.kernel]
+            arguments = tuple(map(address, step.arguments))
+            actions = tuple(Launch(f, arguments, kernel.source) for f in kernel.functions)
+        found.append(Command(actions, placed.stream, placed.waits))
+    return found

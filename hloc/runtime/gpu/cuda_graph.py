@@ -1,0 +1,85 @@
+"""Commands to a CUDA graph, by capture: streams that wait for one another become its branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hloc.codegen.gpu.kernel import GpuFunction
+from hloc.runtime.gpu.commands import Command, Launch
+from hloc.runtime.gpu.cuda_driver import CudaDriver
+
+LaunchOn = Callable[[Any, GpuFunction, Sequence[int]], None]
+"""Takes stream, function and arguments."""
+
+CopyOn = Callable[[Any, int, int, int], None]
+"""Takes stream, target, source and bytes."""
+
+
+def capture(
+    driver: CudaDriver,
+    streams: Sequence[Any],
+    events: Sequence[Any],
+    commands: Sequence[Command],
+    launch: LaunchOn,
+    copy: CopyOn,
+) -> Any:
+    """Return an executable graph of `commands`.
+
+    Args:
+        driver: initialised, with a current context.
+        streams: at least as many as the commands name; nothing else uses them.
+        events: one more than there are commands.
+        commands: at least one.
+        launch: asks for one on a stream.
+        copy: asks for one on a stream.
+
+    Raises:
+        CudaError: the driver refuses something; the streams are as before.
+    """
+    # Relaxed: other threads, and whoever gives memory back meanwhile, may call what they like.
+    mode = driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    driver.call("cuStreamBeginCapture", streams[0], mode)
+    try:
+        _issue(driver, streams, events, commands, launch, copy)
+    except BaseException:
+        driver.attempt("cuStreamEndCapture", streams[0])
+        raise
+    graph = driver.call("cuStreamEndCapture", streams[0])
+    try:
+        return driver.call("cuGraphInstantiate", graph, 0)
+    finally:
+        driver.attempt("cuGraphDestroy", graph)
+
+
+def _issue(
+    driver: CudaDriver,
+    streams: Sequence[Any],
+    events: Sequence[Any],
+    commands: Sequence[Command],
+    launch: LaunchOn,
+    copy: CopyOn,
+) -> None:
+    """Ask for all commands; other streams leave the first at its start, and come back to it."""
+    *ended, start = events
+    driver.call("cuEventRecord", start, streams[0])
+    last: dict[int, int] = {}  # stream -> its latest command
+    waited = {number for command in commands for number in command.waits}
+    for number, command in enumerate(commands):
+        stream = streams[command.stream]
+        if command.stream and command.stream not in last:
+            driver.call("cuStreamWaitEvent", stream, start, 0)
+        for other in command.waits:
+            driver.call("cuStreamWaitEvent", stream, ended[other], 0)
+        for action in command.actions:
+            if isinstance(action, Launch):
+                launch(stream, action.function, action.arguments)
+            else:
+                copy(stream, action.target, action.source_address, action.size_bytes)
+        last[command.stream] = number
+        if number in waited:
+            driver.call("cuEventRecord", ended[number], stream)
+    for other_stream, number in last.items():
+        if other_stream:
+            driver.call("cuEventRecord", ended[number], streams[other_stream])
+            driver.call("cuStreamWaitEvent", streams[0], ended[number], 0)

@@ -1,0 +1,75 @@
+"""What is given to the driver to load: the PTX itself, or a cubin where the driver is too old.
+
+A driver assembles PTX of its own version and older ones. Machine code of another assembler it
+takes from every version with the same major number.
+"""
+
+from __future__ import annotations
+
+import re
+
+from hloc.codegen.nvptx.cubin import assemble, can_assemble
+from hloc.errors import HloError, UnsupportedError
+
+_PTX_OF_CUDA = {
+    11000: 70, 11010: 71, 11020: 72, 11030: 73, 11040: 74, 11050: 75, 11060: 76, 11070: 77,
+    11080: 78, 12000: 80, 12010: 81, 12020: 82, 12030: 83, 12040: 84, 12050: 85, 12070: 86,
+    12080: 87, 12090: 88, 13000: 90, 13010: 91,
+}  # fmt: skip
+"""First version of CUDA, as `cuDriverGetVersion` counts -> newest PTX it takes, by 10.
+
+Source: PTX ISA, release history.
+"""
+
+
+def newest_ptx(driver_version: int) -> int:
+    """Return the newest PTX that a driver takes, 10 times major plus minor; 0 for very old ones."""
+    known = [ptx for first, ptx in _PTX_OF_CUDA.items() if first <= driver_version]
+    return known[-1] if known else 0
+
+
+def image_for(ptx: str, capability: int, driver_version: int, device: str) -> bytes:
+    """Return what a device's driver is to load.
+
+    Args:
+        ptx: one PTX file.
+        capability: compute capability of the device, 10 times major plus minor.
+        driver_version: as `cuDriverGetVersion` counts.
+        device: name for messages.
+
+    Raises:
+        HloError: the code is for another chip.
+        UnsupportedError: the driver is too old for the PTX, and no assembler is installed.
+    """
+    version, chip = _head(ptx)
+    _check_chip(chip, capability, device)
+    newest = newest_ptx(driver_version)
+    if version <= newest:
+        return ptx.encode() + b"\0"
+    if not can_assemble():
+        raise UnsupportedError(
+            f"the driver of {device} takes PTX {newest / 10} and older, but the code is "
+            f"PTX {version / 10}",
+            notes=("a newer driver, or `pip install nvidia-nvjitlink`, helps",),
+        )
+    is_exact = chip[-1].isalpha()
+    return assemble(ptx, chip if is_exact else f"sm_{capability}").data
+
+
+def _head(ptx: str) -> tuple[int, str]:
+    """Return version and chip that a PTX file names."""
+    version = re.search(r"^\.version (\d+)\.(\d+)", ptx, re.MULTILINE)
+    target = re.search(r"^\.target (sm_\w+)", ptx, re.MULTILINE)
+    assert version is not None, "PTX without a version"
+    assert target is not None, "PTX without a target"
+    return int(version[1]) * 10 + int(version[2]), target[1]
+
+
+def _check_chip(chip: str, capability: int, device: str) -> None:
+    wanted = int(re.sub(r"\D", "", chip))
+    fits = wanted == capability if chip[-1] == "a" else wanted <= capability
+    if not fits:
+        raise HloError(
+            f"code for {chip} does not run on {device}, which is sm_{capability}",
+            notes=("--mcpu=native makes code for the GPU of this machine",),
+        )

@@ -1,0 +1,76 @@
+"""From a compiled module to something that can be called, for any target.
+
+Built-in targets have their loader in `LOADERS`; the modules of other backends bring a method
+`load`. Nothing above this floor knows the classes of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from importlib import import_module
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+
+from hloc.codegen.backend import CompiledModule
+from hloc.errors import UnsupportedError
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+class Runnable(Protocol):
+    """A loaded program: what `hloc.compile` returns for any target."""
+
+    def __call__(self, *arrays: Any, donate: Collection[int] = ()) -> list[Array]:
+        """Run the program.
+
+        Args:
+            arrays: one per parameter leaf (tuples flattened depth first, tokens left out).
+            donate: numbers of the arguments whose memory the run may use up; a target may leave
+                them alone.
+
+        Returns:
+            Arrays of the caller's own, one per result leaf.
+
+        Raises:
+            HloError: wrong number, type or shape of arguments, or the program failed.
+        """
+
+    def stage(self, name: str) -> str | bytes:
+        """Return a form the module had on its way; raises `HloError` if there is none."""
+
+
+@runtime_checkable
+class Loadable(Protocol):
+    """A compiled module that loads itself, as those of backends from packages do."""
+
+    def load(self) -> Runnable:
+        """Return the program, ready to run in this process.
+
+        Raises:
+            UnsupportedError: this machine cannot run it.
+        """
+
+
+LOADERS: dict[str, str] = {
+    "cpu": "hloc.runtime.executable:load_compiled",
+    "nvptx64": "hloc.runtime.gpu.executable:load_compiled",
+}
+"""Name of a built-in backend -> "module:function", which takes its compiled module."""
+
+
+def load_compiled(compiled: CompiledModule) -> Runnable:
+    """Load a compiled module into this process.
+
+    Raises:
+        UnsupportedError: code for that target, or for that machine, cannot run here.
+        HloError: it needs more memory than there is.
+    """
+    where = LOADERS.get(compiled.target)
+    if where is not None:
+        module_name, function_name = where.split(":")
+        loaded: Runnable = getattr(import_module(module_name), function_name)(compiled)
+        return loaded
+    if isinstance(compiled, Loadable):
+        return compiled.load()
+    raise UnsupportedError(f"code for target {compiled.target!r} cannot run in this process")

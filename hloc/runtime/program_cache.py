@@ -1,0 +1,174 @@
+"""Programs kept between runs, so that a text compiled once is loaded the next time.
+
+A file is named by a digest of all that the program depends on: the text, the options, the machine,
+the versions of LLVM and of hloc's own sources. It begins with a digest of what follows, so that
+a file that was cut short or changed is never loaded. Programs that call the host, and those of
+passes from plug-ins, are not kept: what they do is not in the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+import llvmlite
+
+from hloc.cache_directory import cache_directory, read_cached, trim_cache_daily, write_cached
+from hloc.codegen.backend import CompiledModule, Stage
+from hloc.codegen.cpu.backend import STAGES, CpuModule
+from hloc.codegen.dynamic_boundary import DynamicBoundary
+from hloc.codegen.object_cache import MAX_CACHE_BYTES
+from hloc.codegen.plan import Plan
+from hloc.codegen.target import Target, target_for
+from hloc.errors import InternalError
+from hloc.ir.module import Module
+from hloc.ops.custom_call_targets import registered_targets
+from hloc.opt.registry import has_plugins
+from hloc.options import CompileOptions
+from hloc.runtime.cpu_loader import load_objects
+from hloc.runtime.executable import Executable
+from hloc.runtime.loading import Runnable, load_compiled
+from hloc.runtime.outline import Outline
+from hloc.runtime.outline_file import Program, program_bytes, read_program
+from hloc.runtime.threads import team_for
+
+_DIGEST_BYTES = 32
+_MAX_PROGRAM_BYTES = 32 << 20
+_SOURCE_ENDINGS = (".py", ".lark")
+
+Compile: TypeAlias = Callable[[], CompiledModule]
+
+
+@dataclass(eq=False)
+class KeptModule:
+    """The compiled module behind a program from the cache; made again if somebody looks at it."""
+
+    outline: Outline
+    machine: Target
+    options: CompileOptions
+    compile_again: Compile
+    target: str = "cpu"
+    stages: tuple[Stage, ...] = STAGES
+
+    @cached_property
+    def compiled(self) -> CpuModule:
+        """The module as the compiler leaves it."""
+        made = self.compile_again()
+        assert isinstance(made, CpuModule)
+        return made
+
+    @property
+    def boundary(self) -> DynamicBoundary:
+        return self.outline.boundary
+
+    @property
+    def is_split(self) -> bool:
+        return self.outline.is_split
+
+    @property
+    def worker_bytes(self) -> int:
+        return self.outline.worker_bytes
+
+    @property
+    def module(self) -> Module:
+        return self.compiled.module
+
+    @property
+    def plan(self) -> Plan:
+        return self.compiled.plan
+
+    def stage(self, name: str) -> str | bytes:
+        """Return the form called `name`; raises `HloError` if there is none."""
+        return self.compiled.stage(name)
+
+
+def load_or_compile(text: str, options: CompileOptions, compile_text: Compile) -> Runnable:
+    """Return the program of `text` from the cache; else what `compile_text` makes of it.
+
+    Raises:
+        HloError: faults of the text; it needs more memory than the limit, or than there is.
+        UnsupportedError: the target cannot run it.
+    """
+    if not _can_be_kept(options):
+        return load_compiled(compile_text())
+    found = _loaded(text, options, compile_text)
+    if found is not None:
+        return found
+    made = load_compiled(compile_text())
+    if isinstance(made, Executable):
+        _keep(text, options, made)
+    return made
+
+
+def _can_be_kept(options: CompileOptions) -> bool:
+    can_be = options.target == "cpu" and not options.verify_each and not has_plugins()
+    return can_be and cache_directory() is not None and _source_digest() != ""
+
+
+def _loaded(text: str, options: CompileOptions, compile_text: Compile) -> Executable | None:
+    machine = target_for(options.triple, options.cpu, options.features)
+    program = _kept(_file_name(text, options, machine)) if machine.is_host else None
+    if program is None:
+        return None
+    outline, objects = program.outline, program.objects
+    module = KeptModule(outline, machine, options, compile_text)
+    try:
+        return Executable(module, outline, lambda: load_objects(objects, machine), team_for(module))
+    except InternalError:  # the linker refuses what the file holds: compile again
+        return None
+
+
+def _keep(text: str, options: CompileOptions, executable: Executable) -> None:
+    compiled = executable.compiled
+    if not isinstance(compiled, CpuModule) or compiled.plan.host_functions:
+        return
+    if executable.buffers.constant_bytes > _MAX_PROGRAM_BYTES:
+        return
+    data = program_bytes(Program(executable.outline, compiled.objects()))
+    if data is None or len(data) > _MAX_PROGRAM_BYTES:
+        return
+    name = _file_name(text, options, compiled.machine)
+    write_cached(name, hashlib.sha256(data).digest() + data)
+    trim_cache_daily(MAX_CACHE_BYTES)
+
+
+def _kept(name: str) -> Program | None:
+    kept = read_cached(name)
+    if kept is None or hashlib.sha256(kept[_DIGEST_BYTES:]).digest() != kept[:_DIGEST_BYTES]:
+        return None
+    try:
+        return read_program(kept[_DIGEST_BYTES:])
+    except (ValueError, KeyError, TypeError, struct.error):
+        return None
+
+
+def _file_name(text: str, options: CompileOptions, machine: Target) -> str:
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+    versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info, _source_digest())
+    for part in (options, machine, sorted(registered_targets()), versions):
+        digest.update(f"\0{part}".encode())
+    return f"program-{digest.hexdigest()[:40]}.bin"
+
+
+@cache
+def _source_digest() -> str:
+    """Return a digest of names, sizes and times of hloc's source files, "" if there are none."""
+    found: list[tuple[str, int, int]] = []
+    folders = [str(Path(__file__).parents[1])]
+    try:
+        while folders:
+            for entry in os.scandir(folders.pop()):
+                if entry.name.endswith(_SOURCE_ENDINGS):
+                    status = entry.stat()
+                    found.append((entry.path, status.st_size, status.st_mtime_ns))
+                elif entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
+                    folders.append(entry.path)
+    except OSError:  # installed in an archive
+        return ""
+    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest() if found else ""

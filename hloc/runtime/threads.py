@@ -1,0 +1,118 @@
+"""How many threads a run uses, and the pool of this process, which all executables share.
+
+The pool's code is LLVM IR (`hloc/codegen/thread_pool.py`); it is loaded by the first executable
+that can use more than one thread, and its threads are created by the first run that does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol
+
+from hloc.codegen.object_cache import cached_object
+from hloc.codegen.target import Target
+from hloc.codegen.thread_pool import FORGET, MAX_THREADS, NEEDED, RUN, STOP, pool_text
+from hloc.errors import HloError
+from hloc.options import CompileOptions
+from hloc.runtime.arena import Team
+from hloc.runtime.cpu_loader import load_functions
+
+VARIABLE = "HLOC_NUM_THREADS"
+"""Environment variable for the number of threads where nothing else asks for one."""
+
+_SHARES_OUT = sys.platform != "win32"  # the pool is made of POSIX threads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """Loaded code of the pool.
+
+    Attributes:
+        run: address of its function `run`.
+        forget, stop: its other functions.
+    """
+
+    run: int
+    forget: Callable[[], None]
+    stop: Callable[[], None]
+    _code: Any
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def thread_count(asked: int = 0) -> int:
+    """Return how many threads a run uses, the caller's included.
+
+    Args:
+        asked: `CompileOptions.threads`; 0 stands for HLOC_NUM_THREADS, or all cores without it.
+
+    Raises:
+        HloError: HLOC_NUM_THREADS is no number of threads.
+    """
+    if asked == 0:
+        asked = _from_environment() or available_cores()
+    return min(asked, MAX_THREADS) if _SHARES_OUT else 1
+
+
+def _from_environment() -> int:
+    text = os.environ.get(VARIABLE, "").strip()
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()):
+        raise HloError(f"{VARIABLE} must be a number of threads, 0 for all cores, not {text!r}")
+    return int(text)
+
+
+@cache
+def pool(target: Target) -> Pool:
+    """Return the pool of this process."""
+    text = pool_text(target, int(signal.SIG_SETMASK))
+    data = cached_object(text, target, 2, NEEDED)
+    code = load_functions([data], target, (RUN, FORGET, STOP), NEEDED)
+    plain = ctypes.CFUNCTYPE(None)
+    made = Pool(code.addresses[0], plain(code.addresses[1]), plain(code.addresses[2]), code)
+    os.register_at_fork(after_in_child=made.forget)
+    atexit.register(made.stop)
+    return made
+
+
+class Shared(Protocol):
+    """What the number of threads of a module depends on."""
+
+    @property
+    def machine(self) -> Target: ...
+
+    @property
+    def options(self) -> CompileOptions: ...
+
+    @property
+    def is_split(self) -> bool:
+        """True if threads can share a kernel."""
+
+    @property
+    def worker_bytes(self) -> int:
+        """Memory that each thread but the caller's needs for itself."""
+
+
+def team_for(compiled: Shared) -> Team | None:
+    """Return the threads that runs of `compiled` share, None if one thread does all.
+
+    Raises:
+        HloError: HLOC_NUM_THREADS is no number of threads.
+    """
+    workers = thread_count(compiled.options.threads)
+    if workers == 1 or not compiled.is_split:
+        return None
+    return Team(pool(compiled.machine).run, workers, compiled.worker_bytes)

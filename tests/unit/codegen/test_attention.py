@@ -1,0 +1,71 @@
+"""The kernel of attention alone: its parts, its scratch memory, other processors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.codegen.emitters import attention
+from hloc.codegen.emitters.table import emitter_for
+from hloc.codegen.expansion import expand
+from hloc.codegen.fusible import needs_defusion
+from hloc.ir.instruction import Instruction
+from hloc.opt.fusion.attention_match import is_attention_fusion
+from hloc.opt.pipeline import Pipeline
+from tests.inputs import inputs_for
+from tests.tolerance import difference
+from tests.unit.codegen.harness import run_instruction
+from tests.unit.opt.attention_modules import AttentionText
+
+TEXT = AttentionText(sizes=(2, 3, 110, 90, 24, 40), mask="causal", scale="none", order="bshd")
+
+
+def fusion_of(text: AttentionText) -> tuple[Instruction, list[Any], Any]:
+    """Return an attention as one fusion, inputs in the order of its operands, and the result."""
+    module = hloc.parse(text.text())
+    inputs = inputs_for(module, special=False)
+    (want,) = hloc.evaluate(module, *inputs)
+    Pipeline.parse("algebraic-simplifier,dce,attention-fusion,dce").run(module)
+    fusion = module.entry.root
+    arrays = [inputs[operand.attributes.number] for operand in fusion.operands]
+    return fusion, arrays, want
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
+@pytest.mark.parametrize(("pieces", "scratch_offset"), [(1, 0), (5, 16), (18, 48)])
+def test_every_part_of_the_loop_stands_alone(dtype: str, pieces: int, scratch_offset: int) -> None:
+    """Parts begin inside a batch element, and scratch memory is not aligned."""
+    inst, arrays, want = fusion_of(replace(TEXT, dtype=dtype))
+    assert emitter_for(inst) is attention.EMITTER
+    assert not needs_defusion(inst)
+    assert attention.extent(inst) >= 12
+    (got,) = run_instruction(inst, arrays, pieces=pieces, scratch_offset=scratch_offset)
+    assert difference(got, want) is None
+
+
+def test_one_part_gives_the_bits_of_many() -> None:
+    """A block is computed in the same way whoever computes the one before it."""
+    inst, arrays, _ = fusion_of(TEXT)
+    (one,) = run_instruction(inst, arrays)
+    (many,) = run_instruction(inst, arrays, pieces=7)
+    assert np.array_equal(one, many)
+
+
+def test_many_keys_make_small_blocks() -> None:
+    """Scores of a block stay in the cache, so scratch memory grows with keys, not with queries."""
+    few = fusion_of(replace(TEXT, sizes=(1, 1, 64, 3000, 8, 8), mask="none"))[0]
+    many = fusion_of(replace(TEXT, sizes=(1, 1, 512, 3000, 8, 8), mask="none"))[0]
+    assert attention.scratch_bytes(few) == attention.scratch_bytes(many)
+
+
+def test_a_target_without_the_kernel_still_fuses_softmax() -> None:
+    """What the pass joined is taken apart, and softmax becomes a kernel of its own again."""
+    module = hloc.parse(TEXT.text())
+    Pipeline.parse("algebraic-simplifier,dce,attention-fusion,fusion,dce").run(module)
+    expand(module, is_attention_fusion)
+    opcodes = sorted(i.opcode.name for i in module.entry.instructions if i.operands)
+    assert opcodes == ["dot", "dot", "fusion"]

@@ -1,0 +1,83 @@
+"""Products of few rows: along k on both sides, or with a right-hand side that stays in cache."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hloc.codegen.emitters.dot import micro_product
+from hloc.codegen.emitters.inner_product import InnerProduct
+from hloc.codegen.emitters.skinny import SkinnyProduct
+from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
+from tests.unit.codegen.test_products import narrower, product, tolerances
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("rows", [1, 2, 3, 8, 9, 16])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
+def test_both_sides_along_k(bits: int, rows: int, dtype: str) -> None:
+    """Depth and columns that no vector and no tile divides."""
+    text = product(f"{dtype}[{rows},131]", f"{dtype}[77,131]", f"{dtype}[{rows},77]", 1, 1)
+    assert isinstance(micro_product(parse_text(text).entry.root), InnerProduct)
+    check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
+
+
+@pytest.mark.parametrize("rows", range(1, 17))
+@pytest.mark.parametrize("columns", [96, 97])
+def test_tiles_stay_in_their_pieces(rows: int, columns: int) -> None:
+    """Any number of rows; pieces and tiles of columns that fit, and those that leave one over."""
+    text = product(f"f32[{rows},64]", f"f32[{columns},64]", f"f32[{rows},{columns}]", 1, 1)
+    arrays = random_arrays(text)
+    (found,) = check_root(text, arrays, pieces=2, **tolerances("f32"))
+    (whole,) = check_root(text, arrays, **tolerances("f32"))
+    np.testing.assert_array_equal(found, whole)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 3])
+def test_few_columns_count_as_rows(pieces: int) -> None:
+    text = product("f32[200,96]", "f32[3,96]", "f32[200,3]", 1, 1)
+    found = micro_product(parse_text(text).entry.root)
+    assert isinstance(found, InnerProduct)
+    assert found.exchanged
+    check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
+
+
+def test_vector_times_matrix() -> None:
+    root = "f32[150] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    text = module_text(["f32[150,70]", "f32[70]"], root)
+    assert isinstance(micro_product(parse_text(text).entry.root), InnerProduct)
+    check_root(text, random_arrays(text), **tolerances("f32"))
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_batches_along_k(pieces: int) -> None:
+    root = (
+        "f32[3,4,50] dot(p0, p1), lhs_batch_dims={0}, rhs_batch_dims={1}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={2}"
+    )
+    text = module_text(["f32[3,4,65]", "f32[50,3,65]"], root)
+    assert isinstance(micro_product(parse_text(text).entry.root), InnerProduct)
+    check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("rows", [1, 3, 8, 11])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_sums_in_registers(bits: int, rows: int, dtype: str) -> None:
+    """A prime depth, and columns that whole tiles do not fill."""
+    text = product(f"{dtype}[{rows},61]", f"{dtype}[61,592]", f"{dtype}[{rows},592]", 1, 0)
+    found = micro_product(parse_text(text).entry.root)
+    assert isinstance(found, SkinnyProduct)
+    assert found.is_resident
+    check_root(text, random_arrays(text), target=narrower(bits), pieces=2, **tolerances(dtype))
+
+
+@pytest.mark.parametrize("rows", [1, 3, 8])
+@pytest.mark.parametrize("pieces", [1, 2, 4])
+def test_streams_of_odd_sizes(rows: int, pieces: int) -> None:
+    """A prime depth beyond one block, and columns that leave some over in the last piece."""
+    text = product(f"f32[{rows},1031]", "f32[1031,773]", f"f32[{rows},773]", 1, 0)
+    found = micro_product(parse_text(text).entry.root)
+    assert isinstance(found, SkinnyProduct)
+    assert not found.is_resident
+    check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))

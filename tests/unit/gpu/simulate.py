@@ -1,0 +1,48 @@
+"""Runs modules on the simulated GPU, where every access is checked, beside the evaluator."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc import evaluate
+from hloc.codegen.nvptx.backend import NvptxBackend, NvptxModule
+from hloc.driver import optimise, parse_text
+from hloc.options import CompileOptions
+from hloc.runtime.gpu.executable import GpuExecutable
+from hloc.runtime.gpu.simulated import SimulatedDevice
+from tests.inputs import inputs_for
+from tests.tolerance import assert_close
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def compiled(text: str, opt_level: int = 2, cpu: str = "") -> NvptxModule:
+    """Return the module of `text` compiled for a GPU."""
+    options = CompileOptions(opt_level=opt_level, target="nvptx64", cpu=cpu)
+    module = parse_text(text)
+    optimise(module, options)
+    return NvptxBackend().compile(module, options)
+
+
+def check(
+    text: str, opt_level: int = 2, seed: int = 0, *, special: bool = False
+) -> SimulatedDevice:
+    """Run a module on random inputs and compare with the evaluator; returns the device."""
+    device = SimulatedDevice(metrics=True)
+    executable = GpuExecutable(compiled(text, opt_level), device)
+    arrays = inputs_for(parse_text(text), seed, special=special)
+    found = executable(*arrays)
+    wanted = evaluate(text, *arrays)
+    assert len(found) == len(wanted)
+    for a, b in zip(found, wanted, strict=True):
+        assert_close(a, b)
+    return device
+
+
+def entry(parameters: str, root: str, others: str = "") -> str:
+    """Return a module: `f32[4],f32[]`, `f32[4] add(p0, p1)`, and further computations."""
+    shapes = parameters.split(";") if parameters else []
+    lines = [f"  p{i} = {shape} parameter({i})" for i, shape in enumerate(shapes)]
+    return "\n".join(["HloModule m", others, "ENTRY e {", *lines, f"  ROOT r = {root}", "}"])

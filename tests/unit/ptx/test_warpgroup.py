@@ -1,0 +1,77 @@
+"""Products of a warpgroup: swizzled operands in shared memory, accumulators in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.unit.ptx.ptx_running import Array, kernel_text, run
+
+N = 16
+
+
+def swizzled(offset: Array) -> Array:
+    """Pieces of 16 bytes change places within a row of 128 bytes, by row modulo 8."""
+    return np.asarray(offset ^ (offset >> 7 & 7) << 4)
+
+
+def placed(matrix: Array, transposed: bool) -> Array:
+    """Return 8 KiB with a [rows, 64] matrix in it: rows of depth, or if transposed of rows."""
+    memory = np.zeros(4096, np.uint16)
+    row, deep = (np.asarray(index) for index in np.indices(matrix.shape))
+    if transposed:
+        offset = deep // 8 * 1024 + deep % 8 * 128 + row * 2
+    else:
+        offset = row // 8 * 1024 + row % 8 * 128 + deep * 2
+    memory[swizzled(np.asarray(offset)) // 2] = matrix.view(np.uint16)
+    return memory
+
+
+def descriptor(start: int, stride: int) -> int:
+    return start >> 4 | (stride >> 4) << 32 | 1 << 62
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("from_registers", [False, True])
+def test_products_of_swizzled_operands(transposed: bool, from_registers: bool) -> None:
+    """Four steps of 16 through a depth of 64, as a kernel advances its descriptors."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, (rows, 64)).astype(np.float16) for rows in (64, N))
+    registers = [f"%r{20 + i}" for i in range(N // 2)]
+    body = """
+    mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in]; mov.u64 %d2, tile;
+    mad.wide.u32 %d3, %r0, 16, %d1; mad.wide.u32 %d4, %r0, 16, %d2; mov.u32 %r1, 0;
+FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4, %r5, %r6, %r7};
+    add.u64 %d3, %d3, 2048; add.u64 %d4, %d4, 2048; add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p0, %r1, 8; @%p0 bra FILL; bar.sync 0; wgmma.fence.sync.aligned;
+    setp.ne.u32 %p1, %r0, 9999;
+"""
+    body += "".join(f"mov.b32 {r}, 0f3F800000;\n" for r in registers)
+    for k in range(4):
+        body += f"mov.u64 %d5, {descriptor(32 * k, 1024)};\n"
+        step = 2048 * k if transposed else 32 * k
+        body += f"mov.u64 %d6, {descriptor(8192 + step, 1024)};\n"
+        left, flags = "%d5", f"1, 1, 0, {int(transposed)}"
+        if from_registers:  # lane by lane from the plain matrix behind the two tiles
+            body += "shr.u32 %r1, %r0, 5; and.b32 %r2, %r0, 31; shr.u32 %r3, %r2, 2;\n"
+            body += "mad.lo.u32 %r1, %r1, 16, %r3; and.b32 %r2, %r2, 3; shl.b32 %r2, %r2, 2;\n"
+            body += "mad.lo.u32 %r1, %r1, 128, %r2; cvt.u64.u32 %d7, %r1; add.u64 %d7, %d7, %d1;\n"
+            for i, at in enumerate((0, 1024, 16, 1040)):
+                body += f"ld.global.u32 %r{10 + i}, [%d7+{16384 + 32 * k + at}];\n"
+            left, flags = "{%r10, %r11, %r12, %r13}", f"1, 1, {int(transposed)}"
+        body += "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 "
+        body += f"{{{', '.join(registers)}}}, {left}, %d6, %p1, {flags};\n"
+    body += "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\n"
+    body += f"mad.wide.u32 %d8, %r0, {2 * N}, %d0;\n"
+    body += "".join(f"st.global.b32 [%d8+{4 * i}], {r};\n" for i, r in enumerate(registers))
+    text = kernel_text(
+        ".param .u64 out, .param .u64 in", body, ".shared .align 1024 .b8 tile[16384];"
+    )
+    data = np.concatenate([placed(a, False), placed(b, transposed), a.view(np.uint16).reshape(-1)])
+    out = np.zeros((128, N // 2), np.float32)
+    (got, _), _ = run(text, "k", [out, data], grid=(1, 1, 1), block=(128, 1, 1))
+    expected = a.astype(np.float32) @ b.astype(np.float32).T + 1
+    lane, place = np.indices(out.shape)
+    row = lane // 32 * 16 + lane % 32 // 4 + 8 * (place // 2 % 2)
+    column = 8 * (place // 4) + 2 * (lane % 4) + place % 2
+    np.testing.assert_array_equal(got, expected[row, column])

@@ -1,0 +1,368 @@
+"""Kernels on several threads: the same bits as on one, and a pool that does not get in the way."""
+
+import ctypes
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc import driver
+from hloc.codegen import split_kernel
+from hloc.codegen.cpu.backend import CpuModule
+from hloc.errors import HloError
+from hloc.options import CompileOptions
+from hloc.runtime import executable as executables
+from hloc.runtime.arena import Team, clear_stops, stop_all
+from hloc.runtime.executable import Executable
+from hloc.runtime.threads import available_cores, thread_count
+from tests.inputs import inputs_for
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
+ParallelFor = ctypes.CFUNCTYPE(None, ctypes.c_void_p, Task, ctypes.c_void_p, ctypes.c_int)
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = sorted(
+    path
+    for folder in ("tests/guarded", "examples", "examples/modules")
+    for path in (ROOT / folder).glob("*.hlo")
+    if path.name != "dynamic.hlo"  # sizes at the boundary, for which inputs are not made here
+)
+LARGE = """HloModule m
+ENTRY e {
+  x = f32[700,1300] parameter(0)
+  y = f32[700,1300] exponential(x)
+  ROOT r = f32[1300,700] transpose(y), dimensions={1,0}
+}"""
+ROWS = """HloModule m
+less { a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT l = pred[] compare(a, b), direction=LT }
+ENTRY e {
+  x = f32[37,20000] parameter(0)
+  ROOT s = f32[37,20000] sort(x), dimensions={1}, to_apply=less
+}"""
+"""Rows too long for the stack, so that every thread needs memory of its own."""
+
+PRODUCTS = {
+    "columns": ("f32[150,130]", "f32[130,300]", "f32[150,300]", 1, 0),
+    "rows": ("f32[500,70]", "f32[70,90]", "f32[500,90]", 1, 0),
+    "transposed": ("f32[130,150]", "f32[300,130]", "f32[150,300]", 0, 1),
+    "few rows": ("f32[4,512]", "f32[512,1040]", "f32[4,1040]", 1, 0),
+    "along k": ("f32[3,512]", "f32[1001,512]", "f32[3,1001]", 1, 1),
+    "bf16": ("bf16[100,200]", "bf16[200,300]", "bf16[100,300]", 1, 0),
+    "f64": ("f64[100,200]", "f64[200,301]", "f64[100,301]", 1, 0),
+    "bytes": ("s8[100,200]", "s8[200,300]", "s32[100,300]", 1, 0),
+    "long k": ("f32[40,3000]", "f32[3000,200]", "f32[40,200]", 1, 0),
+}
+
+
+def product(name: str) -> str:
+    left, right, result, i, j = PRODUCTS[name]
+    return f"""HloModule m
+    ENTRY e {{
+      x = {left} parameter(0)
+      y = {right} parameter(1)
+      ROOT d = {result} dot(x, y), lhs_contracting_dims={{{i}}}, rhs_contracting_dims={{{j}}}
+    }}"""
+
+
+@pytest.fixture
+def split_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cut even the smallest kernels, into as many parts as there may be."""
+    for name in ("MIN_NANOSECONDS", "_GRAIN_NANOSECONDS", "_MOST_REPEATED"):
+        monkeypatch.setattr(split_kernel, name, 0)
+    monkeypatch.setattr(split_kernel, "_PART_NANOSECONDS", 1)
+    monkeypatch.setattr(split_kernel, "_SHORT_STEP_GRAIN", 64)
+
+
+def compiled(text: str, threads: int = 0, level: int = 2) -> CpuModule:
+    options = CompileOptions(opt_level=level, threads=threads)
+    module = driver.parse_text(text)
+    driver.optimise(module, options)
+    made = driver.generate(module, options)
+    assert isinstance(made, CpuModule)
+    return made
+
+
+def loaded(module: CpuModule) -> Executable:
+    return executables.load_compiled(module)
+
+
+def answers(text: str, threads: int, arrays: Sequence[Array]) -> list[bytes]:
+    return [found.tobytes() for found in loaded(compiled(text, threads))(*arrays)]
+
+
+def normal(*dims: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=dims).astype(np.float32)
+
+
+# ---------------------------------------------------------------- the same bits
+
+
+def last_worker_alone(count: int, call: Callable[[int], None]) -> None:
+    """The caller's part comes last and finds nothing to do."""
+    for part in reversed(range(count)):
+        call(part)
+
+
+def all_at_once(count: int, call: Callable[[int], None]) -> None:
+    threads = [threading.Thread(target=call, args=(part,)) for part in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+@pytest.fixture(params=[last_worker_alone, all_at_once])
+def lent_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let Python hand out the parts instead of the pool; returns how many each region had."""
+    regions: list[int] = []
+
+    def run(_context: int, task: Callable[..., None], data: int, count: int) -> None:
+        regions.append(count)
+        request.param(count, lambda part: task(data, part))
+
+    callback = ParallelFor(run)
+
+    def team(module: CpuModule) -> Team | None:
+        workers = module.options.threads
+        address = ctypes.cast(callback, ctypes.c_void_p).value
+        assert address is not None
+        return None if workers == 1 else Team(address, workers, module.worker_bytes)
+
+    monkeypatch.setattr(executables, "team_for", team)
+    return regions
+
+
+@pytest.mark.usefixtures("split_all")
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_any_number_of_threads_gives_the_same_bits(path: Path, lent_threads: list[int]) -> None:
+    """Whoever computes a part, also with scratch memory that is not the caller's."""
+    text = path.read_text()
+    arrays = inputs_for(driver.parse_text(text))
+    with np.errstate(all="ignore"):
+        want = answers(text, 1, arrays)
+        for threads in (2, 5):
+            assert answers(text, threads, arrays) == want, threads
+
+
+@pytest.mark.usefixtures("split_all")
+@pytest.mark.parametrize("text", [*map(product, PRODUCTS), ROWS], ids=[*PRODUCTS, "sorted rows"])
+def test_parts_of_products_and_rows(text: str, lent_threads: list[int]) -> None:
+    arrays = inputs_for(driver.parse_text(text), special=False)
+    want = answers(text, 1, arrays)
+    assert not lent_threads
+    for threads in (2, 3, 7):
+        assert answers(text, threads, arrays) == want, threads
+    assert max(lent_threads) > 1
+
+
+@pytest.mark.parametrize("text", [LARGE, ROWS, product("columns")])
+def test_the_pool_gives_the_same_bits(text: str) -> None:
+    arrays = inputs_for(driver.parse_text(text))
+    want = answers(text, 1, arrays)
+    for threads in (2, 3, 7):
+        for _ in range(5):
+            assert answers(text, threads, arrays) == want, threads
+
+
+def test_code_does_not_depend_on_the_number_of_threads() -> None:
+    """So the cache of objects serves all, and one thread runs what was tested with many."""
+    texts = {compiled(LARGE, threads).stage("llvm-ir") for threads in (1, 2, 64)}
+    assert len(texts) == 1
+    (text,) = texts
+    assert isinstance(text, str)
+    assert "@split_kernel_" in text
+
+
+# ---------------------------------------------------------------- which kernels
+
+
+def test_small_kernels_stay_on_one_thread() -> None:
+    text = LARGE.replace("700", "30").replace("1300", "50")
+    assert not compiled(text).is_split
+    assert loaded(compiled(text, threads=4)).threads == 1
+    assert loaded(compiled(LARGE, threads=4)).threads == 4
+    assert loaded(compiled(LARGE, threads=1)).threads == 1
+
+
+def test_a_loop_with_large_kernels_shares_them() -> None:
+    text = """HloModule m
+    c { s = (s32[], f32[400,500]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      n = s32[] constant(3)
+      ROOT l = pred[] compare(i, n), direction=LT }
+    b { s = (s32[], f32[400,500]) parameter(0)
+      i = s32[] get-tuple-element(s), index=0
+      x = f32[400,500] get-tuple-element(s), index=1
+      one = s32[] constant(1)
+      j = s32[] add(i, one)
+      y = f32[400,500] cosine(x)
+      ROOT t = (s32[], f32[400,500]) tuple(j, y) }
+    ENTRY e { x = f32[400,500] parameter(0)
+      z = s32[] constant(0)
+      t = (s32[], f32[400,500]) tuple(z, x)
+      w = (s32[], f32[400,500]) while(t), condition=c, body=b
+      ROOT r = f32[400,500] get-tuple-element(w), index=1 }"""
+    x = normal(400, 500)
+    run = loaded(compiled(text, threads=2))
+    assert run.threads == 2
+    np.testing.assert_allclose(run(x)[0], np.cos(np.cos(np.cos(x))), rtol=1e-5)
+
+
+def test_memory_of_threads_counts() -> None:
+    module = compiled(ROWS, threads=3)
+    assert module.worker_bytes >= 2 * 20000 * 4
+    alone = loaded(compiled(ROWS, threads=1))
+    report = alone.buffers
+    needed = report.arena_bytes + report.output_bytes + report.constant_bytes
+    assert hloc.compile(ROWS, threads=1, memory_limit_bytes=needed)
+    with pytest.raises(HloError, match="more than the memory limit"):
+        hloc.compile(ROWS, threads=3, memory_limit_bytes=needed)
+
+
+# ---------------------------------------------------------------- the pool
+
+
+def test_calls_at_the_same_time() -> None:
+    """One of them has the pool, the others run on their own thread."""
+    run = loaded(compiled(LARGE, threads=3))
+    inputs = [normal(700, 1300, seed=i) for i in range(4)]
+    want = [run(x)[0] for x in inputs]
+    faults: list[int] = []
+
+    def work(i: int) -> None:
+        for _ in range(20):
+            if not np.array_equal(run(inputs[i])[0], want[i]):
+                faults.append(i)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults
+
+
+def test_an_endless_loop_on_threads_is_stopped() -> None:
+    text = """HloModule m
+    c { x = f32[400,500] parameter(0)
+      ROOT t = pred[] constant(true) }
+    b { x = f32[400,500] parameter(0)
+      ROOT n = f32[400,500] cosine(x) }
+    ENTRY e { x = f32[400,500] parameter(0)
+      ROOT w = f32[400,500] while(x), condition=c, body=b }"""
+    run = loaded(compiled(text, threads=2))
+    assert run.threads == 2
+    timer = threading.Timer(0.2, stop_all)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(normal(400, 500))
+    timer.join()
+    clear_stops()
+
+
+def in_a_process(program: str, **environment: str) -> str:
+    """Run Python code in a process of its own that knows `text`, `x` and `os_threads`."""
+    given = f"""
+import os, sys
+import numpy as np, hloc
+text = {LARGE!r}
+x = np.ones((700, 1300), np.float32)
+def os_threads(): return len(os.listdir("/proc/self/task"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", given + program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
+    assert not done.stderr
+    return done.stdout.strip()
+
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/task").exists(), reason="counts the threads that Linux lists"
+)
+
+
+@needs_proc
+def test_threads_begin_with_the_first_run_that_wants_them() -> None:
+    """None for one thread, none for loading; the process ends though they sleep."""
+    program = """
+first = os_threads()
+hloc.compile(text, threads=1)(x)
+run = hloc.compile(text, threads=3)
+counts = [os_threads() - first]
+for _ in range(3):
+    run(x)
+    counts.append(os_threads() - first)
+hloc.compile(text, threads=2)(x)
+print(counts, os_threads() - first)
+"""
+    assert in_a_process(program) == "[0, 2, 2, 2] 2"
+
+
+@needs_proc
+def test_a_fork_has_a_pool_of_its_own() -> None:
+    program = """
+run = hloc.compile(text, threads=3)
+want = run(x)[0]
+child = os.fork()
+if child == 0:
+    before = os_threads()
+    same = np.array_equal(run(x)[0], want)
+    os._exit(0 if same and before == 1 and os_threads() == 3 else 1)
+print(os.waitpid(child, 0)[1], np.array_equal(run(x)[0], want), os_threads() >= 3)
+"""
+    assert in_a_process(program) == "0 True True"
+
+
+@needs_proc
+def test_a_sleeping_pool_takes_no_time() -> None:
+    run = loaded(compiled(LARGE, threads=3))
+    run(normal(700, 1300))
+    time.sleep(0.05)
+    before = time.process_time()
+    time.sleep(0.3)
+    assert time.process_time() - before < 0.05
+
+
+# ---------------------------------------------------------------- how many
+
+
+def test_where_the_number_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HLOC_NUM_THREADS", raising=False)
+    assert thread_count(3) == 3
+    assert thread_count() == available_cores() >= 1
+    monkeypatch.setenv("HLOC_NUM_THREADS", "5")
+    assert thread_count() == 5
+    assert thread_count(2) == 2
+    monkeypatch.setenv("HLOC_NUM_THREADS", "0")
+    assert thread_count() == available_cores()
+    monkeypatch.setenv("HLOC_NUM_THREADS", "many")
+    with pytest.raises(HloError, match="HLOC_NUM_THREADS must be a number of threads"):
+        thread_count()
+    with pytest.raises(HloError, match="threads is a number of threads"):
+        hloc.compile(LARGE, threads=-1)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="the system has no such call")
+def test_cores_that_the_process_may_not_use_do_not_count() -> None:
+    program = """
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+from hloc.runtime.threads import thread_count
+print(thread_count(), hloc.compile(text).threads)
+"""
+    assert in_a_process(program, HLOC_NUM_THREADS="") == "1 1"
