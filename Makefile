@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow test-emulated check format golden bench bench-suite performance bench-memory bench-passes bench-parse footprint docs screens accuracy conformance pass-matrix ci clean
+.PHONY: help setup run test test-slow test-emulated check format golden bench bench-suite bench-gpu performance bench-memory bench-passes bench-parse footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -20,7 +20,7 @@ run: setup ## compile and run an example and compare it with the evaluator
 	$(BIN)/hloc examples/mlp_train_step.hlo -O2 --run --random=0 --compare-with=interp
 
 test: setup ## the tests that need neither JAX nor a GPU
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 test-slow: setup ## the slow tests and the comparison with JAX (skipped where it is missing)
 	$(BIN)/python -m pytest -q -m "slow or jax"
@@ -49,6 +49,9 @@ bench: setup ## parse and run times, beside XLA:CPU where jax is installed
 
 bench-suite: setup ## about a hundred programs beside XLA:CPU (needs jax); NAMES="rows softmax" for some
 	$(BIN)/python benchmarks/bench_suite.py $(NAMES)
+
+bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="softmax transpose" for some
+	$(BIN)/python benchmarks/gpu.py $(NAMES)
 
 performance: setup ## run the suite and write docs/performance.md (needs jax; about ten minutes)
 	mkdir -p build
@@ -89,6 +92,9 @@ pass-matrix: setup ## every pass alone on many modules, against the evaluator
 
 conformance: setup ## pass rates on foreign modules against the recorded floors
 	$(BIN)/python tests/conformance_gate.py
+
+conformance-gpu: setup ## the same for GPU code in the PTX interpreter, on a sample
+	$(BIN)/python tests/conformance_gate.py gpu-jax gpu-modules --minutes 4
 
 ci: ## what CI runs: the README's test line, then the conformance gate
 	.ci/run

@@ -29,26 +29,30 @@ def memory_of(text: str) -> tuple[int, str]:
     return stats.temp_size_in_bytes, optimised.to_string()
 
 
-def compiled(text: str, arrays: Sequence[Any]) -> Callable[[], object]:
+def compiled(
+    text: str, arrays: Sequence[Any], platform: str = "cpu"
+) -> Callable[[], Sequence[Any]]:
     """Return a function that runs the module once on `arrays`, which lie on the device already."""
     import jax
 
-    device = jax.devices("cpu")[0]
-    executable = _executable(text)
+    device = jax.devices(platform)[0]
+    executable = _executable(text, platform)
     buffers = [jax.device_put(array, device) for array in arrays]
 
-    def run() -> object:
+    def run() -> Sequence[Any]:
         results = executable.execute_sharded(buffers)
-        return jax.block_until_ready(results.disassemble_into_single_device_arrays())
+        found: Sequence[Any] = results.disassemble_into_single_device_arrays()
+        jax.block_until_ready(found)
+        return found
 
     return run
 
 
-def _executable(text: str) -> Any:
+def _executable(text: str, platform: str = "cpu") -> Any:
     import jax
     from jaxlib import _jax, xla_client
 
-    device = jax.devices("cpu")[0]
+    device = jax.devices(platform)[0]
     stablehlo = _jax.mlir.hlo_to_stablehlo(parse(text).as_serialized_hlo_module_proto())
     return device.client.compile_and_load(
         stablehlo, _jax.DeviceList((device,)), xla_client.CompileOptions()

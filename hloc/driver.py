@@ -70,8 +70,9 @@ def generate(module: Module, options: CompileOptions) -> CompiledModule:
     The stages of the result (`llvm-ir`, `asm` ...) are made when they are asked for.
     """
     from hloc.codegen.backend import backend_for
+    from hloc.runtime.loading import with_native_processor
 
-    return backend_for(options.target).compile(module, options)
+    return backend_for(options.target).compile(module, with_native_processor(options))
 
 
 def load_compiled(compiled: CompiledModule) -> Runnable:

@@ -22,7 +22,9 @@ class CompileOptions:
         passes: pipeline text that replaces the one of `opt_level`, "" for that one.
         disabled_passes, disabled_rules: names left out of the pipeline.
         fill_constants: what stands for `constant({...})`: `error` refuses, `zeros` fills.
-        fast_math: allow rules that are not exact.
+        fast_math: allow rules that are not exact, and `flush_subnormals`.
+        flush_subnormals: operands and results of f32 and f64 arithmetic that are subnormal count
+            as zero, on processors that have a mode for it.
         threads: how many threads a run uses; 0 for HLOC_NUM_THREADS, or all cores without it.
         memory_limit_bytes: refuse to run a module that needs more, 0 for no limit.
         verify_each: verify after every pass.
@@ -39,6 +41,7 @@ class CompileOptions:
     disabled_rules: tuple[str, ...] = ()
     fill_constants: str = "error"
     fast_math: bool = False
+    flush_subnormals: bool = False
     threads: int = 0
     memory_limit_bytes: int = 0
     verify_each: bool = False

@@ -30,13 +30,21 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Group:
-    """One call of the scoring tool; `share` is its part of the whole time."""
+    """One call of the scoring tool.
+
+    Attributes:
+        name: on the command line.
+        share: its part of the whole time.
+        stride: every so many modules.
+        adapter: what the tool drives, a file beside this one; "" for its own for hloc.
+    """
 
     name: str
     corpus_group: str
     stages: str
     share: float
     stride: int = 1
+    adapter: str = ""
 
 
 # jaxlib is not installed where this runs, so the round trip (which needs it) is left out.
@@ -44,6 +52,9 @@ GROUPS = (
     Group("jax", "jax", "parse,run", share=0.25),
     Group("models", "models", "parse", share=0.25),
     Group("modules", "modules", "parse,run", share=0.5),
+    # Code for GPUs in the PTX interpreter, whose time is that of a sample.
+    Group("gpu-jax", "jax", "run", 0.04, adapter="conformance_nvptx.py"),
+    Group("gpu-modules", "modules", "run", 0.08, stride=23, adapter="conformance_nvptx.py"),
 )
 
 
@@ -59,8 +70,8 @@ class Rate:
         return 100.0 * self.passed / self.total if self.total else 0.0
 
 
-def rates_of(rows: Rows) -> dict[str, Rate]:
-    """Return the pass rate per measure, of what the rows hold.
+def rates_of(rows: Rows, stages: str = "parse,run") -> dict[str, Rate]:
+    """Return the pass rate per measure of `stages`, of what the rows hold.
 
     parse: legal texts that are read; reject: illegal texts that are refused; run: results equal.
     """
@@ -73,7 +84,12 @@ def rates_of(rows: Rows) -> dict[str, Rate]:
             counts["reject"].append(row.get("parse") == "reject")
         if legal and row["has_run"]:
             counts["run"].append(row.get("run") in RUN_GOOD)
-    return {name: Rate(sum(passed), len(passed)) for name, passed in counts.items() if passed}
+    asked = {"parse": "parse", "reject": "parse", "run": "run"}
+    return {
+        name: Rate(sum(passed), len(passed))
+        for name, passed in counts.items()
+        if passed and asked[name] in stages.split(",")
+    }
 
 
 def score(group: Group, conformance: Path, results: Path, seconds: float) -> tuple[Rows, bool]:
@@ -89,6 +105,8 @@ def score(group: Group, conformance: Path, results: Path, seconds: float) -> tup
         str(group.stride),
     ]
     command += ["--jobs", str(JOBS), "--repeat", "0", "--quiet", "--json", str(results)]
+    if group.adapter:
+        command += ["--adapter", str(ROOT / "tests" / group.adapter)]
     # Workers are this interpreter with this checkout first, whatever else is installed.
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
     with open(results.with_suffix(".log"), "w") as log:
@@ -188,7 +206,9 @@ def measure(
         print(f"{group.name}: {len(rows)} modules in {wall:.0f} s{end}", flush=True)
         print("\n".join(failures(rows)), flush=True)
         for name in sorted({row["group"] for row in rows}):  # `jax` holds `jaxopt` as well
-            measured[name] = rates_of([row for row in rows if row["group"] == name])
+            found = rates_of([row for row in rows if row["group"] == name], group.stages)
+            if found:
+                measured[f"gpu-{name}" if group.adapter else name] = found
     return measured
 
 

@@ -14,6 +14,7 @@ ROWS = [
 
 def test_rates_count_crashes_and_unreached_runs_as_failures() -> None:
     assert rates_of(ROWS) == {"parse": Rate(3, 4), "reject": Rate(1, 2), "run": Rate(1, 3)}
+    assert rates_of(ROWS, "run") == {"run": Rate(1, 3)}
 
 
 def test_a_rate_below_its_floor_fails_and_is_named() -> None:

@@ -62,11 +62,11 @@ def _run(words: list[str]) -> int:
     """Carry out the command; usage faults are answered here."""
     if words == ["--version"]:
         return _print(f"hloc {__version__}\n")
-    from hloc.cli.commands import COMMANDS
+    from hloc.cli.command_words import command_and_words
 
-    command = words[0] if words and words[0] in COMMANDS else ""
+    command, words = command_and_words(words)
     try:
-        return _dispatch(command, words[1:] if command else words)
+        return _dispatch(command, words)
     except UsageError as fault:
         from hloc.errors import printable
 

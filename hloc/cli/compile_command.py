@@ -29,6 +29,7 @@ from hloc.cli.memory_option import show_memory
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.pass_report import names_of
 from hloc.cli.pass_table import StageTime
+from hloc.cli.profile_report import profile_lines
 from hloc.cli.progress import Progress, progress_of
 from hloc.cli.reproducer import ENDING, HEADER, apply_header, header_words
 from hloc.cli.run_report import comparison_text, output_lines, run_executable, run_line
@@ -93,6 +94,8 @@ def _check(arguments: Namespace) -> None:
         for option in ("inputs", "output", "compare_with", "random", "repeat", "print_output"):
             if getattr(arguments, option) is not None:
                 raise UsageError(f"--{option.replace('_', '-')} needs --run")
+        if getattr(arguments, "profile", False):
+            raise UsageError("--profile needs --run")
     if arguments.random is not None and arguments.inputs:
         raise UsageError("--random and --inputs exclude each other")
     if len(arguments.files) > 1 and (arguments.output_file or arguments.output or arguments.memory):
@@ -201,6 +204,8 @@ class _Job:
         outputs, timing = run_executable(executable, inputs, repeat)
         threads = getattr(executable, "threads", 1)  # programs of other targets need not say
         self.talk.say(run_line(shapes, timing, driver.flops_of(module), threads))
+        if getattr(a, "profile", False):
+            self.talk.say("\n".join(profile_lines(executable, inputs)))
         if a.output:
             save_arrays(a.output, "out", outputs, shapes)
         if a.print_output is not None or not (a.output or a.emit):

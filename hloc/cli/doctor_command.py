@@ -16,9 +16,11 @@ from hloc.cli.exits import Exit
 from hloc.cli.talk import Talk
 from hloc.cli.text import plural, size_text
 from hloc.codegen.backend import backend_names, backend_origin
+from hloc.codegen.nvptx.cubin import HOW_TO_ASSEMBLE, assembler
 from hloc.codegen.object_file import compile_object
 from hloc.codegen.target import host_target, llvm_version, physical_memory_bytes
-from hloc.errors import HloError, InternalError
+from hloc.errors import HloError, InternalError, UnsupportedError
+from hloc.runtime.gpu.cuda_driver import installed_driver
 from hloc.runtime.threads import available_cores, thread_count
 
 REQUIRED = ("lark", "llvmlite", "numpy", "ml_dtypes")
@@ -58,6 +60,7 @@ def _findings() -> Iterator[tuple[str, str, bool]]:
     backends = (f"{name} ({backend_origin(name)})" for name in backend_names())
     yield "backends", ", ".join(backends), False
     yield _cache()
+    yield from _gpu()
     compiler = shutil.which(os.environ.get("CC", "cc"))
     yield "c compiler", compiler or "none; only needed to link what `hloc -c` makes", False
     for name, use in OPTIONAL.items():
@@ -83,6 +86,18 @@ def _machine() -> Iterator[tuple[str, str, bool]]:
         yield "code", f"LLVM makes none: {fault}", True
     else:
         yield "code", "LLVM makes objects for this machine", False
+
+
+def _gpu() -> Iterator[tuple[str, str, bool]]:
+    """Tell what there is for NVIDIA GPUs; code for them is made without any of it."""
+    tool = assembler()
+    yield "gpu assembler", tool or f"none; only needed for --emit=cubin: {HOW_TO_ASSEMBLE}", False
+    try:
+        installed_driver()
+    except UnsupportedError as fault:
+        yield "gpu", f"none to run on: {fault.message}; --simulate runs without one", False
+    else:
+        yield "gpu", f"NVIDIA's driver is there, cuda-bindings {_version('cuda-bindings')}", False
 
 
 def _threads() -> tuple[str, str, bool]:

@@ -205,7 +205,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--disable-rule",), "Optimise", OPTIMISING, "switch off rewrite rules by name",
            "NAME[,NAME]", convert=names, default=(), repeated=True),
     Option(("--fast-math",), "Optimise", OPTIMISING, "let rules fire that are not exact: "
-           "`hloc rules` says which and why"),
+           "`hloc rules` says which and why; turns on --flush-subnormals"),
+    Option(("--flush-subnormals",), "Optimise", (*COMPILE, "roofline"), "subnormal numbers in f32 "
+           "and f64 arithmetic count as zero, on x86-64 and AArch64: faster where there are many"),
     Option(("--opt-bisect-limit",), "Optimise", COMPILE, "do only the first N rewrites of the "
            "pipeline, and say which was the last", "N", convert=count(0)),
     Option(("--memory-limit",), "Optimise", COMPILE, "compute arrays again instead of keeping them "
@@ -310,8 +312,10 @@ OPTIONS: tuple[Option, ...] = (
            "attributes"),
     # ---- run
     Option(("--run",), "Run", ("",), "run the compiled module; `hloc run FILE` is the same"),
-    Option(("--simulate",), "Run", ("",), "run code for a GPU in the interpreter of its "
+    Option(("--simulate",), "Run", COMPILE, "run code for a GPU in the interpreter of its "
            "instructions, which checks every access; no GPU is needed"),
+    Option(("--profile",), "Run", COMPILE, "print what each kernel of a program for a GPU costs: "
+           "time and share of the peaks; with --simulate instructions, accesses, conflicts"),
     Option(("--random",), "Run", PASSES, "random inputs from SEED, 0 if not given; integers used "
            "as indices are in range", "SEED", "0", count(0)),
     Option(("--inputs",), "Run", PASSES, "inputs arg0, arg1 ... (tuples flattened)", "FILE.npz"),

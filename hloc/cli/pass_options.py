@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hloc import driver
 from hloc.cli.exits import UsageError
+from hloc.cli.suggest import did_you_mean
 from hloc.errors import HloError
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.plugin import load_plugin
@@ -21,6 +22,8 @@ def compile_options(arguments: Namespace) -> CompileOptions:
         UsageError: a target, processor or feature that there is not.
     """
     machine = _machine(arguments)
+    if getattr(arguments, "simulate", False) and machine.backend == "cpu":
+        raise UsageError("--simulate is for code of a GPU: --target=nvptx64")
     return CompileOptions(
         opt_level=int(arguments.opt_level),
         target=machine.backend,
@@ -32,6 +35,7 @@ def compile_options(arguments: Namespace) -> CompileOptions:
         disabled_rules=arguments.disable_rule,
         fill_constants=getattr(arguments, "fill_constants", "zeros"),
         fast_math=arguments.fast_math,
+        flush_subnormals=getattr(arguments, "flush_subnormals", False),
         threads=getattr(arguments, "threads", 0),
         memory_limit_bytes=getattr(arguments, "memory_limit", 0),
         verify_each=getattr(arguments, "verify_each", False),
@@ -73,7 +77,9 @@ def _machine(arguments: Namespace) -> _Machine:
             cpu = _lowest_of(cpu.split(","), features)
         target_for(triple, cpu, features)
     except HloError as fault:
-        raise UsageError("; ".join((fault.message, *fault.diagnostics[0].notes))) from None
+        notes = fault.diagnostics[0].notes
+        near = did_you_mean(target, backend_names()) if target else ""
+        raise UsageError("; ".join((fault.message, *notes)) + near) from None
     return _Machine(backend, triple, cpu, features)
 
 

@@ -6,7 +6,14 @@ from argparse import Namespace
 
 from hloc.cli.exits import Exit
 from hloc.cli.talk import Talk
-from hloc.codegen.backend import Backend, backend_for, backend_names, backend_origin, takes_cpu
+from hloc.codegen.backend import (
+    Backend,
+    backend_for,
+    backend_names,
+    backend_origin,
+    processors_of,
+    takes_cpu,
+)
 from hloc.codegen.target import host_target, target_for
 from hloc.codegen.target_table import MACHINES, Machine, machine_named
 from hloc.errors import HloError
@@ -57,7 +64,12 @@ def _backend(name: str) -> list[str]:
         "",
         "  stages for --emit:",
     ]
-    return [*lines, *(f"    {stage.name:16s} {stage.description}" for stage in backend.stages)]
+    lines += [f"    {stage.name:16s} {stage.description}" for stage in backend.stages]
+    processors = processors_of(backend)
+    if processors:
+        lines += ["", "  processors for --mcpu:"]
+        lines += [f"    {cpu:16s} {summary}" for cpu, summary in processors.items()]
+    return lines
 
 
 def _purpose(backend: Backend) -> str:

@@ -81,7 +81,8 @@ class Backend(Protocol):
 
     It is made without arguments. One with an attribute `takes_cpu` that is true gets the processor
     and the features that the user names (`CompileOptions.cpu`, `features`); `--mcpu` and `--mattr`
-    are refused for the others.
+    are refused for the others. A method `processors()` that returns what is known of each, by name,
+    is shown by `hloc targets NAME`.
     """
 
     @property
@@ -152,6 +153,12 @@ def stage_names() -> tuple[str, ...]:
         except HloError:
             continue
     return tuple(found)
+
+
+def processors_of(backend: Backend) -> dict[str, str]:
+    """Return what `backend` says of the processors that it makes code for, by name."""
+    found: dict[str, str] = getattr(backend, "processors", dict)()
+    return found
 
 
 def takes_cpu(backend: Backend) -> bool:

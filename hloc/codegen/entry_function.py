@@ -33,6 +33,7 @@ from hloc.codegen.plan import (
     Step,
 )
 from hloc.codegen.split_kernel import split_name, split_text
+from hloc.codegen.subnormals import FloatMode
 
 ENTRY = "hloc_entry"
 """The one function that is called from outside."""
@@ -42,9 +43,15 @@ _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
 def entry_text(
-    plan: Plan, kernels: Sequence[Kernel], loops: Mapping[LoopStep, LoopFunction]
+    plan: Plan,
+    kernels: Sequence[Kernel],
+    loops: Mapping[LoopStep, LoopFunction],
+    mode: FloatMode | None = None,
 ) -> str:
-    """Return the LLVM text of all control flow of `plan` but `loops`; `kernels` by number."""
+    """Return the LLVM text of all control flow of `plan` but `loops`; `kernels` by number.
+
+    With a `mode`, everything but host functions runs with subnormals flushed.
+    """
     inside = {number for loop in loops.values() for number in loop.computations}
     outside = [
         (number, steps) for number, steps in enumerate(plan.computations) if number not in inside
@@ -64,15 +71,17 @@ def entry_text(
         f"declare void @{loop.name}({', '.join(['ptr'] * len(loop.slots))})"
         for loop in loops.values()
     ]
-    lines += [_MEMCPY, ""]
+    lines += [_MEMCPY, *(mode.declarations if mode else ()), ""]
     for number, count in sorted(arguments.items()):
         kernel = kernels[number]
         if kernel.split is not None:
             lines += split_text(
-                kernel.name, count, kernel.extent, kernel.split, kernel.scratch_bytes
+                kernel.name, count, kernel.extent, kernel.split, kernel.scratch_bytes, mode
             )
     for number, steps in outside:
-        lines += _computation(number, steps, kernels, loops)
+        lines += _computation(number, steps, kernels, loops, mode)
+    if mode is not None:
+        lines += _flushing_entry(mode)
     return "\n".join(lines) + "\n"
 
 
@@ -90,8 +99,22 @@ def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attribu
     return "\n".join(lines) + "\n"
 
 
+def _flushing_entry(mode: FloatMode) -> list[str]:
+    """Return the entry function around computation 0, which leaves the mode as it found it."""
+    return [
+        _head(f"void @{ENTRY}"),
+        *mode.reserved("mode"),
+        *mode.flushed("mode"),
+        f"  call void @{_function_name(0)}(ptr %table)",
+        *mode.restored("mode"),
+        "  ret void",
+        "}",
+        "",
+    ]
+
+
 def _function_name(number: int) -> str:
-    return ENTRY if number == 0 else f"computation_{number}"
+    return f"computation_{number}"
 
 
 def _computation(
@@ -99,18 +122,21 @@ def _computation(
     steps: Sequence[Step],
     kernels: Sequence[Kernel],
     loops: Mapping[LoopStep, LoopFunction],
+    mode: FloatMode | None,
 ) -> list[str]:
     """Return the functions of one computation: its parts, if it is long, and itself."""
     parts = [steps[i : i + _PART_STEPS] for i in range(0, len(steps), _PART_STEPS)]
-    linkage = "" if number == 0 else "internal "
-    name = _function_name(number)
+    is_entry = number == 0 and mode is None
+    name = f"void @{ENTRY}" if is_entry else f"internal void @{_function_name(number)}"
     if len(parts) <= 1:
-        return _function(_head(f"{linkage}void @{name}"), steps, kernels, loops)
+        return _function(_head(name), steps, kernels, loops, mode=mode)
     lines: list[str] = []
     for i, part in enumerate(parts):
-        lines += _function(_head(f"internal void @part_{number}_{i}"), part, kernels, loops)
+        lines += _function(
+            _head(f"internal void @part_{number}_{i}"), part, kernels, loops, mode=mode
+        )
     calls = [f"  call void @part_{number}_{i}(ptr %table)" for i in range(len(parts))]
-    return [*lines, f"define {linkage}void @{name}(ptr %table) {{", *calls, "  ret void", "}", ""]
+    return [*lines, f"define {name}(ptr %table) {{", *calls, "  ret void", "}", ""]
 
 
 def _head(name: str) -> str:
@@ -123,9 +149,10 @@ def _function(
     kernels: Sequence[Kernel],
     loops: Mapping[LoopStep, LoopFunction],
     slots: Sequence[int] = (),
+    mode: FloatMode | None = None,
 ) -> list[str]:
     """Return a function; the pointers in `slots` are its arguments, if there are any."""
-    writer = _Writer(kernels, loops, slots)
+    writer = _Writer(kernels, loops, slots, mode)
     for step in steps:
         writer.step(step)
     return [
@@ -147,11 +174,13 @@ class _Writer:
 
     Attributes:
         slots: slots of the table whose pointers are arguments; if there are any, there is no table.
+        mode: that host functions are called without; None if all runs in the usual one.
     """
 
     kernels: Sequence[Kernel]
     loops: Mapping[LoopStep, LoopFunction]
     slots: Sequence[int]
+    mode: FloatMode | None = None
     pointers: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     _loaded: dict[int, str] = field(default_factory=dict)
@@ -253,7 +282,13 @@ class _Writer:
         for i, place in enumerate(step.arguments):
             self._add(f"%at.{label}.{i} = getelementptr ptr, ptr %array.{label}, i64 {i}")
             self._add(f"store ptr {self._pointer(place)}, ptr %at.{label}.{i}")
-        self._add(f"call void {self._slot(step.slot)}(ptr %array.{label})")
+        call = f"  call void {self._slot(step.slot)}(ptr %array.{label})"
+        if self.mode is None:
+            self.lines.append(call)
+            return
+        name = f"mode.{label}"
+        self.pointers += self.mode.reserved(name)
+        self.lines += [*self.mode.kept(name), call, *self.mode.restored(name)]
 
     def _run(self, computation: int) -> None:
         arguments = arguments_text(self.slots) if self.slots else "ptr %table"

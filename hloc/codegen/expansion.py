@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hloc.analysis.epilogue import product_in
 from hloc.codegen.dynamic_boundary import DynamicBoundary, make_boundary_static
 from hloc.codegen.fusible import needs_defusion
 from hloc.codegen.fusion_splitter import FusionSplitter
@@ -23,7 +24,7 @@ EXPANSION = (
 """Tuples that are taken apart and dead code go first: what nobody needs is not refused."""
 
 FUSION = "fusion,dce,multi-output-fusion,dce"
-"""For targets that have no kernel for a whole attention."""
+"""For targets that have no kernel for a whole attention, or for a product and what follows it."""
 
 
 def expand(
@@ -47,14 +48,18 @@ def expand(
 def _split(
     module: Module, needs_defusion: Callable[[Instruction], bool], context: PassContext
 ) -> None:
-    """Take fusions apart; what lies between the products of an attention is fused again."""
-    is_attention = any(
-        is_attention_fusion(inst) and needs_defusion(inst)
+    """Take fusions apart; what lies between or after their products is fused again."""
+    has_products = any(
+        (is_attention_fusion(inst) or _is_output_fusion(inst)) and needs_defusion(inst)
         for computation in module.computations
         for inst in computation.instructions
     )
     splitter = FusionSplitter(needs_defusion)
     splitter.run(module, context)
-    if is_attention:
+    if has_products:
         Pipeline.parse(FUSION).run(module, context)
         splitter.run(module, context)
+
+
+def _is_output_fusion(inst: Instruction) -> bool:
+    return inst.is_a("fusion") and product_in(inst.called[0]) is not None

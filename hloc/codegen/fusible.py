@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from hloc.codegen import reductions, remap
 from hloc.codegen.elemental import MAX_NESTING, RULES
-from hloc.codegen.emitters import attention, reduce, row_region
+from hloc.codegen.emitters import attention, product_epilogue, reduce, row_region
 from hloc.codegen.emitters.context import array_leaves
 from hloc.codegen.emitters.table import STRUCTURAL
 from hloc.ir.computation import Computation
@@ -38,7 +38,8 @@ def needs_defusion(inst: Instruction) -> bool:
     """True if fusion `inst` must be taken apart before kernels are made."""
     if attention.can_emit(inst):
         return False
-    return is_beyond(inst, STRUCTURAL, row_region.can_emit(inst))
+    product = product_epilogue.core_of(inst)
+    return is_beyond(inst, STRUCTURAL, row_region.can_emit(inst), product)
 
 
 def is_beyond(

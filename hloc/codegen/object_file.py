@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import llvmlite.binding as llvm
 
+from hloc.codegen.routine import FINAL_FORM
 from hloc.codegen.target import Target, create_target_machine, host_target
 from hloc.errors import InternalError
 
@@ -33,10 +34,6 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 _SYMBOL_TABLE_SECTION = 2
 
 
-FINAL_FORM = -1
-"""The level of text that is in the form in which it should run: no passes."""
-
-
 def parse_module(text: str) -> llvm.ModuleRef:
     """Return `text` as a verified LLVM module; a fault in it is a fault of hloc."""
     try:
@@ -47,9 +44,14 @@ def parse_module(text: str) -> llvm.ModuleRef:
     return module
 
 
+def with_attributes(text: str, attributes: str) -> str:
+    """Return LLVM text in which each function has `attributes` as well."""
+    return _FUNCTION.sub(rf"\1 {attributes} {{", text)
+
+
 def with_features(text: str, cpu: str, features: str) -> str:
     """Return LLVM text in which each function names the processor that it is compiled for."""
-    return _FUNCTION.sub(rf'\1 "target-cpu"="{cpu}" "target-features"="{features}" {{', text)
+    return with_attributes(text, f'"target-cpu"="{cpu}" "target-features"="{features}"')
 
 
 def llvm_options(level: int) -> dict[str, int]:

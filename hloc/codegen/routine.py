@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FINAL_FORM = -1
+"""The level of text that is in the form in which it should run: no passes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Routines:
@@ -17,8 +20,11 @@ class Routines:
     Attributes:
         declarations: per function its declaration; names begin with that of the unit.
         text: the whole unit.
+        level: LLVM's; 0 for functions whose work is in long blocks or that run seldom, which
+            compile in a third of the time without LLVM's register allocator.
     """
 
     name: str
     declarations: tuple[str, ...]
     text: str
+    level: int = FINAL_FORM

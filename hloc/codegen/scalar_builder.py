@@ -41,7 +41,7 @@ class LlvmBuilder(ElementBuilder):
         self.fn = fn
         self.target = target
         self.has_fma = target.has("fma") or not target.triple.startswith(_WITHOUT_FMA)
-        self.has_half = target.has("f16c") or target.triple.startswith("aarch64")
+        self.has_half = target.has("f16c") or target.triple.startswith(("aarch64", "nvptx"))
         self.keeps_nan = target.triple.startswith(("x86_64", "i686", "aarch64"))
         self.has_scaling = target.has("avx512f")
 
@@ -60,7 +60,12 @@ class LlvmBuilder(ElementBuilder):
         return Value(x.dtype, self.fn.value(f"fneg {_REGISTER[x.dtype]} {x.text}"))
 
     def integer_operation(self, op: str, x: Value, y: Value) -> Value:
-        text = f"{op} {_REGISTER[x.dtype]} {x.text}, {y.text}"
+        amount = y.text
+        if op in ("shl", "lshr") and x.dtype.bits == 64 and self.target.triple.startswith("nvptx"):
+            # Without it LLVM drops what is asked about amounts beyond the width, since the shifts
+            # of PTX give 0 for them; but it hands these only the low 32 bits of the amount.
+            amount = self.fn.value(f"and i64 {amount}, 63")
+        text = f"{op} {_REGISTER[x.dtype]} {x.text}, {amount}"
         return Value(x.dtype, self.fn.value(text))
 
     def comparison(self, direction: str, x: Value, y: Value) -> Value:

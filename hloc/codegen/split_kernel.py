@@ -19,7 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
-from hloc.codegen.emitters.context import Emitter, root_of
+from hloc.analysis.epilogue import PRODUCTS
+from hloc.codegen.emitters.context import Emitter
+from hloc.codegen.subnormals import FloatMode
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 
@@ -99,7 +101,8 @@ def estimated_nanoseconds(inst: Instruction) -> int:
         return computation_cost(computation, called)
 
     cost = instruction_cost(inst, called)
-    is_product = root_of(inst).is_a("dot", "convolution")
+    members = inst.called[0].instructions if inst.opcode.name == "fusion" else (inst,)
+    is_product = any(member.is_a(*PRODUCTS) for member in members)
     flops_per_nanosecond = _PRODUCT_FLOPS_PER_NANOSECOND if is_product else _FLOPS_PER_NANOSECOND
     moved = min(cost.bytes, cost.bytes_written + _read_bytes(inst))
     return (
@@ -143,7 +146,12 @@ def split_name(kernel: str) -> str:
 
 
 def split_text(
-    kernel: str, arguments: int, extent: int, split: Split, scratch_bytes: int
+    kernel: str,
+    arguments: int,
+    extent: int,
+    split: Split,
+    scratch_bytes: int,
+    mode: FloatMode | None = None,
 ) -> Iterator[str]:
     """Yield the lines of `split_name(kernel)`, which takes the threads and the kernel's arrays.
 
@@ -153,6 +161,7 @@ def split_text(
         extent: end of the outermost loop.
         split: how to cut it.
         scratch_bytes: size of the scratch memory of one worker.
+        mode: in which all threads flush subnormals, if they do.
     """
     names = [f"%a{i}" for i in range(arguments)]
     region = f"{{ i32, i64, ptr{', ptr' * arguments} }}"
@@ -161,6 +170,8 @@ def split_text(
     yield f"define internal void @{split_name(kernel)}({parameters}) nounwind {{"
     yield "entry:"
     yield f"  %region = alloca {region}, align 64"
+    if mode is not None:
+        yield from mode.reserved("usual")
     yield "  %alone = icmp eq ptr %threads, null"
     yield "  br i1 %alone, label %whole, label %shared"
     yield "whole:"
@@ -176,11 +187,15 @@ def split_text(
     for number, (kind, value) in enumerate(fields):
         yield f"  %field.{number} = getelementptr {region}, ptr %region, i32 0, i32 {number}"
         yield f"  store {kind} {value}, ptr %field.{number}"
+    if mode is not None:  # threads that `run` creates take over the mode of this one
+        yield from mode.kept("usual")
     yield f"  call void %run(ptr %context, ptr @task_{kernel}, ptr %region, i32 %count)"
+    if mode is not None:
+        yield from mode.restored("usual")
     yield "  ret void"
     yield "}"
     yield ""
-    yield from _task(kernel, arguments, region, extent, scratch_bytes)
+    yield from _task(kernel, arguments, region, extent, scratch_bytes, mode)
 
 
 def _parts(extent: int, split: Split) -> Iterator[str]:
@@ -202,12 +217,19 @@ def _parts(extent: int, split: Split) -> Iterator[str]:
 
 
 def _task(
-    kernel: str, arguments: int, region: str, extent: int, scratch_bytes: int
+    kernel: str,
+    arguments: int,
+    region: str,
+    extent: int,
+    scratch_bytes: int,
+    mode: FloatMode | None,
 ) -> Iterator[str]:
     """Yield the function that a worker runs: it takes parts as long as there are any."""
     names = [f"%a{i}" for i in range(arguments)]
     yield f"define internal void @task_{kernel}(ptr %region, i32 %worker) nounwind {{"
     yield "entry:"
+    if mode is not None:
+        yield from [*mode.reserved("mode"), *mode.flushed("mode")]
     fields = [("i64", "%step"), ("ptr", "%scratch"), *(("ptr", name) for name in names)]
     for number, (kind, name) in enumerate(fields, 1):
         yield f"  %field.{number} = getelementptr {region}, ptr %region, i32 0, i32 {number}"
@@ -235,6 +257,8 @@ def _task(
     yield f"  call void @{kernel}({given}i64 %begin, i64 %end)"
     yield "  br label %next"
     yield "done:"
+    if mode is not None:
+        yield from mode.restored("mode")
     yield "  ret void"
     yield "}"
     yield ""

@@ -61,7 +61,15 @@ without the pass, or faster, when it was measured. They run when `--passes` name
 _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
 """Reshapes, transposes, converts and slices to where they cost least; layouts."""
 
-_FUSE = ("attention-fusion", "fusion", "dce", "multi-output-fusion", "dce")
+_FUSE = (
+    "attention-fusion",
+    "fusion",
+    "dce",
+    "multi-output-fusion",
+    "dce",
+    "output-fusion",
+    "dce",
+)
 
 _FULL = (
     *_PREPARE,
@@ -125,6 +133,7 @@ ORDER: tuple[Before, ...] = (
     Before("layout-assignment", "attention-fusion", "it keeps the layouts of its operands"),
     Before("constant-folding", "fusion", "a constant expression needs no kernel"),
     Before("fusion", "multi-output-fusion", "it merges the kernels that fusion has made"),
+    Before("multi-output-fusion", "output-fusion", "a product joins all that reads it, or nothing"),
     Before("cse", "fusion", "two equal producers would be computed in two kernels"),
     Before("transpose-folding", "fusion", "a transpose inside a fusion is not folded"),
     Before("reduce-window-rewriter", "fusion", "a scan is elementwise steps for fusion to join"),

@@ -63,6 +63,7 @@ PASSES: dict[str, str] = {
     "long-window-rewriter": "hloc.opt.windows.long_window_rewriter:LongWindowRewriter",
     "map-inliner": "hloc.opt.map_inliner:MapInliner",
     "multi-output-fusion": "hloc.opt.fusion.multi_output:MultiOutputFusion",
+    "output-fusion": "hloc.opt.fusion.output_fusion:OutputFusion",
     "operand-upcaster": "hloc.opt.contraction.result_types:OperandUpcaster",
     "ragged-dot-rewriter": "hloc.opt.dot_expander:RaggedDotRewriter",
     "reduce-decomposer": "hloc.opt.movement.decomposers:ReduceDecomposer",

@@ -7,6 +7,7 @@ Built-in targets have their loader in `LOADERS`; the modules of other backends b
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from hloc.codegen.backend import CompiledModule
 from hloc.errors import UnsupportedError
+from hloc.options import CompileOptions
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -57,6 +59,27 @@ LOADERS: dict[str, str] = {
     "nvptx64": "hloc.runtime.gpu.executable:load_compiled",
 }
 """Name of a built-in backend -> "module:function", which takes its compiled module."""
+
+
+NATIVE_PROCESSORS: dict[str, str] = {"nvptx64": "hloc.runtime.gpu.cuda:native_chip"}
+"""Name of a built-in backend -> "module:function", which returns the processor of this machine, ""
+if there is none. The code generators do not look at devices themselves."""
+
+
+def with_native_processor(options: CompileOptions) -> CompileOptions:
+    """Return options that name the processor of this machine where they name none, or `native`.
+
+    Raises:
+        UnsupportedError: `native` is asked for, and there is none.
+    """
+    where = NATIVE_PROCESSORS.get(options.target)
+    if where is None or options.cpu not in ("", "native") or (options.simulate and not options.cpu):
+        return options
+    module_name, function_name = where.split(":")
+    name = getattr(import_module(module_name), function_name)()
+    if options.cpu and not name:
+        raise UnsupportedError(f"there is no device here that target {options.target} is for")
+    return replace(options, cpu=name)
 
 
 def load_compiled(compiled: CompiledModule) -> Runnable:

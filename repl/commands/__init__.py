@@ -15,6 +15,7 @@ from repl.commands import (
     editing,
     files,
     general,
+    gpu,
     looking,
     lowering,
     passes,
@@ -46,7 +47,7 @@ GROUPS: tuple[tuple[str, tuple[Command, ...]], ...] = (
     ("Time travel, compare", travel.ROWS),
     ("Edit", editing.ROWS),
     ("Run", running.ROWS),
-    ("Lower", lowering.ROWS),
+    ("Lower", (*lowering.ROWS, *gpu.ROWS)),
     ("General", general.ROWS),
 )
 

@@ -17,6 +17,7 @@ from repl.commands.row import Command, Help, Results
 from repl.results import Message, ModuleText, Quit, Table
 from repl.session import Session
 from repl.settings import SETTINGS
+from repl.themes import THEMES
 
 _SHELL_SECONDS = 600
 
@@ -87,7 +88,7 @@ def _shell(session: Session, rest: str) -> Results:
 
 def _theme(session: Session, rest: str) -> Results:
     if not rest:
-        raise HloError("which theme?", notes=(f"themes: {', '.join(SETTINGS['theme'].choices)}",))
+        raise HloError("which theme?", notes=(f"themes: {', '.join(THEMES)}",))
     yield from _set(session, f"theme={rest}")
 
 

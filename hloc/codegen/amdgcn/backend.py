@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloc.codegen.amdgcn.chips import TRIPLE, target_for_chip
+from hloc.codegen.amdgcn.chips import CHIPS, DEFAULT_CHIP, TRIPLE, target_for_chip
 from hloc.codegen.amdgcn.kernel_text import kernels_text
 from hloc.codegen.amdgcn.prelude import is_known
 from hloc.codegen.backend import Stage
@@ -58,6 +58,11 @@ class AmdgcnBackend:
     name: str = "amdgcn"
     stages: tuple[Stage, ...] = STAGES
     takes_cpu: bool = True
+
+    def processors(self) -> dict[str, str]:
+        """Return what each chip is."""
+        marks = {DEFAULT_CHIP: "; the default"}
+        return {name: chip.summary + marks.get(name, "") for name, chip in CHIPS.items()}
 
     def compile(self, module: Module, options: CompileOptions) -> AmdgcnModule:
         """Compile an optimised module, which is changed on the way.

@@ -35,6 +35,12 @@ class Chip:
     note: str
     local_bytes: int = _LOCAL_BYTES
 
+    @property
+    def summary(self) -> str:
+        """What it is, in words."""
+        memory = f"{self.local_bytes >> 10} KiB of shared memory"
+        return f"{self.note}: waves of {self.wave_threads}, {memory}"
+
 
 CHIPS: dict[str, Chip] = {
     chip.name: chip

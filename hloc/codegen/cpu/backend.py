@@ -23,7 +23,12 @@ from hloc.codegen.kernel_support import unsupported_reason
 from hloc.codegen.loop_function import loop_functions, only_inlined
 from hloc.codegen.lowering import lower, refuse_unsupported
 from hloc.codegen.object_cache import cached_object
-from hloc.codegen.object_file import FINAL_FORM, assembly_text, link_object, optimized_text
+from hloc.codegen.object_file import (
+    assembly_text,
+    link_object,
+    optimized_text,
+    with_attributes,
+)
 from hloc.codegen.plan import (
     Plan,
     calls_host,
@@ -33,6 +38,7 @@ from hloc.codegen.plan import (
     runs_computations,
 )
 from hloc.codegen.split_kernel import worker_bytes
+from hloc.codegen.subnormals import ATTRIBUTE, flushing_mode
 from hloc.codegen.target import Target, target_for
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
@@ -176,7 +182,7 @@ class CpuBackend:
         seconds = time.perf_counter() - started
         plan = plan_module(module, schedule, assignment)
         kernels = _emit_kernels(plan, machine, self.stack_bytes)
-        units = _units(plan, kernels, machine, options.opt_level)
+        units = _units(plan, kernels, machine, options)
         return CpuModule(
             module, plan, kernels, units, machine, options, boundary, assignment_seconds=seconds
         )
@@ -188,7 +194,7 @@ class CpuBackend:
             UnsupportedError: lists all kernels that cannot be written for it.
         """
         kernels = _emit_kernels(compiled.plan, machine, self.stack_bytes)
-        units = _units(compiled.plan, kernels, machine, compiled.options.opt_level)
+        units = _units(compiled.plan, kernels, machine, compiled.options)
         return replace(compiled, kernels=kernels, units=units, machine=machine, _objects=())
 
     def lower(self, module: Module, options: CompileOptions) -> DynamicBoundary:
@@ -254,31 +260,35 @@ def _symbol(key: str) -> str:
 
 
 def _units(
-    plan: Plan, kernels: Sequence[Kernel], machine: Target, opt_level: int
+    plan: Plan, kernels: Sequence[Kernel], machine: Target, options: CompileOptions
 ) -> tuple[Unit, ...]:
     """Return the units: control flow, then loops, then kernels."""
     # -O0 switches off hloc's passes, not LLVM's: without them a loop runs ten times slower and
     # compiles no faster, since there is more code to emit.
-    level = max(opt_level, 1)
+    level = max(options.opt_level, 1)
+    flushes = options.flush_subnormals or options.fast_math
+    mode = flushing_mode(machine) if flushes else None
     loops = loop_functions(plan, kernels)
     attributes = f'nounwind "prefer-vector-width"="{machine.vector_bits}"'
-    units = [Unit(entry_text(plan, kernels, loops), 0)]
-    units += [
-        Unit(without_scalable(loop_text(plan, kernels, loop, attributes), machine), level)
-        for loop in loops.values()
-    ]
+    texts = [(loop_text(plan, kernels, loop, attributes), level) for loop in loops.values()]
     inlined = only_inlined(plan, loops)
     by_level: dict[int, list[Kernel]] = {}
     for number, (kernel, request) in enumerate(zip(kernels, plan.kernels, strict=True)):
         if number not in inlined:
             by_level.setdefault(_llvm_level(kernel, request.inst, level), []).append(kernel)
-    units += [
-        Unit(without_scalable(_unit_text(part[i : i + _KERNELS_PER_UNIT]), machine), llvm_level)
+    texts += [
+        (_unit_text(part[i : i + _KERNELS_PER_UNIT]), llvm_level)
         for llvm_level, part in sorted(by_level.items(), reverse=True)
         for i in range(0, len(part), _KERNELS_PER_UNIT)
     ]
+    if mode is not None:
+        texts = [(with_attributes(text, ATTRIBUTE), level) for text, level in texts]
     routines = dict.fromkeys(routines for kernel in kernels for routines in kernel.routines)
-    return *units, *(Unit(r.text, FINAL_FORM) for r in routines)
+    return (
+        Unit(entry_text(plan, kernels, loops, mode), 0),
+        *(Unit(without_scalable(text, machine), llvm_level) for text, llvm_level in texts),
+        *(Unit(r.text, r.level) for r in routines),
+    )
 
 
 def _llvm_level(kernel: Kernel, inst: Instruction, level: int) -> int:

@@ -73,7 +73,8 @@ class PanelSide:
         rows_form = RUNS if self.is_matrix else DIRECT
         forms = (rows_form, self.form)
         self.routines = product_routines(arithmetic, tile, p.sources, forms, k.target)
-        k.use(self.routines)
+        for unit in self.routines.units:
+            k.use(unit)
 
     def fill_tables(self) -> None:
         """Write where columns and steps of k are in the operand."""
@@ -97,13 +98,13 @@ class PanelSide:
         math, columns = self.math, self.column.size
         rows_at = self.at(self.memory.steps.text, math.mul(first_step, 8))
         if self.form == LINES:
-            self._call("columns", [operand, rows_at, to], [columns, steps])
+            self._call(self.routines.columns, [operand, rows_at, to], [columns, steps])
             return
         with self.k.body.loop(0, columns, self.width) as column:
             offsets = self.at(self.memory.offsets.text, math.mul(column, 8))
             panel = self.at(to, self.panel_at(column, steps))
             count = math.minimum(self.width, math.sub(columns, column))
-            self._call("columns", [operand, offsets, rows_at, panel], [count, steps])
+            self._call(self.routines.columns, [operand, offsets, rows_at, panel], [count, steps])
 
     def rows(self, first: str, rows_at: Value, steps_at: Value, steps: IndexValue) -> list[str]:
         """Return the rows from `first` on, as many as a tile has, in the form of the routine.
@@ -117,7 +118,9 @@ class PanelSide:
         if not self.is_matrix:
             return [first, rows_at.text, steps_at.text]
         panel = self.memory.panel.text
-        self._call("rows", [first, rows_at.text, steps_at.text, panel], [self.height, steps])
+        self._call(
+            self.routines.rows, [first, rows_at.text, steps_at.text, panel], [self.height, steps]
+        )
         return [panel]
 
     def multiply(
@@ -141,7 +144,10 @@ class PanelSide:
         units = self.math.div(self.padded(steps), self.multiple)
         flag = self.math.compare("NE", adds, 0).text
         self._call(
-            "tiles", [*rows, panels, out], [units, 4 * row, self.height, columns], f", i1 {flag}"
+            self.routines.tiles,
+            [*rows, panels, out],
+            [units, 4 * row, self.height, columns],
+            f", i1 {flag}",
         )
 
     def at(self, pointer: str, bytes_: IndexValue) -> str:
@@ -157,7 +163,7 @@ class PanelSide:
         arguments = [f"ptr {x}" for x in pointers]
         arguments += [f"i64 {self.math.value(x).text}" for x in numbers]
         text = ", ".join(arguments) + rest
-        self.k.fn.line(f"call void @{self.routines.name}_{name}({text})")
+        self.k.fn.line(f"call void @{name}({text})")
 
 
 def _column_form(p: PackedProduct, arithmetic: Arithmetic) -> str:

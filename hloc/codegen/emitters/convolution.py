@@ -8,18 +8,34 @@ beforehand, so the inner loop asks nothing; in a dilated input it visits every n
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
 from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.dot import computed_operands, operand_arrays, operand_bytes
 from hloc.codegen.emitters.gemm import accumulator_dtype, multiply_add
 from hloc.codegen.index import Index, loop_order
+from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.reductions import window_step
-from hloc.codegen.values import Value
+from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.dtypes import F32, F64
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 
 STRIP = 256
 """Elements of the result that are worked on at a time."""
+
+_REGISTERS = 8
+"""Vectors of output features that are summed in registers at a time."""
+
+_FEWEST_LANES = 4
+_CHAINS = 4
+"""Sums of one register that grow side by side, since each waits for its last addition."""
+
+_UNROLLED_WINDOW = 8
+_UNROLLED_INPUTS = 8
+"""Input features per group up to which their loop is unrolled."""
 
 
 def _is_counted(d: WindowDimension) -> bool:
@@ -85,12 +101,104 @@ class _Writer:
                 self._strips(at, 0, self.size)
             return
         per_group = self.outputs // self.groups
+        lanes = self._lanes()
+        if lanes:
+            self._vector_strips(at, per_group, lanes)
+            return
         if per_group == 1:
             self._strips(at, 0, self.outputs)
             return
         with self.body.loop(0, self.groups) as group:
             first = self.math.mul(group, per_group)
             self._strips(at, first, per_group, group)
+
+    def _lanes(self) -> int:
+        """Return how many features are summed in registers at a time, 0 for strips in memory.
+
+        Their products must lie side by side, with one input feature for all or one for each.
+        """
+        lhs, rhs, labels = self.lhs, self.rhs, self.labels
+        span = self.outputs // self.groups
+        if span == 1:
+            if self.inputs != 1 or lhs.strides[labels.input_feature] != 1:
+                return 0
+            span = self.outputs
+        dtypes = {lhs.dtype, rhs.dtype, self.k.output.dtype}
+        is_plain = dtypes == {self.dtype} and self.dtype in (F32, F64) and self.batch_groups == 1
+        if not is_plain or rhs.strides[labels.kernel_output_feature] != 1:
+            return 0
+        lanes = min(span & -span, _REGISTERS * self.k.target.vector_bits // self.dtype.bits)
+        return lanes if lanes >= _FEWEST_LANES else 0
+
+    def _vector_strips(self, at: list[IndexValue], per_group: int, lanes: int) -> None:
+        """Run over the output features, `lanes` at a time, of which LLVM makes registers."""
+        self.k.level = 1  # nothing is left to vectorise, and what is worth unrolling is unrolled
+        m, fn = self.math, self.k.fn
+        kind = f"<{lanes} x {REPRESENTATIONS[self.dtype].memory}>"
+        is_one_register = lanes * self.dtype.bits <= self.k.target.vector_bits
+        chains = min(self.inputs, _CHAINS) if is_one_register else 1
+        slots = [fn.allocate(kind) for _ in range(chains)]
+        with self.body.loop(0, self.outputs, lanes) as first:
+            at[self.strip] = first
+            group = None if per_group == 1 else m.div(first, per_group)
+            for slot in slots:
+                fn.line(f"store {kind} zeroinitializer, ptr {slot}")
+            for within in self._window_elements():
+                position, inside, _ = self._window(at, within, first, lanes)
+                with self.body.when(inside), ExitStack() as stack:
+                    channels: Sequence[IndexValue] = range(self.inputs)
+                    if self.inputs > _UNROLLED_INPUTS:
+                        channels = [stack.enter_context(self.body.loop(0, self.inputs))]
+                    for number, channel in enumerate(channels):
+                        left, right = self._operand_indices(at, position, within, channel, group)
+                        slot = slots[number % len(slots)]
+                        self._add_vector(kind, slot, left, right, is_shared=group is not None)
+            to = self.b.address(
+                self.k.output.pointer,
+                self.dtype,
+                m.value(m.linear(tuple(at), self.k.output.strides)),
+            )
+            total, *others = (fn.value(f"load {kind}, ptr {slot}") for slot in slots)
+            for other in others:
+                total = fn.value(f"fadd {kind} {total}, {other}")
+            fn.line(f"store {kind} {total}, ptr {to}, align {self.dtype.storage_bytes}")
+
+    def _window_elements(self) -> Iterator[list[IndexValue]]:
+        """Yield the elements of the window, inside loops over all dimensions but the last."""
+        sizes = [d.size for d in self.window]
+        order = [d for d in range(len(sizes)) if sizes[d] != 1]
+        last = order.pop() if order and sizes[order[-1]] <= _UNROLLED_WINDOW else 0
+        with self.body.nest(sizes, order) as within:
+            if last in order or not sizes:
+                yield within
+                return
+            for element in range(sizes[last]):
+                yield [element if d == last else x for d, x in enumerate(within)]
+
+    def _add_vector(
+        self, kind: str, slot: str, left: Index, right: Index, *, is_shared: bool
+    ) -> None:
+        """Add the products of some features; `is_shared` if they have one input feature."""
+        fn, m = self.k.fn, self.math
+
+        def load(array: IrArray, index: Index) -> str:
+            place = m.value(m.linear(index, array.strides))
+            at = self.b.address(array.pointer, array.dtype, place)
+            return fn.value(f"load {kind}, ptr {at}, align {array.dtype.storage_bytes}")
+
+        if is_shared:
+            element = REPRESENTATIONS[self.dtype].memory
+            lanes = kind[1 : kind.index(" ")]
+            one = self.lhs.load(m, left).text
+            put = fn.value(f"insertelement {kind} poison, {element} {one}, i64 0")
+            mask = f"<{lanes} x i32> zeroinitializer"
+            x = fn.value(f"shufflevector {kind} {put}, {kind} poison, {mask}")
+        else:
+            x = load(self.lhs, left)
+        product = fn.value(f"fmul contract {kind} {x}, {load(self.rhs, right)}")
+        total = fn.value(f"load {kind}, ptr {slot}")
+        added = fn.value(f"fadd contract {kind} {total}, {product}")
+        fn.line(f"store {kind} {added}, ptr {slot}")
 
     def _strips(
         self,

@@ -37,6 +37,7 @@ from hloc.codegen.emitters.products import (
     product_of,
     row_axis,
 )
+from hloc.codegen.emitters.row_groups import grouped_product
 from hloc.codegen.emitters.skinny import SkinnyProduct, emit_skinny, skinny_product
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
@@ -85,6 +86,7 @@ def micro_product(inst: Instruction) -> PackedProduct | SkinnyProduct | InnerPro
     result = root.array.dtype
     return (
         inner_product(p, sources, result)
+        or grouped_product(p, sources, result)
         or packed_product(p, sources, result)
         or skinny_product(p, sources, result)
     )

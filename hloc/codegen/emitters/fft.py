@@ -32,7 +32,7 @@ from hloc.codegen.emitters.vectors import Vectors
 from hloc.codegen.index import Index, loop_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
-from hloc.codegen.object_file import FINAL_FORM
+from hloc.codegen.routine import FINAL_FORM
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.values import Value
 from hloc.dtypes import F64, S64, U8, component_of

@@ -159,8 +159,11 @@ def _minor(shape: ArrayShape) -> int | None:
     return next((dim for dim in shape.minor_to_major if shape.dims[dim] != 1), None)
 
 
-def is_flat(inst: Instruction) -> bool:
-    """True if one position in memory serves all arrays of the kernel."""
+def is_flat(inst: Instruction, given: Instruction | None = None) -> bool:
+    """True if one position in memory serves all arrays of the kernel.
+
+    Member `given` of a fusion is in memory already, and what only it needs is not looked at.
+    """
     shape = array_leaves(inst.shape)[0]
     if any(not _fits(leaf, shape) for leaf in array_leaves(inst.shape)):
         return False
@@ -168,7 +171,17 @@ def is_flat(inst: Instruction) -> bool:
         return _member_is_flat(inst, shape) and all(
             not o.array.dims or _fits(o.array, shape) for o in inst.operands
         )
-    return all(_member_is_flat(member, shape) for member in inst.called[0].instructions)
+    hidden = _hidden_by(given) if given else ()
+    return all(
+        _member_is_flat(member, shape)
+        for member in inst.called[0].instructions
+        if member not in hidden
+    )
+
+
+def _hidden_by(given: Instruction) -> set[Instruction]:
+    """Return `given` and the operands that nothing else reads."""
+    return {given, *(o for o in given.operands if all(user is given for user in o.users))}
 
 
 def _fits(member: ArrayShape, shape: ArrayShape) -> bool:

@@ -14,7 +14,7 @@ from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.emitters.tile_copy import TileCopy
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.target import Target
-from hloc.codegen.values import Value
+from hloc.codegen.values import REPRESENTATIONS, Value
 from hloc.dtypes import PRED
 
 SIDE = 16
@@ -41,7 +41,9 @@ class _Writer:
         self.w, self.fn, self.body, self.math = w, w.fn, w.body, w.math
         self.arithmetic, self.tile = arithmetic, tile
         self.width = tile.vectors * SIDE
-        self.copy = TileCopy(w, arithmetic.total, arithmetic.result, tile.rows, SIDE, tile.vectors)
+        total, result = arithmetic.total, arithmetic.result
+        copy = w.fn.allocate(REPRESENTATIONS[total].memory, tile.rows * self.width)
+        self.copy = TileCopy(w, total, result, SIDE, tile.vectors, copy)
         self.down = tile.rows // SIDE
         sums = self.down * tile.vectors
         self.sums = [[i * tile.vectors + j for j in range(tile.vectors)] for i in range(self.down)]

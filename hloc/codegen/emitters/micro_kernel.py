@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
-from hloc.codegen.emitters.tile_copy import TileCopy
-from hloc.codegen.emitters.vector_loads import vector_type
+from hloc.codegen.emitters.tile_copy import EDGE_TYPES
+from hloc.codegen.emitters.vector_loads import rounded, vector_type
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.target import Target
 from hloc.codegen.values import REPRESENTATIONS, Value
@@ -98,12 +98,15 @@ def lanes(arithmetic: Arithmetic, target: Target) -> int:
 
 
 def micro_kernel(
-    name: str, arithmetic: Arithmetic, tile: Tile, target: Target, *, direct: bool
+    name: str, edge: str, arithmetic: Arithmetic, tile: Tile, target: Target, *, direct: bool
 ) -> RoutineWriter:
-    """Return the function of a row of tiles; `direct` if the rows are not packed."""
+    """Return the function of a row of tiles; `direct` if the rows are not packed.
+
+    Tiles at the edge and those that are added go through a copy and the function `edge`.
+    """
     rows = _DIRECT_ROWS if direct else _PACKED_ROWS
     w = RoutineWriter(name, (*rows, *_PARAMETERS), target)
-    _Writer(w, arithmetic, tile, target, direct).write()
+    _Writer(w, edge, arithmetic, tile, target, direct).write()
     return w
 
 
@@ -113,12 +116,13 @@ class _Writer:
     def __init__(
         self,
         w: RoutineWriter,
+        edge: str,
         arithmetic: Arithmetic,
         tile: Tile,
         target: Target,
         direct: bool,
     ) -> None:
-        self.w = w
+        self.w, self.edge = w, edge
         self.fn, self.b, self.body, self.math = w.fn, w.b, w.body, w.math
         self.arithmetic, self.tile = arithmetic, tile
         self.lanes = lanes(arithmetic, target)
@@ -131,9 +135,7 @@ class _Writer:
         self.bits = f"<{self.lanes} x {self.unit}>"
         self.bytes = arithmetic.total.storage_bytes
         self.width = tile.vectors * self.lanes
-        self.copy = TileCopy(
-            w, arithmetic.total, arithmetic.result, tile.rows, self.lanes, tile.vectors
-        )
+        self.copy = self.fn.allocate(self.element, tile.rows * self.width)
         self.rows_at = self._row_pointers() if direct else []
 
     def _row_pointers(self) -> list[str]:
@@ -159,7 +161,7 @@ class _Writer:
 
     def _write_tile(self, b: str, out: str, columns: Value) -> None:
         """Write the loop over k, then the tile: straight into the result, or through a copy."""
-        fn, copy = self.fn, self.copy.pointer
+        fn, copy = self.fn, self.copy
         sums = self._loop(b)
         full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
         full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
@@ -182,7 +184,11 @@ class _Writer:
             fn.jump(after)
             fn.start_block(through)
             self._keep_tile(sums, copy)
-        self.copy.move(out, columns)
+        fn.declare(f"declare void @{self.edge}({', '.join(EDGE_TYPES)})")
+        fn.line(
+            f"call void @{self.edge}(ptr {copy}, ptr {out}, i64 {columns.text}, i64 %rows, "
+            "i64 %row_bytes, i1 %adds)"
+        )
         fn.jump(after)
         fn.start_block(after)
 
@@ -194,7 +200,7 @@ class _Writer:
             for j, total in enumerate(row):
                 offset = j * self.lanes * result.storage_bytes
                 at = fn.value(f"getelementptr i8, ptr {target}, i64 {offset}")
-                value = self.copy.rounded(total)
+                value = rounded(self.w, total, self.arithmetic.total, result, self.lanes)
                 fn.line(f"store {kind} {value}, ptr {at}, align {result.storage_bytes}")
             target = fn.value(f"getelementptr i8, ptr {target}, i64 {step}")
 

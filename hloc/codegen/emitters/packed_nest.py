@@ -6,8 +6,9 @@ in tables, which every part of the product writes for itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.emitters.context import KernelContext
@@ -30,13 +31,36 @@ from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.values import Value
 
 
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What is done to sums as soon as they are final.
+
+    Attributes:
+        sums: where they lie.
+        finish: writes it, given the place of the first element in memory, the elements from a row
+            to the next, and how many rows and columns there are.
+    """
+
+    sums: IrArray
+    finish: Callable[[IndexValue, int, IndexValue, IndexValue], None]
+
+
 def emit_packed(
-    k: KernelContext, p: PackedProduct, lhs: IrArray, rhs: IrArray, scratch_offset: int
+    k: KernelContext,
+    p: PackedProduct,
+    lhs: IrArray,
+    rhs: IrArray,
+    scratch_offset: int,
+    epilogue: Epilogue | None = None,
 ) -> None:
-    """Write the tables and the calls of the routines; the kernel's extent is that of `p.pieces`."""
+    """Write the tables and the calls of the routines; the kernel's extent is that of `p.pieces`.
+
+    The product is the kernel's only result, or what `epilogue` works on.
+    """
     if p.exchanged:
         lhs, rhs = rhs, lhs
-    nest = _Nest(k, p, scratch_offset)
+    nest = _Nest(k, p, scratch_offset, epilogue)
+    out = epilogue.sums if epilogue else k.output
     nest.fill_tables()
     with ExitStack() as stack:
         at: tuple[IndexValue, ...] = (0, 0, 0)
@@ -51,9 +75,9 @@ def emit_packed(
             )
         places = [
             k.b.address(array.pointer, array.dtype, k.math.value(x))
-            for array, x in zip((lhs, rhs, k.output), at, strict=True)
+            for array, x in zip((lhs, rhs, out), at, strict=True)
         ]
-        nest.write(places[0], places[1], places[2])
+        nest.write(places[0], places[1], places[2], at[2])
 
 
 class _Nest:
@@ -64,15 +88,19 @@ class _Nest:
     the result.
     """
 
-    def __init__(self, k: KernelContext, p: PackedProduct, scratch_offset: int) -> None:
+    def __init__(
+        self, k: KernelContext, p: PackedProduct, scratch_offset: int, epilogue: Epilogue | None
+    ) -> None:
         self.k, self.p, self.body, self.math = k, p, k.body, k.math
+        self.epilogue = epilogue
         self.arithmetic = arithmetic_of(p, k.target)
         tile = tile_of(p, self.arithmetic, k.target)
         self.height = tile.rows
         self.width = tile.vectors * lanes(self.arithmetic, k.target)
         self.forms = forms_of(p, self.arithmetic)
         self.routines = product_routines(self.arithmetic, tile, p.sources, self.forms, k.target)
-        k.use(self.routines)
+        for unit in self.routines.units:
+            k.use(unit)
         rows, columns, depth = p.sizes
         starts = (0, rows, rows + columns, rows + columns + depth)
         scratch = _aligned_pointer(k, k.b.offset_pointer(k.scratch, scratch_offset))
@@ -96,14 +124,15 @@ class _Nest:
         _fill(self.k, self.tables[2], p.depth, [axis.lhs for axis in p.depth])
         _fill(self.k, self.tables[3], p.depth, [axis.rhs for axis in p.depth])
 
-    def write(self, lhs: str, rhs: str, out: str) -> None:
-        """Blocks of columns, blocks of k, panels of rows."""
+    def write(self, lhs: str, rhs: str, out: str, out_place: IndexValue) -> None:
+        """Blocks of columns, blocks of k, panels of rows; `out` is element `out_place`."""
         body, math, p = self.body, self.math, self.p
         depth = p.sizes[2]
         first_row, last_row = self._part("rows", p.sizes[0], ROW_PIECE)
         first_column, last_column = self._part("columns", p.sizes[1], COLUMN_PIECE)
         size = p.result.storage_bytes
-        row_bytes = max(min((axis.out for axis in p.rows), default=1), 1) * size
+        row_step = max(min((axis.out for axis in p.rows), default=1), 1)
+        row_bytes = row_step * size
         with (
             body.loop(first_column, last_column, self.block) as first,
             body.loop(0, depth, self.deep) as step,
@@ -123,11 +152,16 @@ class _Nest:
                     source = [self.panel]
                 place = math.add(math.mul(row, row_bytes), math.mul(first, size))
                 self._call(
-                    "tiles",
+                    self.routines.tiles,
                     [*source, self.panels, self._at(out, place)],
                     [units, row_bytes, tile_rows, count],
                     f", i1 {adds}",
                 )
+                if self.epilogue:
+                    is_last = math.compare("GE", math.add(step, self.deep), depth)
+                    start = math.add(math.add(out_place, math.mul(row, row_step)), first)
+                    with body.when(is_last):
+                        self.epilogue.finish(start, row_step, tile_rows, count)
 
     def _part(self, side: str, size: int, piece: int) -> tuple[IndexValue, IndexValue]:
         """Return the rows or columns to compute: this thread's, or all."""
@@ -175,7 +209,7 @@ class _Nest:
         else:
             table = self._at(self.tables[side].text, math.mul(first, 8))
             pointers = [operand, table, *pointers]
-        self._call(("rows", "columns")[side], pointers, [count, steps])
+        self._call((self.routines.rows, self.routines.columns)[side], pointers, [count, steps])
 
     def _call(
         self, name: str, pointers: list[str], numbers: list[IndexValue], rest: str = ""
@@ -183,7 +217,7 @@ class _Nest:
         arguments = [f"ptr {x}" for x in pointers]
         arguments += [f"i64 {self.math.value(x).text}" for x in numbers]
         text = ", ".join(arguments) + rest
-        self.k.fn.line(f"call void @{self.routines.name}_{name}({text})")
+        self.k.fn.line(f"call void @{name}({text})")
 
     def _at(self, pointer: str, offset: IndexValue) -> str:
         if offset == 0:

@@ -40,8 +40,12 @@ DIRECT_COLUMNS, DIRECT_RUN_COLUMNS = 128, 4096
 DEPTH_BLOCK = 384
 """Steps of k that are packed at a time; fewer than would make long sums of f32 inaccurate."""
 
-DIRECT_DEPTH_BLOCK = 512
-"""The same for few columns, of which more steps fit into the first-level cache."""
+DIRECT_DEPTH_BLOCK = 1024
+"""The same for few columns, whose rows are read where they are: long pieces of them stream better.
+
+Time over that of 512 steps: 0.90 for 1024x16x2048 of f32, 0.96 for 1024x32x2048, 0.95 for
+1024x128x2048, 0.92 for 512x32x4096.
+"""
 
 COLUMN_BLOCK = 1024
 """Columns that are packed at a time."""
@@ -73,7 +77,7 @@ _WIDE_TILES: tuple[Tile, ...] = (
     Tile(24, 1),
 )
 _NARROW_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(12, 1))
-_WIDE_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 4), Tile(8, 3), Tile(8, 2), Tile(12, 1))
+_WIDE_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 4), Tile(8, 3), Tile(8, 2), Tile(8, 1))
 _NARROW_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(8, 1))
 ALIGNMENT = 64
 """Bytes of a cache line; tables and panels begin at one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
 from hloc.codegen.emitters.block_packing import gathered_blocks, lined_blocks
@@ -24,7 +25,8 @@ from hloc.codegen.emitters.packing import (
     row_packing,
 )
 from hloc.codegen.emitters.routine_writer import RoutineWriter
-from hloc.codegen.routine import Routines
+from hloc.codegen.emitters.tile_copy import EDGE_TYPES, edge_function
+from hloc.codegen.routine import FINAL_FORM, Routines
 from hloc.codegen.target import Target
 from hloc.dtypes import S8, DType
 
@@ -36,6 +38,22 @@ Rows that are `DIRECT` are read where they lie.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class ProductRoutines:
+    """The functions of one product, by name, and the units in which they are.
+
+    Attributes:
+        tiles: the row of tiles.
+        columns, rows: the packing; `rows` is empty if rows are read where they lie.
+        units: what a kernel that calls them has to use.
+    """
+
+    tiles: str
+    columns: str
+    rows: str
+    units: tuple[Routines, ...]
+
+
 @cache
 def product_routines(
     arithmetic: Arithmetic,
@@ -43,8 +61,8 @@ def product_routines(
     sources: tuple[DType, DType],
     forms: tuple[str, str],
     target: Target,
-) -> Routines:
-    """Return the functions `NAME_tiles`, `NAME_columns` and, unless direct, `NAME_rows`.
+) -> ProductRoutines:
+    """Return the functions of a product: a unit for each, which other products share.
 
     Args:
         arithmetic: how the micro-kernel multiplies.
@@ -53,44 +71,61 @@ def product_routines(
         forms: how rows and columns lie in memory.
         target: the machine.
     """
-    left, right = (dtype.name for dtype in sources)
-    shape = f"{tile.rows}x{tile.vectors}"
-    name = f"product_{arithmetic.name}_{left}_{right}_{shape}_{'_'.join(forms)}"
     width = lanes(arithmetic, target)
-    bias = -128 if arithmetic.operand is S8 else 0
+    is_matrix, is_direct = arithmetic.is_matrix, forms[0] == DIRECT
     pack_right = Packing(sources[1], arithmetic.operand, arithmetic.group, tile.vectors * width)
-    direct = forms[0] == DIRECT
-    parts: list[tuple[RoutineWriter, tuple[str, ...]]]
+    right = (_block_packer if is_matrix else _packer)(
+        "columns", pack_right, forms[1], width, target
+    )
+    units = [*_tile_units(arithmetic, tile, is_direct, target), right]
+    rows = ""
+    if not is_direct:
+        operand = sources[0] if is_matrix else arithmetic.operand
+        bias = -128 if arithmetic.operand is S8 and not is_matrix else 0
+        pack_left = Packing(sources[0], operand, arithmetic.group, tile.rows, bias)
+        pack = _block_packer if is_matrix else _packer
+        left = pack("rows", pack_left, forms[0], _row_lanes(tile.rows), target)
+        units.append(left)
+        rows = left.name
+    return ProductRoutines(units[0].name, right.name, rows, tuple(units))
+
+
+def _tile_units(
+    arithmetic: Arithmetic, tile: Tile, is_direct: bool, target: Target
+) -> list[Routines]:
+    """Return the row of tiles, then what it calls for tiles at the edge."""
+    width = lanes(arithmetic, target)
+    kind = arithmetic.instruction or ("direct" if is_direct else "packed")
+    name = f"tiles_{arithmetic.name}_{tile.rows}x{tile.vectors}_{kind}"
     if arithmetic.is_matrix:
-        pack_left = Packing(sources[0], sources[0], arithmetic.group, tile.rows)
-        parts = [
-            (matrix_kernel(f"{name}_tiles", arithmetic, tile, target), TILE_TYPES),
-            _block_packer(f"{name}_columns", pack_right, forms[1], True, target),
-            _block_packer(f"{name}_rows", pack_left, forms[0], False, target),
-        ]
-    else:
-        tiles = micro_kernel(f"{name}_tiles", arithmetic, tile, target, direct=direct)
-        parts = [
-            (tiles, DIRECT_TILE_TYPES if direct else TILE_TYPES),
-            _packer(f"{name}_columns", pack_right, forms[1], width, target),
-        ]
-        if not direct:
-            pack_left = Packing(sources[0], arithmetic.operand, arithmetic.group, tile.rows, bias)
-            lanes_ = _row_lanes(tile.rows)
-            parts.append(_packer(f"{name}_rows", pack_left, forms[0], lanes_, target))
-    needed = dict.fromkeys(d for part, _ in parts for d in part.fn.declarations)
-    text = "\n".join([*needed, "", *(part.text() for part, _ in parts)])
-    declared = [f"declare void @{part.fn.name}({', '.join(types)})" for part, types in parts]
-    return Routines(name, tuple(declared), text)
+        return [_unit(matrix_kernel(name, arithmetic, tile, target), TILE_TYPES)]
+    total, result = arithmetic.total, arithmetic.result
+    edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
+    tiles = micro_kernel(name, edge, arithmetic, tile, target, direct=is_direct)
+    mover = edge_function(edge, total, result, width, tile.vectors, target)
+    return [
+        _unit(tiles, DIRECT_TILE_TYPES if is_direct else TILE_TYPES),
+        _unit(mover, EDGE_TYPES, level=0),
+    ]
 
 
-def _block_packer(
-    name: str, p: Packing, form: str, by_unit: bool, target: Target
-) -> tuple[RoutineWriter, tuple[str, ...]]:
+def _unit(w: RoutineWriter, types: tuple[str, ...], level: int = FINAL_FORM) -> Routines:
+    text = "\n".join([*w.fn.declarations, "", w.text()])
+    return Routines(w.fn.name, (f"declare void @{w.fn.name}({', '.join(types)})",), text, level)
+
+
+def _pack_name(side: str, p: Packing, form: str) -> str:
+    bias = "_biased" if p.offset else ""
+    return f"{side}_{p.source.name}_{p.packed.name}_{p.group}x{p.width}{bias}_{form}"
+
+
+def _block_packer(side: str, p: Packing, form: str, _lanes: int, target: Target) -> Routines:
+    """Return the packing of one side for matrix registers."""
+    name, by_unit = f"block_{_pack_name(side, p, form)}", side == "columns"
     if form == LINES:
-        return lined_blocks(name, p, target, by_unit=by_unit), ROW_TYPES
+        return _unit(lined_blocks(name, p, target, by_unit=by_unit), ROW_TYPES)
     packer = gathered_blocks(name, p, target, by_unit=by_unit, runs=form == RUNS)
-    return packer, GATHER_TYPES
+    return _unit(packer, GATHER_TYPES)
 
 
 def _row_lanes(rows: int) -> int:
@@ -98,11 +133,15 @@ def _row_lanes(rows: int) -> int:
     return next(size for size in (8, 4, 2) if rows % size == 0)
 
 
-def _packer(
-    name: str, p: Packing, form: str, width: int, target: Target
-) -> tuple[RoutineWriter, tuple[str, ...]]:
+def _packer(side: str, p: Packing, form: str, width: int, target: Target) -> Routines:
+    """Return the packing of one side for vectors of `width` lanes."""
+    name = _pack_name(side, p, form)
+    # Columns are packed once for all rows, and blocks that only move cost the same at any level.
+    is_move = p.source is p.packed and p.group == 1
+    is_cheap = side == "columns" and form in (LINES, LONG) and is_move
+    level = 0 if is_cheap else FINAL_FORM
     if form == LINES:
-        return row_packing(name, p, width, target), ROW_TYPES
+        return _unit(row_packing(name, p, width, target), ROW_TYPES, level)
     runs = {RUNS: RUN, LONG: LONG_RUN}.get(form, 0)
     packer = gather_packing(name, p, target, runs=runs, pieces=form == PIECES)
-    return packer, GATHER_TYPES
+    return _unit(packer, GATHER_TYPES, level)

@@ -161,7 +161,9 @@ class _Kernel:
         assert self.plan.strip is not None
         size = self.dims[self.plan.strip]
         width: IndexValue = size
-        if size > STRIP:
+        if size > STRIP and size % STRIP == 0:
+            width = STRIP
+        elif size > STRIP:
             width = self.k.math.sub(block_end(self.k, first, size, STRIP), first)
         columns = _Columns(self, at, first, width)
         if self.plan.addends > SUM_BLOCK and any(map(is_float_sum, self.roots)):
@@ -263,7 +265,8 @@ class _Columns:
         self._start(results)
         *outer, last = self.plan.reduced
         with self.k.body.nest(self.kernel.dims, outer) as inner:
-            self._add_rows(results, inner, last, (0, self.kernel.dims[last]))
+            count = self.kernel.dims[last]
+            self._add_rows(results, inner, last, (0, count), count)
         self._finish(results)
 
     def long_sum(self) -> None:
@@ -278,7 +281,8 @@ class _Columns:
                 for result in results:
                     result.start_block(column)
             end = block_end(k, first, size, SUM_BLOCK)
-            self._add_rows(results, inner, last, (first, end))
+            count = SUM_BLOCK if size % SUM_BLOCK == 0 else k.math.sub(end, first)
+            self._add_rows(results, inner, last, (first, end), count)
             with k.body.loop(0, self.width) as column:
                 for result in results:
                     result.end_block(column)
@@ -301,15 +305,18 @@ class _Columns:
         outer: list[IndexValue],
         last: int,
         bounds: tuple[IndexValue, IndexValue],
+        count: IndexValue,
     ) -> None:
-        """Add the rows in `bounds` of dimension `last`, several at a time where that is short."""
+        """Add the `count` rows in `bounds` of `last`, several at a time where that is short."""
         k, (first, end) = self.k, bounds
         several = end
         if self._rows_at_once() > 1:
-            count = k.math.sub(end, first)
-            several = k.math.sub(end, k.math.rem(count, _ROWS))
+            rest = k.math.rem(count, _ROWS)
+            several = k.math.sub(end, rest)
             with k.body.loop(first, several, _ROWS) as row:
                 self._add_row(results, outer, last, [k.math.add(row, i) for i in range(_ROWS)])
+            if rest == 0:
+                return
             first = several
         with k.body.loop(first, end) as row:
             self._add_row(results, outer, last, [row])

@@ -20,21 +20,28 @@ MAX_BYTES = 1 << 19
 MAX_SUMS, MAX_VECTORS = 24, 8
 """Registers for sums, and vectors of columns at a time."""
 
+NARROW_ROWS = 4
+"""Rows at a time where there are half as many registers."""
+
 
 def write_resident(
     w: RoutineWriter, rows: int, sources: tuple[DType, DType], result: DType, target: Target
 ) -> None:
-    """Write the loops over columns."""
-    kernel = _Resident(w, rows, sources, result, target)
-    most = MAX_SUMS if target.vector_bits == 512 else MAX_SUMS // 2
-    vectors = max(min(most // rows, MAX_VECTORS), 1)
-    width = vectors * kernel.lanes
-    columns = argument("%columns")
-    whole = w.math.mul(w.math.div(columns, width), width)
-    with w.body.loop(0, whole, width) as first:
-        kernel.tile(first, vectors)
-    with w.body.loop(whole, columns, kernel.lanes) as first:
-        kernel.tile(first, 1)
+    """Write the loops over columns: as many vectors at a time as fit, half as many, ... one."""
+    kernel = _Resident(w, sources, result, target)
+    is_wide = target.vector_bits == 512
+    most, height = (MAX_SUMS, rows) if is_wide else (MAX_SUMS // 2, min(rows, NARROW_ROWS))
+    vectors = max(min(most // height, MAX_VECTORS), 1)
+    math, columns = w.math, argument("%columns")
+    done: IndexValue = 0
+    while vectors:
+        width = vectors * kernel.lanes
+        whole = math.mul(math.div(math.sub(columns, done), width), width)
+        stop = math.add(done, whole)
+        with w.body.loop(done, stop, width) as first:
+            for top in range(0, rows, height):
+                kernel.tile(range(top, min(top + height, rows)), first, vectors)
+        done, vectors = stop, vectors // 2
 
 
 class _Resident:
@@ -43,41 +50,40 @@ class _Resident:
     def __init__(
         self,
         w: RoutineWriter,
-        rows: int,
         sources: tuple[DType, DType],
         result: DType,
         target: Target,
     ) -> None:
         self.w, self.fn, self.b, self.math = w, w.fn, w.b, w.math
-        self.rows, self.sources, self.result = rows, sources, result
+        self.sources, self.result = sources, result
         self.total = F64 if result is F64 else F32
         self.lanes = target.vector_bits // self.total.bits
         self.vector = vector_type(self.total, self.lanes)
 
-    def tile(self, first: IndexValue, vectors: int) -> None:
-        """Run over k for `vectors` vectors of columns; write the sums."""
+    def tile(self, rows: range, first: IndexValue, vectors: int) -> None:
+        """Run over k for some rows and `vectors` vectors of columns; write the sums."""
         math = self.math
-        sums = self._sums(first, vectors)
-        for row, totals in enumerate(sums):
+        sums = self._sums(rows, first, vectors)
+        for row, totals in zip(rows, sums, strict=True):
             offset = math.mul(argument("%out_row_bytes"), row)
             out = self.fn.value(f"getelementptr i8, ptr %out, i64 {math.value(offset).text}")
             for j, total in enumerate(totals):
                 place = math.add(first, j * self.lanes)
                 store_as(self.w, out, self.total, self.result, self.lanes, place, total)
 
-    def _sums(self, first: IndexValue, vectors: int) -> list[list[str]]:
+    def _sums(self, rows: range, first: IndexValue, vectors: int) -> list[list[str]]:
         fn, math, entry = self.fn, self.math, self.fn.block
         head, after = fn.new_block(), fn.new_block()
         fn.jump(head)
         fn.start_block(head)
         step = fn.reserve_value()
-        sums = [[fn.reserve_value() for _ in range(vectors)] for _ in range(self.rows)]
-        slots = [fn.reserve_line() for _ in range(1 + self.rows * vectors)]
+        sums = [[fn.reserve_value() for _ in range(vectors)] for _ in rows]
+        slots = [fn.reserve_line() for _ in range(1 + len(rows) * vectors)]
         k = Value(S64, step)
         start = math.add(math.mul(k, argument("%rhs_step")), first)
         ys = [self._load(math.add(start, j * self.lanes)) for j in range(vectors)]
         new = []
-        for row, totals in enumerate(sums):
+        for row, totals in zip(rows, sums, strict=True):
             x = self._splat(row, k)
             products = [fn.value(f"fmul contract {self.vector} {x}, {y}") for y in ys]
             new.append(

@@ -25,10 +25,7 @@ def emit(k: KernelContext) -> None:
     found, best = k.b.allocate(PRED), k.b.allocate(operand.array.dtype)
     place = [k.b.allocate(S64) for _ in operand.array.dims]
     with k.body.nest(source.array.dims, loop_order(source.array)) as at:
-        k.b.store(found, 0, k.b.const(PRED, False))
-        for slot in place:
-            k.b.store(slot, 0, k.b.const(S64, 0))
-        _select(k, tuple(at), found, best, place)
+        select_in_window(k, tuple(at), found, best, place)
         with k.body.when(k.b.load(found, PRED, 0)):
             target = tuple(k.b.load(slot, S64, 0) for slot in place)
             update = k.read(source, tuple(at))
@@ -36,10 +33,21 @@ def emit(k: KernelContext) -> None:
             k.output.store(k.math, target, k.b.convert(value, k.output.dtype))
 
 
-def _select(
+def select_in_window(
     k: KernelContext, window_index: Index, found: Value, best: Value, place: list[Value]
 ) -> None:
-    """Find the element of a window that the `select` computation prefers; the first one stays."""
+    """Find the element of a window that the `select` computation prefers; the first one stays.
+
+    Args:
+        k: the kernel.
+        window_index: the window.
+        found: slot that tells whether the window has any element.
+        best: slot for the element.
+        place: slots for its index.
+    """
+    k.b.store(found, 0, k.b.const(PRED, False))
+    for slot in place:
+        k.b.store(slot, 0, k.b.const(S64, 0))
     operand = k.root.operands[0]
     window = (k.root.attributes.window or Window()).dimensions
     sizes = [d.size for d in window]

@@ -12,6 +12,7 @@ from hloc.codegen.emitters import (
     dynamic_update_slice,
     fft,
     loop,
+    product_epilogue,
     random_bits,
     reduce,
     row_region,
@@ -27,6 +28,7 @@ from hloc.ir.instruction import Instruction
 
 EMITTERS: tuple[Emitter, ...] = (
     attention.EMITTER,
+    product_epilogue.EMITTER,
     row_region.EMITTER,
     dot.EMITTER,
     reduce.EMITTER,

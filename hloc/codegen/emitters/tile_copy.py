@@ -11,30 +11,62 @@ from hloc.codegen.emitters.vector_loads import (
     vector_type,
 )
 from hloc.codegen.loops import IndexValue
-from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.codegen.target import Target
+from hloc.codegen.values import Value
 from hloc.dtypes import PRED, DType
+
+EDGE_PARAMETERS = (
+    "ptr noalias readonly %copy",
+    "ptr noalias %out",
+    "i64 %columns",
+    "i64 %rows",
+    "i64 %row_bytes",
+    "i1 %adds",
+)
+EDGE_TYPES = ("ptr", "ptr", "i64", "i64", "i64", "i1")
+
+
+def edge_function(
+    name: str, total: DType, result: DType, lanes: int, vectors: int, target: Target
+) -> RoutineWriter:
+    """Return a function that moves a copy of a tile into the result.
+
+    Apart from the tiles: few tiles need it, and cheap code does for them.
+    """
+    w = RoutineWriter(name, EDGE_PARAMETERS, target)
+    TileCopy(w, total, result, lanes, vectors, "%copy").move("%out", argument("%columns"))
+    return w
 
 
 class TileCopy:
-    """Memory for one tile of sums, and the code that moves it into the result.
+    """Memory for one tile of sums at `pointer`, and the code that moves it into the result.
 
     The function has the parameters `%rows` (of the tile), `%row_bytes` (of the result) and `%adds`,
     which tells to add to the result.
     """
 
     def __init__(
-        self, w: RoutineWriter, total: DType, result: DType, rows: int, lanes: int, vectors: int
+        self,
+        w: RoutineWriter,
+        total: DType,
+        result: DType,
+        lanes: int,
+        vectors: int,
+        pointer: str,
     ) -> None:
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.total, self.result = total, result
         self.lanes, self.vectors = lanes, vectors
         self.width = lanes * vectors
         self.row_bytes = self.width * total.storage_bytes
-        self.pointer = w.fn.allocate(REPRESENTATIONS[total].memory, rows * self.width)
+        self.pointer = pointer
 
     def move(self, out: str, columns: Value) -> None:
-        """Move as many rows and columns as count."""
+        """Move as many rows and columns as count; `out` is where the tile is in the result."""
         fn = self.fn
+        if self.w.b.target.has("avx512f"):  # masks cost nothing there, code for whole rows does
+            self._move_part(out, columns)
+            return
         full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
         with self.body.when(Value(PRED, full)), self.body.loop(0, argument("%rows")) as row:
             source, target = self._row(out, row)
@@ -42,14 +74,18 @@ class TileCopy:
                 self._move(source, target, j * self.lanes)
         part = fn.value(f"xor i1 {full}, true")
         with self.body.when(Value(PRED, part)):
-            masks = [
-                first_lanes(self.w, self.math.sub(columns, j * self.lanes), self.lanes)
-                for j in range(self.vectors)
-            ]
-            with self.body.loop(0, argument("%rows")) as row:
-                source, target = self._row(out, row)
-                for j, mask in enumerate(masks):
-                    self._move(source, target, j * self.lanes, mask)
+            self._move_part(out, columns)
+
+    def _move_part(self, out: str, columns: Value) -> None:
+        """Move the columns that count, by masks."""
+        masks = [
+            first_lanes(self.w, self.math.sub(columns, j * self.lanes), self.lanes)
+            for j in range(self.vectors)
+        ]
+        with self.body.loop(0, argument("%rows")) as row:
+            source, target = self._row(out, row)
+            for j, mask in enumerate(masks):
+                self._move(source, target, j * self.lanes, mask)
 
     def rounded(self, value: str) -> str:
         """Return a vector of sums in the type of the result."""

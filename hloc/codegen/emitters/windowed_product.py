@@ -12,7 +12,7 @@ from math import prod
 
 from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.dot import operand_arrays, operand_bytes
-from hloc.codegen.emitters.packed_nest import emit_packed
+from hloc.codegen.emitters.packed_nest import Epilogue, emit_packed
 from hloc.codegen.emitters.packed_product import PackedProduct, packed_product
 from hloc.codegen.emitters.products import Axis, Product, is_in_memory, merged
 from hloc.codegen.index import layout_strides, row_major_strides
@@ -40,7 +40,7 @@ class _Padded:
 
 
 @dataclass(frozen=True, slots=True)
-class _Windowed:
+class WindowedProduct:
     """A convolution as a product, and the copy of its input if it needs one."""
 
     product: PackedProduct
@@ -49,7 +49,7 @@ class _Windowed:
     offset: int
 
 
-def windowed_product(inst: Instruction) -> _Windowed | None:
+def windowed_product(inst: Instruction) -> WindowedProduct | None:
     """Return how micro-kernels compute the root of `inst`; None if they do not."""
     root = root_of(inst)
     if root.opcode.name != "convolution" or not root.array.elements:
@@ -65,7 +65,7 @@ def windowed_product(inst: Instruction) -> _Windowed | None:
     product, offset = _product(inst, root, strides)
     sources = (lhs.dtype, root.operands[1].array.dtype)
     found = packed_product(product, sources, root.array.dtype)
-    return _Windowed(found, padded, (size + 63) // 64 * 64, offset) if found else None
+    return WindowedProduct(found, padded, (size + 63) // 64 * 64, offset) if found else None
 
 
 def _strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
@@ -182,16 +182,28 @@ def emit(k: KernelContext) -> None:
     """Write the copy of the input and the product."""
     found = windowed_product(k.inst)
     assert found is not None
-    lhs, rhs = operand_arrays(k)
     offset = operand_bytes(k.inst)
     if offset == 0:
         k.level = 0  # little runs outside the routines
+    lhs, rhs = operand_arrays(k)
+    write(k, found, (lhs, rhs), offset)
+
+
+def write(
+    k: KernelContext,
+    found: WindowedProduct,
+    operands: tuple[IrArray, IrArray],
+    offset: int,
+    epilogue: Epilogue | None = None,
+) -> None:
+    """Write the copy of the input and the product; scratch memory is free from `offset` on."""
+    lhs, rhs = operands
     if found.padded:
         lhs = _copy(k, lhs, found.padded, offset, found.padded_bytes)
     if found.offset:
         pointer = k.b.offset_pointer(lhs.pointer, found.offset * lhs.dtype.storage_bytes)
         lhs = IrArray(pointer, lhs.dtype, lhs.dims, lhs.strides)
-    emit_packed(k, found.product, lhs, rhs, offset + found.padded_bytes)
+    emit_packed(k, found.product, lhs, rhs, offset + found.padded_bytes, epilogue)
 
 
 def _copy(k: KernelContext, lhs: IrArray, p: _Padded, offset: int, size: int) -> IrArray:

@@ -15,7 +15,7 @@ def module_text(
     """Return LLVM text that holds all that `kernels` need.
 
     Args:
-        kernels: in any order.
+        kernels: with or without functions.
         prelude: writes the definitions of helpers, by name.
         function_text: writes a function with the head that its target wants.
     """

@@ -47,8 +47,8 @@ def _reduced_large(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     words = [
         b.select(beyond, _word(b, _TURN_BITS[i + 1]), _word(b, _TURN_BITS[i])) for i in range(3)
     ]
-    turns = b.imul(mantissa, _window(b, words[0], words[1], shift))
-    rest = b.lshr(_window(b, words[1], words[2], shift), _word(b, 32))
+    turns = b.imul(mantissa, window(b, words[0], words[1], shift))
+    rest = b.lshr(window(b, words[1], words[2], shift), _word(b, 32))
     turns = b.iadd(turns, b.lshr(b.imul(mantissa, rest), _word(b, 32)))
     quadrant = b.lshr(b.iadd(turns, _word(b, 1 << 61)), _word(b, 62))
     offset = b.bitcast(b.isub(turns, b.shl(quadrant, _word(b, 62))), S64)
@@ -63,7 +63,7 @@ def _word(b: LlvmBuilder, value: int) -> Value:
     return b.const(U64, value)
 
 
-def _window(b: LlvmBuilder, high: Value, low: Value, shift: Value) -> Value:
+def window(b: LlvmBuilder, high: Value, low: Value, shift: Value) -> Value:
     """Return 64 bits of two words, from bit `shift` of the first one on."""
     kept = b.lshr(b.lshr(low, _word(b, 1)), b.isub(_word(b, 63), shift))
     return b.or_(b.shl(high, shift), kept)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.gpu.backend import COMMON_STAGES, GpuModule, kernels_of
-from hloc.codegen.nvptx.chips import target_for_chip
+from hloc.codegen.nvptx.chips import CHIPS, DEFAULT_CHIP, target_for_chip
 from hloc.codegen.nvptx.cubin import assemble
 from hloc.codegen.nvptx.ptx import joined, kernel_text, ptx_of
 from hloc.ir.module import Module
@@ -48,6 +48,11 @@ class NvptxBackend:
     name: str = "nvptx64"
     stages: tuple[Stage, ...] = STAGES
     takes_cpu: bool = True
+
+    def processors(self) -> dict[str, str]:
+        """Return what each chip is good for."""
+        marks = {DEFAULT_CHIP: "; the default"}
+        return {name: chip.summary + marks.get(name, "") for name, chip in CHIPS.items()}
 
     def compile(self, module: Module, options: CompileOptions) -> NvptxModule:
         """Compile an optimised module, which is changed on the way.

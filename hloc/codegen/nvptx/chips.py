@@ -21,7 +21,7 @@ DEFAULT_CHIP = "sm_80"
 NEWEST_PTX = 90
 """The highest version that this LLVM knows; it ignores others without an error."""
 
-_SHARED_KIB = {50: 48, 60: 48, 70: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227}
+_SHARED_KIB = {50: 48, 60: 48, 70: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 120: 99}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,13 @@ class Chip:
     def has_tensor_cores(self) -> bool:
         """True if `mma.sync` takes bf16, and copies can run beside the arithmetic."""
         return self.capability >= 80
+
+    @property
+    def summary(self) -> str:
+        """What it is good for, in words."""
+        version = f"PTX {self.ptx // 10}.{self.ptx % 10}"
+        units = ", tensor cores and copies beside the arithmetic" if self.has_tensor_cores else ""
+        return f"{version}, {self.shared_bytes >> 10} KiB of shared memory{units}"
 
     @property
     def shared_bytes(self) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 from hloc.errors import HloError, UnsupportedError
 
 _NVJITLINK_PTX = 2
-_HOW_TO_GET = "`pip install nvidia-nvjitlink`, or a CUDA toolkit with ptxas on the path"
+HOW_TO_ASSEMBLE = "`pip install nvidia-nvjitlink`, or a CUDA toolkit with ptxas on the path"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,12 @@ class Assembled:
 
 def can_assemble() -> bool:
     """True if an assembler is installed."""
-    return _nvjitlink() is not None or shutil.which("ptxas") is not None
+    return bool(assembler())
+
+
+def assembler() -> str:
+    """Return what assembles PTX here: `nvJitLink`, the path of ptxas, "" for nothing."""
+    return "nvJitLink" if _nvjitlink() is not None else shutil.which("ptxas") or ""
 
 
 def assemble(ptx: str, chip: str) -> Assembled:
@@ -63,7 +68,7 @@ def assemble(ptx: str, chip: str) -> Assembled:
         return _by_library(library, ptx, chip)
     program = shutil.which("ptxas")
     if program is None:
-        raise UnsupportedError(f"a cubin needs an assembler: {_HOW_TO_GET}")
+        raise UnsupportedError(f"a cubin needs an assembler: {HOW_TO_ASSEMBLE}")
     return _by_program(program, ptx, chip)
 
 

@@ -17,11 +17,13 @@ from typing import Any
 import numpy as np
 
 from hloc.codegen.gpu.kernel import GpuFunction
-from hloc.errors import UnsupportedError
+from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.codegen.nvptx.chips import CHIPS
+from hloc.errors import HloError, UnsupportedError
 from hloc.runtime.gpu.commands import Command
 from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError, installed_driver
 from hloc.runtime.gpu.cuda_graph import capture
-from hloc.runtime.gpu.cuda_image import image_for
+from hloc.runtime.gpu.cuda_image import image_for, is_for
 from hloc.runtime.gpu.device import Array
 
 SYNC_VARIABLE = "HLOC_GPU_SYNC"
@@ -52,11 +54,11 @@ class CudaDevice:
     """
 
     def __init__(self, driver: CudaDriver, number: int = 0, *, sync: bool | None = None) -> None:
-        """Get ready to use device `number`.
+        """Get ready to use a device.
 
         Args:
             driver: initialised.
-            number: of the device.
+            number: which one, in the order of the driver.
             sync: wait after every launch; None asks the environment (`SYNC_VARIABLE`).
 
         Raises:
@@ -82,7 +84,7 @@ class CudaDevice:
         threshold = api.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
         driver.call("cuMemPoolSetAttribute", pool, threshold, api.cuuint64_t(_KEEP_ALL))
         self._sync = os.environ.get(SYNC_VARIABLE, "") == "1" if sync is None else sync
-        self._sources: list[Array] = []  # what copies to the device may still read
+        self._in_flight: list[Array] = []  # memory of the host that copies may still touch
         self._lock = threading.RLock()
         self.metrics = False
         self.reports: list[tuple[str, float]] = []
@@ -111,15 +113,15 @@ class CudaDevice:
 
     # ---- code
 
-    def load(self, ptx: str) -> CudaCode:
-        """Load a PTX file.
+    def load(self, compiled: NvptxModule) -> CudaCode:
+        """Load the PTX of a module.
 
         Raises:
             HloError: it is for another chip, or the driver refuses it; with the driver's words.
         """
         self._bind()
         version = int(self._driver.call("cuDriverGetVersion"))
-        image = image_for(ptx, self.capability, version, self.name)
+        image = image_for(compiled.ptx, self.capability, version, self.name)
         option, errors = self._api.CUjit_option, bytearray(_LOG_BYTES)
         options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
         values = [errors, _LOG_BYTES]
@@ -167,18 +169,29 @@ class CudaDevice:
         self._driver.attempt("cuCtxSetCurrent", self._context)
         self._driver.attempt("cuMemFreeAsync", self._api.CUdeviceptr(address), self._stream)
 
+    def free_shared(self, address: int) -> None:
+        """Give memory back that other packages had: whatever they still do on it ends first."""
+        self._driver.attempt("cuCtxSetCurrent", self._context)
+        self._driver.attempt("cuCtxSynchronize")
+        self.free(address)
+
     def write(self, address: int, data: Array) -> None:
         """Copy a contiguous array to the device; it is kept until the copy has surely ended."""
         self._bind()
-        with self._lock:
-            self._sources.append(data)
+        self._keep(data)
         self._driver.call("cuMemcpyHtoDAsync", address, data.ctypes.data, data.nbytes, self._stream)
+
+    def _keep(self, data: Array) -> None:
+        """Keep an array until the next time that all is done, even if a fault comes first."""
+        with self._lock:
+            self._in_flight.append(data)
 
     def read(self, address: int, size_bytes: int) -> Array:
         """Return bytes of the device's memory, after all that was asked of it before."""
         self._bind()
         data = np.empty(size_bytes, np.uint8)
         if size_bytes:
+            self._keep(data)
             self._driver.call(
                 "cuMemcpyDtoHAsync", data.ctypes.data, address, size_bytes, self._stream
             )
@@ -248,7 +261,7 @@ class CudaDevice:
             notes = () if self._sync else (f"{SYNC_VARIABLE}=1 names the kernel that fails",)
             raise CudaError(f"{self.name}: {fault.message}", fault.name, notes) from None
         with self._lock:
-            self._sources.clear()
+            self._in_flight.clear()
 
     def wait_for(self, stream: int) -> None:
         """Let all that is asked from now on wait for what is on another stream by now."""
@@ -305,9 +318,20 @@ def first_device() -> CudaDevice:
     return CudaDevice(installed_driver())
 
 
+@cache
 def native_chip() -> str:
     """Return the chip of the first GPU as `--mcpu` takes it, "" if there is none to use."""
     try:
-        return f"sm_{first_device().capability}"
-    except UnsupportedError:
+        return nearest_chip(first_device().capability)
+    except HloError:
         return ""
+
+
+def nearest_chip(capability: int) -> str:
+    """Return the newest chip whose code runs on a device of `capability`, "" if there is none.
+
+    `sm_90a` for 90: such code uses all that the chip has, and runs on no other.
+    """
+    fitting = [c for c in CHIPS.values() if is_for(c.name, capability)]
+    newest = max(fitting, key=lambda c: (c.capability, c.name), default=None)
+    return newest.name if newest else ""

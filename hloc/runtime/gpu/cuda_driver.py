@@ -25,6 +25,10 @@ class CudaError(HloError):
         super().__init__(message, notes=notes)
         self.name = name
 
+    def at(self, source: str) -> CudaError:
+        """Return the same fault with the instruction that it happened at, by name."""
+        return CudaError(f"{source}: {self.message}", self.name, self.diagnostics[0].notes)
+
 
 class CudaDriver:
     """The driver's functions; `api` is `cuda.bindings.driver` or what behaves like it."""
@@ -44,9 +48,14 @@ class CudaDriver:
             raise CudaError(f"{function}: {name}: {text}", name)
         return results[0] if len(results) == 1 else (tuple(results) or None)
 
-    def attempt(self, function: str, *arguments: Any) -> None:
-        """Call a function that cleans up after another fault; its own is not reported."""
-        getattr(self.api, function)(*arguments)
+    def attempt(self, function: str, *arguments: Any) -> tuple[Any, ...]:
+        """Call a function that cleans up, whose own faults are of no interest.
+
+        Returns:
+            Status and results as the package gives them.
+        """
+        found: tuple[Any, ...] = getattr(self.api, function)(*arguments)
+        return found
 
     def _described(self, status: Any) -> tuple[str, str]:
         """Return name and text of an error."""

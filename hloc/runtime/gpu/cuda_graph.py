@@ -7,7 +7,7 @@ from typing import Any
 
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.runtime.gpu.commands import Command, Launch
-from hloc.runtime.gpu.cuda_driver import CudaDriver
+from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError
 
 LaunchOn = Callable[[Any, GpuFunction, Sequence[int]], None]
 """Takes stream, function and arguments."""
@@ -31,8 +31,8 @@ def capture(
         streams: at least as many as the commands name; nothing else uses them.
         events: one more than there are commands.
         commands: at least one.
-        launch: asks for one on a stream.
-        copy: asks for one on a stream.
+        launch: asks for a launch on a stream.
+        copy: asks for a copy on a stream.
 
     Raises:
         CudaError: the driver refuses something; the streams are as before.
@@ -43,7 +43,9 @@ def capture(
     try:
         _issue(driver, streams, events, commands, launch, copy)
     except BaseException:
-        driver.attempt("cuStreamEndCapture", streams[0])
+        _, graph = driver.attempt("cuStreamEndCapture", streams[0])
+        if graph is not None:
+            driver.attempt("cuGraphDestroy", graph)
         raise
     graph = driver.call("cuStreamEndCapture", streams[0])
     try:
@@ -73,7 +75,10 @@ def _issue(
             driver.call("cuStreamWaitEvent", stream, ended[other], 0)
         for action in command.actions:
             if isinstance(action, Launch):
-                launch(stream, action.function, action.arguments)
+                try:
+                    launch(stream, action.function, action.arguments)
+                except CudaError as fault:
+                    raise fault.at(action.source) from None
             else:
                 copy(stream, action.target, action.source_address, action.size_bytes)
         last[command.stream] = number

@@ -65,10 +65,14 @@ def _head(ptx: str) -> tuple[int, str]:
     return int(version[1]) * 10 + int(version[2]), target[1]
 
 
-def _check_chip(chip: str, capability: int, device: str) -> None:
+def is_for(chip: str, capability: int) -> bool:
+    """True if code for `chip` runs on a device of a compute capability (10 times major + minor)."""
     wanted = int(re.sub(r"\D", "", chip))
-    fits = wanted == capability if chip[-1] == "a" else wanted <= capability
-    if not fits:
+    return wanted == capability if chip[-1].isalpha() else wanted <= capability
+
+
+def _check_chip(chip: str, capability: int, device: str) -> None:
+    if not is_for(chip, capability):
         raise HloError(
             f"code for {chip} does not run on {device}, which is sm_{capability}",
             notes=("--mcpu=native makes code for the GPU of this machine",),

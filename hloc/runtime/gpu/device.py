@@ -6,11 +6,13 @@ A CUDA device and the interpreter both offer this, so that all above it is teste
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from hloc.codegen.gpu.kernel import GpuFunction
+from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.runtime.gpu.commands import Command
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -22,8 +24,8 @@ class Device(Protocol):
     def name(self) -> str:
         """What messages call it."""
 
-    def load(self, ptx: str) -> Any:
-        """Return the code of a PTX file, ready to be launched.
+    def load(self, compiled: NvptxModule) -> Any:
+        """Return the code of a module's kernels, ready to be launched.
 
         Raises:
             HloError: the device does not take it.
@@ -49,3 +51,24 @@ class Device(Protocol):
 
     def synchronize(self) -> None:
         """Wait for all that was asked; raises HloError if a kernel went wrong."""
+
+
+@runtime_checkable
+class RecordingDevice(Device, Protocol):
+    """A device that takes runs of many launches at once, and keeps memory between calls."""
+
+    @property
+    def records(self) -> bool:
+        """Whether it is worth while to record at this time."""
+
+    def record(self, code: Any, commands: Sequence[Command]) -> Any:
+        """Return commands, at least one, as a graph that can be replayed; nothing runs yet."""
+
+    def replay(self, graph: Any) -> None:
+        """Run a graph after all that was asked before; commands in the order of their waits."""
+
+    def discard(self, graph: Any) -> None:
+        """Give a graph back; it is not running."""
+
+    def unload(self, code: Any) -> None:
+        """Give code back that is no longer used."""

@@ -1,43 +1,31 @@
 """A module compiled for a GPU that can be called: arrays in, arrays out.
 
-The steps of the plan are issued to a device one after another; loops and branches read their
-predicates back. Memory of temporaries is one range; arguments are copied in and results out.
+Arguments are copied in and results out. Memory of temporaries is one range; it and that of
+arguments and results is kept between calls where the device replays recorded runs, which name
+addresses.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from hloc.codegen.nvptx.backend import NvptxModule
-from hloc.codegen.plan import (
-    ARENA_SLOT,
-    FIRST_SLOT,
-    BranchStep,
-    CallStep,
-    CopyStep,
-    HostStep,
-    KernelStep,
-    LoopStep,
-    Place,
-    Step,
-)
 from hloc.errors import HloError, UnsupportedError
-from hloc.memory.buffer_assignment import BufferReport, data_leaves
+from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
-from hloc.runtime.executable import (
-    ArraySpec,
-    check_memory,
-    spec_of,
-)
-from hloc.runtime.gpu.device import Array, Device
+from hloc.runtime.executable import check_memory, spec_of
+from hloc.runtime.gpu.cuda import CudaDevice, first_device
+from hloc.runtime.gpu.device import Array, Device, RecordingDevice
+from hloc.runtime.gpu.dlpack import borrow
+from hloc.runtime.gpu.dlpack_array import DeviceArray
+from hloc.runtime.gpu.memory import Allocations, Frame, fill_shared_outputs, put_constants
+from hloc.runtime.gpu.runner import Runner, in_order
 from hloc.runtime.gpu.simulated import SimulatedDevice
-from hloc.runtime.outline import constant_data, parameter_leaves
-from hloc.shapes import ArrayShape
+from hloc.runtime.outline import parameter_leaves
 
 
 class GpuExecutable:
@@ -69,8 +57,13 @@ class GpuExecutable:
         self.outputs = self._results[: len(self._results) - len(boundary.results)]
         self._is_dynamic = bool(boundary.parameters or boundary.results)
         check_memory(compiled.buffers, compiled.options.memory_limit_bytes)
-        self._code = device.load(compiled.ptx) if compiled.ptx else None
-        self._constants = [self._put(constant_data(c)) for c in plan.assignment.constants]
+        has_code = any(kernel.functions for kernel in compiled.kernels)
+        code = device.load(compiled) if has_code else None
+        self._runner = Runner(compiled, device, code)
+        self._memory = Allocations(device)
+        self._kept: list[Frame] = []
+        weakref.finalize(self, _release, self._runner, self._memory, self._kept)
+        self._constants = put_constants(self._memory, plan)
         self._lock = threading.Lock()
 
     @property
@@ -107,151 +100,86 @@ class GpuExecutable:
 
     def _call(self, arrays: Sequence[Any]) -> list[Array]:
         data = [spec.in_memory(a) for spec, a in zip(self._specs, arrays, strict=True)]
-        with self._lock, self._memory() as memory:
-            run = _Run(self.compiled, self.device, self._code, memory.table(data))
-            run.computation(0)
-            self.device.synchronize()
-            return memory.results()
+        plan, device = self.compiled.plan, self.device
+        with self._lock, self._frame() as frame:
+            frame.put(data)
+            fill_shared_outputs(device, plan, frame.table)
+            self._runner.run(frame.table)
+            device.synchronize()
+            first = plan.table.first_output
+            return [
+                in_order(device.read(frame.table[first + number], spec.shape.size_bytes), spec)
+                for number, spec in enumerate(self._results)
+            ]
+
+    def on_device(self, *arrays: Any) -> list[DeviceArray]:
+        """Run the module on arrays on a CUDA device, and leave the results there.
+
+        Args:
+            arrays: one per parameter leaf. Those with `__dlpack__` or `__cuda_array_interface__`
+                that lie on the device are read where they are, as of PyTorch, JAX or CuPy; others
+                are copied to it.
+
+        Returns:
+            Arrays that these packages take without a copy, complete.
+
+        Raises:
+            HloError: wrong number, type, shape or strides of arguments; the module has dynamic
+                sizes, or does not run on a CUDA device.
+        """
+        device = self.device
+        if not isinstance(device, CudaDevice):
+            raise HloError(f"arrays of other packages do not lie on the {device.name}")
+        if self._is_dynamic:
+            raise HloError("sizes that change from run to run need arrays of the host")
+        if len(arrays) != len(self.parameters):
+            raise HloError(f"expected {len(self.parameters)} arguments, but got {len(arrays)}")
+        plan = self.compiled.plan
+        with self._lock, self._frame() as frame:
+            table, used = list(frame.table), []
+            for slot, (spec, array) in enumerate(
+                zip(self._specs, arrays, strict=True), plan.table.first_parameter
+            ):
+                borrowed = borrow(array, spec, device)
+                if borrowed is not None:
+                    table[slot] = borrowed.address
+                elif spec.shape.size_bytes:
+                    device.write(table[slot], spec.in_memory(array))
+                used.append(borrowed)  # must live as long as the call
+            results = [DeviceArray(spec, device) for spec in self._results]
+            first = plan.table.first_output
+            table[first : first + len(results)] = [result.address for result in results]
+            fill_shared_outputs(device, plan, table)
+            self._runner.run(table)
+            device.synchronize()
+        return results
 
     @contextmanager
-    def _memory(self) -> Iterator[_CallMemory]:
-        memory = _CallMemory(self)
+    def _frame(self) -> Iterator[Frame]:
+        """Lend the memory of one run: one that is kept, or new and given back."""
+        if self._kept:
+            yield self._kept[0]
+            return
+        sizes = [spec.shape.size_bytes for spec in self._specs]
+        frame = Frame(self.device, self.compiled.plan, self._constants, sizes)
+        if isinstance(self.device, RecordingDevice):
+            self._kept.append(frame)
         try:
-            yield memory
+            yield frame
         finally:
-            memory.free()
-
-    def _put(self, data: Array) -> int:
-        address = self.device.allocate(data.nbytes)
-        if data.nbytes:
-            self.device.write(address, data)
-        return address
+            if not self._kept:
+                frame.free()
 
 
-class _CallMemory:
-    """The memory of one call on the device."""
-
-    def __init__(self, owner: GpuExecutable) -> None:
-        self.owner, self.device = owner, owner.device
-        self._allocated: list[int] = []
-        self._outputs: list[int] = []
-
-    def table(self, arguments: Sequence[Array]) -> list[int]:
-        """Return the address of each slot; arguments are copied to the device."""
-        layout = self.owner.compiled.plan.table
-        table = [0] * layout.size
-        table[ARENA_SLOT] = self._new(self.owner.compiled.plan.assignment.arena_bytes)
-        for number, address in enumerate(self.owner._constants):
-            table[FIRST_SLOT + number] = address
-        for number, data in enumerate(arguments):
-            address = self._new(data.nbytes)
-            if data.nbytes:
-                self.device.write(address, data)
-            table[layout.first_parameter + number] = address
-        for number, spec in enumerate(self.owner._results):
-            address = self._new(spec.shape.size_bytes)
-            self._outputs.append(address)
-            table[layout.first_output + number] = address
-        for alias in self.owner.compiled.plan.assignment.aliases:
-            if alias.how == "in place":  # the code expects the argument's bytes there
-                source = table[layout.first_parameter + alias.parameter]
-                self.device.copy(self._outputs[alias.output], source, alias.size_bytes)
-        return table
-
-    def _new(self, size_bytes: int) -> int:
-        address = self.device.allocate(size_bytes)
-        self._allocated.append(address)
-        return address
-
-    def results(self) -> list[Array]:
-        """Return the outputs, copied from the device."""
-        specs = self.owner._results
-        return [
-            _in_order(self.device.read(address, spec.shape.size_bytes), spec)
-            for address, spec in zip(self._outputs, specs, strict=True)
-        ]
-
-    def free(self) -> None:
-        """Give the memory back."""
-        for address in self._allocated:
-            self.device.free(address)
-
-
-def _in_order(data: Array, spec: ArraySpec) -> Array:
-    """Return bytes as an array in logical order."""
-    array: Array = data.view(spec.numpy).reshape(spec.physical_dims)
-    return array if spec.axes is None else array.transpose(spec.axes)
-
-
-class _Run:
-    """One run of the plan's steps."""
-
-    def __init__(
-        self, compiled: NvptxModule, device: Device, code: Any, table: Sequence[int]
-    ) -> None:
-        self.compiled, self.device, self.code, self.table = compiled, device, code, table
-
-    def computation(self, number: int) -> None:
-        """Issue the steps of a computation; computations nest no deeper than the text does."""
-        for step in self.compiled.plan.computations[number]:
-            self._step(step)
-
-    def _step(self, step: Step) -> None:
-        if isinstance(step, KernelStep):
-            arguments = [self._address(place) for place in step.arguments]
-            for function in self.compiled.kernels[step.kernel].functions:
-                self.device.launch(self.code, function, arguments)
-        elif isinstance(step, CopyStep):
-            self.device.copy(
-                self._address(step.target), self._address(step.source), step.size_bytes
-            )
-        elif isinstance(step, LoopStep):
-            while self._holds(step):
-                self.computation(step.body)
-        elif isinstance(step, BranchStep):
-            self.computation(self._branch(step))
-        elif isinstance(step, CallStep):
-            self.computation(step.computation)
-        else:
-            self._host(step)
-
-    def _address(self, place: Place) -> int:
-        return self.table[place.slot] + place.offset
-
-    def _holds(self, step: LoopStep) -> bool:
-        self.computation(step.condition)
-        return bool(self.device.read(self._address(step.predicate), 1)[0])
-
-    def _branch(self, step: BranchStep) -> int:
-        """Return the computation that the selector picks."""
-        size = 1 if step.is_predicate else 4
-        data = self.device.read(self._address(step.selector), size)
-        if step.is_predicate:
-            return step.branches[0 if data[0] else 1]
-        index = int(data.view(np.int32)[0])
-        last = len(step.branches) - 1
-        return step.branches[index if 0 <= index <= last else last]
-
-    def _host(self, step: HostStep) -> None:
-        """Run a function of the host on copies of its operands."""
-        host = self.compiled.plan.host_functions[step.function]
-        inst = host.inst
-        operands = [shape for o in inst.operands for _, shape in data_leaves(o.shape)]
-        results = [shape for _, shape in data_leaves(inst.shape)]
-        places = iter(step.arguments)
-        arrays = [self._read(next(places), shape) for shape in operands]
-        for shape, value in zip(results, host.function(*arrays), strict=True):
-            place = next(places)
-            if shape.size_bytes:
-                order = tuple(reversed(shape.minor_to_major))
-                data = np.asarray(value, shape.dtype.numpy).transpose(order)
-                self.device.write(self._address(place), np.ascontiguousarray(data))
-
-    def _read(self, place: Place, shape: ArrayShape) -> Array:
-        spec = spec_of("operand", shape)
-        if not shape.size_bytes:
-            return np.zeros(shape.dims, spec.numpy)
-        return _in_order(self.device.read(self._address(place), shape.size_bytes), spec)
+def _release(runner: Runner, memory: Allocations, kept: list[Frame]) -> None:
+    """Give back what an executable held on its device."""
+    if runner.graphs is not None:
+        runner.graphs.close()
+    for frame in kept:
+        frame.free()
+    memory.free()
+    if isinstance(runner.device, RecordingDevice) and runner.code is not None:
+        runner.device.unload(runner.code)
 
 
 def load_compiled(compiled: NvptxModule) -> GpuExecutable:
@@ -262,7 +190,15 @@ def load_compiled(compiled: NvptxModule) -> GpuExecutable:
     """
     if compiled.options.simulate:
         return GpuExecutable(compiled, SimulatedDevice())
-    raise UnsupportedError(
-        "there is no NVIDIA GPU here that hloc can use",
-        notes=("--simulate (Python: simulate=True) runs the PTX in hloc's interpreter",),
-    )
+    try:
+        device = first_device()
+    except UnsupportedError as fault:
+        raise UnsupportedError(
+            "there is no NVIDIA GPU here that hloc can use",
+            notes=(
+                fault.message,
+                *fault.diagnostics[0].notes,
+                "--simulate (Python: simulate=True) runs the PTX in hloc's interpreter",
+            ),
+        ) from fault
+    return GpuExecutable(compiled, device)

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from hloc.codegen.gpu.kernel import GpuFunction
+from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.memory.heap import alignment_of, rounded
 from hloc.ptx import LaunchReport, Memory, PtxModule, launch, parse_ptx
 from hloc.runtime.gpu.device import Array
+
+_UNIT_BYTES = 16
+"""LLVM may read the whole of an aligned unit where only its beginning is asked for."""
 
 MEMORY_BYTES = 4 << 30
 """Memory that one simulated device has."""
@@ -26,11 +33,15 @@ class SimulatedDevice:
         self.metrics = metrics
         self.reports: list[tuple[str, LaunchReport]] = []
 
-    def load(self, ptx: str) -> PtxModule:
-        return parse_ptx(ptx)
+    def load(self, compiled: NvptxModule) -> PtxModule:
+        return parse_ptx(compiled.ptx)
 
     def allocate(self, size_bytes: int) -> int:
-        return self.memory.allocate(size_bytes)
+        whole = rounded(size_bytes, min(alignment_of(size_bytes), _UNIT_BYTES))
+        address = self.memory.allocate(whole)
+        if whole > size_bytes:
+            self.memory.write(address + size_bytes, np.zeros(whole - size_bytes, np.uint8))
+        return address
 
     def free(self, address: int) -> None:
         self.memory.free(address)

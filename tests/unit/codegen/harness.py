@@ -13,7 +13,6 @@ import numpy as np
 from hloc.codegen.emitters.context import array_leaves
 from hloc.codegen.kernel import Kernel, KernelRequest, emit_kernel, routine_names
 from hloc.codegen.object_file import (
-    FINAL_FORM,
     check_symbols,
     compile_object,
     optimize_module,
@@ -52,9 +51,12 @@ class Compiled:
         self.module = optimize_module(parse_module(kernel_text(kernel)), machine, level)
         data = machine.emit_object(self.module)
         objects = [data]
+        known = frozenset(routine_names(kernel))
         for routines in kernel.routines:
-            objects.append(compile_object(routines.text, target or host_target(), FINAL_FORM))
-        check_symbols(data, also=frozenset(routine_names(kernel)))
+            objects.append(
+                compile_object(routines.text, target or host_target(), routines.level, known)
+            )
+        check_symbols(data, also=known)
         self._jit = llvm.create_lljit_compiler(machine)
         builder = llvm.JITLibraryBuilder().add_current_process()
         for image in objects:

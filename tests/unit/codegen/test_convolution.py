@@ -82,6 +82,11 @@ GROUPS = [
     ("f32[2,6,9,8]", "f32[6,1,3,3]", "f32[2,6,9,8]", NCHW, "feature_group_count=6"),
     ("f32[4,9,8,3]", "f32[3,3,3,6]", "f32[2,9,8,6]", NHWC, "batch_group_count=2"),
     ("f32[4,9,20,24]", "f32[3,3,24,80]", "f32[2,9,20,80]", NHWC, "batch_group_count=2"),
+    # summed in registers: one input feature for each, for a few, for more than are unrolled
+    ("f32[2,9,8,96]", "f32[3,3,1,96]", "f32[2,9,8,96]", NHWC, "feature_group_count=96"),
+    ("f64[2,9,8,24]", "f64[3,3,1,24]", "f64[2,9,8,24]", NHWC, "feature_group_count=24"),
+    ("f32[2,9,8,6]", "f32[3,3,2,24]", "f32[2,9,8,24]", NHWC, "feature_group_count=3"),
+    ("f32[2,9,8,18]", "f32[3,3,9,8]", "f32[2,9,8,8]", NHWC, "feature_group_count=2"),
 ]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from hloc import driver
 from hloc.codegen.cpu.backend import CpuModule
-from hloc.codegen.object_file import FINAL_FORM
+from hloc.codegen.routine import FINAL_FORM
 from hloc.dtypes import DTYPES
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import check_root, module_text, random_arrays

@@ -11,7 +11,8 @@ from hloc.codegen.emitters.dot import micro_product
 from hloc.codegen.emitters.inner_product import InnerProduct
 from hloc.codegen.emitters.packed_product import PackedProduct
 from hloc.codegen.emitters.skinny import SkinnyProduct
-from hloc.codegen.object_file import FINAL_FORM, compile_object
+from hloc.codegen.kernel import routine_names
+from hloc.codegen.object_file import compile_object
 from hloc.codegen.target import Target, host_target
 from tests.unit.codegen.harness import (
     check_root,
@@ -92,6 +93,37 @@ def test_few_rows_stream(bits: int, rows: int, dtype: str) -> None:
     text = product(f"{dtype}[{rows},1040]", f"{dtype}[1040,208]", f"{dtype}[{rows},208]", 1, 0)
     assert isinstance(micro_product(parse_text(text).entry.root), SkinnyProduct)
     check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize(("rows", "columns"), [(12, 112), (14, 83), (20, 240), (45, 83), (64, 64)])
+def test_rows_in_groups(bits: int, rows: int, columns: int) -> None:
+    """The columns are whole tiles of some machines, and leave rests of every kind on others."""
+    for left, batch, dtype in ((1, "", "f32"), (0, "", "f32"), (1, "2,", "f64")):
+        lhs = dims(rows, 130, 1 - left).replace("[", f"[{batch}")
+        root = (
+            f"{dtype}[{batch}{rows},{columns}] dot(p0, p1), "
+            f"lhs_contracting_dims={{{left + bool(batch)}}}, "
+            f"rhs_contracting_dims={{{int(bool(batch))}}}"
+            + (", lhs_batch_dims={0}, rhs_batch_dims={0}" if batch else "")
+        )
+        text = module_text([dtype + lhs, f"{dtype}[{batch}130,{columns}]"], root)
+        found = micro_product(parse_text(text).entry.root)
+        assert isinstance(found, SkinnyProduct)
+        assert found.row.size * found.outer[-1].size == rows
+        check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
+
+
+@pytest.mark.parametrize(
+    "shape", [(26, 256, 130), (72, 256, 130), (64, 1024, 130), (16, 1024, 260)]
+)
+def test_rows_that_are_packed(shape: tuple[int, int, int]) -> None:
+    """No even groups; too many of them; a result that others join; a large right-hand side."""
+    rows, columns, depth = shape
+    text = product(
+        f"f32[{rows},{depth}]", f"f32[{depth},{columns}]", f"f32[{rows},{columns}]", 1, 0
+    )
+    assert isinstance(micro_product(parse_text(text).entry.root), PackedProduct)
 
 
 def test_few_columns_stream_as_rows() -> None:
@@ -194,10 +226,20 @@ def test_kernels_of_one_form_share_their_routines() -> None:
     assert first == second
 
 
+def test_products_share_their_tiles_if_only_the_packing_differs() -> None:
+    """Tiles take longest to compile; a model has products of several orientations."""
+    texts = [product("f32[192,192]", "f32[192,192]", "f32[192,192]", 1, n) for n in (0, 1)]
+    first, second = (set(emit(parse_text(text).entry.root).routines) for text in texts)
+    assert first != second
+    assert any(routines.name.startswith("tiles_") for routines in first & second)
+
+
 def test_routines_are_made_for_other_processors() -> None:
     """The text asks for no instruction of the host unless the target has it."""
     text = product("bf16[64,64]", "bf16[64,64]", "f32[64,64]", 1, 0)
     target = narrower(128)
-    (routines,) = emit(parse_text(text).entry.root, target=target).routines
-    assert "llvm.x86" not in routines.text
-    assert compile_object(routines.text, target, FINAL_FORM)
+    kernel = emit(parse_text(text).entry.root, target=target)
+    for routines in kernel.routines:
+        assert "llvm.x86" not in routines.text
+        known = frozenset(routine_names(kernel))
+        assert compile_object(routines.text, target, routines.level, known)

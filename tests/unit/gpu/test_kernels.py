@@ -33,6 +33,15 @@ def test_elements_of_any_type(dtype: str) -> None:
     )
 
 
+@pytest.mark.parametrize("opcode", ["shift-left", "shift-right-logical", "shift-right-arithmetic"])
+def test_shifts_by_more_than_32_bits_hold(opcode: str) -> None:
+    """Amounts whose low half is zero or small are no small amounts."""
+    amounts = "{0, 1, 63, 64, 4294967296, 4294967299, 9223372036854775808, 18446744073709551615}"
+    others = f"  y = u64[8] constant({amounts})\n  ROOT"
+    text = entry("u64[8]", f"u64[8] {opcode}(p0, z)").replace("  ROOT", others)
+    check(text.replace("  ROOT", "  z = u64[8] opt-barrier(y)\n  ROOT"))
+
+
 def test_neighbours_are_read_and_written_together() -> None:
     """Sixteen bytes per access, and every sector of memory is touched once."""
     device = check(entry("f32[262144];f32[262144]", "f32[262144] multiply(p0, p1)"))
@@ -159,6 +168,26 @@ def test_softmax_is_one_kernel(rows: int, size: int, dtype: str) -> None:
     text = _softmax(rows, size, dtype)
     device = check(text)
     assert len(device.reports) == 1
+
+
+def test_rows_may_be_overwritten_by_what_is_made_from_them() -> None:
+    """Threads beyond the last row leave it alone: its own threads may be done with it."""
+    text = f"""HloModule m
+{_ADD.replace("#", "f32")}
+ENTRY e {{
+  p = f32[20,8] parameter(0)
+  x = f32[20,8] sine(p)
+  zero = f32[] constant(0)
+  sum = f32[20] reduce(x, zero), dimensions={{1}}, to_apply=add
+  b = f32[20,8] broadcast(sum), dimensions={{0}}
+  m = f32[20,8] multiply(x, b)
+  q = f32[20,8] cosine(m)
+  top = f32[20] reduce(q, zero), dimensions={{1}}, to_apply=add
+  c = f32[20,8] broadcast(top), dimensions={{0}}
+  ROOT r = f32[20,8] divide(q, c)
+}}
+"""
+    check(text)
 
 
 def test_a_row_is_read_once() -> None:

@@ -15,6 +15,7 @@ from hloc.codegen.nvptx.prelude import prelude_text
 from hloc.codegen.nvptx.ptx import INTRINSICS, joined
 from hloc.errors import HloError, InternalError, UnsupportedError
 from hloc.options import CompileOptions
+from hloc.runtime.gpu import executable
 from hloc.runtime.loading import load_compiled
 from tests.unit.gpu.simulate import compiled, entry
 
@@ -119,7 +120,11 @@ def test_joined_texts_have_one_head() -> None:
     assert joined([]) == ""
 
 
-def test_there_is_no_gpu_here_is_told() -> None:
+def test_there_is_no_gpu_here_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing() -> None:
+        raise UnsupportedError("there is no driver")
+
+    monkeypatch.setattr(executable, "first_device", nothing)
     module = compiled(SMALL)
     assert module.options == CompileOptions(target="nvptx64")
     with pytest.raises(UnsupportedError, match="no NVIDIA GPU"):

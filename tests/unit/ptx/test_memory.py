@@ -259,3 +259,20 @@ def test_narrow_float_atomics(name: str) -> None:
     (got,), _ = run(text, "k", [out], grid=(1, 1, 1), block=(8, 1, 1), initialised=True)
     eight = {"f16": 0x4800, "bf16": 0x4100}[name]
     assert got.tolist() == [eight, 0, eight, eight]
+
+
+def test_pieces_of_a_vector_that_nobody_reads_may_lie_behind_the_end() -> None:
+    """Compilers widen loads to what shares the aligned bytes; what is read is checked as ever."""
+    body = """
+    ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in];
+    ld.global.v4.u32 {{%r0, %r1, %r2, %r3}}, [%d1]; st.global.u32 [%d0], {register};"""
+    given, out = np.arange(3, dtype=np.uint32) + 7, np.zeros(1, np.uint32)
+    text = kernel_text(".param .u64 out, .param .u64 in", body.format(register="%r2"))
+    (got, _), _ = run(text, "k", [out, given], grid=(1, 1, 1), block=(1, 1, 1))
+    assert got.tolist() == [9]
+    text = kernel_text(".param .u64 out, .param .u64 in", body.format(register="%r3"))
+    with pytest.raises(PtxFault, match="out of bounds"):
+        run(text, "k", [out, given], grid=(1, 1, 1), block=(1, 1, 1))
+    text = text.replace("[%d1]", "[%d1+4]").replace("[%d0], %r3", "[%d0], %r0")
+    with pytest.raises(PtxFault, match="misaligned"):
+        run(text, "k", [out, given], grid=(1, 1, 1), block=(1, 1, 1))

@@ -9,98 +9,21 @@ chunks, a third scans each chunk from what came before it. Nothing depends on wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from math import prod
 
-from hloc.analysis.cumulative import Cumulative, plain_scan
+from hloc.analysis.cumulative import plain_scan
 from hloc.codegen.emitters.context import root_of
-from hloc.codegen.gpu.collectives import shuffle
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.helpers import WARP_THREADS
+from hloc.codegen.gpu.emitters.cumulative_plan import Plan, plan_of
+from hloc.codegen.gpu.emitters.cumulative_tiles import Tiles
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
-from hloc.codegen.index import loop_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.reductions import combine, sum_dtype
 from hloc.codegen.values import Value
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
-
-_EACH = 4
-"""Neighbours that one thread scans on its own."""
-
-_NARROW = 16
-"""Size of the fastest dimension from which columns are scanned by a thread each."""
-
-_BLOCKS = 256
-"""Blocks that keep a large GPU busy."""
-
-_COLUMN_LENGTH = 128
-"""Steps of a column from which it is cut."""
-
-_MOST_CHUNKS = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a scan is spread over threads.
-
-    Attributes:
-        dims: of the operand; `others` are those not scanned, slowest first.
-        rows: number of scans, each of `size` elements.
-        by_columns: a thread has a whole chunk; else a group of `threads` has.
-        each: elements of a thread, next to each other, in one tile of a group.
-        length: elements of a chunk; the last may be shorter.
-    """
-
-    form: Cumulative
-    dims: tuple[int, ...]
-    others: tuple[int, ...]
-    rows: int
-    size: int
-    by_columns: bool
-    threads: int
-    each: int
-    length: int
-
-    @property
-    def chunks(self) -> int:
-        """Chunks of a row."""
-        return -(-self.size // self.length)
-
-    @property
-    def tile(self) -> int:
-        """Elements that a group scans at a time."""
-        return self.threads * self.each
-
-    @property
-    def results(self) -> tuple[int, int]:
-        """The first step of the scan that is a result, and the one behind the last."""
-        f = self.form
-        return (self.size - f.limit, self.size - f.start) if f.reverse else (f.start, f.limit)
-
-
-def plan_of(inst: Instruction) -> Plan:
-    """Return how the scan at the root of `inst` is spread."""
-    root = root_of(inst)
-    form = plain_scan(root)
-    assert form is not None
-    source = root.operands[0].array
-    order = loop_order(source)
-    others = tuple(dim for dim in order if dim != form.dim)
-    size, rows = source.dims[form.dim], prod(source.dims[dim] for dim in others)
-    by_columns = bool(others) and order[-1] != form.dim and source.dims[order[-1]] >= _NARROW
-    if by_columns:
-        length = max(_COLUMN_LENGTH, -(-size // _MOST_CHUNKS))
-        return Plan(form, source.dims, others, rows, size, True, 1, 1, min(length, size))
-    each = _EACH if size > WARP_THREADS else 1
-    threads = WARP_THREADS if size <= _EACH * WARP_THREADS else BLOCK_THREADS
-    tile = threads * each
-    chunks = max(1, min(_MOST_CHUNKS, size // (2 * tile), -(-_BLOCKS // rows)))
-    length = -(-size // (chunks * tile)) * tile
-    return Plan(form, source.dims, others, rows, size, False, threads, each, length)
 
 
 def can_emit(inst: Instruction) -> bool:
@@ -283,7 +206,7 @@ class _Scan:
         k, m = self.k, self.k.math
         slot = k.b.allocate(self.dtype)
         k.b.store(slot, 0, k.b.const(self.dtype, 0))
-        tiles = _Tiles(k, self.plan, self.dtype, self._joined)
+        tiles = Tiles(k, self.plan, self.dtype, self._joined)
         with k.body.loop(first, end, self.plan.tile) as tile:
             _, _, totals = tiles.scanned(tile, end, lambda step: self._read(row, step))
             total = totals[0]
@@ -300,7 +223,7 @@ class _Scan:
         k, m, b = self.k, self.k.math, self.k.b
         slot = b.allocate(self.dtype)
         b.store(slot, 0, start)
-        tiles = _Tiles(k, self.plan, self.dtype, self._joined)
+        tiles = Tiles(k, self.plan, self.dtype, self._joined)
         with k.body.loop(first, end, self.plan.tile) as tile:
             mine, before_lane, totals = tiles.scanned(tile, end, lambda step: self._read(row, step))
             running = before = b.load(slot, self.dtype, 0)
@@ -318,77 +241,6 @@ class _Scan:
             tiles.each_element(
                 tile, end, lambda i, step: self._write(row, step, b.load(kept, self.dtype, i))
             )
-
-
-class _Tiles:
-    """What the threads of a group do with one tile: all of them, together."""
-
-    def __init__(
-        self, k: GpuContext, plan: Plan, dtype: DType, joined: Callable[[Value, Value], Value]
-    ) -> None:
-        self.k, self.plan, self.dtype, self.joined = k, plan, dtype, joined
-        self.lane = k.math.rem(k.thread("x"), WARP_THREADS)
-        self.warp = k.math.div(k.thread("x"), WARP_THREADS)
-        warps = plan.threads // WARP_THREADS
-        self.shared = k.shared_array(dtype, (warps,)) if warps > 1 else None
-        self.slots = k.b.allocate(dtype, plan.each)
-        for i in range(plan.each):
-            k.b.store(self.slots, i, k.b.const(dtype, 0))
-
-    def each_element(
-        self, tile: IndexValue, end: IndexValue, work: Callable[[int, IndexValue], None]
-    ) -> None:
-        """Do `work(number, step)` for the elements of this thread that are below `end`."""
-        k, m, each = self.k, self.k.math, self.plan.each
-        first = m.add(tile, m.mul(k.thread("x"), each))
-        if self.plan.size % self.plan.tile == 0:
-            for i in range(each):
-                work(i, m.add(first, i))
-            return
-        whole = m.compare("LE", m.add(first, each), end)
-        with k.body.when(whole):
-            for i in range(each):
-                work(i, m.add(first, i))
-        if each == 1:
-            return
-        with k.body.when(m.compare("GT", m.add(first, each), end)):
-            for i in range(each - 1):
-                step = m.add(first, i)
-                with k.body.when(m.compare("LT", step, end)):
-                    work(i, step)
-
-    def scanned(
-        self, tile: IndexValue, end: IndexValue, read: Callable[[IndexValue], Value]
-    ) -> tuple[list[Value], Value, list[Value]]:
-        """Return this thread's scan, what the lanes before it have, and the folds of all warps.
-
-        The second is nothing in the first lane. What lies beyond `end` is anything, but only
-        places still further on see it.
-        """
-        b, dtype = self.k.b, self.dtype
-        self.each_element(tile, end, lambda i, step: b.store(self.slots, i, read(step)))
-        mine = [b.load(self.slots, dtype, 0)]
-        for i in range(1, self.plan.each):
-            mine.append(self.joined(mine[-1], b.load(self.slots, dtype, i)))
-        inclusive, offset = mine[-1], 1
-        while offset < WARP_THREADS:
-            other = shuffle(self.k, "up", inclusive, offset)
-            has = self.k.math.compare("GE", self.lane, offset)
-            inclusive = b.select(has, self.joined(other, inclusive), inclusive)
-            offset *= 2
-        return mine, shuffle(self.k, "up", inclusive, 1), self._totals(inclusive)
-
-    def _totals(self, inclusive: Value) -> list[Value]:
-        """Return in every thread the last value of each warp."""
-        k, m, last = self.k, self.k.math, WARP_THREADS - 1
-        if self.shared is None:
-            return [shuffle(k, "index", inclusive, last)]
-        with k.body.when(m.compare("EQ", self.lane, last)):
-            self.shared.store(m, (self.warp,), inclusive)
-        k.barrier()
-        found = [self.shared.load(m, (number,)) for number in range(self.shared.dims[0])]
-        k.barrier()  # before the next tile is put there
-        return found
 
 
 EMITTER = GpuEmitter("cumulative", can_emit, emit, scratch_bytes)

@@ -14,7 +14,7 @@ from hloc.codegen.emitters.gemm import multiply_add
 from hloc.codegen.gpu.collectives import lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.matrix_plan import MOST_PARTS, PROCESSORS, scratch_bytes
-from hloc.codegen.gpu.emitters.matrix_problem import VECTOR_BYTES, MatrixProblem
+from hloc.codegen.gpu.emitters.matrix_problem import VECTOR_BYTES, MatrixProblem, Runs
 from hloc.codegen.gpu.emitters.matrix_reader import Reader, ResultWriter
 from hloc.codegen.gpu.emitters.split_sums import add, join_parts
 from hloc.codegen.gpu.emitters.tiled_dot import when_below, write_columns
@@ -63,26 +63,39 @@ def oriented(p: MatrixProblem) -> MatrixProblem:
 
 
 def suits(p: MatrixProblem) -> bool:
-    """True if the lanes of a warp have something to do."""
+    """True if the lanes of a warp, or its warps, have enough depth to share."""
     p = oriented(p)
+    fewest = 2 * WARP_THREADS if _runs(p).by_depth else _FEWEST_RUNS * _WARPS
+    return p.depth.count >= fewest
+
+
+def _runs(p: MatrixProblem) -> Runs:
+    """Return the direction of the lanes: where memory goes on, but not along a few columns."""
     runs = p.runs(p.right, VECTOR_BYTES)
-    if not runs.by_depth:
-        return p.columns.count >= WARP_THREADS
-    return p.depth.count >= 2 * WARP_THREADS * runs.width
+    return runs if runs.by_depth or p.columns.count >= WARP_THREADS else Runs(True, 1)
+
+
+def _width(p: MatrixProblem, runs: Runs) -> int:
+    """Return how many neighbours a thread reads at once: all lanes should have something twice."""
+    width = runs.width
+    if runs.by_depth:
+        while width > 1 and p.depth.count < 2 * WARP_THREADS * width:
+            width //= 2
+    else:
+        while width > 1 and p.rows.count * width > _MOST_SUMS:
+            width //= 2
+    return width
 
 
 def plan_of(p: MatrixProblem) -> Plan:
     """Return how `p`, oriented, is spread."""
     rows, depth = p.rows.count, p.depth.count
-    runs = p.runs(p.right, VECTOR_BYTES)
+    runs = _runs(p)
+    width = _width(p, runs)
     if runs.by_depth:
         each = max(1, 4 // rows)
-        columns, step = _WARPS * each, WARP_THREADS * runs.width
-        width = runs.width
+        columns, step = _WARPS * each, WARP_THREADS * width
     else:
-        width = runs.width
-        while width > 1 and width * rows > _MOST_SUMS:
-            width //= 2
         each, columns, step = width, WARP_THREADS * width, _WARPS
     blocks = -(-p.columns.count // columns) * p.batch.count
     most = depth // (step * _FEWEST_RUNS)

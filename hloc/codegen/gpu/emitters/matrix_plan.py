@@ -16,6 +16,7 @@ PROCESSORS = 108
 """Multiprocessors of the GPU that plans are made for; more of them only get fuller blocks."""
 
 MOST_PARTS = 32
+_ROW_GROUPS = (8, 4, 2, 1)
 FEWEST_STEPS = 8
 """Tiles of depth that a part should have at least."""
 
@@ -63,6 +64,11 @@ class TilePlan:
     def blocks(self) -> int:
         """Blocks of one part."""
         return self.row_tiles * self.column_tiles * self.batches
+
+    @property
+    def row_group(self) -> int:
+        """Rows of tiles that blocks beside each other make, column by column."""
+        return next(size for size in _ROW_GROUPS if self.row_tiles % size == 0)
 
 
 def plan_of(p: MatrixProblem, tiles: Sequence[Tile]) -> TilePlan:

@@ -18,7 +18,7 @@ from hloc.codegen.index import physical_order
 from hloc.dtypes import DType
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, row_major
 
 VECTOR_BYTES = 16
 """Widest access of one thread."""
@@ -176,6 +176,29 @@ def _width(side: Side, size: int, others: tuple[int, ...], most: int) -> int:
     return width
 
 
+def _before_widening(inst: Instruction, operand: Instruction) -> Instruction:
+    """Return what a fused conversion that loses nothing is made of, since sums are wide anyway."""
+    while operand.opcode.name == "convert" and not is_in_memory(inst, operand):
+        (source,) = operand.operands
+        is_plain = source.array.minor_to_major == row_major(source.array.rank).minor_to_major
+        if not is_plain or not _widens(source.array.dtype, operand.array.dtype):
+            break
+        operand = source
+    return operand
+
+
+def _widens(source: DType, target: DType) -> bool:
+    """True if every number of `source` is one of `target`, a type of the same kind."""
+    if source.is_float and target.is_float:
+        return (
+            source.exponent_bits <= target.exponent_bits
+            and source.mantissa_bits <= target.mantissa_bits
+            and target.bits >= 32
+        )
+    same = (source.is_signed, source.is_unsigned) == (target.is_signed, target.is_unsigned)
+    return source.is_integer and target.is_integer and same and source.bits <= target.bits
+
+
 def dot_problem(inst: Instruction) -> MatrixProblem:
     """Return the product whose root, or whose root's only dot, `inst` is."""
     root = product_root(inst)
@@ -186,6 +209,7 @@ def dot_problem(inst: Instruction) -> MatrixProblem:
         return tuple(getattr(axis, name) for axis in axes)
 
     def side(operand: Instruction, lines: tuple[Axis, ...], name: str) -> Side:
+        operand = _before_widening(inst, operand)
         return Side(
             operand,
             is_in_memory(inst, operand),

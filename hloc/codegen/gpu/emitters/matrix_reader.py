@@ -50,11 +50,8 @@ class Reader:
     ) -> list[Value]:
         """Return elements from (batch, line, depth) on, in their own type; zeros beyond the depth.
 
-        Args:
-            batch: its number.
-            line: a row of the left side or a column of the right one.
-            depth: a place along the sums.
-            edges: whether the line, and the depth, may be beyond the end.
+        The three are numbers in the spaces of the product; `edges` tells whether the line, and the
+        depth, may be beyond the end.
         """
         k, b = self.k, self.k.b
         position, exists = self.place(batch, line, depth, edges)
@@ -77,24 +74,21 @@ class Reader:
         if edges[1]:
             conditions.append(m.compare("LT", depth, self.p.depth.count))
             depth = m.minimum(depth, self.p.depth.count - (width if self.runs.by_depth else 1))
-        return self._place(batch, line, m.delinear(depth, self.p.depth.sizes), conditions)
+        lines, depths = m.delinear(line, self.lines.sizes), m.delinear(depth, self.p.depth.sizes)
+        batches = m.delinear(batch, self.p.batch.sizes)
+        position, found = self.find(batches, lines, depths)
+        return position, self.k.body.all_of([*conditions, found])
 
     def find(
-        self, batch: IndexValue, line: IndexValue, depths: Sequence[IndexValue]
-    ) -> tuple[IndexValue, Value]:
-        """Return as `place` does; `depths` numbers the loops of the depth, within their sizes."""
-        return self._place(batch, line, depths, [])
-
-    def _place(
         self,
-        batch: IndexValue,
-        line: IndexValue,
+        batches: Sequence[IndexValue],
+        lines: Sequence[IndexValue],
         depths: Sequence[IndexValue],
-        conditions: list[Value],
     ) -> tuple[IndexValue, Value]:
+        """Return as `place` does, for an index of every loop that is within its size."""
         m, side = self.k.math, self.side
-        lines = m.delinear(line, self.lines.sizes)
-        position = m.add(side.offset, m.linear(m.delinear(batch, self.p.batch.sizes), side.batch))
+        conditions: list[Value] = []
+        position = m.add(side.offset, m.linear(batches, side.batch))
         position = m.add(position, m.linear(lines, side.line))
         position = m.add(position, m.linear(depths, side.depth))
         for reach in side.reaches:
@@ -177,9 +171,20 @@ class ResultWriter:
             store_neighbours(k, self.partial.pointer, at, values)
             return
         m = k.math
-        position = m.linear(m.delinear(batch, p.batch.sizes), p.batch_steps)
-        position = m.add(position, m.linear(m.delinear(row, p.rows.sizes), p.row_steps))
-        columns = m.delinear(column, p.columns.sizes)
+        batches, rows = m.delinear(batch, p.batch.sizes), m.delinear(row, p.rows.sizes)
+        self.write_at(batches, rows, m.delinear(column, p.columns.sizes), values)
+
+    def write_at(
+        self,
+        batches: Sequence[IndexValue],
+        rows: Sequence[IndexValue],
+        columns: Sequence[IndexValue],
+        values: Sequence[Value],
+    ) -> None:
+        """Write neighbours of the result, given an index of every loop."""
+        k, m, p = self.k, self.k.math, self.p
+        position = m.linear(batches, p.batch_steps)
+        position = m.add(position, m.linear(rows, p.row_steps))
         position = m.add(position, m.linear(columns, p.column_steps))
         store_neighbours(k, k.output.pointer, position, self._finished(position, values))
 

@@ -7,7 +7,6 @@ Right for everything, fast for nothing: an opcode that matters has an emitter of
 from __future__ import annotations
 
 from hloc.codegen.emitters import (
-    fft,
     random_bits,
     reduce,
     row_region,
@@ -72,9 +71,7 @@ EMITTERS: tuple[GpuEmitter, ...] = tuple(
         reduce.EMITTER,
         select_and_scatter.EMITTER,
         topk.EMITTER,
-        fft.EMITTER,
         triangular.SOLVE,
-        triangular.CHOLESKY,
         random_bits.EMITTER,
         scatter.EMITTER,
     )

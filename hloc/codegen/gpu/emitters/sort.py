@@ -8,26 +8,19 @@ ones in launches of their own, from one array to another and back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias
 
 from hloc.codegen.emitters.context import array_leaves, root_of
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitters.rank_merge import RankMerge, chunk_for, store_all
 from hloc.codegen.gpu.kernel import GpuEmitter
 from hloc.codegen.index import Index
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
-from hloc.dtypes import S64
 from hloc.ir.instruction import Instruction
-
-LoadFunction: TypeAlias = Callable[[IndexValue], list[Value]]
-StoreFunction: TypeAlias = Callable[[IndexValue, Sequence[Value]], None]
-
-_MOST_THREADS = 1024
-_SHARED_BYTES = 32 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +54,7 @@ def plan_of(inst: Instruction) -> Plan:
     (dim,) = root.attributes.dimensions
     dims = root.operands[0].array.dims
     element_bytes = sum(operand.array.dtype.storage_bytes for operand in root.operands)
-    chunk = 1 << max(dims[dim] - 1, 0).bit_length()
-    while chunk > _MOST_THREADS or (chunk > 1 and 2 * chunk * element_bytes > _SHARED_BYTES):
-        chunk //= 2
+    chunk = chunk_for(dims[dim], element_bytes)
     return Plan(dim, dims[dim], prod(dims) // dims[dim] if dims[dim] else 0, chunk)
 
 
@@ -100,6 +91,7 @@ class _Sorter:
         self.k, self.plan = k, plan
         self.dims = k.root.operands[0].array.dims
         (self.computation,) = k.root.called
+        self.merges = RankMerge(k, self._less)
         self.rest = [d for d in range(len(self.dims)) if d != plan.dim]
 
     def _index(self, row: IndexValue, position: IndexValue) -> Index:
@@ -144,30 +136,11 @@ class _Sorter:
             for array, value in zip(arrays, values, strict=True):
                 array.store(m, (thread,), value)
         k.barrier()
-        steps = plan.chunk.bit_length() - 1
-        with k.body.loop(0, steps) as step:
-            source = m.mul(m.rem(step, 2), plan.chunk)
-            target = m.sub(plan.chunk, source)
-            run = self._power(step)
-            with k.body.when(inside):
-                self._place(
-                    thread,
-                    run,
-                    count,
-                    m.add(step, 1),
-                    lambda at: [a.load(m, (m.add(source, at),)) for a in arrays],
-                    lambda at, values: _store(k, arrays, (m.add(target, at),), values),
-                )
-            k.barrier()
-        result = m.add(thread, steps % 2 * plan.chunk)
+        half = self.merges.sort_block(arrays, plan.chunk, thread, count)
+        result = m.add(thread, half * plan.chunk)
         with k.body.when(inside):
             values = [array.load(m, (result,)) for array in arrays]
-            _store(k, self._arrays(0), index, values)
-
-    def _power(self, exponent: IndexValue) -> IndexValue:
-        if isinstance(exponent, int):
-            return 1 << exponent
-        return self.k.b.shl(Value(S64, "1"), exponent)
+            store_all(k, self._arrays(0), index, values)
 
     # ---- runs of whole chunks
 
@@ -177,83 +150,19 @@ class _Sorter:
         row, position = m.div(thread, plan.size), m.rem(thread, plan.size)
         source, target = self._arrays(number), self._arrays(number + 1)
         run = plan.chunk << number
-        self._place(
+        self.merges.place(
             position,
             run,
             plan.size,
             run.bit_length(),
             lambda at: [array.load(m, self._index(row, at)) for array in source],
-            lambda at, values: _store(k, target, self._index(row, at), values),
+            lambda at, values: store_all(k, target, self._index(row, at), values),
         )
 
-    # ---- both
-
-    def _place(
-        self,
-        position: IndexValue,
-        run: IndexValue,
-        count: IndexValue,
-        steps: IndexValue,
-        load: LoadFunction,
-        store: StoreFunction,
-    ) -> None:
-        """Move element `position` to its place in the merge of its run and the next or last one.
-
-        Args:
-            position: of the element, below `count`.
-            run: length of sorted runs, a power of two; the last one may be short.
-            count: elements in all.
-            steps: of a binary search in a run.
-            load: reads all arrays at a place.
-            store: writes all arrays at a place.
-        """
-        k, m = self.k, self.k.math
-        mine = load(position)
-        pair = self._and_not(position, m.sub(m.mul(run, 2), 1))
-        start = self._and_not(position, m.sub(run, 1))
-        is_left = m.compare("EQ", pair, start)
-        other = self._either(is_left, m.add(start, run), pair)
-        low, high = k.b.allocate(S64), k.b.allocate(S64)
-        k.b.store(low, 0, m.value(m.minimum(other, count)))
-        k.b.store(high, 0, m.value(m.minimum(m.add(other, run), count)))
-        with k.body.loop(0, steps):
-            first, last = k.b.load(low, S64, 0), k.b.load(high, S64, 0)
-            with k.body.when(m.compare("LT", first, last)):
-                middle = m.div(m.add(first, last), 2)
-                precedes = self._precedes(load(middle), mine, is_left)
-                following = m.value(m.add(middle, 1))
-                k.b.store(low, 0, k.b.select(precedes, following, first))
-                k.b.store(high, 0, k.b.select(precedes, last, m.value(middle)))
-        found = k.b.load(low, S64, 0)
-        before = m.sub(found, self._either(m.compare("LT", other, count), other, count))
-        store(m.add(m.add(pair, m.sub(position, start)), before), mine)
-
-    def _and_not(self, position: IndexValue, bits: IndexValue) -> IndexValue:
-        """Return `position` without its low bits."""
-        m = self.k.math
-        return m.sub(position, self.k.b.and_(m.value(position), m.value(bits)))
-
-    def _either(self, condition: Value, yes: IndexValue, no: IndexValue) -> IndexValue:
-        m = self.k.math
-        return self.k.b.select(condition, m.value(yes), m.value(no))
-
-    def _precedes(self, others: Sequence[Value], mine: Sequence[Value], is_left: Value) -> Value:
-        """Return whether an element of the other run comes before that of this thread.
-
-        Seen from the left run it must be less; seen from the right one, not greater.
-        """
-        b = self.k.b
-        pairs = list(zip(others, mine, strict=True))
-        left = [b.select(is_left, other, own) for other, own in pairs]
-        right = [b.select(is_left, own, other) for other, own in pairs]
+    def _less(self, left: Sequence[Value], right: Sequence[Value]) -> Value:
         arguments = [value for pair in zip(left, right, strict=True) for value in pair]
         (less,) = self.k.g.inline(self.computation, arguments)
-        return b.xor(less, b.xor(is_left, b.const(less.dtype, True)))
-
-
-def _store(k: GpuContext, arrays: Sequence[IrArray], index: Index, values: Sequence[Value]) -> None:
-    for array, value in zip(arrays, values, strict=True):
-        array.store(k.math, index, value)
+        return less
 
 
 EMITTER = GpuEmitter("sort", can_emit, emit, scratch_bytes)

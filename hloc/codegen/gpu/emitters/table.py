@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from hloc.codegen.gpu.emitters import (
+    cumulative,
     dynamic_update_slice,
+    fft,
     loop,
     matrix_product,
     reduce,
     row_region,
     scatter,
+    select_and_scatter,
     serial,
     sort,
+    topk,
     transpose,
+    triangular,
 )
 from hloc.codegen.gpu.kernel import GpuEmitter
 from hloc.ir.instruction import Instruction
@@ -20,9 +25,15 @@ EMITTERS: tuple[GpuEmitter, ...] = (
     row_region.EMITTER,
     matrix_product.EMITTER,
     reduce.EMITTER,
+    cumulative.EMITTER,
+    fft.EMITTER,
     sort.EMITTER,
+    topk.EMITTER,
     scatter.EMITTER,
+    select_and_scatter.EMITTER,
     dynamic_update_slice.EMITTER,
+    triangular.SOLVE,
+    triangular.CHOLESKY,
     *serial.EMITTERS,
     transpose.EMITTER,
     loop.EMITTER,

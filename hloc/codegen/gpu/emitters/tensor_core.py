@@ -14,7 +14,12 @@ from hloc.codegen.gpu.emitters.matrix_reader import ResultWriter
 from hloc.codegen.gpu.emitters.split_sums import join_parts
 from hloc.codegen.gpu.emitters.tensor_core_kinds import Kind
 from hloc.codegen.gpu.emitters.tensor_core_loader import TileLoader, moved, words_of
-from hloc.codegen.gpu.emitters.tiled_dot import blocks_at_once, when_below, write_columns
+from hloc.codegen.gpu.emitters.tiled_dot import (
+    blocks_at_once,
+    tile_of_block,
+    when_below,
+    write_columns,
+)
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
 from hloc.codegen.loops import IndexValue
@@ -91,9 +96,7 @@ class _Writer:
     def run(self) -> None:
         """Write all of it."""
         k, m, plan, tile = self.k, self.k.math, self.plan, self.tile
-        batch, row_tile, column_tile = m.delinear(
-            k.block_index("x"), [plan.batches, plan.row_tiles, plan.column_tiles]
-        )
+        batch, row_tile, column_tile = tile_of_block(k, plan)
         origin = (batch, m.mul(row_tile, tile.rows), m.mul(column_tile, tile.columns))
         part = k.block_index("y")
         first = m.mul(part, plan.steps)
@@ -103,9 +106,9 @@ class _Writer:
             steps = m.minimum(plan.steps, m.sub(all_steps, first))
         for number in range(self.down * self.across * 4):
             k.b.store(self.slots, number, k.b.const(self.kind.sums, 0))
-        for early in range(self.stages - 1):
-            with k.body.when(m.compare("LT", early, steps)):
-                self._bring(origin, m.add(first, early), early)
+        for number in range(self.stages - 1):
+            with k.body.when(m.compare("LT", number, steps)):
+                self._bring(origin, m.add(first, number), number)
             k.call("copy_async.commit")
         with k.body.loop(0, steps) as step:
             k.call(f"copy_async.wait.{self.stages - 2}")

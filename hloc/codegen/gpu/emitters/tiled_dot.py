@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from functools import partial
 
 from hloc.codegen.emitters.gemm import multiply_add
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
@@ -61,6 +60,18 @@ def emit_tiles(w: LaunchWriter, p: MatrixProblem) -> None:
         _TileWriter(k, p, plan).run()
     if plan.parts > 1:
         join_parts(w, p, plan.parts)
+
+
+def tile_of_block(k: GpuContext, plan: TilePlan) -> tuple[IndexValue, IndexValue, IndexValue]:
+    """Return batch, row and column of this block's tile.
+
+    Blocks that run at the same time make some rows of tiles, not one long row: so they read less.
+    """
+    batch, group, column, row = k.math.delinear(
+        k.block_index("x"),
+        [plan.batches, plan.row_tiles // plan.row_group, plan.column_tiles, plan.row_group],
+    )
+    return batch, k.math.add(k.math.mul(group, plan.row_group), row), column
 
 
 def blocks_at_once(tile: Tile) -> int:
@@ -158,9 +169,7 @@ class _TileWriter:
     def run(self) -> None:
         """Write all of it."""
         k, m, plan, tile = self.k, self.k.math, self.plan, self.tile
-        batch, row_tile, column_tile = m.delinear(
-            k.block_index("x"), [plan.batches, plan.row_tiles, plan.column_tiles]
-        )
+        batch, row_tile, column_tile = tile_of_block(k, plan)
         first_row, first_column = m.mul(row_tile, tile.rows), m.mul(column_tile, tile.columns)
         part = k.block_index("y")
         first = m.mul(part, plan.steps)
@@ -220,22 +229,29 @@ class _TileWriter:
     def _write(
         self, part: IndexValue, batch: IndexValue, row: IndexValue, column: IndexValue
     ) -> None:
-        k, m, vector = self.k, self.k.math, self.vector
-        across = len(self.columns) * vector
-        rows = [m.add(first, i) for first in self.rows for i in range(vector)]
-        for i, mine in enumerate(rows):
-            at_row = m.add(row, mine)
-            with when_below(k, at_row, self.p.rows.count, self.tile.rows):
-                for j, first in enumerate(self.columns):
-                    start = i * across + j * vector
-                    values = [k.b.load(self.slots, self.p.sums, start + n) for n in range(vector)]
-                    write_columns(
-                        k,
-                        values,
-                        m.add(column, first),
-                        (self.p.columns.count, self.tile.columns, self.results.width),
-                        partial(self.results.write, part, batch, at_row),
-                    )
+        k, m = self.k, self.k.math
+        mine = [m.add(first, i) for first in self.rows for i in range(self.vector)]
+        for i, within in enumerate(mine):
+            at = m.add(row, within)
+            with when_below(k, at, self.p.rows.count, self.tile.rows):
+                self._write_row(i, (part, batch, at), column)
+
+    def _write_row(
+        self, number: int, place: tuple[IndexValue, IndexValue, IndexValue], column: IndexValue
+    ) -> None:
+        """Write the thread's columns of its row `number`, which is at part, batch and row."""
+        k, vector, sizes = self.k, self.vector, (self.p.columns.count, self.tile.columns)
+        start = number * len(self.columns) * vector
+        for first in self.columns:
+            values = [k.b.load(self.slots, self.p.sums, start + n) for n in range(vector)]
+            start += vector
+            write_columns(
+                k,
+                values,
+                k.math.add(column, first),
+                (*sizes, self.results.width),
+                lambda at, some: self.results.write(*place, at, some),
+            )
 
 
 def when_below(

@@ -19,6 +19,7 @@ from hloc.codegen.math.double.parts import (
     word,
 )
 from hloc.codegen.math.parts import INFINITY, NAN, absolute, fma, horner
+from hloc.codegen.math.trigonometric import window
 from hloc.codegen.values import Value
 from hloc.dtypes import F64, S64, U8, U64
 
@@ -79,7 +80,7 @@ def _reduced_large(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
     shift = b.bitcast(b.and_(place, word(b, 63)), U64)
     table = _table(b)
     words = [b.load(table, U64, b.iadd(first, word(b, i))) for i in range(4)]
-    high, middle, low = (_window(b, words[i], words[i + 1], shift) for i in range(3))
+    high, middle, low = (window(b, words[i], words[i + 1], shift) for i in range(3))
     carried, _ = _wide_product(b, mantissa, low)
     upper, lower = _wide_product(b, mantissa, middle)
     lower, carry = _sum_and_carry(b, lower, carried)
@@ -121,12 +122,6 @@ def _word(b: LlvmBuilder, value: int) -> Value:
 def _table(b: LlvmBuilder) -> Value:
     initial = ", ".join(f"i64 {bits}" for bits in _TURN_BITS)
     return Value(U8, b.fn.global_constant(f"[{len(_TURN_BITS)} x i64]", f"[{initial}]"))
-
-
-def _window(b: LlvmBuilder, high: Value, low: Value, shift: Value) -> Value:
-    """Return 64 bits of two words, from bit `shift` of the first one on."""
-    kept = b.lshr(b.lshr(low, _word(b, 1)), b.isub(_word(b, 63), shift))
-    return b.or_(b.shl(high, shift), kept)
 
 
 def _wide_product(b: LlvmBuilder, x: Value, y: Value) -> tuple[Value, Value]:

@@ -1,0 +1,42 @@
+"""Which subcommand a command line names, and what is said to it.
+
+A word before the subcommand is an option for whatever command follows: `hloc --target=nvptx64
+--simulate` can stand where a script expects the name of a program, and is followed by `parse` as
+well as by `run`. Commands that have no such option take no notice of it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.cli.commands import COMMANDS
+from hloc.cli.options import OPTIONS, Option
+
+
+def command_and_words(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the subcommand, "" if none is named, and the words that are for it."""
+    first: list[tuple[list[Option], Sequence[str]]] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
+        rows = _rows(words[at])
+        end = at + 1 + any(_takes_next(row, words[at]) for row in rows)
+        first.append((rows, words[at:end]))
+        at = end
+    if at >= len(words) or words[at] not in COMMANDS:
+        return "", list(words)
+    command = words[at]
+    kept: list[str] = []
+    for rows, option in first:
+        if not rows or any(command in row.commands for row in rows):
+            kept += option
+    return command, [*kept, *words[at + 1 :]]
+
+
+def _rows(word: str) -> list[Option]:
+    """Return the options of all commands that `word` may mean."""
+    flag = word.partition("=")[0] if word.startswith("--") else word[:2]
+    return [row for row in OPTIONS if flag in row.flags or word in row.flags]
+
+
+def _takes_next(row: Option, word: str) -> bool:
+    return word in row.flags and bool(row.metavar) and row.implied is None

@@ -1,0 +1,88 @@
+"""`--profile`: what each kernel of a program for a GPU costs, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hloc.cli.text import count_text, duration, plural, size_text
+
+if TYPE_CHECKING:
+    from hloc.ptx import LaunchReport
+    from hloc.runtime.gpu.profile import KernelProfile, ModuleProfile
+
+_MOST_ROWS = 30
+
+
+def profile_lines(executable: Any, inputs: Sequence[Any]) -> list[str]:
+    """Run a program and return a line per kernel.
+
+    Raises:
+        HloError: it is not for a GPU, or fails.
+    """
+    from hloc.runtime.gpu.profile import profile
+
+    found = profile(executable, inputs)
+    timed = any(kernel.seconds is not None for kernel in found.kernels)
+    rows = _timed(found) if timed else _counted(found)
+    head = f"profile on {found.device}: {plural(len(found.kernels), 'kernel')}"
+    shown = rows[: 1 + _MOST_ROWS]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    lines = [
+        "  "
+        + "  ".join(
+            cell.ljust(width) if number == 0 else cell.rjust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in shown
+    ]
+    more = [f"  ... {len(rows) - len(shown)} more"] if len(rows) > len(shown) else []
+    return [head, *lines, *more]
+
+
+def _timed(found: ModuleProfile) -> list[tuple[str, ...]]:
+    total = sum(kernel.seconds or 0.0 for kernel in found.kernels)
+    head = ("kernel", "runs", "time", "of all", "bytes/s", "FLOP/s", "of peak")
+    rows: list[tuple[str, ...]] = [head]
+    for kernel in found.kernels:
+        seconds = kernel.seconds or 0.0
+        share = kernel.share_of(found.spec) if found.spec else None
+        rows.append(
+            (
+                _name(kernel),
+                str(kernel.runs),
+                duration(seconds),
+                f"{seconds / total:.0%}" if total else "",
+                count_text(kernel.cost.bytes / seconds, "B/s") if seconds else "",
+                count_text(kernel.cost.flops / seconds, "FLOP/s") if seconds else "",
+                "" if share is None else f"{share:.0%}",
+            )
+        )
+    return rows
+
+
+def _counted(found: ModuleProfile) -> list[tuple[str, ...]]:
+    head = ("kernel", "runs", "instructions", "asked for", "in sectors", "bank conflicts")
+    rows: list[tuple[str, ...]] = [head]
+    for kernel in found.kernels:
+        reports = kernel.reports
+        ideal = _sum(reports, "shared_accesses")
+        rows.append(
+            (
+                _name(kernel),
+                str(kernel.runs),
+                f"{kernel.instructions:,}",
+                size_text(_sum(reports, "global_bytes")),
+                size_text(32 * _sum(reports, "global_sectors")),
+                f"x{_sum(reports, 'shared_wavefronts') / ideal:.2f}" if ideal else "",
+            )
+        )
+    return rows
+
+
+def _sum(reports: Sequence[LaunchReport], what: str) -> int:
+    return sum(getattr(report, what) for report in reports)
+
+
+def _name(kernel: KernelProfile) -> str:
+    return f"{kernel.source} ({kernel.opcode})" if kernel.opcode else kernel.source

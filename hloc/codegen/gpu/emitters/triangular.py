@@ -1,0 +1,180 @@
+"""triangular-solve and cholesky: a block of threads per matrix, one unknown or column at a time.
+
+What is found is subtracted from all that is not yet known, or a column is made from all before it:
+both by many threads, with barriers between. Every number is summed up by one thread, in the order
+in which the processor's emitter does it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloc.codegen.emitters import triangular
+from hloc.codegen.emitters.context import no_scratch, root_of
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.codegen.loops import IndexValue
+from hloc.codegen.values import Value, is_narrow_float
+from hloc.dtypes import PRED, component_of
+from hloc.ir.instruction import Instruction
+
+_COLUMNS = 32
+"""Right-hand sides that a block solves for."""
+
+_ROWS = BLOCK_THREADS // _COLUMNS
+
+
+@dataclass(frozen=True, slots=True)
+class _Matrix:
+    """A matrix of the batch, perhaps transposed and conjugated; None stands for the result."""
+
+    k: GpuContext
+    operand: Instruction | None
+    batch: tuple[IndexValue, ...]
+    transposed: bool
+    conjugated: bool = False
+
+    def _index(self, row: IndexValue, column: IndexValue) -> tuple[IndexValue, ...]:
+        pair = (column, row) if self.transposed else (row, column)
+        return (*self.batch, *pair)
+
+    def load(self, row: IndexValue, column: IndexValue) -> Value:
+        index = self._index(row, column)
+        if self.operand is None:
+            return self._conjugate(self.k.output.load(self.k.math, index))
+        return self._conjugate(self.k.read(self.operand, index))
+
+    def store(self, row: IndexValue, column: IndexValue, value: Value) -> None:
+        """Write an element of the result."""
+        self.k.output.store(self.k.math, self._index(row, column), self._conjugate(value))
+
+    def _conjugate(self, value: Value) -> Value:
+        b = self.k.b
+        if not (self.conjugated and value.dtype.is_complex):
+            return value
+        return b.complex(b.real(value), b.fneg(b.imag(value)))
+
+
+def can_emit_solve(inst: Instruction) -> bool:
+    """True for a triangular-solve in a type that results may be kept in meanwhile."""
+    return triangular.can_emit_solve(inst) and not is_narrow_float(root_of(inst).array.dtype)
+
+
+def emit_solve(w: LaunchWriter) -> None:
+    """Write one launch: blocks by matrix and by right-hand sides."""
+    root = root_of(w.inst)
+    *batch, rows, columns = root.array.dims
+    size, count = (rows, columns) if root.attributes.left_side else (columns, rows)
+    grid = (-(-count // _COLUMNS), 1, 1)
+    with w.launch((grid[0] * prod(batch), 1, 1), (_COLUMNS, _ROWS, 1)) as k:
+        matrix, strip = (
+            k.math.div(k.block_index("x"), grid[0]),
+            k.math.rem(k.block_index("x"), grid[0]),
+        )
+        column = k.math.add(k.math.mul(strip, _COLUMNS), k.thread("x"))
+        # Threads without a right-hand side only wait at the barriers.
+        mine = [k.math.compare("LT", column, count)] if count % _COLUMNS else []
+        _solve(k, tuple(k.math.delinear(matrix, batch)), size, column, k.body.all_of(mine))
+
+
+def _solve(
+    k: GpuContext, batch: tuple[IndexValue, ...], size: int, column: IndexValue, mine: Value
+) -> None:
+    """Solve for one right-hand side, with all threads that share it."""
+    m, b, a = k.math, k.b, k.root.attributes
+    # x op(a) = b is op(a)^T x^T = b^T.
+    flipped = (a.transpose_a in ("TRANSPOSE", "ADJOINT")) == a.left_side
+    backwards = a.lower == flipped
+    matrix, right = k.root.operands
+    left = _Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT")
+    given = _Matrix(k, right, batch, not a.left_side)
+    x = _Matrix(k, None, batch, not a.left_side)
+
+    def place(row: IndexValue) -> IndexValue:
+        return m.sub(size - 1, row) if backwards else row
+
+    with k.body.when(mine), k.body.loop(k.thread("y"), size, _ROWS) as row:
+        x.store(row, column, given.load(row, column))
+    k.barrier()
+    with k.body.loop(0, size) as known:
+        if not a.unit_diagonal:
+            first = k.body.all_of([mine, m.compare("EQ", k.thread("y"), 0)])
+            with k.body.when(first):
+                at = place(known)
+                x.store(at, column, b.fdiv(x.load(at, column), left.load(at, at)))
+            k.barrier()
+        with k.body.when(mine):
+            found = x.load(place(known), column)
+            start = m.add(m.add(known, 1), k.thread("y"))
+            with k.body.loop(start, size, _ROWS) as row:
+                at = place(row)
+                product = b.fmul(left.load(at, place(known)), found)
+                x.store(at, column, b.fsub(x.load(at, column), product))
+        k.barrier()
+
+
+def can_emit_cholesky(inst: Instruction) -> bool:
+    """True if the result is that of a cholesky."""
+    return triangular.can_emit_cholesky(inst)
+
+
+def emit_cholesky(w: LaunchWriter) -> None:
+    """Write one launch, a block per matrix."""
+    root = root_of(w.inst)
+    *batch, size, _ = root.array.dims
+    threads = min(BLOCK_THREADS, -(-size // 32) * 32)
+    with w.launch((prod(batch), 1, 1), (threads, 1, 1)) as k:
+        _factor(k, tuple(k.math.delinear(k.block_index("x"), batch)), size, threads)
+
+
+def _factor(k: GpuContext, batch: tuple[IndexValue, ...], size: int, threads: int) -> None:
+    """Factor one matrix column by column; NaN everywhere if a pivot is not positive."""
+    m, b, thread = k.math, k.b, k.thread("x")
+    upper = not k.root.attributes.lower
+    dtype = k.root.array.dtype
+    part = component_of(dtype)
+    a = _Matrix(k, k.root.operands[0], batch, upper, upper)
+    factor = _Matrix(k, None, batch, upper, upper)
+    good = b.allocate(PRED)
+    b.store(good, 0, b.const(PRED, True))
+    with k.body.loop(0, size) as column:
+        with k.body.loop(m.add(column, thread), size, threads) as row:
+            factor.store(row, column, _remainder(k, a, factor, row, column))
+        k.barrier()
+        root = b.intrinsic("sqrt", b.real(factor.load(column, column)))
+        positive = b.compare("GT", root, b.const(part, 0))
+        finite = b.compare("LT", root, b.const(part, float("inf")))
+        b.store(good, 0, b.and_(b.load(good, PRED, 0), b.and_(positive, finite)))
+        pivot = b.convert(root, dtype)
+        k.barrier()  # all have read the diagonal
+        with k.body.when(m.compare("EQ", thread, 0)):
+            factor.store(column, column, pivot)
+        with k.body.loop(m.add(m.add(column, 1), thread), size, threads) as row:
+            factor.store(row, column, b.fdiv(factor.load(row, column), pivot))
+            factor.store(column, row, b.const(dtype, 0))
+        k.barrier()
+    bad = b.xor(b.load(good, PRED, 0), b.const(PRED, True))
+    with k.body.when(bad), k.body.loop(thread, size * size, threads) as number:
+        row, column = m.delinear(number, [size, size])
+        factor.store(row, column, b.const(dtype, float("nan")))
+
+
+def _remainder(
+    k: GpuContext, a: _Matrix, factor: _Matrix, row: IndexValue, column: IndexValue
+) -> Value:
+    """Return a[row, column] minus the products of what is known of both rows."""
+    b = k.b
+    first = a.load(row, column)
+    total = b.allocate(first.dtype)
+    b.store(total, 0, first)
+    with k.body.loop(0, column) as other:
+        left, right = factor.load(row, other), factor.load(column, other)
+        if right.dtype.is_complex:
+            right = b.complex(b.real(right), b.fneg(b.imag(right)))
+        b.store(total, 0, b.fsub(b.load(total, first.dtype, 0), b.fmul(left, right)))
+    return b.load(total, first.dtype, 0)
+
+
+SOLVE = GpuEmitter("triangular-solve", can_emit_solve, emit_solve, no_scratch)
+CHOLESKY = GpuEmitter("cholesky", can_emit_cholesky, emit_cholesky, no_scratch)

@@ -1,0 +1,149 @@
+"""Memory handed to other packages as DLPack capsules, and kept until they say they are done.
+
+They say so at any time, even while the interpreter ends, when no Python code can run any more. So
+what they call is machine code that only sets a mark, and Python looks at the marks later.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from hloc.codegen.target import initialize_llvm
+from hloc.runtime.gpu.dlpack import DataType, ManagedTensor, Tensor
+
+_NAME = ctypes.c_char_p(b"dltensor")
+
+_CODE = """
+define void @deleter(ptr %tensor) {{
+  %field = getelementptr i8, ptr %tensor, i64 {manager}
+  %mark = load ptr, ptr %field
+  store atomic i32 1, ptr %mark release, align 4
+  ret void
+}}
+
+define void @destructor(ptr %capsule) {{
+  %name = inttoptr i64 {name} to ptr
+  %is_valid = inttoptr i64 {is_valid} to ptr
+  %valid = call i32 %is_valid(ptr %capsule, ptr %name)
+  %unused = icmp ne i32 %valid, 0
+  br i1 %unused, label %delete, label %done
+delete:
+  %get_pointer = inttoptr i64 {get_pointer} to ptr
+  %tensor = call ptr %get_pointer(ptr %capsule, ptr %name)
+  call void @deleter(ptr %tensor)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+class _Record(ctypes.Structure):
+    """What a capsule points to; `mark` is set once nobody uses it."""
+
+    _fields_ = (("managed", ManagedTensor), ("mark", ctypes.c_int32))
+
+
+class _Exports:
+    """All capsules that are in use, with what they refer to.
+
+    Attributes:
+        deleter, destructor: addresses of the code that sets marks.
+    """
+
+    def __init__(self) -> None:
+        initialize_llvm()
+        # A capsule that another package has taken has another name, and is that package's to
+        # delete; the destructor is for those that nobody took.
+        text = _CODE.format(
+            manager=ManagedTensor.manager.offset,
+            name=ctypes.cast(_NAME, ctypes.c_void_p).value,
+            is_valid=_address("PyCapsule_IsValid"),
+            get_pointer=_address("PyCapsule_GetPointer"),
+        )
+        builder = llvm.JITLibraryBuilder().add_ir(text)
+        builder.export_symbol("deleter").export_symbol("destructor")
+        self._jit = llvm.create_lljit_compiler()
+        self._tracker = builder.link(self._jit, "dlpack")
+        self.deleter = self._tracker["deleter"]
+        self.destructor = self._tracker["destructor"]
+        self._lock = threading.Lock()
+        self._used: list[tuple[_Record, object]] = []
+
+    def add(self, record: _Record, owner: object) -> None:
+        """Keep a record, and what it refers to, until it is marked."""
+        with self._lock:
+            self._used.append((record, owner))
+
+    def sweep(self) -> int:
+        """Forget what is marked; returns how many are still in use."""
+        with self._lock:
+            self._used = [pair for pair in self._used if not pair[0].mark]
+            return len(self._used)
+
+
+@cache
+def _exports() -> _Exports:
+    found = _Exports()
+    # Never freed: other packages call the code and set marks after Python's own objects are gone.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
+    return found
+
+
+def _address(function: str) -> int:
+    address = ctypes.cast(getattr(ctypes.pythonapi, function), ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+def export(
+    address: int,
+    dims: Sequence[int],
+    strides: Sequence[int],
+    kind: tuple[int, int],
+    device: tuple[int, int],
+    owner: object,
+) -> Any:
+    """Return a capsule `dltensor`; `owner` is kept until whoever takes it is done.
+
+    Args:
+        address: of the first element.
+        dims: sizes of the dimensions.
+        strides: of the dimensions, in elements.
+        kind: code and bits of the element type.
+        device: kind and number.
+        owner: what keeps the memory.
+    """
+    exports = _exports()
+    exports.sweep()
+    sizes = (ctypes.c_int64 * len(dims))(*dims)
+    steps = (ctypes.c_int64 * len(strides))(*strides)
+    pointer = ctypes.POINTER(ctypes.c_int64)
+    record = _Record()
+    record.managed.tensor = Tensor(
+        address,
+        *device,
+        len(dims),
+        DataType(*kind, 1),
+        ctypes.cast(sizes, pointer),
+        ctypes.cast(steps, pointer),
+        0,
+    )
+    record.managed.manager = ctypes.addressof(record) + _Record.mark.offset
+    record.managed.deleter = exports.deleter
+    exports.add(record, (owner, sizes, steps))
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype = ctypes.py_object
+    new.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+    return new(ctypes.addressof(record), _NAME, exports.destructor)
+
+
+def sweep() -> int:
+    """Forget the memory that nobody uses any more; returns how many capsules are in use."""
+    return _exports().sweep()

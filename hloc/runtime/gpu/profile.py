@@ -1,0 +1,142 @@
+"""What each kernel of a module costs: times on a device, counts in the interpreter."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from hloc.analysis.cost import Cost, computation_cost, instruction_cost
+from hloc.codegen.gpu.device_specs import DeviceSpec, spec_of_device
+from hloc.dtypes import F32, DType
+from hloc.errors import HloError
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import reachable_computations
+from hloc.ptx import LaunchReport
+from hloc.runtime.gpu.executable import GpuExecutable
+
+ROUNDS = 7
+"""Runs of a module on a device, of which the median counts."""
+
+
+@runtime_checkable
+class MeasuringDevice(Protocol):
+    """A device that tells of every launch while `metrics` is set."""
+
+    metrics: bool
+    reports: list[Any]  # of pairs: name of the function, and seconds or a LaunchReport
+
+
+@dataclass(frozen=True, slots=True)
+class KernelProfile:
+    """All launches of one kernel in one run of a module.
+
+    Attributes:
+        source: name of an instruction that it was made for.
+        cost: of all of them together.
+        seconds: on the device; None in the interpreter.
+        reports: of the interpreter, one per launch of a function.
+    """
+
+    source: str
+    opcode: str
+    runs: int
+    cost: Cost
+    dtype: DType
+    seconds: float | None
+    reports: tuple[LaunchReport, ...]
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that threads executed in the interpreter."""
+        return sum(report.thread_instructions for report in self.reports)
+
+    def share_of(self, spec: DeviceSpec) -> float | None:
+        """Return the least possible time as a share of the time taken; None without times."""
+        if not self.seconds:
+            return None
+        flops = self.cost.flops + self.cost.transcendentals
+        return spec.seconds(flops, self.cost.bytes, self.dtype) / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleProfile:
+    """The kernels of one run, those that cost most first.
+
+    Attributes:
+        spec: peaks of the device, None if they are not known.
+    """
+
+    device: str
+    spec: DeviceSpec | None
+    kernels: tuple[KernelProfile, ...]
+
+
+def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
+    """Run a module on `arrays` and return what its kernels cost.
+
+    Raises:
+        HloError: it does not run on a GPU or in the interpreter of one; it fails.
+    """
+    device = getattr(executable, "device", None)
+    if not isinstance(executable, GpuExecutable) or not isinstance(device, MeasuringDevice):
+        raise HloError(
+            "a profile is made of programs for GPUs",
+            notes=("--target=nvptx64, with --simulate where there is no GPU",),
+        )
+    rounds = _measured(executable, device, arrays)
+    costs: dict[Computation, Cost] = {}
+    for computation in reachable_computations(executable.compiled.module.entry):
+        costs[computation] = computation_cost(computation, costs.__getitem__)
+    found = []
+    compiled = executable.compiled
+    for kernel, request in zip(compiled.kernels, compiled.plan.kernels, strict=True):
+        names = [function.name for function in kernel.functions]
+        each = [[value for name, value in round_ if name in names] for round_ in rounds]
+        if not each[0]:
+            continue
+        runs = len(each[0]) // len(names)
+        is_timed = isinstance(each[0][0], float)
+        found.append(
+            KernelProfile(
+                kernel.source,
+                request.inst.opcode.name,
+                runs,
+                instruction_cost(request.inst, costs.__getitem__).times(runs),
+                _main_type(request.inst),
+                statistics.median(map(sum, each)) if is_timed else None,
+                () if is_timed else tuple(each[0]),
+            )
+        )
+    found.sort(key=lambda k: (-(k.seconds or 0.0), -k.instructions, k.source))
+    name = executable.device.name
+    return ModuleProfile(name, spec_of_device(name), tuple(found))
+
+
+def _measured(
+    executable: GpuExecutable, device: MeasuringDevice, arrays: Sequence[Any]
+) -> list[list[tuple[str, Any]]]:
+    """Return the reports of every round; one is enough where nothing is timed."""
+    executable(*arrays)  # kernels are loaded at their first launch
+    before, device.metrics = device.metrics, True
+    rounds = []
+    try:
+        for _ in range(ROUNDS):
+            device.reports.clear()
+            executable(*arrays)
+            rounds.append(list(device.reports))
+            if not any(isinstance(value, float) for _, value in device.reports):
+                break
+    finally:
+        device.metrics = before
+        device.reports.clear()
+    return rounds
+
+
+def _main_type(inst: Instruction) -> DType:
+    """Return the element type that a kernel's arithmetic is on, as far as peaks depend on it."""
+    inside = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
+    dots = [i for i in inside if i.is_a("dot", "convolution")]
+    return dots[0].operands[0].array.dtype if dots else F32

@@ -1,0 +1,27 @@
+"""What a state is for NVIDIA GPUs."""
+
+from __future__ import annotations
+
+from repl.commands.row import Command, Results
+from repl.gpu import ptx_text, simulation
+from repl.results import Message, ModuleText
+from repl.session import Session
+
+
+def _ptx(session: Session, rest: str) -> Results:
+    yield ModuleText(ptx_text(session, rest))
+
+
+def _sim(session: Session, rest: str) -> Results:
+    table, text, is_right = simulation(session, rest)
+    yield table
+    yield Message(text, "good" if is_right else "bad")
+
+
+ROWS = (
+    Command("ptx", "ptx [%name]", "PTX of the state, or of the kernel of one instruction", _ptx,
+            "instruction"),
+    Command("sim", "sim [%name]",
+            "run it as PTX, checked: instructions, sectors, bank conflicts, registers", _sim,
+            "instruction"),
+)  # fmt: skip

@@ -1,0 +1,154 @@
+"""Kernels of a state for NVIDIA GPUs: their PTX, and what they do in the simulator."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from hloc import driver
+from hloc.analysis.extract import extract
+from hloc.cli.compare import compare
+from hloc.cli.inputs import random_inputs
+from hloc.cli.run_report import comparison_text
+from hloc.errors import HloError
+from hloc.ir.clone import clone_module
+from hloc.ir.module import Module
+from repl.results import Table
+from repl.running import bounds_of, options_of
+from repl.settings import Setting, add_setting
+
+if TYPE_CHECKING:
+    from hloc.codegen.gpu.kernel import GpuFunction
+    from hloc.codegen.nvptx.backend import NvptxModule
+    from hloc.ptx import LaunchReport
+    from repl.session import Session
+
+add_setting(Setting("gpu-chip", "sm_80", "chip of `ptx` and `sim`; `hloc targets nvptx64`"))
+
+_SECTOR_BYTES = 32
+_HEADS = (
+    "kernel of", "grid", "block", "launches", "instructions/thread", "sector bytes/byte",
+    "bank conflicts", "registers", "spills",
+)  # fmt: skip
+
+
+def ptx_text(session: Session, name: str) -> str:
+    """Return the PTX of the current state, or of the kernel of instruction `name`.
+
+    Raises:
+        HloError: there is no such instruction, no kernel for it, or no such chip.
+    """
+    text = _compiled(session, _module(session, name)).ptx
+    if not text:
+        raise HloError("nothing is computed here, so there is no kernel")
+    return text
+
+
+def simulation(session: Session, name: str) -> tuple[Table, str, bool]:
+    """Run the state, or one instruction, on random inputs in the simulator.
+
+    Returns:
+        What its kernels did, in how far the results are right, and if they are.
+
+    Raises:
+        HloError: as for `ptx_text`; the interpreter found a fault.
+    """
+    from hloc.runtime.gpu.executable import GpuExecutable
+    from hloc.runtime.gpu.simulated import SimulatedDevice
+
+    module = _module(session, name)
+    inputs = random_inputs(module, int(session.settings.number("seed")))
+    device = SimulatedDevice(metrics=True)
+    compiled = _compiled(session, module)
+    started = time.perf_counter()
+    found = GpuExecutable(compiled, device)(*inputs)
+    seconds = time.perf_counter() - started
+    fill = session.settings.text("fill-constants")
+    wanted = driver.evaluate(module, *inputs, fill_constants=fill)
+    comparison = compare(found, wanted, bounds_of(session))
+    verdict = "agrees" if comparison.ok else "disagrees"
+    text = f"{verdict} with the evaluator: {comparison_text(comparison)}; {seconds:.2f} s"
+    return _table(compiled, device.reports), text, comparison.ok
+
+
+def _module(session: Session, name: str) -> Module:
+    if not name:
+        return session.current.module
+    return extract(session.find(name.removeprefix("@")), 0)
+
+
+def _compiled(session: Session, module: Module) -> NvptxModule:
+    from hloc.codegen.nvptx.backend import NvptxBackend
+
+    options = replace(
+        options_of(session), target="nvptx64", cpu=session.settings.text("gpu-chip"), opt_level=2
+    )
+    return NvptxBackend().compile(clone_module(module), options)
+
+
+# ---- metrics
+
+
+@dataclass(slots=True)
+class _Launches:
+    """All launches of one function, added up."""
+
+    count: int = 0
+    instructions: int = 0
+    sectors: int = 0
+    global_bytes: int = 0
+    wavefronts: int = 0
+    accesses: int = 0
+
+    def add(self, report: LaunchReport) -> None:
+        self.count += 1
+        self.instructions += report.thread_instructions
+        self.sectors += report.global_sectors
+        self.global_bytes += report.global_bytes
+        self.wavefronts += report.shared_wavefronts
+        self.accesses += report.shared_accesses
+
+
+def _table(compiled: NvptxModule, reports: list[tuple[str, LaunchReport]]) -> Table:
+    launches: dict[str, _Launches] = {}
+    for function_name, report in reports:
+        launches.setdefault(function_name, _Launches()).add(report)
+    uses = _uses(compiled)
+    rows = [
+        (kernel.source if number == 0 else f"{kernel.source} ({number + 1})",
+         *_cells(function, launches[function.name]), *uses.get(function.name, ("?", "?")))
+        for kernel in compiled.kernels
+        for number, function in enumerate(kernel.functions)
+        if function.name in launches
+    ]  # fmt: skip
+    title = f"in the simulator, for {compiled.chip.cpu}"
+    return Table(title, _HEADS, tuple(rows), right=tuple(range(1, len(_HEADS))))
+
+
+def _cells(function: GpuFunction, done: _Launches) -> tuple[str, ...]:
+    x, y, z = function.grid
+    threads = x * y * z * function.threads * done.count
+    return (
+        _extent(function.grid),
+        _extent(function.block),
+        str(done.count),
+        f"{done.instructions / threads:.1f}",
+        f"{done.sectors * _SECTOR_BYTES / done.global_bytes:.2f}" if done.global_bytes else "-",
+        f"{done.wavefronts / done.accesses:.2f}x" if done.accesses else "-",
+    )
+
+
+def _extent(extent: tuple[int, int, int]) -> str:
+    return re.sub(r"(x1)+$", "", "x".join(map(str, extent))) or "1"
+
+
+def _uses(compiled: NvptxModule) -> dict[str, tuple[str, str]]:
+    """Return registers and spilled bytes of each function, if an assembler is installed."""
+    from hloc.codegen.nvptx.cubin import assemble, can_assemble
+
+    if not can_assemble():
+        return {}
+    uses = assemble(compiled.ptx, compiled.chip.cpu).uses
+    return {name: (str(use.registers), str(use.spill_bytes)) for name, use in uses.items()}

@@ -1,0 +1,65 @@
+"""`ptx` and `sim`: the kernels of a state as PTX, and what they do in the simulator."""
+
+from __future__ import annotations
+
+import pytest
+
+from hloc.codegen.nvptx import cubin
+from hloc.errors import HloError
+from repl.commands import COMMANDS
+from repl.session import Session
+from tests.repl.conftest import Say
+
+MODULE = """new <<END
+HloModule m
+ENTRY e {
+  x = f32[64,48] parameter(0)
+  n = f32[64,48] exponential(x)
+  ROOT t = f32[48,64] transpose(n), dimensions={1,0}
+}
+END
+"""
+
+
+def test_the_whole_state_and_one_kernel(say: Say) -> None:
+    both = say(MODULE + "ptx")
+    assert both.count(".visible .entry") == 2
+    one = say("ptx %n")
+    assert one.count(".visible .entry") == 1
+    assert ".target sm_80" in one
+    assert ".target sm_90" in say("set gpu-chip=sm_90\nptx %n")
+
+
+def test_a_simulation_tells_metrics_and_whether_it_is_right(say: Say) -> None:
+    """The transposition reads and writes whole sectors, and no two threads meet on a bank."""
+    said = say(MODULE + "sim %t")
+    assert "agrees with the evaluator" in said
+    (line,) = (line for line in said.splitlines() if line.startswith("t "))
+    _, grid, block, launches, _, sectors, conflicts, *_ = line.split()
+    assert (grid, block, launches, sectors, conflicts) == ("4", "32x8", "1", "1.00", "1.00x")
+
+
+def test_registers_are_unknown_without_an_assembler(
+    say: Say, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cubin, "_nvjitlink", lambda: None)
+    monkeypatch.setenv("PATH", "")
+    assert say(MODULE + "sim %n").count("? ?") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("ptx %nobody", "no instruction named"),
+        ("set gpu-chip=sm_1\nptx", "there is no chip"),
+        ("ptx %x", "nothing is computed"),
+    ],
+)
+def test_faults_are_told(say: Say, repl: Session, script: str, said: str) -> None:
+    say(MODULE)
+    with pytest.raises(HloError, match=said):
+        say(script)
+
+
+def test_both_are_in_the_help() -> None:
+    assert {COMMANDS[name].group for name in ("ptx", "sim")} == {"Lower"}
