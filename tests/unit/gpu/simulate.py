@@ -15,6 +15,9 @@ from hloc.runtime.gpu.simulated import SimulatedDevice
 from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 
+SPILL_BYTES = 16
+"""What a large tile may store and load again: nvJitLink 13.5 needs 0, ptxas 13.0 up to 16."""
+
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
