@@ -20,7 +20,7 @@ def prelude_text(helpers: dict[str, None]) -> str:
 
 def is_known(name: str) -> bool:
     """True if there is a definition of the helper `name`; tiles of matrices have none."""
-    return name in _POSITIONS or name in _UNITS or name in _BARRIERS or _is_shuffle(name)
+    return name in _POSITIONS or name in _BARRIERS or _is_shuffle(name)
 
 
 def _is_shuffle(name: str) -> bool:
@@ -33,10 +33,6 @@ def _definition(name: str) -> tuple[list[str], str]:
         intrinsic = f"{_INTRINSICS}.{_POSITIONS[name]}"
         body = [f"%r = call range(i32 0, 2147483647) i32 @{intrinsic}()"]
         return [f"declare i32 @{intrinsic}()"], _function(name, body)
-    if name in _UNITS:
-        intrinsic = f"{_INTRINSICS}.{_UNITS[name]}.f32"
-        body = [f"%r = call float @{intrinsic}(float %0)"]
-        return [f"declare float @{intrinsic}(float)"], _function(name, body)
     if name in _BARRIERS:
         scope, intrinsic = _BARRIERS[name]
         body = [
@@ -60,7 +56,6 @@ def _function(name: str, body: list[str]) -> str:
 _POSITIONS = {f"thread.{axis}": f"workitem.id.{axis}" for axis in "xyz"} | {
     f"block.{axis}": f"workgroup.id.{axis}" for axis in "xyz"
 }
-_UNITS = {"exp2.approx": "exp2", "reciprocal.approx": "rcp"}
 _BARRIERS = {"barrier": ("workgroup", "s.barrier"), "warp_barrier": ("wavefront", "wave.barrier")}
 
 _LANE_DECLARATIONS = [

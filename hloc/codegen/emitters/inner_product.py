@@ -33,9 +33,6 @@ MIN_DEPTH, MIN_WORK = 32, 1 << 12
 TILE_ROWS, TILE_SUMS = 8, 16
 """Rows that are multiplied at a time, and rows times columns."""
 
-COLUMN_PIECE = 64
-"""Columns that threads count by."""
-
 TILE_COLUMNS = (4, 2)
 """Columns that stream through at the same time, as many as fit."""
 

@@ -42,9 +42,6 @@ HELPERS: dict[str, Helper] = {
         for how in ("xor", "up", "down", "index")
         for kind in ("i32", "float")
     },
-    # fast units; errors in docs/gpu.md
-    "exp2.approx": Helper("float", ("float",)),
-    "reciprocal.approx": Helper("float", ("float",)),
     # copies that run beside the arithmetic: 16 bytes each, in groups
     "copy_async.16": Helper("void", (_SHARED, _GLOBAL)),
     "copy_async.16.part": Helper("void", (_SHARED, _GLOBAL, "i32")),

@@ -83,8 +83,6 @@ def _intrinsic(name: str) -> tuple[str, list[str], list[str]]:
 
 
 _PLAIN = {
-    "exp2.approx": "ex2.approx.ftz.f",
-    "reciprocal.approx": "rcp.approx.ftz.f",
     "copy_async.16": "cp.async.cg.shared.global.16",
     "copy_async.16.part": "cp.async.cg.shared.global.16.s",
     "copy_async.commit": "cp.async.commit.group",

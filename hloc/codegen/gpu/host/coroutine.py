@@ -21,10 +21,6 @@ _FROM = re.compile(r"(, %)([\w.]+)( \])")
 
 _EXCHANGES = ("shuffle.", "load_matrix.", "multiply_tiles.")
 _KNOWN = (*_EXCHANGES, "thread.", "block.", "copy_async.")
-_UNITS = {
-    "exp2.approx": "call float @llvm.exp2.f32(float {0})",
-    "reciprocal.approx": "fdiv float 1.0, {0}",
-}
 
 
 def exchanges_of(f: GpuFunction) -> list[str]:
@@ -56,7 +52,7 @@ def coroutine(f: GpuFunction) -> Coroutine:
         UnsupportedError: it calls a helper that is unknown here.
     """
     for name in f.helpers:
-        if not (name.startswith(_KNOWN) or name in _UNITS or name in ("barrier", "warp_barrier")):
+        if not (name.startswith(_KNOWN) or name in ("barrier", "warp_barrier")):
             raise UnsupportedError(f"the host build has no function {name}")
     body = _Body(f)
     for line in f.body.splitlines()[1:-2]:  # between the first label and the last return
@@ -156,8 +152,6 @@ class _Body:
     def _call(self, result: str | None, name: str, given: Sequence[str]) -> None:
         if name.startswith(("thread.", "block.")):
             self.lines.append(f"  {result} = add i32 %host.{name}, 0")
-        elif name in _UNITS:
-            self.lines.append(f"  {result} = {_UNITS[name].format(*given)}")
         elif name.startswith("copy_async."):
             self._copy(name, given)
         elif name in ("barrier", "warp_barrier"):
