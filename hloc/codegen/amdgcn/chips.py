@@ -6,12 +6,10 @@ Source: LLVM, "User Guide for AMDGPU Backend", table of processors.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 
-import llvmlite.binding as llvm
-
-from hloc.codegen.target import Target, initialize_llvm
+from hloc.codegen.gpu.chips import check_chip, chip_target
+from hloc.codegen.target import Target
 from hloc.errors import HloError
 
 TRIPLE = "amdgcn-amd-amdhsa"
@@ -72,23 +70,7 @@ def target_for_chip(name: str = "", features: str = "") -> Target:
         HloError: there is no such chip, or features are asked for.
     """
     name = name or DEFAULT_CHIP
-    if name not in CHIPS:
-        near = get_close_matches(name, CHIPS, 1) or [DEFAULT_CHIP]
-        raise HloError(
-            f"there is no chip {name!r} for target amdgcn",
-            notes=(f"did you mean {near[0]}? Chips: {', '.join(CHIPS)}",),
-        )
+    check_chip(name, CHIPS, DEFAULT_CHIP, "amdgcn")
     if features:
         raise HloError(f"target amdgcn does not take the feature {features!r}")
-    initialize_llvm(all_targets=True)
-    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=name)
-    return Target(
-        triple=TRIPLE,
-        cpu=name,
-        features=features,
-        data_layout=str(machine.target_data),
-        vector_bits=128,
-        l1_bytes=CHIPS[name].local_bytes,
-        l2_bytes=4 << 20,
-        l3_bytes=0,
-    )
+    return chip_target(TRIPLE, name, features, CHIPS[name].local_bytes, 4 << 20)

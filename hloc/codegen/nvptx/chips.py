@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 
-import llvmlite.binding as llvm
-
-from hloc.codegen.target import Target, initialize_llvm
+from hloc.codegen.gpu.chips import check_chip, chip_target
+from hloc.codegen.target import Target
 from hloc.errors import HloError
 
 TRIPLE = "nvptx64-nvidia-cuda"
@@ -104,27 +102,11 @@ def target_for_chip(name: str = "", features: str = "") -> Target:
         HloError: there is no such chip, or another feature is asked for.
     """
     name = name or DEFAULT_CHIP
-    if name not in CHIPS:
-        near = get_close_matches(name, CHIPS, 1) or [DEFAULT_CHIP]
-        raise HloError(
-            f"there is no chip {name!r} for target nvptx64",
-            notes=(f"did you mean {near[0]}? Chips: {', '.join(CHIPS)}",),
-        )
+    check_chip(name, CHIPS, DEFAULT_CHIP, "nvptx64")
     version = re.fullmatch(r"\+ptx(\d\d)", features)
     if features and not (version and CHIPS[name].ptx <= int(version[1]) <= NEWEST_PTX):
         raise HloError(
             f"target nvptx64 does not take the feature {features!r}",
             notes=(f"it takes +ptx{CHIPS[name].ptx} to +ptx{NEWEST_PTX} for {name}",),
         )
-    initialize_llvm(all_targets=True)
-    machine = llvm.Target.from_triple(TRIPLE).create_target_machine(cpu=name)
-    return Target(
-        triple=TRIPLE,
-        cpu=name,
-        features=features,
-        data_layout=str(machine.target_data),
-        vector_bits=128,
-        l1_bytes=CHIPS[name].shared_bytes,
-        l2_bytes=40 << 20,
-        l3_bytes=0,
-    )
+    return chip_target(TRIPLE, name, features, CHIPS[name].shared_bytes, 40 << 20)

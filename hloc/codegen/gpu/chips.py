@@ -1,0 +1,47 @@
+"""What chips of all makers have in common as targets of LLVM."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+import llvmlite.binding as llvm
+
+from hloc.codegen.target import Target, initialize_llvm
+from hloc.errors import HloError
+
+_VECTOR_BITS = 128
+
+
+def check_chip(name: str, known: Collection[str], default: str, target: str) -> None:
+    """Refuse a chip that is not `known`; raises `HloError` with the nearest name."""
+    if name not in known:
+        near = get_close_matches(name, known, 1) or [default]
+        raise HloError(
+            f"there is no chip {name!r} for target {target}",
+            notes=(f"did you mean {near[0]}? Chips: {', '.join(known)}",),
+        )
+
+
+def chip_target(triple: str, name: str, features: str, shared_bytes: int, l2_bytes: int) -> Target:
+    """Return the target for a chip that LLVM knows.
+
+    Args:
+        triple: as LLVM spells it.
+        name: of the chip.
+        features: beyond those of the chip.
+        shared_bytes: most memory that the threads of one block can share.
+        l2_bytes: cache that all blocks share.
+    """
+    initialize_llvm(all_targets=True)
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=name)
+    return Target(
+        triple=triple,
+        cpu=name,
+        features=features,
+        data_layout=str(machine.target_data),
+        vector_bits=_VECTOR_BITS,
+        l1_bytes=shared_bytes,
+        l2_bytes=l2_bytes,
+        l3_bytes=0,
+    )
