@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-slow test-emulated check format golden bench bench-suite bench-gpu performance bench-memory bench-passes bench-parse footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
@@ -53,10 +54,12 @@ bench-suite: setup ## about a hundred programs beside XLA:CPU (needs jax); NAMES
 bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="softmax transpose" for some
 	$(BIN)/python benchmarks/gpu.py $(NAMES)
 
-performance: setup ## run the suite and write docs/performance.md (needs jax; about ten minutes)
+performance: setup ## run the suite on one core and on CORES, write docs/performance.md (needs jax; about twenty minutes)
 	mkdir -p build
+	$(BIN)/hloc cache --fill=package -q
 	$(BIN)/python benchmarks/bench_suite.py --json build/suite.json
-	$(BIN)/python benchmarks/suite_page.py build/suite.json
+	$(BIN)/python benchmarks/bench_suite.py --cores $(CORES) --json build/suite_cores.json
+	$(BIN)/python benchmarks/suite_page.py build/suite.json build/suite_cores.json
 
 bench-memory: setup ## temporary memory and kernels, beside XLA:CPU where jax is installed; FILES=...
 	$(BIN)/python benchmarks/bench_memory.py --cache build/xla_memory.json --json build/memory.json $(FILES)

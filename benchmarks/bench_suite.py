@@ -5,7 +5,8 @@
 Needs jax. Ratios are hloc / XLA, below 1 is faster than XLA. Run times are medians of interleaved
 rounds; `limit` is the share of what the machine could do, by its measured bandwidth and multiply
 speed. With one core, times are those of the processor, which a busy machine changes less than
-the clock's. Results are compared too: a program whose answer is wrong is no result.
+the clock's. With more, hloc is measured on one thread too, and what is slower on all is listed.
+Results are compared too: a program whose answer is wrong is no result.
 """
 
 import argparse
@@ -26,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import harness
 
 TIME_LIMIT_SECONDS = 300
+NOISE = 1.05
+"""Ratio of times on all cores and on one up to which they count as equal."""
 
 
 def main() -> None:
@@ -122,19 +125,20 @@ def measure(name: str, cores: int, rounds: int) -> dict[str, Any]:
         [r.reshape(w.shape) for r, w in zip(results, wanted, strict=True)], wanted, Bounds()
     )
     del results, wanted
-    timings = harness.measure(
-        {
-            "hloc": lambda: executable(*flat),
-            "xla": lambda: jax.block_until_ready(jitted(*placed)),
-        },
-        rounds,
-        clock,
-    )
+    calls = {
+        "hloc": lambda: executable(*flat),
+        "xla": lambda: jax.block_until_ready(jitted(*placed)),
+    }
+    if cores > 1:
+        alone = hloc.compile(text, threads=1)
+        calls["alone"] = lambda: alone(*flat)
+    timings = harness.measure(calls, rounds, clock)
     cost = module_cost(executable.compiled.module)
     moved = sum(a.nbytes for a in flat) + sum(spec.shape.size_bytes for spec in executable.outputs)
     return {
         "hloc": timings["hloc"].median,
         "xla": timings["xla"].median,
+        "alone": timings["alone"].median if cores > 1 else None,
         "cold": cold,
         "warm": warm,
         "xla_cold": xla_cold,
@@ -211,6 +215,13 @@ def summary(rows: dict[str, dict[str, Any]]) -> str:
     ]
     if above:
         lines.append("slower than XLA: " + ", ".join(f"{n} {run[n]:.2f}" for n in above))
+    shared = {n: row["hloc"] / row["alone"] for n, row in good.items() if row.get("alone")}
+    if shared:
+        late = sorted((n for n in shared if shared[n] > NOISE), key=lambda n: -shared[n])
+        lines.append(
+            f"all cores / one: {mean(shared.values()):.2f}; slower on all: "
+            + (", ".join(f"{n} {shared[n]:.2f}" for n in late) or "none")
+        )
     return "\n".join(lines)
 
 

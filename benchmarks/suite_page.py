@@ -1,8 +1,9 @@
 """docs/performance.md and its chart, from the JSON of `bench_suite.py`.
 
-    python benchmarks/suite_page.py RESULTS.json
+    python benchmarks/suite_page.py RESULTS.json [ALL_CORES.json]
 
-Writes docs/performance.md and docs/screens/suite.svg.
+Writes docs/performance.md and docs/screens/suite.svg. The second file, of a run with `--cores`,
+gives the column for all cores.
 """
 
 import json
@@ -22,24 +23,31 @@ _INTRODUCTION = """\
 Written by `make performance`: every program of `benchmarks/suite/` in a process of its own, hloc
 and XLA:CPU in turn on one core, medians of processor time. Ratios are hloc / XLA: below 1 hloc is
 faster. Compile times are those of `hloc.compile` with an empty cache (cold) and a filled one (warm)
-over XLA's; temp is the memory of temporaries. `limit` is the share of the time that the machine's
-copy speed and its speed of NumPy's matrix product would allow; more than 100 % is data that stays
-in a cache."""
+over XLA's; with both, routines that serve any size come compiled (`hloc cache --fill=package`).
+temp is the memory of temporaries. `limit` is the share of the time that the machine's copy speed
+and its speed of NumPy's matrix product would allow; more than 100 % is data that stays in a
+cache."""
 Rows = dict[str, dict[str, Any]]
 
 
 def main() -> None:
     """Write the page and the chart."""
     content = json.loads(Path(sys.argv[1]).read_text())
-    rows = {name: row for name, row in content["rows"].items() if "fault" not in row}
+    together = json.loads(Path(sys.argv[2]).read_text()) if len(sys.argv) > 2 else {"rows": {}}
     docs = harness.ROOT / "docs"
+    rows = _measured(content)
     (docs / "screens" / "suite.svg").write_text(chart(rows))
-    (docs / "performance.md").write_text(page(content, rows))
+    (docs / "performance.md").write_text(page(content, rows, together))
 
 
-def page(content: dict[str, Any], rows: Rows) -> str:
-    """Return the text of docs/performance.md."""
+def _measured(content: dict[str, Any]) -> Rows:
+    return {name: row for name, row in content["rows"].items() if "fault" not in row}
+
+
+def page(content: dict[str, Any], rows: Rows, together: dict[str, Any]) -> str:
+    """Return the text of docs/performance.md; `together` is a run on all cores, or has no rows."""
     machine = content["machine"]
+    others = _measured(together)
     lines = [
         "# How fast hloc is",
         "",
@@ -51,16 +59,30 @@ def page(content: dict[str, Any], rows: Rows) -> str:
         "",
         *bench_suite.summary(rows).splitlines(),
         "",
+        *(_all_cores(together, others) if others else ()),
         "![ratios of run time, hloc / XLA](screens/suite.svg)",
         "",
-        "| program | hloc ms | XLA ms | run | limit | cold | warm | temp |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        "| program | hloc ms | XLA ms | run | all cores | limit | cold | warm | temp |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    lines += [_table_row(name, row, machine) for name, row in rows.items()]
+    lines += [_table_row(name, row, machine, others.get(name)) for name, row in rows.items()]
     return "\n".join(lines) + "\n"
 
 
-def _table_row(name: str, row: dict[str, Any], machine: dict[str, Any]) -> str:
+def _all_cores(together: dict[str, Any], rows: Rows) -> list[str]:
+    """Return what the run on all cores comes to."""
+    run = bench_suite.mean(row["hloc"] / row["xla"] for row in rows.values())
+    *_, threads = bench_suite.summary(rows).splitlines()
+    return [
+        f"On {together['cores']} cores, by the clock (column `all cores`): run {run:.2f} of "
+        f"XLA's time; hloc alone, {threads}",
+        "",
+    ]
+
+
+def _table_row(
+    name: str, row: dict[str, Any], machine: dict[str, Any], together: dict[str, Any] | None
+) -> str:
     least = max(
         row["bytes"] / machine["bytes_per_second"], row["flops"] / machine["flops_per_second"]
     )
@@ -69,6 +91,7 @@ def _table_row(name: str, row: dict[str, Any], machine: dict[str, Any]) -> str:
         f"{row['hloc'] * 1e3:.4g}",
         f"{row['xla'] * 1e3:.4g}",
         f"{row['hloc'] / row['xla']:.2f}",
+        f"{together['hloc'] / together['xla']:.2f}" if together else "",
         f"{least / row['hloc']:.0%}",
         f"{row['cold'] / row['xla_cold']:.2f}",
         f"{row['warm'] / row['xla_cold']:.2f}",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
@@ -15,7 +14,7 @@ from functools import cache
 from pathlib import Path
 
 _OURS = re.compile(
-    r"(?:grammar|kernel|object|program|unfinished)-\w+(?:\.json|\.o|\.bin)?", re.ASCII
+    r"(?:grammar|kernel|object|program|tuning|unfinished)-\w+(?:\.json|\.o|\.bin)?", re.ASCII
 )
 _DAY_SECONDS = 24 * 60 * 60
 
@@ -49,10 +48,14 @@ def _default() -> Path:
 def read_cached(name: str) -> bytes | None:
     """Return the contents of the cached file `name`, None if there is no such file."""
     directory = cache_directory()
-    if directory is None:
-        return None
+    return None if directory is None else read_file(directory, name)
+
+
+def read_file(directory: Path, name: str) -> bytes | None:
+    """Return the contents of the file `name` in `directory`, None if it cannot be read."""
     try:
-        return (directory / name).read_bytes()
+        with open(f"{directory}{os.sep}{name}", "rb") as file:
+            return file.read()
     except OSError:
         return None
 
@@ -60,15 +63,18 @@ def read_cached(name: str) -> bytes | None:
 def write_cached(name: str, data: bytes) -> None:
     """Write the cached file `name`, whole or not at all; a full disk or the like is no fault."""
     directory = cache_directory()
-    if directory is None:
-        return
-    try:
-        handle, made = tempfile.mkstemp(dir=directory, prefix="unfinished-")
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.replace(made, directory / name)
-    except OSError:
-        return
+    if directory is not None:
+        with suppress(OSError):
+            write_whole(directory, name, data)
+
+
+def write_whole(directory: Path, name: str, data: bytes) -> None:
+    """Write the file `name` in `directory`, whole or not at all; raises OSError if it cannot."""
+    made = f"{directory}{os.sep}unfinished-{os.getpid():x}_{os.urandom(8).hex()}"
+    handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.replace(made, f"{directory}{os.sep}{name}")
 
 
 def cached_sizes() -> list[int]:

@@ -5,7 +5,7 @@ Command line, REPL and the Python names of `hloc` all come through here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -39,11 +39,18 @@ DEFAULT = CompileOptions()
 def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> Runnable:
     """Compile a module, which is not changed, or the text of one."""
     if isinstance(module, str):
-        from hloc.runtime.program_cache import load_or_compile
-
         text = module
-        return load_or_compile(text, options, lambda: _compiled(parse_text(text), options))
+        return kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
     return load_compiled(_compiled(clone_module(module), options))
+
+
+def kept_or_compiled(
+    text: str, options: CompileOptions, compile_text: Callable[[], CompiledModule]
+) -> Runnable:
+    """Return the program of `text` if it was kept in an earlier run; else compile and keep it."""
+    from hloc.runtime.program_cache import load_or_compile
+
+    return load_or_compile(text, options, compile_text)
 
 
 def _compiled(module: Module, options: CompileOptions) -> CompiledModule:
@@ -69,10 +76,12 @@ def generate(module: Module, options: CompileOptions) -> CompiledModule:
 
     The stages of the result (`llvm-ir`, `asm` ...) are made when they are asked for.
     """
-    from hloc.codegen.backend import backend_for
+    from hloc.codegen.backend import backend_for, check_libraries
     from hloc.runtime.loading import with_native_processor
 
-    return backend_for(options.target).compile(module, with_native_processor(options))
+    backend = backend_for(options.target)
+    check_libraries(backend, options.use_library)
+    return backend.compile(module, with_native_processor(options))
 
 
 def load_compiled(compiled: CompiledModule) -> Runnable:
@@ -159,7 +168,7 @@ def pipeline_of(options: CompileOptions) -> Pipeline:
     found = (
         Pipeline.parse(options.passes)
         if options.passes
-        else pipeline_for(options.opt_level, options.target)
+        else pipeline_for(options.opt_level, options.target, options.cpu)
     )
     if options.memory_limit_bytes:
         found = Pipeline((*found.passes, HloRematerialization(options.memory_limit_bytes)))

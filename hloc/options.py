@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hloc.errors import HloError
 
 FILL_CONSTANTS = ("error", "zeros")
+SIMULATORS = ("ptx", "host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,11 @@ class CompileOptions:
         threads: how many threads a run uses; 0 for HLOC_NUM_THREADS, or all cores without it.
         memory_limit_bytes: refuse to run a module that needs more, 0 for no limit.
         verify_each: verify after every pass.
-        simulate: run code for a GPU in the interpreter of its instructions, not on a device.
+        simulate: run code for a GPU without one: `ptx` (or True) in the interpreter of PTX, which
+            checks every access; `host` as code of this machine, which is faster and checks less.
+        autotune: measure the kernels that a GPU has for each matrix product, and take the fastest.
+        use_library: names of libraries whose routines take the place of hloc's own kernels where
+            they fit; each backend says which it knows (`hloc.codegen.backend.libraries_of`).
     """
 
     opt_level: int = 2
@@ -45,14 +50,23 @@ class CompileOptions:
     threads: int = 0
     memory_limit_bytes: int = 0
     verify_each: bool = False
-    simulate: bool = False
+    simulate: bool | str = False
+    autotune: bool = False
+    use_library: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.opt_level not in (0, 1, 2, 3):
             raise HloError(f"opt_level is 0, 1, 2 or 3, not {self.opt_level}")
         if self.threads < 0:
             raise HloError(f"threads is a number of threads, 0 for all cores, not {self.threads}")
+        if self.simulate not in (*SIMULATORS, "", True, False):
+            raise HloError(f"simulate is True, {' or '.join(SIMULATORS)}, not {self.simulate!r}")
         if self.fill_constants not in FILL_CONSTANTS:
             raise HloError(
                 f"fill_constants is one of {', '.join(FILL_CONSTANTS)}, not {self.fill_constants!r}"
             )
+
+    @property
+    def simulator(self) -> str:
+        """What stands for a GPU: `ptx`, `host`, or "" for none."""
+        return "ptx" if self.simulate is True else self.simulate or ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,11 @@ class SourceFile:
         return self.text[start : end if end >= 0 else len(self.text)].rstrip("\r")
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The half-open range of offsets `start..end` in `source`."""
+class Span(NamedTuple):
+    """The half-open range of offsets `start..end` in `source`.
+
+    Every instruction of a text has one: 0.2 us as a named tuple, 0.4 as a frozen dataclass.
+    """
 
     source: SourceFile
     start: int

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.analysis.extract import extract
+from hloc.analysis.module_diff import line_of
 from hloc.cli.compare import compare
 from hloc.cli.inputs import random_inputs
 from hloc.cli.run_report import comparison_text
@@ -16,16 +17,14 @@ from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from repl.results import Table
-from repl.running import bounds_of, options_of
-from repl.settings import Setting, add_setting
+from repl.running import Array, bounds_of, options_of, values_of
 
 if TYPE_CHECKING:
     from hloc.codegen.gpu.kernel import GpuFunction
     from hloc.codegen.nvptx.backend import NvptxModule
     from hloc.ptx import LaunchReport
+    from repl.kernel_steps import KernelSteps
     from repl.session import Session
-
-add_setting(Setting("gpu-chip", "sm_80", "chip of `ptx` and `sim`; `hloc targets nvptx64`"))
 
 _SECTOR_BYTES = 32
 _HEADS = (
@@ -73,6 +72,46 @@ def simulation(session: Session, name: str) -> tuple[Table, str, bool]:
     return _table(compiled, device.reports), text, comparison.ok
 
 
+def kernel_steps(session: Session, name: str) -> KernelSteps:
+    """Open a kernel for stepping: of instruction `name`, on the values that its operands have.
+
+    Without a name the whole state runs; its first launch is looked at. An instruction outside of
+    the entry computation has no one value of operands: it gets random ones.
+
+    Raises:
+        HloError: as for `ptx_text`.
+    """
+    from repl.kernel_steps import KernelSteps
+
+    module = _module(session, name)
+    described, inputs = _inputs(session, module, name)
+    compiled = _compiled(session, module)
+    titles = {
+        function.name: line_of(request.inst).text()
+        for kernel, request in zip(compiled.kernels, compiled.plan.kernels, strict=True)
+        for function in kernel.functions
+    }
+    steps = KernelSteps(compiled, titles, inputs, described)
+    steps.trace()
+    return steps
+
+
+def _inputs(session: Session, module: Module, name: str) -> tuple[str, list[Array]]:
+    """Return what a module of the state is run on, and how to say it."""
+    described = session.inputs.describe(session.origin.module)
+    if not name:
+        return f"inputs {described}", session.inputs.arrays(module)
+    inst = session.find(name)
+    seed = int(session.settings.number("seed"))
+    if inst.computation is not session.current.module.entry:
+        return f"inputs random, seed {seed}", random_inputs(module, seed)
+    wanted = [session.find(parameter.name) for parameter in module.entry.parameters]
+    if not wanted:
+        return "no inputs", []
+    values = values_of(session, wanted, session.inputs.arrays(session.origin.module))
+    return f"inputs {described}", [array for value in values for array in value.arrays]
+
+
 def _module(session: Session, name: str) -> Module:
     if not name:
         return session.current.module
@@ -82,10 +121,7 @@ def _module(session: Session, name: str) -> Module:
 def _compiled(session: Session, module: Module) -> NvptxModule:
     from hloc.codegen.nvptx.backend import NvptxBackend
 
-    options = replace(
-        options_of(session), target="nvptx64", cpu=session.settings.text("gpu-chip"), opt_level=2
-    )
-    return NvptxBackend().compile(clone_module(module), options)
+    return NvptxBackend().compile(clone_module(module), options_of(session, "nvptx64"))
 
 
 # ---- metrics

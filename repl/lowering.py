@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.analysis.extract import extract
+from hloc.codegen.backend import BUILT_IN
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
@@ -15,15 +16,26 @@ from repl.running import options_of
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
+    from hloc.codegen.gpu.backend import GpuModule
     from repl.session import Session
 
 KINDS = {
     "hlo": "hlo", "schedule": "hlo", "buffers": "buffers", "llvm-ir": "llvm-ir",
     "llvm-ir-opt": "llvm-ir-opt", "asm": "asm",
 }  # fmt: skip
-"""What `emit` takes -> stage of the backend."""
+"""What `emit` takes with target cpu -> stage of the backend."""
 
 _IN_PROCESS = ("hlo", "buffers", "llvm-ir")
+
+
+def kinds_of(target: str) -> dict[str, str]:
+    """Return what `emit` takes with a target, and the stage of the backend that it is."""
+    if target == "cpu":
+        return KINDS
+    from hloc.codegen.backend import backend_for
+
+    texts = [stage.name for stage in backend_for(target).stages if stage.is_text]
+    return {"schedule": "hlo", **{name: name for name in texts}}
 
 
 def emitted(session: Session, kind: str, name: str = "") -> str:
@@ -32,30 +44,40 @@ def emitted(session: Session, kind: str, name: str = "") -> str:
     Raises:
         HloError: there is no such form, or the state cannot be compiled.
     """
-    if kind not in KINDS:
-        near = did_you_mean(kind, list(KINDS))
+    target = session.settings.text("target")
+    kinds = kinds_of(target)
+    if kind not in kinds:
+        near = _other_target(kind) or did_you_mean(kind, list(kinds))
         raise HloError(
-            f"there is no {kind!r} to emit", notes=near or (f"kinds: {', '.join(KINDS)}",)
+            f"target {target} has no {kind!r} to emit",
+            notes=near or (f"kinds: {', '.join(kinds)}",),
         )
     module = session.current.module
     if name:
         module = extract(session.find(name), 0)
-    stage = KINDS[kind]
-    if stage in _IN_PROCESS:
+    stage = kinds[kind]
+    if target != "cpu" or stage in _IN_PROCESS:
         text = compiled_module(session, module).stage(stage)
     else:
         timeout = session.settings.number("timeout")
         text = session.child.stage(module, options_of(session), stage, timeout)
     assert isinstance(text, str)
-    return only_kernels(text, stage) if name else text
+    return only_kernels(text, stage) if name and target == "cpu" else text
 
 
-def compiled_module(session: Session, module: Module) -> CpuModule:
+def _other_target(kind: str) -> tuple[str, ...]:
+    """Return a note on the built-in target that has a kind, () if none has."""
+    target = next((name for name in BUILT_IN if kind in kinds_of(name)), "")
+    return (f"set target={target} first",) if target else ()
+
+
+def compiled_module(session: Session, module: Module) -> CpuModule | GpuModule:
     """Lower a copy of `module`; no machine code is made."""
     from hloc.codegen.cpu.backend import CpuModule
+    from hloc.codegen.gpu.backend import GpuModule
 
     found = driver.generate(clone_module(module), options_of(session))
-    assert isinstance(found, CpuModule)
+    assert isinstance(found, CpuModule | GpuModule)
     return found
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from hloc.analysis.module_diff import Line
 from hloc.cli.text import plural, size_text
 from hloc.errors import HloError, printable
-from repl import render_session
+from repl import render_kernel, render_session
 from repl.commands import Effects, Help, Info, Listing, ModuleText, Moved
 from repl.diff import TextDiff
 from repl.provenance import Origin
@@ -224,5 +224,6 @@ RENDERERS: dict[type[Any], Callable[[Any], Iterator[Text]]] = {
     Origin: _origin,
     Stats: _stats,
     TextDiff: _text_diff,
+    **render_kernel.RENDERERS,
     **render_session.RENDERERS,
 }

@@ -32,6 +32,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _BENCH_SECONDS = 0.4
 
+_GPU_LEVEL = 2
+"""Level at which LLVM makes code for GPUs, as `hloc` does; passes are the session's own."""
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -108,11 +111,21 @@ def bounds_of(session: Session) -> Bounds:
     return Bounds(session.settings.bound("rtol"), session.settings.bound("atol"))
 
 
-def options_of(session: Session) -> CompileOptions:
-    """Return the options with which states are compiled, as they stand."""
+def options_of(session: Session, target: str = "") -> CompileOptions:
+    """Return the options with which states are compiled, as they stand.
+
+    Args:
+        session: its settings count.
+        target: "" for the one that is set.
+    """
     settings = session.settings
+    target = target or settings.text("target")
+    simulator = settings.text("simulate") if target != "cpu" else "off"
     return CompileOptions(
-        opt_level=0,
+        opt_level=0 if target == "cpu" else _GPU_LEVEL,
+        target=target,
+        cpu=settings.text("gpu-chip") if target == "nvptx64" else "",
+        simulate="" if simulator == "off" else simulator,
         fast_math=settings.is_on("fast-math"),
         fill_constants=settings.text("fill-constants"),
     )
@@ -188,7 +201,7 @@ def value_of(session: Session, name: str) -> Value:
     """Return the value of an instruction of the entry computation, by the evaluator."""
     inst = session.find(name)
     arrays = session.inputs.arrays(session.origin.module)
-    return _values(session, [inst], arrays)[0]
+    return values_of(session, [inst], arrays)[0]
 
 
 def _watched(session: Session, arrays: Sequence[Array]) -> list[Value]:
@@ -196,10 +209,13 @@ def _watched(session: Session, arrays: Sequence[Array]) -> list[Value]:
     names = set(session.watched)
     entry = session.current.module.entry
     found = [inst for inst in entry.instructions if inst.name in names]
-    return _values(session, found, arrays) if found else []
+    return values_of(session, found, arrays) if found else []
 
 
-def _values(session: Session, insts: Sequence[Instruction], arrays: Sequence[Array]) -> list[Value]:
+def values_of(
+    session: Session, insts: Sequence[Instruction], arrays: Sequence[Array]
+) -> list[Value]:
+    """Return the values of instructions of the entry computation on the inputs `arrays`."""
     module = module_that_returns(insts)
     runner = run_compiled if is_too_large(module) else evaluate
     outputs = iter(runner(session, module, arrays))

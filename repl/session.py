@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.analysis.module_diff import ModuleDiff, diff_snapshots
@@ -43,6 +44,9 @@ from repl.state import lineage_of, path, snapshot_of
 from repl.stepping import Stepped as Stepped
 from repl.verifying import Verified as Verified
 from repl.walk import Walk
+
+if TYPE_CHECKING:
+    from repl.kernel_steps import KernelSteps
 
 _MOST_FAULTS = 8
 
@@ -83,6 +87,7 @@ class Session:
         highest_uid: no instruction of any state has a larger one.
         autosave_path: the commands are kept there after each of them, "" for nowhere.
         sourcing: scripts that are being run, one inside the other.
+        kernel: the kernel that is being stepped through.
     """
 
     tree: History = field(default_factory=History)
@@ -104,6 +109,7 @@ class Session:
     highest_uid: int = 0
     autosave_path: str = ""
     sourcing: int = 0
+    kernel: KernelSteps | None = None
 
     def __post_init__(self) -> None:
         self.child.plugins = self.plugins
@@ -159,7 +165,7 @@ class Session:
         self.inputs.clear()
         self.watched.clear()
         self.walks.clear()
-        self.stepping = self.pending = None
+        self.stepping = self.pending = self.kernel = None
         self.last_step = self.source_path = ""
         self.highest_uid = module.new_uid()
         return self.tree.enter(State(0, None, "load", module))

@@ -2,14 +2,27 @@
 
 import pytest
 
+from hloc.codegen.amdgcn import chips as amdgcn
+from hloc.codegen.nvptx import chips as nvptx
 from hloc.opt.pipeline import Pipeline
-from hloc.opt.pipelines import ORDER, PIPELINES, broken_order, pipeline_for
+from hloc.opt.pipelines import GPU_CHIPS, ORDER, PIPELINES, broken_order, pipeline_for
 from hloc.opt.registry import PASSES
 
 
+@pytest.mark.parametrize("target", ["cpu", "nvptx64", "amdgcn"])
 @pytest.mark.parametrize("level", range(4))
-def test_pipelines_keep_the_order(level: int) -> None:
-    assert broken_order(pipeline_for(level).passes) == ()
+def test_pipelines_keep_the_order(level: int, target: str) -> None:
+    assert broken_order(pipeline_for(level, target).passes) == ()
+
+
+def test_passes_for_gpus_know_the_chip() -> None:
+    """They choose by the figures of the chip that code is made for, or of the target's default."""
+    assert "priority-fusion{chip=sm_90}" in str(pipeline_for(2, "nvptx64", "sm_90"))
+    assert "priority-fusion{chip=sm_80}" in str(pipeline_for(2, "nvptx64"))
+    assert "priority-fusion{chip=sm_80}" in str(pipeline_for(2, "nvptx64", "native"))
+    assert "priority-fusion{chip=gfx90a}" in str(pipeline_for(3, "amdgcn"))
+    assert "priority" not in str(pipeline_for(2, "cpu", "sm_90"))
+    assert GPU_CHIPS == {"nvptx64": nvptx.DEFAULT_CHIP, "amdgcn": amdgcn.DEFAULT_CHIP}
 
 
 def test_level_0_does_nothing() -> None:

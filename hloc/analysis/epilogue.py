@@ -29,13 +29,18 @@ def results_of(body: Computation) -> tuple[Instruction, ...]:
     return tuple(body.root.operands) if body.root.is_a("tuple") else (body.root,)
 
 
-def follows(source: Instruction, results: Sequence[Instruction]) -> bool:
-    """True if `results` need `source` at their own index only.
+def follows(source: Instruction, results: Sequence[Instruction], *, in_place: bool = True) -> bool:
+    """True if `results` need `source` at their own index only, and have its sizes and layout.
 
-    All have the sizes and the layout of `source`, and one has its element type, so that `source`
-    can lie in the memory of that one until it is overwritten.
+    Args:
+        source: a product.
+        results: made of it.
+        in_place: one must have its element type, so that `source` can lie in the memory of that
+            one until it is overwritten.
     """
-    if place_of(source, results) is None or not all(_is_like(r, source) for r in results):
+    if in_place and place_of(source, results) is None:
+        return False
+    if not all(_is_like(r, source) for r in results):
         return False
     pending, seen = [source], {source}
     while pending:

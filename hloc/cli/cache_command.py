@@ -1,4 +1,4 @@
-"""`hloc cache`: what the folder of files that hloc can make again holds, and how to empty it."""
+"""`hloc cache`: the folder of files that hloc can make again; what it holds, filling, emptying."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from hloc.cache_directory import cache_directory, cached_kinds, cached_sizes, tr
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.talk import Talk
 from hloc.cli.text import plural, size_text
+from hloc.codegen.object_cache import INSTALLED_OBJECTS
+from hloc.codegen.target import host_target
+from hloc.errors import HloError, printable, reason_of
+from hloc.runtime.routine_fill import Filled, fill_cache, fill_directory
 
 
 def cache(arguments: Namespace, talk: Talk) -> int:
-    """Print path, files and bytes; with --clear or --trim after files were removed."""
+    """Print path, files and bytes, after files were removed or, with --fill, made."""
     a = arguments
     if a.files:
         raise UsageError(f"cache takes no file, found {a.files[0]!r}")
-    if sum((a.clear, a.trim is not None, a.path)) > 1:
-        raise UsageError("--clear, --trim and --path exclude each other")
+    if sum((a.clear, a.trim is not None, a.path, a.fill is not None)) > 1:
+        raise UsageError("--clear, --trim, --path and --fill exclude each other")
+    if a.fill == "package":
+        return _fill_package(talk)
     directory = cache_directory()
     if directory is None:
         talk.say("there is no cache: HLOC_CACHE_DIR is empty, or the folder is not safe to use")
@@ -24,6 +30,8 @@ def cache(arguments: Namespace, talk: Talk) -> int:
     if a.path:
         talk.product(str(directory))
         return Exit.OK
+    if a.fill:
+        talk.say(_filled_text(fill_cache(host_target())))
     before = cached_sizes()
     if a.clear or a.trim is not None:
         trim_cache(0 if a.clear else a.trim)
@@ -35,3 +43,20 @@ def cache(arguments: Namespace, talk: Talk) -> int:
     shown = f" ({kinds})" if kinds else ""
     talk.product(f"{directory}: {plural(len(before), 'file')}, {size_text(sum(before))}{shown}")
     return Exit.OK
+
+
+def _fill_package(talk: Talk) -> int:
+    """Compile the routines into the installed package."""
+    try:
+        filled = fill_directory(INSTALLED_OBJECTS, host_target())
+    except OSError as fault:
+        where = printable(str(INSTALLED_OBJECTS))
+        raise HloError(f"cannot write {where}: {reason_of(fault)}") from None
+    talk.say(_filled_text(filled))
+    talk.product(f"{INSTALLED_OBJECTS}: {plural(filled.compiled + filled.present, 'object')}")
+    return Exit.OK
+
+
+def _filled_text(filled: Filled) -> str:
+    made = f"compiled {plural(filled.compiled, 'routine')}, {size_text(filled.size_bytes)}"
+    return f"{made}; {filled.present:,} were there"

@@ -96,6 +96,8 @@ def _check(arguments: Namespace) -> None:
                 raise UsageError(f"--{option.replace('_', '-')} needs --run")
         if getattr(arguments, "profile", False):
             raise UsageError("--profile needs --run")
+    if getattr(arguments, "profile", False) and arguments.simulate == "host":
+        raise UsageError("--profile: code of this machine has no counters; --simulate=ptx counts")
     if arguments.random is not None and arguments.inputs:
         raise UsageError("--random and --inputs exclude each other")
     if len(arguments.files) > 1 and (arguments.output_file or arguments.output or arguments.memory):
@@ -146,8 +148,12 @@ class _Job:
         self._summary(module)
         inputs = self._inputs(module) if a.run else []
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
+        passes = WatchedPasses(a, self.options, self.talk, self.progress)
+        if self._only_runs(passes):
+            with self.progress.running():
+                program = self._kept_or_compiled(module, passes)
+            return self._execute(kept, program, inputs)
         with self.progress.running():
-            passes = WatchedPasses(a, self.options, self.talk, self.progress)
             passes.run(module)
             told = a.run or a.memory is not None
             library = implied_kinds(a)
@@ -165,6 +171,24 @@ class _Job:
         if emit:
             write_products(emit, module, compiled, a.output_file, a.style, self.talk)
         return Exit.OK if executable is None else self._execute(kept, executable, inputs)
+
+    def _only_runs(self, passes: WatchedPasses) -> bool:
+        """True if nothing is asked for but the results, which a kept program gives as well."""
+        a = self.arguments
+        makes = (a.emit, a.output_file, a.memory is not None, implied_kinds(a))
+        return a.run and not any(makes) and not getattr(a, "profile", False) and not passes.tells
+
+    def _kept_or_compiled(self, module: Module, passes: WatchedPasses) -> Runnable:
+        """Return the program of an earlier run of the same text; else compile it."""
+
+        def compiled() -> CompiledModule:
+            passes.run(module)
+            return self._generate(module)
+
+        span = module.entry.root.span
+        if span is None:  # not read from text
+            return self._load(compiled())
+        return driver.kept_or_compiled(span.source.text, self.options, compiled)
 
     def _summary(self, module: Module) -> None:
         flops = driver.flops_of(module)
@@ -192,7 +216,9 @@ class _Job:
         started = time.perf_counter()
         executable = driver.load_compiled(compiled)
         seconds = time.perf_counter() - started
-        self._stages.append(StageTime("llvm", seconds))
+        processes: int = getattr(compiled, "processes", 1)
+        note = f"in {processes} processes" if processes > 1 else ""
+        self._stages.append(StageTime("llvm", seconds, note))
         return executable
 
     # ---- run

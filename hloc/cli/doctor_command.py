@@ -18,10 +18,15 @@ from hloc.cli.text import plural, size_text
 from hloc.codegen.backend import backend_names, backend_origin
 from hloc.codegen.nvptx.cubin import HOW_TO_ASSEMBLE, assembler
 from hloc.codegen.object_file import compile_object
-from hloc.codegen.target import host_target, llvm_version, physical_memory_bytes
+from hloc.codegen.target import (
+    available_cores,
+    host_target,
+    llvm_version,
+    physical_memory_bytes,
+)
 from hloc.errors import HloError, InternalError, UnsupportedError
 from hloc.runtime.gpu.cuda_driver import installed_driver
-from hloc.runtime.threads import available_cores, thread_count
+from hloc.runtime.threads import thread_count
 
 REQUIRED = ("lark", "llvmlite", "numpy", "ml_dtypes")
 OPTIONAL = {
@@ -29,6 +34,7 @@ OPTIONAL = {
     "rich": "hlo-repl",
     "jax": "dumps of your own programs",
     "jaxlib": "comparison with XLA",
+    "nvmath-python": "--use-library on NVIDIA GPUs",
 }
 JAX_TESTED = "0.10"
 _NOTED_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "avx512bf16", "neon")
@@ -95,7 +101,11 @@ def _gpu() -> Iterator[tuple[str, str, bool]]:
     try:
         installed_driver()
     except UnsupportedError as fault:
-        yield "gpu", f"none to run on: {fault.message}; --simulate runs without one", False
+        yield (
+            "gpu",
+            f"none to run on: {fault.message}; --simulate[=ptx|host] runs without one",
+            False,
+        )
     else:
         yield "gpu", f"NVIDIA's driver is there, cuda-bindings {_version('cuda-bindings')}", False
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from hloc.cli.exits import UsageError
 from hloc.cli.suggest import did_you_mean
 from hloc.formats.sniff import FORMATS
+from hloc.options import SIMULATORS
 
 EMIT_KINDS = (
     "hlo",
@@ -208,6 +209,11 @@ OPTIONS: tuple[Option, ...] = (
            "`hloc rules` says which and why; turns on --flush-subnormals"),
     Option(("--flush-subnormals",), "Optimise", (*COMPILE, "roofline"), "subnormal numbers in f32 "
            "and f64 arithmetic count as zero, on x86-64 and AArch64: faster where there are many"),
+    Option(("--use-library",), "Optimise", COMPILE, "let routines of installed libraries take the "
+           "place of hloc's own kernels where they fit: blas on the cpu; what other targets call, "
+           "they say", "NAME[,NAME]", convert=names, default=(), repeated=True),
+    Option(("--autotune",), "Optimise", COMPILE, "measure the kernels that hloc has for each "
+           "matrix product on the GPU of this machine, take the fastest, and remember it"),
     Option(("--opt-bisect-limit",), "Optimise", COMPILE, "do only the first N rewrites of the "
            "pipeline, and say which was the last", "N", convert=count(0)),
     Option(("--memory-limit",), "Optimise", COMPILE, "compute arrays again instead of keeping them "
@@ -312,10 +318,11 @@ OPTIONS: tuple[Option, ...] = (
            "attributes"),
     # ---- run
     Option(("--run",), "Run", ("",), "run the compiled module; `hloc run FILE` is the same"),
-    Option(("--simulate",), "Run", COMPILE, "run code for a GPU in the interpreter of its "
-           "instructions, which checks every access; no GPU is needed"),
+    Option(("--simulate",), "Run", COMPILE, "run code for a GPU without one: in the interpreter of "
+           "PTX, which checks every access (ptx, as without a word), or as code of this machine, "
+           "which is faster and checks less (host)", "ptx|host", "ptx", one_of(SIMULATORS)),
     Option(("--profile",), "Run", COMPILE, "print what each kernel of a program for a GPU costs: "
-           "time and share of the peaks; with --simulate instructions, accesses, conflicts"),
+           "time and share of the peaks; with --simulate=ptx instructions, accesses, conflicts"),
     Option(("--random",), "Run", PASSES, "random inputs from SEED, 0 if not given; integers used "
            "as indices are in range", "SEED", "0", count(0)),
     Option(("--inputs",), "Run", PASSES, "inputs arg0, arg1 ... (tuples flattened)", "FILE.npz"),
@@ -332,7 +339,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--repeat",), "Run", COMPILE, "time N runs; without it up to 200, or 0.3 s",
            "N", convert=count(1)),
     Option(("--threads",), "Run", COMPILE, "run large kernels on up to N threads; 0 stands for "
-           "HLOC_NUM_THREADS, or all cores if that is not set, as without the option", "N",
+           "HLOC_NUM_THREADS, or all cores if that is not set, as without the option; also how "
+           "many processes may compile a large module, unless HLOC_COMPILE_PROCESSES says so", "N",
            convert=count(0), default=0),
     Option(("--fill-constants",), "Run", COMPILE, "what stands for `constant({...})`, which a dump "
            "left out: error refuses, zeros fills", "error|zeros",
@@ -352,6 +360,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--trim",), "Look after", ("cache",), "remove the files that were not used for "
            "longest until at most N bytes are left, 512M if not given", "N", "512M", byte_count),
     Option(("--path",), "Look after", ("cache",), "print the path of the folder only"),
+    Option(("--fill",), "Look after", ("cache",), "compile the routines that programs share for "
+           "this machine: into the cache, or into the installed package", "cache|package", "cache",
+           one_of(("cache", "package"))),
     # ---- talk
     Option(("--color",), "Talk", ALL, "colour of messages: auto, always, never", "WHEN", "always",
            one_of(COLOR), "auto"),

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from hloc.codegen.expansion import EXPANSION
 from hloc.opt.pass_base import option_kind
 from hloc.opt.pipeline import Fixpoint, Pipeline
-from hloc.opt.pipelines import ORDER, PIPELINES, pipeline_for
+from hloc.opt.pipelines import ORDER, PIPELINES, STANDS_FOR, pipeline_for
 from hloc.opt.registry import ALIASES, PASSES, is_registered, pass_class
 
 INTRODUCTION = """# Passes
@@ -75,6 +75,8 @@ def levels_of(name: str) -> str:
     levels = " ".join(str(i) for i in range(len(PIPELINES)) if name in _pipeline_names(i))
     if name in _inside(Pipeline.parse(EXPANSION).passes):
         return f"{levels}; all, before lowering".lstrip("; ")
+    if not levels and name in STANDS_FOR:
+        return f"for GPUs, where `{STANDS_FOR[name]}` runs"
     return levels
 
 
@@ -108,6 +110,8 @@ def _pipelines() -> Iterator[str]:
         if level and names == PIPELINES[level - 1]:
             told = f"as `-O{level - 1}`"
         yield f"- `-O{level}`: {told}"
+    gpu = str(pipeline_for(2, "nvptx64")).partition(",layout-assignment,")[2]
+    yield f"- on GPUs of NVIDIA, after `layout-assignment`: `{gpu}`"
     yield ""
 
 

@@ -22,8 +22,13 @@ def compile_options(arguments: Namespace) -> CompileOptions:
         UsageError: a target, processor or feature that there is not.
     """
     machine = _machine(arguments)
-    if getattr(arguments, "simulate", False) and machine.backend == "cpu":
-        raise UsageError("--simulate is for code of a GPU: --target=nvptx64")
+    simulator = getattr(arguments, "simulate", None) or ""
+    _check_simulator(machine.backend, simulator)
+    autotune = getattr(arguments, "autotune", False)
+    if autotune and (machine.backend != "nvptx64" or simulator):
+        raise UsageError("--autotune measures on an NVIDIA GPU: --target=nvptx64, no --simulate")
+    libraries = getattr(arguments, "use_library", ())
+    _check_libraries(machine.backend, libraries)
     return CompileOptions(
         opt_level=int(arguments.opt_level),
         target=machine.backend,
@@ -39,8 +44,18 @@ def compile_options(arguments: Namespace) -> CompileOptions:
         threads=getattr(arguments, "threads", 0),
         memory_limit_bytes=getattr(arguments, "memory_limit", 0),
         verify_each=getattr(arguments, "verify_each", False),
-        simulate=getattr(arguments, "simulate", False),
+        simulate=simulator,
+        autotune=autotune,
+        use_library=libraries,
     )
+
+
+def _check_simulator(backend: str, simulator: str) -> None:
+    """Refuse `--simulate` for code that it cannot run, by a `UsageError`."""
+    if simulator and backend == "cpu":
+        raise UsageError("--simulate is for code of a GPU: --target=nvptx64")
+    if simulator == "ptx" and backend == "amdgcn":
+        raise UsageError("--simulate=ptx is for --target=nvptx64; --simulate=host runs this, too")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +110,18 @@ def _lowest_of(processors: Sequence[str], features: str) -> str:
     if features:
         raise UsageError("--mattr goes with a single processor, and --mcpu names several")
     return levels_of(processors)[0]
+
+
+def _check_libraries(backend: str, libraries: Sequence[str]) -> None:
+    """Refuse libraries that a backend does not know, by a `UsageError`."""
+    if not libraries:
+        return
+    from hloc.codegen.backend import backend_for, check_libraries
+
+    try:
+        check_libraries(backend_for(backend), libraries)
+    except HloError as fault:
+        raise UsageError(f"--use-library: {fault.message}") from None
 
 
 def load_plugins(arguments: Namespace) -> None:

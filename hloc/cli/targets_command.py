@@ -11,6 +11,7 @@ from hloc.codegen.backend import (
     backend_for,
     backend_names,
     backend_origin,
+    libraries_of,
     processors_of,
     takes_cpu,
 )
@@ -69,6 +70,9 @@ def _backend(name: str) -> list[str]:
     if processors:
         lines += ["", "  processors for --mcpu:"]
         lines += [f"    {cpu:16s} {summary}" for cpu, summary in processors.items()]
+    libraries = libraries_of(backend)
+    if libraries:
+        lines += ["", f"  libraries for --use-library: {', '.join(libraries)}"]
     return lines
 
 

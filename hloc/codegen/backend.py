@@ -6,6 +6,7 @@ Built-in ones are in `BUILT_IN`; others come from packages through the entry-poi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -82,7 +83,8 @@ class Backend(Protocol):
     It is made without arguments. One with an attribute `takes_cpu` that is true gets the processor
     and the features that the user names (`CompileOptions.cpu`, `features`); `--mcpu` and `--mattr`
     are refused for the others. A method `processors()` that returns what is known of each, by name,
-    is shown by `hloc targets NAME`.
+    is shown by `hloc targets NAME`. An attribute `libraries` names the libraries whose routines it
+    can call instead of its own kernels (`CompileOptions.use_library`).
     """
 
     @property
@@ -164,6 +166,24 @@ def processors_of(backend: Backend) -> dict[str, str]:
 def takes_cpu(backend: Backend) -> bool:
     """True if `backend` makes code for processors that can be named."""
     return bool(getattr(backend, "takes_cpu", False))
+
+
+def libraries_of(backend: Backend) -> tuple[str, ...]:
+    """Return the names of the libraries that `backend` can call."""
+    return tuple(getattr(backend, "libraries", ()))
+
+
+def check_libraries(backend: Backend, names: Iterable[str]) -> None:
+    """Refuse libraries that `backend` does not know.
+
+    Raises:
+        HloError: says which it knows.
+    """
+    known = libraries_of(backend)
+    for name in names:
+        if name not in known:
+            some = f"it calls {', '.join(known)}" if known else "it calls none"
+            raise HloError(f"target {backend.name!r} calls no library {name!r}; {some}")
 
 
 def _entry_point(name: str) -> EntryPoint | None:

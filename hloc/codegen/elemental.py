@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from hloc.codegen.index import Index, IndexMath
 from hloc.codegen.ir_array import IrArray, array_in_memory
 from hloc.codegen.loops import Body
-from hloc.codegen.values import Value
+from hloc.codegen.values import VARYING, NeedsScalars, Value
 from hloc.errors import UnsupportedError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -147,6 +147,8 @@ class ElementGenerator:
         if condition.text in ("true", "false"):
             value = yield request if condition.text == "true" else otherwise
             return value
+        if isinstance(condition, VARYING):
+            raise NeedsScalars("a branch that only some lanes take")
         fn = self.body.fn
         then, other, after = fn.new_block(), fn.new_block(), fn.new_block()
         fn.branch(condition.text, then, other)

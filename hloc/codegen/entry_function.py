@@ -9,7 +9,7 @@ instructions are functions of a unit of their own, see `loop_function`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hloc.codegen.kernel import Kernel
@@ -32,7 +32,8 @@ from hloc.codegen.plan import (
     Plan,
     Step,
 )
-from hloc.codegen.split_kernel import split_name, split_text
+from hloc.codegen.routine import Routines
+from hloc.codegen.split_kernel import split_numbers, split_routine
 from hloc.codegen.subnormals import FloatMode
 
 ENTRY = "hloc_entry"
@@ -47,42 +48,62 @@ def entry_text(
     kernels: Sequence[Kernel],
     loops: Mapping[LoopStep, LoopFunction],
     mode: FloatMode | None = None,
+    beside: Collection[Kernel] = (),
 ) -> str:
     """Return the LLVM text of all control flow of `plan` but `loops`; `kernels` by number.
 
-    With a `mode`, everything but host functions runs with subnormals flushed.
+    With a `mode`, everything but host functions runs with subnormals flushed. The kernels in
+    `beside` are part of the text.
     """
-    inside = {number for loop in loops.values() for number in loop.computations}
-    outside = [
-        (number, steps) for number, steps in enumerate(plan.computations) if number not in inside
-    ]
-    arguments = {
-        number: len(step.arguments)
-        for _, steps in outside
-        for step in steps
-        if isinstance(step, KernelStep)
-        for number in (step.kernel, *([step.in_place.kernel] if step.in_place else []))
-    }
     lines = [
         f"declare void @{kernels[number].name}({'ptr, ' * count}i64, i64)"
-        for number, count in sorted(arguments.items())
+        for number, count in _arguments(plan, loops).items()
+        if kernels[number] not in beside
     ]
+    lines += [d for r in split_routines(plan, kernels, loops, mode) for d in r.declarations]
     lines += [
         f"declare void @{loop.name}({', '.join(['ptr'] * len(loop.slots))})"
         for loop in loops.values()
     ]
-    lines += [_MEMCPY, *(mode.declarations if mode else ()), ""]
-    for number, count in sorted(arguments.items()):
-        kernel = kernels[number]
-        if kernel.split is not None:
-            lines += split_text(
-                kernel.name, count, kernel.extent, kernel.split, kernel.scratch_bytes, mode
-            )
-    for number, steps in outside:
+    lines += [_MEMCPY, *(mode.declarations if mode else ())]
+    lines += [d for kernel in beside for d in kernel.declarations]
+    lines = [*dict.fromkeys(lines), "", *(kernel.text for kernel in beside)]
+    for number, steps in _outside(plan, loops):
         lines += _computation(number, steps, kernels, loops, mode)
     if mode is not None:
         lines += _flushing_entry(mode)
     return "\n".join(lines) + "\n"
+
+
+def split_routines(
+    plan: Plan,
+    kernels: Sequence[Kernel],
+    loops: Mapping[LoopStep, LoopFunction],
+    mode: FloatMode | None = None,
+) -> tuple[Routines, ...]:
+    """Return the routines through which the text of `entry_text` calls kernels on threads."""
+    counts = {n for i, n in _arguments(plan, loops).items() if kernels[i].split is not None}
+    return tuple(split_routine(count, mode) for count in sorted(counts))
+
+
+def _outside(
+    plan: Plan, loops: Mapping[LoopStep, LoopFunction]
+) -> list[tuple[int, tuple[Step, ...]]]:
+    """Return numbers and steps of the computations that are not part of `loops`."""
+    inside = {number for loop in loops.values() for number in loop.computations}
+    return [item for item in enumerate(plan.computations) if item[0] not in inside]
+
+
+def _arguments(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> dict[int, int]:
+    """Return how many arrays each kernel takes that is called outside of `loops`, by number."""
+    found = {
+        number: len(step.arguments)
+        for _, steps in _outside(plan, loops)
+        for step in steps
+        if isinstance(step, KernelStep)
+        for number in (step.kernel, *([step.in_place.kernel] if step.in_place else []))
+    }
+    return dict(sorted(found.items()))
 
 
 def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attributes: str) -> str:
@@ -229,8 +250,11 @@ class _Writer:
             arguments = ", ".join([*pointers, "i64 0", f"i64 {kernel.extent}"])
             self._add(f"call void @{kernel.name}({arguments})")
         else:
-            arguments = ", ".join([f"ptr {self._slot(THREADS_SLOT)}", *pointers])
-            self._add(f"call void @{split_name(kernel.name)}({arguments})")
+            routine = split_routine(len(places), self.mode)
+            numbers = split_numbers(kernel.extent, kernel.split, kernel.scratch_bytes)
+            given = [f"ptr {self._slot(THREADS_SLOT)}", f"ptr @{kernel.name}"]
+            arguments = ", ".join([*given, *(f"i64 {x}" for x in numbers), *pointers])
+            self._add(f"call void @{routine.name}({arguments})")
 
     def _loop(self, step: LoopStep) -> None:
         """Run the condition, then leave or run the body; the stop flag counts as false."""

@@ -41,7 +41,7 @@ def expand(
     """
     context = PassContext()
     _split(module, needs_defusion, context)
-    Pipeline.parse(EXPANSION).run(module, context)
+    Pipeline.known(EXPANSION).run(module, context)
     return make_boundary_static(module)
 
 
@@ -57,7 +57,7 @@ def _split(
     splitter = FusionSplitter(needs_defusion)
     splitter.run(module, context)
     if has_products:
-        Pipeline.parse(FUSION).run(module, context)
+        Pipeline.known(FUSION).run(module, context)
         splitter.run(module, context)
 
 

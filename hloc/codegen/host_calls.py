@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from hloc.ir.instruction import Instruction
+from hloc.ops import blas
 from hloc.ops.custom_call_targets import flat_arrays, nested_value, target_of
 
 
@@ -19,10 +21,12 @@ class HostFunction:
 
     Attributes:
         function: takes one array per operand leaf, returns one per result leaf.
+        fills: instead it takes those of the results as well, and writes them.
     """
 
     inst: Instruction
-    function: Callable[..., list[Any]]
+    function: Callable[..., Any]
+    fills: bool = False
 
 
 def host_function(inst: Instruction) -> HostFunction | None:
@@ -30,6 +34,8 @@ def host_function(inst: Instruction) -> HostFunction | None:
     known = target_of(inst)
     if known is None:
         return None
+    if blas.blas_product(inst) is not None:
+        return HostFunction(inst, partial(blas.multiply_into, inst), fills=True)
     evaluate = known.evaluate
 
     def function(*arrays: Any) -> list[Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.codegen.loops import Body, IndexValue
-from hloc.codegen.values import Value
-from hloc.dtypes import PRED, S64
+from hloc.codegen.values import LaneIndex, Value, lane_stride
+from hloc.dtypes import PRED, S64, U64
 from hloc.shapes import ArrayShape
 
 Index = tuple[IndexValue, ...]
@@ -33,7 +33,10 @@ class IndexMath:
         if found is None:
             left = x if isinstance(x, int) else x.text
             right = y if isinstance(y, int) else y.text
+            stride = lane_stride(op, x, y)
             found = Value(S64, self.fn.index_arithmetic(op, str(left), str(right)))
+            if stride is not None:
+                found = LaneIndex(S64, found.text, stride=stride)
             self.body.keep(key, found)
         assert isinstance(found, Value)
         return found
@@ -90,7 +93,26 @@ class IndexMath:
                 "EQ": x == y, "NE": x != y, "LT": x < y, "LE": x <= y, "GT": x > y, "GE": x >= y
             }[direction]  # fmt: skip
             return Value(PRED, "true" if holds else "false")
-        return self.body.b.compare(direction, self.value(x), self.value(y))
+        key = (direction, x, y)
+        found = self.body.find(key)
+        if found is None:
+            found = self.body.b.compare(direction, self.value(x), self.value(y))
+            self.body.keep(key, found)
+        assert isinstance(found, Value)
+        return found
+
+    def is_below(self, x: IndexValue, size: int) -> Value:
+        """Return whether 0 <= x < size, where `x` may be negative."""
+        if isinstance(x, int):
+            return Value(PRED, "true" if 0 <= x < size else "false")
+        key = ("is_below", x, size)
+        found = self.body.find(key)
+        if found is None:
+            b = self.body.b
+            found = b.compare("LT", b.bitcast(x, U64), b.const(U64, size))
+            self.body.keep(key, found)
+        assert isinstance(found, Value)
+        return found
 
     def start_index(self, value: Value, highest: int) -> IndexValue:
         """Return an index operand as a position clamped to [0, highest], by its own sign."""

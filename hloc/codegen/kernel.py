@@ -12,12 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.codegen import reductions, remap, scalar_control
-from hloc.codegen.emitters.context import KernelContext, array_leaves
+from hloc.codegen.emitters.context import Emitter, KernelContext, array_leaves
+from hloc.codegen.emitters.lanes import lane_count
 from hloc.codegen.emitters.table import emitter_for
 from hloc.codegen.kernel_key import request_key
 from hloc.codegen.routine import Routines
 from hloc.codegen.split_kernel import Split, split_of
 from hloc.codegen.target import Target
+from hloc.codegen.values import NeedsScalars
 from hloc.dtypes import U8
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
@@ -92,7 +94,7 @@ class Kernel:
 def routine_names(kernel: Kernel) -> Iterator[str]:
     """Yield the symbols of the routines that a kernel calls."""
     for routines in kernel.routines:
-        yield from (d[d.index("@") + 1 : d.index("(")] for d in routines.declarations)
+        yield from routines.symbols
 
 
 def kernel_key(request: KernelRequest) -> str:
@@ -131,9 +133,29 @@ def emit_kernel(
     emitter = emitter_for(inst)
     if emitter is None:
         raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
+    try:
+        return _written(request, emitter, name, target, stack_bytes, lane_count(inst, target))
+    except NeedsScalars:
+        return _written(request, emitter, name, target, stack_bytes, 0)
+
+
+def _written(
+    request: KernelRequest,
+    emitter: Emitter,
+    name: str,
+    target: Target,
+    stack_bytes: int,
+    lanes: int,
+) -> Kernel:
+    """Write the kernel with loops over so many lanes.
+
+    Raises:
+        NeedsScalars: it needs something that lanes cannot do.
+    """
+    inst = request.inst
     scratch = emitter.scratch_bytes(inst)
     on_stack = 0 < scratch <= stack_bytes
-    k = KernelContext(inst, request.aliased, name, target, scratch > 0 and not on_stack)
+    k = KernelContext(inst, request.aliased, name, target, scratch > 0 and not on_stack, lanes)
     if on_stack:
         k.scratch = k.b.allocate(U8, scratch)
         scratch = 0

@@ -12,7 +12,7 @@ from typing import Any
 
 from hloc.codegen.llvm_text import FunctionWriter
 from hloc.codegen.scalar_builder import LlvmBuilder
-from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.codegen.values import REPRESENTATIONS, VARYING, NeedsScalars, Value
 from hloc.dtypes import PRED, S64
 from hloc.errors import UnsupportedError
 
@@ -127,6 +127,8 @@ class Body:
             with self.scope():
                 yield
             return
+        if isinstance(condition, VARYING):
+            raise NeedsScalars("a branch that only some lanes take")
         fn = self.fn
         then, after = fn.new_block(), fn.new_block()
         fn.branch(condition.text, then, after)
@@ -150,6 +152,8 @@ class Body:
 
     def merge(self, incoming: Sequence[tuple[Value, str]]) -> Value:
         """Return the value that came from the block that was left: pairs of value and label."""
+        if any(isinstance(value, VARYING) for value, _ in incoming):
+            raise NeedsScalars("lanes from several branches")
         dtype = incoming[0][0].dtype
         kind = REPRESENTATIONS[dtype].register
         text = ", ".join(f"[ {value.text}, %{label} ]" for value, label in incoming)

@@ -1,41 +1,92 @@
 """Objects kept between runs, so that a module compiled once needs no LLVM the next time.
 
 A file is named by a digest of all that its contents depend on and begins with a digest of them, so
-a file that was cut short or changed is never loaded. The directory is the user's own
-(`hloc/cache_directory.py`).
+a file that was cut short or changed is never loaded. There are two folders: `INSTALLED_OBJECTS`
+lies in the package and is only read here (`hloc/runtime/routine_fill.py` fills it); the other is
+the user's own (`hloc/cache_directory.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 
 import llvmlite
 
-from hloc.cache_directory import read_cached, trim_cache_daily, write_cached
+from hloc.cache_directory import cache_directory, read_file, trim_cache_daily, write_cached
+from hloc.codegen.compile_pool import Unit, compile_units, helpers_for
 from hloc.codegen.object_file import check_symbols, compile_object, llvm_options
 from hloc.codegen.target import Target
 
-_DIGEST_BYTES = 32
+INSTALLED_OBJECTS = Path(__file__).parents[1] / "prebuilt"
+"""Routines that were compiled for this machine when hloc was installed; need not be there."""
+
 MAX_CACHE_BYTES = 512 << 20
+_DIGEST_BYTES = 32
 
 
 def cached_object(text: str, target: Target, level: int, also: frozenset[str]) -> bytes:
-    """Return what `compile_object` returns, from the cache if it is there."""
-    name = _file_name(text, target, level)
-    kept = read_cached(name)
-    if kept is not None:
-        data = kept[_DIGEST_BYTES:]
-        if hashlib.sha256(data).digest() == kept[:_DIGEST_BYTES]:
+    """Return what `compile_object` returns, from one of the two folders if it is there."""
+    return cached_objects((Unit(text, level),), target, also)[0][0]
+
+
+def cached_objects(
+    units: Sequence[Unit], target: Target, also: frozenset[str], processes: int = 1
+) -> tuple[tuple[bytes, ...], int]:
+    """Return the objects of `units`, and how many processes LLVM ran in.
+
+    Args:
+        units: what to compile, unless it is in one of the two folders.
+        target: the machine, as for `compile_object`.
+        also: what objects may ask for, as for `compile_object`.
+        processes: how many may run; fewer do where more would not pay.
+    """
+    names = [object_name(unit.text, target, unit.level) for unit in units]
+    found = {name: kept_object(name) for name in names}
+    for data in found.values():
+        if data is not None:
             check_symbols(data, also=also)
-            return data
-    data = compile_object(text, target, level, also=also)
-    write_cached(name, hashlib.sha256(data).digest() + data)
-    trim_cache_daily(MAX_CACHE_BYTES)
-    return data
+    missing = {n: unit for n, unit in zip(names, units, strict=True) if found[n] is None}
+
+    def compile_here(unit: Unit) -> bytes:
+        return compile_object(unit.text, target, unit.level, also=also)
+
+    helpers = helpers_for(tuple(missing.values()), processes)
+    made = compile_units(tuple(missing.values()), target, also, compile_here, helpers)
+    for name, data in zip(missing, made, strict=True):
+        found[name] = data
+        write_cached(name, sealed(data))
+    if missing:
+        trim_cache_daily(MAX_CACHE_BYTES)
+    return tuple(data for name in names if (data := found[name]) is not None), 1 + helpers
 
 
-def _file_name(text: str, target: Target, level: int) -> str:
+def kept_object(name: str, directories: Sequence[Path] = ()) -> bytes | None:
+    """Return the object in the file `name`, None if none of the folders (both) has it whole."""
+    for directory in directories or (INSTALLED_OBJECTS, cache_directory()):
+        kept = None if directory is None else read_file(directory, name)
+        if kept is not None:
+            data = kept[_DIGEST_BYTES:]
+            if hashlib.sha256(data).digest() == kept[:_DIGEST_BYTES]:
+                return data
+    return None
+
+
+def sealed(data: bytes) -> bytes:
+    """Return the contents of the file of object `data`."""
+    return hashlib.sha256(data).digest() + data
+
+
+def object_name(text: str, target: Target, level: int) -> str:
+    """Return the file of what `compile_object` makes of these."""
+    digest = hashlib.sha256(f"{_machine_text(target)}\0{level}\0{llvm_options(level)}\0".encode())
+    digest.update(text.encode())
+    return f"object-{digest.hexdigest()[:40]}.o"
+
+
+@cache
+def _machine_text(target: Target) -> str:
     versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info)
-    parts = (text, target, level, llvm_options(level), versions)
-    digest = hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()
-    return f"object-{digest[:40]}.o"
+    return f"{target}\0{versions}"

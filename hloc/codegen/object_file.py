@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.routine import FINAL_FORM
+from hloc.codegen.routine import FINAL_FORM, FINAL_WITH_SLOTS
 from hloc.codegen.target import Target, create_target_machine, host_target
 from hloc.errors import InternalError
 
@@ -81,7 +81,10 @@ def optimize_module(
     if machine.triple != host_target().triple:
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
-    if level == FINAL_FORM:
+    if level in (FINAL_FORM, 0):  # all that LLVM would do at level 0 is looking for what to inline
+        return module
+    if level == FINAL_WITH_SLOTS:
+        _promote_slots(module, machine)
         return module
     options = llvm.create_pipeline_tuning_options()
     for name, value in llvm_options(level).items():
@@ -89,6 +92,12 @@ def optimize_module(
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
+
+
+def _promote_slots(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
 
 
 def compile_object(
@@ -134,8 +143,10 @@ def undefined_symbols(data: bytes) -> tuple[str, ...]:
     """
     if data[:5] != b"\x7fELF\x02":
         return ()
-    found = {name for name, section in _elf_symbols(data) if section == 0 and name}
-    defined = {name for name, section in _elf_symbols(data) if section != 0}
+    found: set[str] = set()
+    defined = {""}
+    for name, section in _elf_symbols(data):
+        (defined if section else found).add(name)
     return tuple(sorted(found - defined))
 
 

@@ -6,7 +6,8 @@ Roots have faster emitters of their own (`emitters/reduce.py`); these are right 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
+from math import inf, prod
+from typing import Any
 
 from hloc.codegen.elemental import ElementGenerator, Frame, Rule, rule
 from hloc.codegen.index import Index, physical_order
@@ -32,6 +33,20 @@ def plain_reducer(computation: Computation) -> str:
         return ""
     name = root.opcode.name
     return name if name in ("add", "multiply", "maximum", "minimum", "and", "or", "xor") else ""
+
+
+def identity_of(name: str, dtype: DType) -> Any:
+    """Return the number that plain reducer `name` leaves others as they are with."""
+    if name == "multiply":
+        return 1
+    if name in ("maximum", "minimum") and dtype.is_float:
+        return -inf if name == "maximum" else inf
+    if name in ("maximum", "minimum"):
+        smallest = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+        return smallest if name == "maximum" else smallest + (1 << dtype.bits) - 1
+    if name == "and":
+        return 1 if dtype.is_pred else -1
+    return -0.0 if dtype.is_float else 0
 
 
 LONG_SUM = 4096
@@ -197,10 +212,14 @@ def window_step(
     at = m.sub(at, d.pad_low)
     conditions: list[Value] = []
     last = (size - 1) * d.base_dilation
-    if d.pad_low > 0:
-        conditions.append(m.compare("GE", at, 0))
-    if d.pad_high > 0 or size == 0 or d.base_dilation > 1 or d.pad_low < 0:
-        conditions.append(m.compare("LE", at, last))
+    may_end = d.pad_high > 0 or size == 0 or d.base_dilation > 1 or d.pad_low < 0
+    if d.pad_low > 0 and may_end and size:
+        conditions.append(m.is_below(at, last + 1))
+    else:
+        if d.pad_low > 0:
+            conditions.append(m.compare("GE", at, 0))
+        if may_end:
+            conditions.append(m.compare("LE", at, last))
     if d.base_dilation > 1:
         conditions.append(m.compare("EQ", m.rem(at, d.base_dilation), 0))
         at = m.div(at, d.base_dilation)

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 FINAL_FORM = -1
 """The level of text that is in the form in which it should run: no passes."""
 
+FINAL_WITH_SLOTS = -2
+"""The level of text in final form, but for values that stack memory holds: they go to registers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Routines:
@@ -28,3 +31,8 @@ class Routines:
     declarations: tuple[str, ...]
     text: str
     level: int = FINAL_FORM
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The names of the functions."""
+        return tuple(d[d.index("@") + 1 : d.index("(")] for d in self.declarations)

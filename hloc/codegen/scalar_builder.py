@@ -34,6 +34,13 @@ def float_text(dtype: DType, value: float) -> str:
     return "0x" + struct.pack(">d", number).hex().upper()
 
 
+def comparison_name(dtype: DType, direction: str) -> str:
+    """Return LLVM's comparison of `dtype` by the name HLO gives it."""
+    if dtype.is_float:
+        return "fcmp " + _FLOAT[direction]
+    return "icmp " + (_SIGNED if dtype.is_signed else _UNSIGNED)[direction]
+
+
 class LlvmBuilder(ElementBuilder):
     """Writes instructions to `fn`; see the protocol in `hloc.ir.opcode` for the semantics."""
 
@@ -69,10 +76,7 @@ class LlvmBuilder(ElementBuilder):
         return Value(x.dtype, self.fn.value(text))
 
     def comparison(self, direction: str, x: Value, y: Value) -> Value:
-        if x.dtype.is_float:
-            op = "fcmp " + _FLOAT[direction]
-        else:
-            op = "icmp " + (_SIGNED if x.dtype.is_signed else _UNSIGNED)[direction]
+        op = comparison_name(x.dtype, direction)
         return Value(PRED, self.fn.value(f"{op} {_REGISTER[x.dtype]} {x.text}, {y.text}"))
 
     def choice(self, pred: Value, on_true: Value, on_false: Value) -> Value:
@@ -143,10 +147,13 @@ class LlvmBuilder(ElementBuilder):
         symbol = f"@llvm.{name}.{suffix}"
         types = ", ".join([kind] * len(args)) + (", i1" if extra else "")
         self.fn.declare(f"declare {kind} {symbol}({types})")
-        # A maximum in a reduction may start from any lane, and of zeros take any.
+        call = f"call {self.call_flags(name)}{kind} {symbol}({operands})"
+        return Value(dtype, self.fn.value(call))
+
+    def call_flags(self, name: str) -> str:
+        """Return flags: a maximum in a reduction starts from any lane, and of zeros takes any."""
         is_folded = name in ("minimum", "maximum") and "reassoc" in self.float_flags
-        flags = "reassoc nsz " if is_folded else ""
-        return Value(dtype, self.fn.value(f"call {flags}{kind} {symbol}({operands})"))
+        return "reassoc nsz " if is_folded else ""
 
     def function(self, name: str, *args: Value) -> Value:
         return emit_math(self, name, args)
@@ -215,6 +222,12 @@ class LlvmBuilder(ElementBuilder):
         self.fn.declare("declare ptr @llvm.launder.invariant.group.p0(ptr)")
         at = self.address(pointer, dtype, index)
         return pointer_value(self.fn.value(f"call ptr @llvm.launder.invariant.group.p0(ptr {at})"))
+
+    def clear(self, pointer: Value, size_bytes: int) -> None:
+        """Set memory to zero."""
+        self.fn.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        text = f"ptr {pointer.text}, i8 0, i64 {size_bytes}, i1 false"
+        self.fn.line(f"call void @llvm.memset.p0.i64({text})")
 
     def offset_pointer(self, pointer: Value, bytes_: int) -> Value:
         if not bytes_:

@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.epilogue import PRODUCTS
 from hloc.codegen.emitters.context import Emitter
+from hloc.codegen.routine import Routines
 from hloc.codegen.subnormals import FloatMode
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -29,6 +31,11 @@ THREADS_TYPE = "{ ptr, ptr, i32, ptr }"
 """LLVM's type of the threads of a run."""
 
 SCRATCH_ALIGNMENT_BYTES = 64
+
+MOST_ARRAYS = 16
+"""Arrays of the kernels whose routine comes with the installation."""
+
+_NUMBERS = ("extent", "grain", "step", "most", "worker_bytes")
 
 _TAKING = ("gather", "dynamic-slice", "slice")
 
@@ -140,34 +147,63 @@ def _grain(step_nanoseconds: float) -> int:
     return grain
 
 
-def split_name(kernel: str) -> str:
-    """Return the name of the function that runs a kernel on the threads it is given."""
-    return f"split_{kernel}"
+@cache
+def split_routine(arguments: int, mode: FloatMode | None = None) -> Routines:
+    """Return the function that runs any kernel of so many arrays on the threads it is given.
+
+        split(threads, kernel, extent, grain, step, most, worker_bytes, arrays...)
+
+    The numbers are those of `split_numbers`. With a `mode`, all threads flush subnormals.
+    """
+    name = f"split_{arguments}{'_flushed' if mode else ''}"
+    numbers = ("ptr %threads", "ptr %kernel", *(f"i64 %{number}" for number in _NUMBERS))
+    arrays = [f"ptr %a{i}" for i in range(arguments)]
+    lines = [
+        *(mode.declarations if mode else ()),
+        f"define void @{name}({', '.join([*numbers, *arrays])}) nounwind {{",
+        *_shared_out(arguments, mode),
+        "}",
+        "",
+        "define internal void @task(ptr %region, i32 %worker) nounwind {",
+        *_task(arguments, mode),
+        "}",
+    ]
+    types = ", ".join(["ptr", "ptr", *["i64"] * len(_NUMBERS), *["ptr"] * arguments])
+    return Routines(name, (f"declare void @{name}({types})",), "\n".join(lines) + "\n", 0)
 
 
-def split_text(
-    kernel: str,
-    arguments: int,
-    extent: int,
-    split: Split,
-    scratch_bytes: int,
-    mode: FloatMode | None = None,
-) -> Iterator[str]:
-    """Yield the lines of `split_name(kernel)`, which takes the threads and the kernel's arrays.
+def split_numbers(extent: int, split: Split, scratch_bytes: int) -> tuple[int, ...]:
+    """Return what the routine is told of a kernel.
 
     Args:
-        kernel: name of a function that takes `arguments` pointers and a range.
-        arguments: scratch memory is the last of them, if there is any.
         extent: end of the outermost loop.
         split: how to cut it.
-        scratch_bytes: size of the scratch memory of one worker.
-        mode: in which all threads flush subnormals, if they do.
+        scratch_bytes: size of the scratch memory of one worker, the last array if there is any.
+
+    Returns:
+        The extent; the grain; the size of a part, 0 for one part per thread; how many parts there
+        may be; the bytes from the scratch memory of a worker to that of the next.
     """
-    names = [f"%a{i}" for i in range(arguments)]
-    region = f"{{ i32, i64, ptr{', ptr' * arguments} }}"
-    given = "".join(f"ptr {name}, " for name in names)
-    parameters = ", ".join(f"ptr {name}" for name in ("%threads", *names))
-    yield f"define internal void @{split_name(kernel)}({parameters}) nounwind {{"
+    most = -(-extent // (split.step or split.grain))
+    return extent, split.grain, split.step, most, worker_bytes(scratch_bytes)
+
+
+def _region(arguments: int) -> str:
+    """Return LLVM's type of what the workers share: the next part comes first."""
+    return f"{{ i32, i64, i64, i64, ptr, ptr{', ptr' * arguments} }}"
+
+
+def _fields(arguments: int) -> list[tuple[str, str]]:
+    """Return types and names of all that is in a region but the next part."""
+    numbers = [("i64", "%part"), ("i64", "%extent"), ("i64", "%worker_bytes")]
+    pointers = ["%kernel", "%scratch", *(f"%a{i}" for i in range(arguments))]
+    return [*numbers, *(("ptr", name) for name in pointers)]
+
+
+def _shared_out(arguments: int, mode: FloatMode | None) -> Iterator[str]:
+    """Yield the body of the routine."""
+    given = "".join(f"ptr %a{i}, " for i in range(arguments))
+    region = _region(arguments)
     yield "entry:"
     yield f"  %region = alloca {region}, align 64"
     if mode is not None:
@@ -175,93 +211,78 @@ def split_text(
     yield "  %alone = icmp eq ptr %threads, null"
     yield "  br i1 %alone, label %whole, label %shared"
     yield "whole:"
-    yield f"  call void @{kernel}({given}i64 0, i64 {extent})"
+    yield f"  call void %kernel({given}i64 0, i64 %extent)"
     yield "  ret void"
     yield "shared:"
     for field, name in ((0, "run"), (1, "context"), (2, "workers"), (3, "scratch")):
         kind = "i32" if name == "workers" else "ptr"
         yield f"  %at.{name} = getelementptr {THREADS_TYPE}, ptr %threads, i32 0, i32 {field}"
         yield f"  %{name} = load {kind}, ptr %at.{name}"
-    yield from _parts(extent, split)
-    fields = [("i32", "0"), ("i64", "%step"), ("ptr", "%scratch"), *(("ptr", n) for n in names)]
-    for number, (kind, value) in enumerate(fields):
+    yield _PARTS
+    yield "  store i32 0, ptr %region"
+    for number, (kind, value) in enumerate(_fields(arguments), 1):
         yield f"  %field.{number} = getelementptr {region}, ptr %region, i32 0, i32 {number}"
         yield f"  store {kind} {value}, ptr %field.{number}"
     if mode is not None:  # threads that `run` creates take over the mode of this one
         yield from mode.kept("usual")
-    yield f"  call void %run(ptr %context, ptr @task_{kernel}, ptr %region, i32 %count)"
+    yield "  call void %run(ptr %context, ptr @task, ptr %region, i32 %count)"
     if mode is not None:
         yield from mode.restored("usual")
     yield "  ret void"
-    yield "}"
-    yield ""
-    yield from _task(kernel, arguments, region, extent, scratch_bytes, mode)
 
 
-def _parts(extent: int, split: Split) -> Iterator[str]:
-    """Yield the lines for `%step`, the size of a part, and `%count`, how many may run at once."""
-    grains = -(-extent // split.grain)
-    most = -(-extent // split.step) if split.step else grains
-    yield f"  %few = icmp slt i32 %workers, {most}"
-    yield f"  %fewer = select i1 %few, i32 %workers, i32 {most}"
-    yield "  %some = icmp sgt i32 %fewer, 1"
-    yield "  %count = select i1 %some, i32 %fewer, i32 1"
-    if split.step:
-        yield f"  %step = add i64 0, {split.step}"
-        return
-    yield "  %shares = zext i32 %count to i64"
-    yield "  %less = sub i64 %shares, 1"
-    yield f"  %raised = add i64 {grains}, %less"
-    yield "  %grains = udiv i64 %raised, %shares"
-    yield f"  %step = mul i64 %grains, {split.grain}"
+_PARTS = """\
+  %wide.workers = sext i32 %workers to i64
+  %few = icmp slt i64 %wide.workers, %most
+  %fewer = select i1 %few, i64 %wide.workers, i64 %most
+  %some = icmp sgt i64 %fewer, 1
+  %shares = select i1 %some, i64 %fewer, i64 1
+  %count = trunc i64 %shares to i32
+  %less = sub i64 %shares, 1
+  %raised = add i64 %most, %less
+  %grains = udiv i64 %raised, %shares
+  %even = mul i64 %grains, %grain
+  %is.even = icmp eq i64 %step, 0
+  %part = select i1 %is.even, i64 %even, i64 %step"""
+"""Lines for `%part`, the size of a part, and `%count`, how many may run at once."""
 
 
-def _task(
-    kernel: str,
-    arguments: int,
-    region: str,
-    extent: int,
-    scratch_bytes: int,
-    mode: FloatMode | None,
-) -> Iterator[str]:
-    """Yield the function that a worker runs: it takes parts as long as there are any."""
+def _task(arguments: int, mode: FloatMode | None) -> Iterator[str]:
+    """Yield the body of what a worker runs: it takes parts as long as there are any."""
     names = [f"%a{i}" for i in range(arguments)]
-    yield f"define internal void @task_{kernel}(ptr %region, i32 %worker) nounwind {{"
+    region = _region(arguments)
     yield "entry:"
     if mode is not None:
         yield from [*mode.reserved("mode"), *mode.flushed("mode")]
-    fields = [("i64", "%step"), ("ptr", "%scratch"), *(("ptr", name) for name in names)]
-    for number, (kind, name) in enumerate(fields, 1):
+    for number, (kind, name) in enumerate(_fields(arguments), 1):
         yield f"  %field.{number} = getelementptr {region}, ptr %region, i32 0, i32 {number}"
         yield f"  {name} = load {kind}, ptr %field.{number}"
-    if scratch_bytes:
-        yield "  %wide = sext i32 %worker to i64"
-        yield "  %before = sub i64 %wide, 1"
-        yield f"  %offset = mul i64 %before, {worker_bytes(scratch_bytes)}"
-        yield "  %other = getelementptr i8, ptr %scratch, i64 %offset"
-        yield "  %first = icmp eq i32 %worker, 0"
-        yield f"  %own = select i1 %first, ptr {names[-1]}, ptr %other"
-        names[-1] = "%own"
-    given = "".join(f"ptr {name}, " for name in names)
+    yield "  %wide = sext i32 %worker to i64"
+    yield "  %before = sub i64 %wide, 1"
+    yield "  %offset = mul i64 %before, %worker_bytes"
+    yield "  %other = getelementptr i8, ptr %scratch, i64 %offset"
+    yield "  %is.first = icmp eq i32 %worker, 0"
+    yield "  %needs.none = icmp eq i64 %worker_bytes, 0"
+    yield "  %keeps = or i1 %is.first, %needs.none"
+    yield f"  %own = select i1 %keeps, ptr {names[-1]}, ptr %other"
+    given = "".join(f"ptr {name}, " for name in (*names[:-1], "%own"))
     yield "  br label %next"
     yield "next:"
     yield "  %number = atomicrmw add ptr %region, i32 1 monotonic"
-    yield "  %part = zext i32 %number to i64"
-    yield "  %begin = mul i64 %part, %step"
-    yield f"  %left = icmp ult i64 %begin, {extent}"
+    yield "  %wide.number = zext i32 %number to i64"
+    yield "  %begin = mul i64 %wide.number, %part"
+    yield "  %left = icmp ult i64 %begin, %extent"
     yield "  br i1 %left, label %run, label %done"
     yield "run:"
-    yield "  %stop = add i64 %begin, %step"
-    yield f"  %inside = icmp ult i64 %stop, {extent}"
-    yield f"  %end = select i1 %inside, i64 %stop, i64 {extent}"
-    yield f"  call void @{kernel}({given}i64 %begin, i64 %end)"
+    yield "  %stop = add i64 %begin, %part"
+    yield "  %inside = icmp ult i64 %stop, %extent"
+    yield "  %end = select i1 %inside, i64 %stop, i64 %extent"
+    yield f"  call void %kernel({given}i64 %begin, i64 %end)"
     yield "  br label %next"
     yield "done:"
     if mode is not None:
         yield from mode.restored("mode")
     yield "  ret void"
-    yield "}"
-    yield ""
 
 
 def worker_bytes(scratch_bytes: int) -> int:

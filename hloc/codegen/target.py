@@ -187,6 +187,13 @@ def llvm_version() -> str:
     return ".".join(map(str, llvm.llvm_version_info))
 
 
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def physical_memory_bytes() -> int:
     """Return the memory of this machine, or 0 where the system does not say."""
     try:

@@ -6,8 +6,14 @@
 
 `run` calls the task for part 0 itself, while threads that are free take the parts from 1 to
 `count - 1`. It does not wait for threads that have not begun by the time its own part is done; a
-task therefore shares its work out while it runs, so that part 0 alone does all that is left. If the
-pool is in use, by another thread or around this call, `run` calls part 0 only.
+task therefore shares its work out while it runs, so that part 0 alone does all that is left; `data`
+begins with an i32 that counts the pieces of work it has shared out. If the pool is in use, by
+another thread or around this call, `run` calls part 0 only.
+
+A thread that other programs interrupt in the middle of a piece keeps the caller waiting, and
+nothing can be done but wait. Where that took much longer than a piece takes, threads do not pay
+for now, so `run` calls part 0 only for sixteen times as long as it waited, longer each time that
+it happens again, at most for a second.
 
 How it works: the word `state` holds a number of the run (32 bits), how many threads may enter (16)
 and how many have entered (16). A thread enters by counting itself in; the caller closes the run by
@@ -36,6 +42,7 @@ NEEDED = frozenset(
         "pthread_mutex_lock",
         "pthread_mutex_unlock",
         "pthread_sigmask",
+        "clock_gettime",
         "sched_yield",
         "sigfillset",
     }
@@ -48,6 +55,12 @@ _IDLE_LOOKS = 1000
 _JOIN_LOOKS = 4000
 """How often the caller looks for the end of others before it offers its core to them."""
 
+_LATE_NANOSECONDS = 100_000
+"""How long the caller waits at least before threads count as late."""
+
+_MOST_QUIET_NANOSECONDS = 1_000_000_000
+_MOST_DOUBLINGS = 6
+
 _PAUSES = {
     "x86_64": "call void @llvm.x86.sse2.pause()",
     "aarch64": "call void @llvm.aarch64.isb(i32 15)",
@@ -58,12 +71,13 @@ _PAUSE_DECLARATIONS = {
 }
 
 
-def pool_text(target: Target, sig_setmask: int) -> str:
+def pool_text(target: Target, sig_setmask: int, clock: int) -> str:
     """Return the LLVM text of the pool.
 
     Args:
         target: the machine; its way to wait a moment is used, if known.
         sig_setmask: the value of SIG_SETMASK on this system.
+        clock: that of CLOCK_MONOTONIC.
     """
     arch = target.triple.split("-")[0]
     return (
@@ -73,6 +87,10 @@ def pool_text(target: Target, sig_setmask: int) -> str:
         .replace("JOIN_LOOKS", str(_JOIN_LOOKS))
         .replace("MAX_THREADS", str(MAX_THREADS))
         .replace("SIG_SETMASK", str(sig_setmask))
+        .replace("CLOCK_MONOTONIC", str(clock))
+        .replace("LATE_NANOSECONDS", str(_LATE_NANOSECONDS))
+        .replace("MOST_QUIET", str(_MOST_QUIET_NANOSECONDS))
+        .replace("MOST_DOUBLINGS", str(_MOST_DOUBLINGS))
     )
 
 
@@ -93,12 +111,18 @@ declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @pthread_sigmask(i32, ptr, ptr)
 declare i32 @sigfillset(ptr)
 declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
+declare i64 @llvm.smin.i64(i64, i64)
+declare i64 @llvm.usub.sat.i64(i64, i64)
 
 ; Words that different threads write lie on lines of their own.
 @state = internal global i64 0, align 64
 @finished = internal global i32 0, align 64
 @busy = internal global i32 0, align 64
 @sleepers = internal global i32 0, align 64
+; Until when threads do not pay, and how often it was so lately; for the caller that has the pool.
+@quiet.until = internal global i64 0
+@misses = internal global i64 0
 @task = internal global ptr null, align 64
 @data = internal global ptr null
 @ready = internal global i1 false, align 64
@@ -117,6 +141,21 @@ alone:
   call void %task(ptr %data, i32 0)
   ret void
 mine:
+  %until = load i64, ptr @quiet.until
+  %no.wait = icmp eq i64 %until, 0
+  br i1 %no.wait, label %share, label %ask
+ask:
+  %moment = call i64 @now()
+  %is.over = icmp sge i64 %moment, %until
+  br i1 %is.over, label %try, label %give
+give:
+  store atomic i32 0, ptr @busy release, align 4
+  br label %alone
+try:
+  store i64 0, ptr @quiet.until
+  br label %share
+share:
+  %begun = call i64 @now()
   %others = sub i32 %count, 1
   %have = load i32, ptr @started
   %few = icmp ult i32 %have, %others
@@ -146,12 +185,20 @@ work:
   %final = atomicrmw xchg ptr @state, i64 %closed acq_rel
   %entered = trunc i64 %final to i16
   %expected = zext i16 %entered to i32
+  %before = load atomic i32, ptr @finished acquire, align 4
+  %none.late = icmp eq i32 %before, %expected
+  br i1 %none.late, label %done, label %late
+late:
+  %worked = call i64 @now()
   br label %look
 look:
-  %looks = phi i32 [ 0, %work ], [ %more.looks, %again ]
+  %looks = phi i32 [ 0, %late ], [ %more.looks, %again ]
   %ended = load atomic i32, ptr @finished acquire, align 4
   %all = icmp eq i32 %ended, %expected
-  br i1 %all, label %done, label %wait
+  br i1 %all, label %judge, label %wait
+judge:
+  call void @judge(i64 %begun, i64 %worked, ptr %data, i32 %expected)
+  br label %done
 wait:
   %long = icmp ugt i32 %looks, JOIN_LOOKS
   br i1 %long, label %yield, label %pause
@@ -167,6 +214,57 @@ again:
 done:
   store atomic i32 0, ptr @busy release, align 4
   ret void
+}}
+
+; The caller worked from `begun` to `worked` and has waited until now for `count` threads. A piece
+; of work took it about (worked - begun) * (count + 1) / pieces; what the others did might have
+; taken it `count` times as long as what it did.
+define internal void @judge(i64 %begun, i64 %worked, ptr %data, i32 %count) nounwind {{
+entry:
+  %now = call i64 @now()
+  %work = sub i64 %worked, %begun
+  %wait = sub i64 %now, %worked
+  %many = load i32, ptr %data
+  %pieces = zext i32 %many to i64
+  %threads = zext i32 %count to i64
+  %shares = add i64 %threads, 1
+  %is.long = icmp sgt i64 %wait, LATE_NANOSECONDS
+  %scaled = mul i64 %wait, %pieces
+  %piece = mul i64 %work, %shares
+  %pieces.4 = shl i64 %piece, 2
+  %beyond.pieces = icmp sgt i64 %scaled, %pieces.4
+  %wait.4 = shl i64 %wait, 2
+  %all.work = mul i64 %work, %threads
+  %no.gain = icmp sgt i64 %wait.4, %all.work
+  %both = and i1 %beyond.pieces, %no.gain
+  %is.late = and i1 %is.long, %both
+  %misses = load i64, ptr @misses
+  br i1 %is.late, label %late, label %fine
+late:
+  %factor = shl i64 16, %misses
+  %much = mul i64 %wait, %factor
+  %pause = call i64 @llvm.smin.i64(i64 %much, i64 MOST_QUIET)
+  %until = add i64 %now, %pause
+  store i64 %until, ptr @quiet.until
+  %more = add i64 %misses, 1
+  %most = call i64 @llvm.smin.i64(i64 %more, i64 MOST_DOUBLINGS)
+  store i64 %most, ptr @misses
+  ret void
+fine:
+  %less = call i64 @llvm.usub.sat.i64(i64 %misses, i64 1)
+  store i64 %less, ptr @misses
+  ret void
+}}
+
+define internal i64 @now() nounwind {{
+  %time = alloca {{ i64, i64 }}, align 8
+  %fault = call i32 @clock_gettime(i32 CLOCK_MONOTONIC, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest = getelementptr i64, ptr %time, i64 1
+  %nanoseconds = load i64, ptr %rest
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %nanoseconds
+  ret i64 %now
 }}
 
 define internal ptr @worker(ptr %unused) nounwind {{
@@ -288,6 +386,8 @@ define void @{FORGET}() nounwind {{
   store i32 0, ptr @started
   store i1 false, ptr @ready
   store i1 false, ptr @quit
+  store i64 0, ptr @quiet.until
+  store i64 0, ptr @misses
   ret void
 }}
 

@@ -25,6 +25,51 @@ class Value:
     imag: str = ""
 
 
+class Lanes(Value):
+    """One value per lane of a vector."""
+
+    __slots__ = ()
+
+
+class LaneSlot(Value):
+    """A pointer to stack memory for one value per lane."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LaneIndex(Value):
+    """Positions that are `stride` apart from lane to lane; the value is that of lane 0."""
+
+    stride: int = 1
+
+
+VARYING = (Lanes, LaneIndex)
+"""The values that differ from lane to lane."""
+
+
+class NeedsScalars(Exception):
+    """What is being written cannot be done in all lanes of a vector at once."""
+
+
+def lane_stride(op: str, x: Value | int, y: Value | int) -> int | None:
+    """Return the stride of `x op y` from lane to lane, None if all lanes have the same.
+
+    Raises:
+        NeedsScalars: the lanes are not evenly spaced.
+    """
+    if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
+        return None
+    if isinstance(x, Lanes) or isinstance(y, Lanes):
+        raise NeedsScalars("positions that are computed")
+    strides = [z.stride if isinstance(z, LaneIndex) else 0 for z in (x, y)]
+    if op in ("add", "sub"):
+        return strides[0] + strides[1] if op == "add" else strides[0] - strides[1]
+    if op == "mul" and isinstance(y, int):
+        return strides[0] * y
+    raise NeedsScalars(op)
+
+
 @dataclass(frozen=True, slots=True)
 class Representation:
     """The LLVM types of one element type (of one part, for complex types).

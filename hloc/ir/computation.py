@@ -118,16 +118,13 @@ class Computation:
             {},
             span,
         )
-        self._put(inst)
+        self.adopt(inst)
         module.log.record(Created(inst, self, module.log.by))
         return inst
 
     def adopt(self, inst: Instruction) -> None:
         """Put in an instruction made elsewhere (`clone` keeps uids this way)."""
         assert inst.computation is self
-        self._put(inst)
-
-    def _put(self, inst: Instruction) -> None:
         self._instructions[inst.uid] = inst
         if inst.control_predecessors:
             self._controlled[inst.uid] = inst

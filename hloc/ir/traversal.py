@@ -54,9 +54,10 @@ def reachable_computations(*roots: Computation) -> list[Computation]:
             seen = state.get(computation)
             if seen is None:
                 state[computation] = False
+                callers = [inst for inst in reversed(computation.instructions) if inst.called]
                 stack.extend(
                     called
-                    for inst in reversed(computation.instructions)
+                    for inst in callers
                     for called in reversed(inst.called)
                     if called not in state
                 )

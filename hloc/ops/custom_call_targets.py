@@ -16,7 +16,7 @@ from hloc.dtypes import S32, TOKEN
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue
-from hloc.ops import lapack
+from hloc.ops import blas, lapack
 from hloc.ops.ordering import topk
 from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, compatible, leaves
@@ -181,6 +181,10 @@ TARGETS: dict[str, CustomCallTarget] = {
     ),
     "__custom_kernel_fusion$workspace": CustomCallTarget(
         "memory for a kernel, here zeros", _has_no_operands, _zeros
+    ),
+    **dict.fromkeys(
+        blas.TARGETS,
+        CustomCallTarget("a product of matrices", blas.fits_blas, blas.evaluate_blas),
     ),
     "TopK": CustomCallTarget("the k largest values of each row and where", _fits_topk, _topk),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import ClassVar
 
 from hloc.errors import HloError, InternalError
@@ -101,6 +102,11 @@ class Pipeline:
         """
         return Pipeline(parse_passes(text, Fixpoint), check_changed)
 
+    @staticmethod
+    def known(text: str) -> Pipeline:
+        """Return the pipeline of a text of hloc's own, which is read once."""
+        return Pipeline(_known_passes(text))
+
     def __str__(self) -> str:
         return ",".join(map(text_of, self.passes))
 
@@ -136,6 +142,11 @@ class Pipeline:
             for observer in self._observers:
                 observer.on_pass_end(module, run)
             yield run
+
+
+@cache
+def _known_passes(text: str) -> tuple[Pass, ...]:
+    return parse_passes(text, Fixpoint)
 
 
 def check_honest(run: PassRun) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -71,7 +72,24 @@ _FUSE = (
     "dce",
 )
 
-_FULL = (
+GPU_CHIPS = {"nvptx64": "sm_80", "amdgcn": "gfx90a"}
+"""Chips that passes count on by target, where none is named."""
+
+
+def _fuse_on_gpu(chip: str) -> tuple[str, ...]:
+    """Return the passes that stand for `_FUSE` where kernels run on a GPU."""
+    return (
+        "attention-fusion",
+        f"priority-fusion{{chip={chip}}}",
+        "dce",
+        f"multi-output-fusion{{chip={chip}}}",
+        "dce",
+        "output-fusion{min-bytes=1,on-gpu=true}",
+        "dce",
+    )
+
+
+_BEFORE_FUSION = (
     *_PREPARE,
     *_EXPAND,
     "map-inliner",
@@ -80,8 +98,8 @@ _FULL = (
     *_CONTROL_FLOW,
     *_CANONICALISE,
     *_MOVE,
-    *_FUSE,
 )
+_FULL = (*_BEFORE_FUSION, *_FUSE)
 
 PIPELINES: tuple[tuple[str, ...], ...] = (
     (),
@@ -159,21 +177,28 @@ ORDER: tuple[Before, ...] = (
 )
 
 
-LEFT_OUT: dict[str, tuple[str, ...]] = {
-    "nvptx64": ("attention-fusion",),
-    "amdgcn": ("attention-fusion",),
-}
-"""Passes by backend that make what it has no kernel for."""
+STANDS_FOR = {"priority-fusion": "fusion"}
+"""Passes that run where another does on a processor, with the same reasons for the order."""
 
 
-def pipeline_for(level: int, target: str = "cpu") -> Pipeline:
-    """Return the pipeline of -O`level`, 0 to 3, for a backend; level 0 optimises nothing."""
-    return Pipeline.parse(",".join(PIPELINES[level])).without(LEFT_OUT.get(target, ()))
+def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
+    """Return the pipeline of -O`level`, 0 to 3, for a backend; level 0 optimises nothing.
+
+    Args:
+        level: of optimisation.
+        target: name of the backend.
+        chip: of a GPU, as LLVM names it; "" and other names count as in `GPU_CHIPS`.
+    """
+    names = PIPELINES[level]
+    if target in GPU_CHIPS and names == _FULL:
+        known = re.fullmatch(r"(sm_|gfx)\w+", chip)
+        names = (*_BEFORE_FUSION, *_fuse_on_gpu(chip if known else GPU_CHIPS[target]))
+    return Pipeline.known(",".join(names))
 
 
 def broken_order(passes: Sequence[Pass]) -> tuple[Before, ...]:
     """Return the rows of `ORDER` that `passes` do not keep."""
-    names = list(_names(passes))
+    names = [STANDS_FOR.get(name, name) for name in _names(passes)]
     return tuple(
         row
         for row in ORDER

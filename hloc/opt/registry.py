@@ -65,6 +65,7 @@ PASSES: dict[str, str] = {
     "multi-output-fusion": "hloc.opt.fusion.multi_output:MultiOutputFusion",
     "output-fusion": "hloc.opt.fusion.output_fusion:OutputFusion",
     "operand-upcaster": "hloc.opt.contraction.result_types:OperandUpcaster",
+    "priority-fusion": "hloc.opt.fusion.priority_fusion:PriorityFusion",
     "ragged-dot-rewriter": "hloc.opt.dot_expander:RaggedDotRewriter",
     "reduce-decomposer": "hloc.opt.movement.decomposers:ReduceDecomposer",
     "reduce-window-rewriter": "hloc.opt.windows.reduce_window_rewriter:ReduceWindowRewriter",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from hloc.errors import Diagnostic, HloError
@@ -115,8 +116,7 @@ class AttributeReader:
     def _read(
         self, row: Opcode, attributes: tuple[AttributeAst, ...], base: int
     ) -> InstructionAttributes:
-        fields = {f.name: f for f in attribute_fields(row.attributes)}
-        roles = {name: role for role in row.calls for name in (role.name, *role.aliases)}
+        fields, roles = _fields_and_roles(row)
         values: dict[str, Any] = {}
         common: dict[str, Any] = {}
         called: dict[str, CalledReference] = {}
@@ -306,6 +306,14 @@ class AttributeReader:
                     raise fault(self.source, here, here + 1, "expected ',' or '}'", "HLOC0205")
                 here = after_blanks(source, here + 1, end)
         return tuple(sorted(pairs.items()))
+
+
+@cache
+def _fields_and_roles(row: Opcode) -> tuple[dict[str, AttributeField], dict[str, CalledRole]]:
+    """Return the attributes and the called computations of `row` by their names in the text."""
+    fields = {f.name: f for f in attribute_fields(row.attributes)}
+    roles = {name: role for role in row.calls for name in (role.name, *role.aliases)}
+    return fields, roles
 
 
 _SHAPE_AND_DATA = re.compile(

@@ -1,20 +1,20 @@
 """The coarse tokens of level 1 of the grammar: instructions, shapes, operand lists, attributes.
 
 `Lexer` decides by what stands next and what came before, never by the state of the parser, so an
-error in one instruction leaves the others alone. An instruction in the spelling XLA prints is
-recognised by one regular expression, a run of them becomes one token; everything else goes piece
-by piece.
+error in one instruction leaves the others alone. Instructions in the spelling that XLA prints, and
+computations of nothing else, are recognised as a whole (`whole_text.py`), and those that follow
+each other become one token; everything else goes piece by piece.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from lark.lexer import Lexer as LarkLexer
 
-from hloc.parser.ast import AttributeAst, InstructionAst, Piece
+from hloc.parser.ast import AttributeAst
 from hloc.parser.scanner import (
     IDENT,
     after_blanks,
@@ -23,6 +23,7 @@ from hloc.parser.scanner import (
     fault,
     unterminated,
 )
+from hloc.parser.whole_text import WholeText
 from hloc.source import SourceFile
 
 Mode = Literal["module", "single", "operands", "body"]
@@ -63,31 +64,8 @@ _JSON_KEYS = frozenset({"backend_config", "frontend_attributes"})
 _INSTRUCTION_ENDS = frozenset(
     {"LBRACE", "INSTRUCTIONS", "OPERANDS", "ATTRIBUTE", "BAD_INSTRUCTION"}
 )
+_COMPUTATION_ENDS = frozenset({"", "COMPUTATIONS", "RBRACE", "ATTRIBUTE", "TABLES"})
 
-_ARRAY = r"[a-z]\w*+\[[\d,<=]*+\](?:\{[\d,]*+(?::[^{}\"'/\n]*+)?\})?+"
-_MARK = r"/\*index=\d++\*/"
-_QUOTED = r'"(?:[^"\\\n]++|\\.)*+"'
-
-
-def _nested(opening: str, closing: str, plain: str, other: str, depth: int) -> str:
-    """Return a pattern for a bracketed text with up to `depth` levels of the bracket inside."""
-    inside = f"|{_nested(opening, closing, plain, other, depth - 1)}" if depth else ""
-    return f"{opening}{plain}(?:(?:{other}{inside}){plain})*+{closing}"
-
-
-_PARENS = _nested(r"\(", r"\)", r"[^()\"'/\n]*+", _MARK, 2)
-_BRACES = _nested(r"\{", r"\}", r"[^{}\"'/\n]*+", _QUOTED, 3)
-_METADATA = _nested(r"\{", r"\}", r"[^{}\"'/\n]*+", _QUOTED, 0)
-_VALUE = rf"(?:{_BRACES}|{_QUOTED}|[\w.\-%>?]++|\[[\d,]++\]<=\[[\d,]++\](?:T\([\d,]++\))?+)"
-_ATTRIBUTE = rf",[ ](?!metadata=)[\w\-]++={_VALUE}"
-_INSTRUCTION = re.compile(
-    rf"(ROOT )?+(%?[A-Za-z_][\w.\-]*+) = ({_ARRAY}|{_PARENS}) ([a-z][a-z0-9\-]*+)({_PARENS})"
-    rf"((?:{_ATTRIBUTE})*+)"
-    rf"(?:, metadata=({_METADATA})((?:{_ATTRIBUTE})*+))?+"
-    r"(?=[ \t\r]*+\n[ \t]*+[%A-Za-z_}])",
-    re.ASCII,
-)
-_ATTRIBUTE_PIECE = re.compile(rf", ([\w\-]++)=({_VALUE})", re.ASCII)
 _SYNC = re.compile(
     r"\"(?:[^\"\\\n]++|\\.)*+\"|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
     r"|(?P<top>\n(?:ENTRY[ \t]|%?[A-Za-z_][\w.\-]*+[ \t]*+[({]))"
@@ -106,7 +84,8 @@ class Lexer:
         at: where to begin.
         end: where to stop; the end of the text if None.
         mode: what is being read, which decides what a name may be.
-        whole: recognise whole instructions; off only for the test that both ways agree.
+        whole: recognise whole instructions and computations; off only for the test that both ways
+            agree.
     """
 
     def __init__(
@@ -126,20 +105,22 @@ class Lexer:
         self.previous = ""
         self.instruction_at = at
         self.computation_at = at
-        self._whole = whole
-        self._attributes: dict[str, tuple[AttributeAst, ...]] = {}
+        self._whole = WholeText(source.text, self.end) if whole else None
 
     def next_token(self) -> Token | None:
         """Return the next token, None at the end; HloError for text that begins no token."""
-        at = after_blanks(self.text, self.at, self.end)
-        self.at = at
+        last = self.at
+        at = self.at = after_blanks(self.text, last, self.end)
         if self.in_body and self.previous in _INSTRUCTION_ENDS:
-            if self._whole and (found := _INSTRUCTION.match(self.text, at, self.end)):
-                return self._run_of_instructions(found)
+            if token := self._whole_instructions(at):
+                return token
             if self.text[at : at + 1] != ",":
                 self.instruction_at = at
-        elif not self.in_body and self.previous in ("RBRACE", "ATTRIBUTE", "TABLES", ""):
+        elif not self.in_body and self.previous in _COMPUTATION_ENDS:
             self.computation_at = at
+            is_new = self.previous != "COMPUTATIONS" or "/" in self.text[last:at]
+            if is_new and (token := self._whole_computations(at)):
+                return token
         if at >= self.end:
             return None
         token = self._piece(at)
@@ -152,38 +133,30 @@ class Lexer:
                 self.in_body = False
         return token
 
-    def _run_of_instructions(self, found: re.Match[str] | None) -> Token:
+    def _whole_instructions(self, at: int) -> Token | None:
         """Return all instructions in XLA's spelling that follow each other as one token."""
-        assert found is not None
-        start = end = found.start()
-        run: list[InstructionAst] = []
-        while found is not None:
-            run.append(self._whole_instruction(found))
-            self.instruction_at = found.start()
-            end = found.end()
-            found = _INSTRUCTION.match(self.text, after_blanks(self.text, end, self.end), self.end)
-        self.at = end
-        self.previous = "INSTRUCTIONS"
-        return Token("INSTRUCTIONS", run, start, end)
+        if self._whole is None:
+            return None
+        run, end = self._whole.instructions(at)
+        if not run:
+            return None
+        self.instruction_at = run[-1].at
+        return self._run("INSTRUCTIONS", run, at, end)
 
-    def _whole_instruction(self, found: re.Match[str]) -> InstructionAst:
-        root, name, shape, opcode, operands, before, metadata, after = found.groups()
-        at = found.start(2)
-        attributes_at = 0
-        attributes: tuple[AttributeAst, ...] = ()
-        if before:
-            attributes_at = found.start(6) + 2
-            attributes = self._attributes.get(before, ())
-            if not attributes:
-                attributes = self._attributes[before] = tuple(_split_attributes(before, -2))
-        if after:
-            attributes_at = attributes_at or found.start(8) + 2
-            attributes += tuple(_split_attributes(after, found.start(8) - attributes_at))
-        return InstructionAst(
-            name, at, root is not None, shape, found.start(3), opcode, found.start(4),
-            operands[1:-1], found.start(5) + 1, attributes, attributes_at,
-            None if metadata is None else Piece(metadata, found.start(7)),
-        )  # fmt: skip
+    def _whole_computations(self, at: int) -> Token | None:
+        """Return all computations in XLA's spelling that follow each other as one token."""
+        if self._whole is None or self.mode != "module":
+            return None
+        run, end = self._whole.computations(at)
+        if not run:
+            return None
+        self.computation_at = run[-1].at
+        return self._run("COMPUTATIONS", run, at, end)
+
+    def _run(self, type: str, run: Sequence[object], at: int, end: int) -> Token:
+        self.at = end
+        self.previous = type
+        return Token(type, run, at, end)
 
     def _piece(self, at: int) -> Token:
         found = _PIECE.match(self.text, at, self.end)
@@ -335,13 +308,6 @@ class HloLexer(LarkLexer):
         """Yield the tokens of `lexer`."""
         while (token := lexer.next_token()) is not None:
             yield token
-
-
-def _split_attributes(text: str, shift: int) -> Iterator[AttributeAst]:
-    for found in _ATTRIBUTE_PIECE.finditer(text):
-        yield AttributeAst(
-            found.group(1), found.group(2), found.start(1) + shift, found.start(2) + shift
-        )
 
 
 def _ends(source: SourceFile, at: int, end: int) -> bool:

@@ -30,8 +30,9 @@ class OperandReader(SourceReader):
         if not text:
             return ()
         named = scope.named
+        names = text[1:].split(", %") if text[0] == "%" else text.split(", ")
         try:
-            found = tuple([named[name] for name in text.split(", ")])
+            found = tuple([named[name] for name in names])
         except KeyError:
             return tuple(self._operand(tree, scope) for tree in self._operand_trees(text, at))
         if None in found:
@@ -70,7 +71,7 @@ class OperandReader(SourceReader):
         return inst
 
     def _no_instruction(self, tree: NamedOperand, name: str, scope: Scope) -> HloError:
-        hint = self._hint(name, scope.places)
+        hint = self._hint(name, scope.named)
         notes = ["a single instruction's operands need shapes"] if scope.makes_parameters else []
         return self._fault(
             tree.at, len(tree.name), f"instruction does not exist: {name}{hint}", "HLOC0105", *notes

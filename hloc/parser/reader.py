@@ -43,7 +43,12 @@ class Unknown(Exception):
 
 @dataclass(slots=True)
 class Scope:
-    """The computation being read, and its instructions by name, with and without `%`."""
+    """The computation being read, and its instructions by name without `%`.
+
+    Attributes:
+        named: None for those that could not be read.
+        places: where these stand; others know their place.
+    """
 
     computation: Computation
     named: dict[str, Instruction | None] = field(default_factory=dict)
@@ -55,8 +60,13 @@ class Scope:
 
     def define(self, name: str, at: int, inst: Instruction | None) -> None:
         self.named[name] = inst
-        self.named["%" + name] = inst
-        self.places[name] = at
+        if inst is None:
+            self.places[name] = at
+
+    def place_of(self, name: str) -> int:
+        """Return where the instruction `name` stands."""
+        inst = self.named[name]
+        return self.places[name] if inst is None or inst.span is None else inst.span.start
 
 
 class SourceReader(ABC):
@@ -72,8 +82,9 @@ class SourceReader(ABC):
         self._places: dict[str, int] = {}
         self._last_of_text: Computation | None = None
         self._depth = 0
-        self._literals: dict[tuple[str, Shape], Any] = {}
+        self._parentheses: dict[tuple[str, str, int], Any] = {}
         self._records: dict[tuple[str, int], Any] = {}
+        self._equal_records: dict[tuple[str, Any], Any] = {}
         self._plain_common: dict[str, CommonAttributes] = {}
         # Names of nested instructions are made unique against every name so far; see `_anonymous`.
         self._seen_names: list[str] = []

@@ -62,6 +62,8 @@ class _ToAst(Transformer[Any, Any]):
                 name, at, attributes = child[0].value, child[0].start, child[1]
             elif isinstance(child, Token):
                 tables = Piece(child.value, child.start)
+            elif isinstance(child, list):
+                computations += child
             else:
                 computations.append(child)
         return ModuleAst(name, at, *_relative(attributes), tables, tuple(computations))
@@ -99,8 +101,8 @@ class _ToAst(Transformer[Any, Any]):
         found = _COMPUTATION_NAME.match(token.value)
         return BrokenComputationAst(found.group(1) if found else "", token.start)
 
-    def run(self, children: list[Any]) -> list[InstructionAst]:
-        found: list[InstructionAst] = children[0].value
+    def run(self, children: list[Any]) -> list[Any]:
+        found: list[Any] = children[0].value
         return found
 
     def bad_instruction(self, children: list[Any]) -> BrokenAst:
@@ -281,6 +283,8 @@ def _shown(token: Token) -> str:
         return "'('"
     if token.type == "INSTRUCTIONS":
         return f"instruction {token.value[0].name}"
+    if token.type == "COMPUTATIONS":
+        return f"computation {token.value[0].name}"
     text = str(token.value)
     return f"'{text[:40]}...'" if len(text) > 40 else f"'{text}'"
 
@@ -317,7 +321,7 @@ def parse_ast(source: SourceFile, whole: bool = True) -> tuple[ModuleAst | None,
         return None, [
             Diagnostic("NUL character in the text; is this a binary file?", span, (), "HLOC0112")
         ]
-    lone = _LONE_SURROGATE.search(source.text)
+    lone = None if source.text.isascii() else _LONE_SURROGATE.search(source.text)
     if lone:
         span = Span(source, lone.start(), lone.end())
         return None, [Diagnostic("half a character, which is no text", span, (), "HLOC0112")]

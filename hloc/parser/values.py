@@ -15,7 +15,11 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedTok
 
 from hloc.errors import Diagnostic, HloError
 from hloc.ir.attributes import EntryLayout
-from hloc.parser.common_values import CommonValueCallbacks, plain_metadata
+from hloc.parser.common_values import (
+    CommonValueCallbacks,
+    plain_aliases,
+    plain_metadata,
+)
 from hloc.parser.device_values import DeviceCallbacks
 from hloc.parser.opcode_values import OpcodeValueCallbacks
 from hloc.parser.shape_values import ShapeCallbacks, plain_array
@@ -139,6 +143,8 @@ class ValueReader:
         """Return the value of a text in XLA's plain spelling without the grammar, else None."""
         if rule == "metadata":
             return plain_metadata(text)
+        if rule == "input_output_alias":
+            return plain_aliases(text)
         if rule == "shape" and (array := _PLAIN_ARRAY.fullmatch(text)):
             return plain_array(*array.groups())
         if rule == "int_list" and _PLAIN_INTS.fullmatch(text):

@@ -10,6 +10,7 @@ from hloc.ptx.memory import Memory
 from hloc.ptx.metrics import LaunchReport
 from hloc.ptx.parser import parse_ptx
 from hloc.ptx.program import PtxKernel, PtxModule
+from hloc.ptx.stepping import Watch
 
 __all__ = [
     "LaunchReport",
@@ -17,6 +18,7 @@ __all__ = [
     "PtxFault",
     "PtxKernel",
     "PtxModule",
+    "Watch",
     "launch",
     "parse_ptx",
 ]

@@ -45,6 +45,10 @@ class BlockSpace:
         """Bytes of all pieces."""
         return len(self._flat_data)
 
+    def piece(self, number: int) -> tuple[Array, Array]:
+        """Return the bytes of one piece, and the state of each of them."""
+        return self._data[number], self._state[number]
+
     def _view(self, dtype: np.dtype[Any], columns: int, of_state: bool = False) -> Array:
         key = (dtype.char, columns, of_state)
         found = self._views.get(key)
@@ -135,6 +139,11 @@ class BlockSpace:
         index = offsets >> SHIFT[size]
         if not every(state[index] >= ALL_UNWRITTEN[word]):
             raise self._out_of_bounds(addresses, size, "asynchronous copy")
+        twice = state[index] == ALL_IN_FLIGHT[word]
+        if twice.any():
+            wrong = twice.any(axis=1) if twice.ndim > 1 else twice
+            what = "asynchronous copy to where another is under way"
+            raise self._fault(addresses, wrong, what)
         if self.races is not None:
             old = self._view(values.dtype, columns)[index]
             self.races.check_store(lanes, offsets, size, old, ~old)

@@ -236,13 +236,14 @@ def registers_read(instructions: Iterable[Instruction]) -> frozenset[str]:
         if instruction.guard is not None:
             found.add(instruction.guard.register.name)
         stores = instruction.parts[0] in ("st", "red", "bra", "brx", "bar", "barrier")
-        _gather(instruction.operands if stores else instruction.operands[1:], found)
+        named_registers(instruction.operands if stores else instruction.operands[1:], found)
         if instruction.operands and isinstance(instruction.operands[0], Address):
-            _gather(instruction.operands[:1], found)
+            named_registers(instruction.operands[:1], found)
     return frozenset(found)
 
 
-def _gather(operands: Iterable[Operand], found: set[str]) -> None:
+def named_registers(operands: Iterable[Operand], found: set[str]) -> None:
+    """Add to `found` the registers that stand in operands, wherever in them."""
     stack = list(operands)
     while stack:
         operand = stack.pop()

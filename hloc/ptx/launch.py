@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from hloc.ptx.machine import Machine
 from hloc.ptx.mbarriers import Mbarriers
 from hloc.ptx.memory import Memory
 from hloc.ptx.metrics import LaunchReport, Metrics
+from hloc.ptx.products import Products
 from hloc.ptx.program import Parameter, PtxKernel, PtxModule, Variable
 from hloc.ptx.registers import make_rows
 from hloc.ptx.shared_races import SharedRaces
@@ -29,6 +30,7 @@ from hloc.ptx.spaces import (
     Space,
     Spaces,
 )
+from hloc.ptx.stepping import Watch
 from hloc.ptx.threads import WARP, Geometry, Threads
 from hloc.ptx.value_types import TYPES
 
@@ -50,6 +52,7 @@ def launch(
     check: bool = True,
     step_limit: int | None = None,
     metrics: bool = False,
+    watch: Watch | None = None,
 ) -> LaunchReport:
     """Run a kernel to its end.
 
@@ -65,6 +68,7 @@ def launch(
         check: look for races. Bounds and uninitialised reads are always checked.
         step_limit: fault after this many executed instructions of groups of threads.
         metrics: count accesses and opcodes.
+        watch: writes down what one block does, which is then not among the counts of `metrics`.
 
     Raises:
         PtxFault: the launch does not fit the kernel, or the kernel does something wrong.
@@ -82,12 +86,16 @@ def launch(
     per_chunk = _blocks_at_once(code, stride)
     steps = thread_instructions = 0
     with np.errstate(all="ignore"):
-        for first in range(0, total, per_chunk):
-            geometry = Geometry(grid, block, first, min(per_chunk, total - first), stride)
-            machine = _machine(
-                module, code, geometry, memory, addresses, packed, shared_bytes, check, step_limit
+        for first, count in _chunks(total, per_chunk, watch):
+            geometry = Geometry(grid, block, first, count, stride)
+            threads, clocks = _threads(
+                module, code, geometry, memory, addresses, packed, shared_bytes, check
             )
-            machine.threads.metrics = counted
+            threads.metrics = counted
+            if watch is not None and first == watch.block:
+                machine = watch.machine(module, code, threads, clocks, step_limit)
+            else:
+                machine = Machine(code, threads, clocks, step_limit)
             machine.run()
             steps += machine.steps
             thread_instructions += machine.thread_instructions
@@ -170,7 +178,14 @@ def _blocks_at_once(code: Code, stride: int) -> int:
     return max(1, lanes // stride)
 
 
-def _machine(
+def _chunks(total: int, at_once: int, watch: Watch | None) -> Iterable[tuple[int, int]]:
+    """Return first block and number of blocks of each part that runs together."""
+    if watch is not None:
+        return watch.chunks(total, at_once)
+    return [(first, min(at_once, total - first)) for first in range(0, total, at_once)]
+
+
+def _threads(
     module: PtxModule,
     code: Code,
     geometry: Geometry,
@@ -179,8 +194,8 @@ def _machine(
     packed: bytes,
     dynamic_shared_bytes: int,
     check: bool,
-    step_limit: int | None,
-) -> Machine:
+) -> tuple[Threads, WarpClocks | None]:
+    """Return the threads of some blocks with their memory, and their clocks if races count."""
     kernel = code.kernel
     own = {v.name for v in kernel.variables}
     shared = [v for v in (*module.variables.values(), *kernel.variables) if v.space == "shared"]
@@ -218,5 +233,6 @@ def _machine(
         Spaces(spaces, shared_space, races),
         AsyncCopies(geometry),
         Mbarriers(geometry, clocks),
+        Products(),
     )
-    return Machine(code, threads, clocks, step_limit)
+    return threads, clocks

@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from hloc.ptx.code import PhaseWait
+from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
 from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Decoder, Operation, nothing
 from hloc.ptx.program import Instruction, Operand
+from hloc.ptx.tensor_copies import decode_tensor_copy
 from hloc.ptx.threads import Lanes, Threads, lanes_of, numbers_of
 from hloc.ptx.value_types import TYPES, Array
 
@@ -103,6 +105,8 @@ def decode_bulk(instruction: Instruction, frame: Frame) -> Operation:
     """cp.async.bulk between global and shared memory; groups of stores are done at once."""
     if instruction.has("commit_group") or instruction.has("wait_group"):
         return nothing
+    if instruction.has("tensor"):
+        return decode_tensor_copy(instruction, frame)
     spaces = [part.partition("::")[0] for part in instruction.parts[3:5]]
     if spaces == ["shared", "global"] and len(instruction.operands) >= 4:
         return _bulk_load(instruction, frame)
@@ -120,8 +124,15 @@ def _bulk_load(instruction: Instruction, frame: Frame) -> Operation:
         targets, sources, barriers = (read(threads, lanes).tolist() for read in readers)
         sizes = threads.rows[length][lanes].tolist()
         for i, lane in enumerate(numbers_of(lanes).tolist()):
-            threads.active = np.full(max(1, sizes[i] // 16), lane)
-            threads.mbarriers.begin(threads, lane, targets[i], sources[i], sizes[i], barriers[i])
+            threads.active = np.array([lane])
+            if (targets[i] | sources[i] | sizes[i]) % 16:
+                raise LaneFault("a bulk copy needs addresses and size in units of 16 bytes", None)
+            steps = np.arange(0, sizes[i], 16, dtype=np.uint64)
+            threads.active = who = np.full(len(steps), lane)
+            places = np.uint64(sources[i]) + steps
+            values = threads.spaces["global"].load(who, places, np.dtype(np.uint64), 2)
+            place = np.uint64(targets[i]) + steps
+            threads.mbarriers.begin(threads, lane, place, values, barriers[i])
         threads.active = lanes
 
     return run

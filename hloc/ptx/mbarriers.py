@@ -51,9 +51,12 @@ class Mbarriers:
 
     def _at(self, threads: Threads, lane: int, address: int, position: int) -> tuple[int, _Barrier]:
         place = self._place(threads, lane, address)
+        return place, self._known(place, address, position)
+
+    def _known(self, place: int, address: int, position: int) -> _Barrier:
         if place not in self._barriers:
             raise LaneFault(f"no mbarrier was initialised at shared address {address}", position)
-        return place, self._barriers[place]
+        return self._barriers[place]
 
     def initialise(self, threads: Threads, lanes: Lanes, addresses: Array, counts: Array) -> None:
         """mbarrier.init: expect so many arrivals per phase."""
@@ -98,30 +101,33 @@ class Mbarriers:
     ) -> Array:
         """Return which lanes' phase is over; those lanes come after all who arrived."""
         over = np.zeros(len(addresses), bool)
-        ordered = set()
-        for i, (lane, address, phase) in enumerate(_each(lanes, addresses, phases)):
-            place, barrier = self._at(threads, lane, address, i)
-            over[i] = barrier.phase % 2 != phase % 2 if by_parity else barrier.phase > phase
-            block, warp = self._warp_of(lane)
-            if over[i] and self._clocks is not None and (place, warp) not in ordered:
-                ordered.add((place, warp))
-                self._clocks.acquire(block, warp, barrier.known)
+        places = threads.spaces.shared.places(lanes, addresses, 8)
+        numbers = numbers_of(lanes)
+        for place in np.unique(places).tolist():
+            here = places == place
+            first = int(np.argmax(here))
+            barrier = self._known(place, int(addresses[first]), first)
+            if by_parity:
+                over[here] = phases[here] % 2 != barrier.phase % 2
+            else:
+                over[here] = phases[here] < barrier.phase
+            if self._clocks is not None:
+                for block, warp in self._warps_of(numbers[here & over]):
+                    self._clocks.acquire(block, warp, barrier.known)
         return over
 
+    def _warps_of(self, lanes: Array) -> list[tuple[int, int]]:
+        """Return block and warp of some lanes, each once."""
+        found = lanes // self._geometry.stride, lanes % self._geometry.stride // WARP
+        return list(dict.fromkeys(zip(*(numbers.tolist() for numbers in found), strict=True)))
+
     def begin(
-        self, threads: Threads, lane: int, target: int, source: int, size: int, barrier: int
+        self, threads: Threads, lane: int, targets: Array, values: Array, barrier: int
     ) -> None:
-        """Begin a bulk copy from global to shared memory."""
-        if (target | source | size) % 16:
-            raise LaneFault("a bulk copy needs addresses and size in units of 16 bytes", None)
-        steps = np.arange(0, size, 16, dtype=np.uint64)
-        who = np.full(len(steps), lane)
-        loaded = threads.spaces["global"].load(
-            who, np.uint64(source) + steps, np.dtype(np.uint64), 2
-        )
-        targets = np.uint64(target) + steps
-        threads.spaces.shared.begin_copy(who, targets, loaded)
-        self._copies.append(_BulkCopy(lane, targets, loaded, barrier))
+        """Begin to copy pieces of 16 bytes, [pieces, 2], to shared memory; `lane` asks for it."""
+        threads.active = who = np.full(len(targets), lane)
+        threads.spaces.shared.begin_copy(who, targets, values)
+        self._copies.append(_BulkCopy(lane, targets, values, barrier))
 
     def finish_a_copy(self, threads: Threads) -> bool:
         """Let the oldest bulk copy arrive; return False if none is under way."""

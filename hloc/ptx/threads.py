@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from hloc.ptx.copies import AsyncCopies
     from hloc.ptx.mbarriers import Mbarriers
     from hloc.ptx.metrics import Metrics
+    from hloc.ptx.products import Products
     from hloc.ptx.spaces import Spaces
 
 Lanes = slice | NDArray[np.intp]
@@ -127,12 +128,14 @@ class Threads:
         spaces: Spaces,
         copies: AsyncCopies,
         mbarriers: Mbarriers,
+        products: Products,
     ) -> None:
         self.geometry = geometry
         self.rows = rows
         self.spaces = spaces
         self.copies = copies
         self.mbarriers = mbarriers
+        self.products = products
         self.metrics: Metrics | None = None
         self.active: Lanes = slice(0, geometry.lanes)  # of the running operation, for messages
         self.clock = 0

@@ -1,8 +1,8 @@
 """wgmma: products of a warpgroup, whose operands lie in shared memory behind descriptors.
 
-The product is made when it is issued; the groups that order it are taken for granted. Source: PTX
-ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions" and "Shared Memory
-Matrix Layout".
+A product is made when its group is waited for: then its operands are read and its sums change.
+Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions" and "Shared
+Memory Matrix Layout".
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from hloc.ptx.frame import Frame
 from hloc.ptx.operation import Decoder, Operation, nothing
 from hloc.ptx.program import Immediate, Instruction, Operand, Vector
 from hloc.ptx.rounding import f32_of_bf16
-from hloc.ptx.threads import Lanes, Threads, numbers_of
+from hloc.ptx.tensor_maps import swizzled
+from hloc.ptx.threads import Lanes, Threads, lanes_of, numbers_of
 from hloc.ptx.value_types import TYPES, Array
 
 Widened = Callable[[Array], Array]
 _GROUP = 128
 _LANE = np.arange(_GROUP)
 _WARP, _QUAD, _PLACE = _LANE // 32, _LANE % 32 // 4, _LANE % 4
-_DEPTH = 16
+_ROWS, _DEPTH = 64, 16
 _SHAPE = re.compile(r"m64n(\d+)k16")
 _ROW_BYTES = {0: 16, 1: 128, 2: 64, 3: 32}  # by the swizzle mode of the descriptor
 
@@ -49,7 +50,10 @@ class _Descriptor:
     def pieces(self, size: int, transposed: bool) -> Array:
         """Return the addresses of pieces of 8 elements, [size, 2] or, transposed, [size / 8, 16].
 
-        A piece runs along the depth, or if transposed along the other dimension.
+        A piece runs along the depth, or if transposed along the other dimension. Without a
+        swizzle, `leading` is the way to the next 8 of the depth, `stride` that to the next 8
+        of the other dimension. With one, rows of 128 bytes or less hold several pieces: `stride`
+        is the way to the next 8 rows, and `leading` that to what does not fit into a row.
         """
         width = _ROW_BYTES[self.mode]
         if not transposed:
@@ -59,20 +63,21 @@ class _Descriptor:
         else:
             chunk, deep = np.arange(size // 8)[:, None], np.arange(_DEPTH)
             per_row = width // 16
-            across = chunk // per_row * self.leading + chunk % per_row * 16
-            address = self.start + across + deep // 8 * self.stride + deep % 8 * width
-        return self._swizzled(address)
-
-    def _swizzled(self, address: Array) -> Array:
-        """Exchange pieces of 16 bytes within a row, by the number of the row of 128 bytes."""
-        mask = _ROW_BYTES[self.mode] // 16 - 1
-        return np.asarray(address ^ (address >> 7 & mask) << 4)
+            steps = (self.stride, self.leading) if self.mode else (self.leading, self.stride)
+            across = chunk // per_row * steps[1] + chunk % per_row * 16
+            address = self.start + across + deep // 8 * steps[0] + deep % 8 * width
+        return swizzled(address, width)
 
 
 def decode_wgmma(instruction: Instruction, frame: Frame) -> Operation:
-    """wgmma.mma_async for 16-bit floats; the fences and groups around it do nothing."""
-    if instruction.parts[1] != "mma_async":
+    """wgmma.mma_async for 16-bit floats, its groups and waits; fences do nothing."""
+    action = instruction.parts[1]
+    if action == "fence":
         return nothing
+    if action == "commit_group":
+        return _commit
+    if action == "wait_group":
+        return _wait(_constant(instruction.operands[0], frame))
     shape = next((m for p in instruction.parts if (m := _SHAPE.fullmatch(p))), None)
     types = instruction.parts[-3:]
     if shape is None or types[0] != "f32" or types[1:] not in (("f16",) * 2, ("bf16",) * 2):
@@ -82,8 +87,27 @@ def decode_wgmma(instruction: Instruction, frame: Frame) -> Operation:
 
 def _constant(operand: Operand, frame: Frame) -> int:
     if not isinstance(operand, Immediate):
-        raise frame.fault("scales and transpositions of wgmma must be constant")
+        raise frame.fault("scales, transpositions and waits of wgmma must be constant")
     return operand.value
+
+
+def _groups(lanes: Lanes) -> Array:
+    """Return the lanes of each warpgroup, [groups, 128]."""
+    return numbers_of(lanes).reshape(-1, _GROUP)
+
+
+def _commit(threads: Threads, lanes: Lanes) -> None:
+    for group in _groups(lanes):
+        threads.products.commit(group)
+
+
+def _wait(allowed: int) -> Operation:
+    def run(threads: Threads, lanes: Lanes) -> None:
+        for group in _groups(lanes):
+            threads.products.wait(threads, group, allowed)
+        threads.active = lanes
+
+    return run
 
 
 def _product(instruction: Instruction, frame: Frame, columns: int, brain: bool) -> Operation:
@@ -101,32 +125,45 @@ def _product(instruction: Instruction, frame: Frame, columns: int, brain: bool) 
     if left:
         transposed.insert(0, False)
     sign = signs[0] * signs[1]
+    number = np.arange(len(registers))[:, None]
+    rows = 16 * _WARP + _QUAD + 8 * (number // 2 % 2)
+    places = 8 * (number // 4) + 2 * _PLACE + number % 2
 
     def widened(values: Array) -> Array:
         narrow = values.view(np.uint16)
         wide = f32_of_bf16(narrow) if brain else narrow.view(np.float16)
         return wide.astype(np.float64)
 
-    def one(threads: Threads, lanes: Array) -> None:
+    def begin(threads: Threads, lanes: Array) -> None:
+        """Read what an instruction takes when it is issued, and leave the rest for later."""
         held = threads.rows
-        if left:
-            matrix_a = _from_registers([held[row][lanes] for row in a_rows], widened)
-        else:
-            matrix_a = _from_shared(
-                threads, lanes, held[a_rows[0]][lanes], 64, transposed[0], widened
-            )
-        matrix_b = _from_shared(threads, lanes, held[b_row][lanes], columns, transposed[1], widened)
-        product = sign * (matrix_a @ matrix_b.T)
         use = held[keep][lanes] != negated
-        for i, register in enumerate(registers):
-            row = 16 * _WARP + _QUAD + 8 * (i // 2 % 2)
-            column = 8 * (i // 4) + 2 * _PLACE + i % 2
-            before = np.where(use, held[register][lanes], np.float32(0))
-            held[register][lanes] = product[row, column] + before
+        at_a = None if left else _descriptor_of(threads, lanes, a_rows[0])
+        at_b = _descriptor_of(threads, lanes, b_row)
+
+        def finish(threads: Threads) -> None:
+            if at_a is None:
+                matrix_a = _from_registers([held[row][lanes] for row in a_rows], widened)
+            else:
+                pieces = at_a.pieces(_ROWS, transposed[0])
+                own = np.arange(len(pieces)) * 4 // len(pieces)  # each warp has 16 rows
+                matrix_a = _from_shared(threads, lanes, pieces, own, widened)
+            pieces = at_b.pieces(columns, transposed[1])
+            some = np.arange(len(pieces)) % 4  # all read all of it: a part each stands for that
+            matrix_b = _from_shared(threads, lanes, pieces, some, widened)
+            product = sign * (matrix_a @ matrix_b.T)[rows, places]
+            neighbours = lanes_of(lanes)
+            for register, values in zip(registers, product, strict=True):
+                sums = held[register][neighbours]
+                held[register][neighbours] = values + np.where(use, sums, np.float32(0))
+
+        threads.products.begin(lanes, finish)
 
     def run(threads: Threads, lanes: Lanes) -> None:
-        for group in numbers_of(lanes).reshape(-1, _GROUP):
-            one(threads, group)
+        for group in _groups(lanes):
+            threads.active = group
+            begin(threads, group)
+        threads.active = lanes
 
     return run
 
@@ -142,27 +179,33 @@ def _from_registers(values: list[Array], widened: Widened) -> Array:
     return matrix
 
 
-def _from_shared(
-    threads: Threads,
-    lanes: Array,
-    descriptors: Array,
-    size: int,
-    transposed: bool,
-    widened: Widened,
-) -> Array:
-    """Return a matrix of [size, 16] that a descriptor points to."""
+def _descriptor_of(threads: Threads, lanes: Array, row: int) -> _Descriptor:
+    descriptors = threads.rows[row][lanes]
     if not (descriptors == descriptors[0]).all():
         raise LaneFault("lanes of a warpgroup hold different matrix descriptors", 0)
-    addresses = _Descriptor.of(int(descriptors[0])).pieces(size, transposed)
-    who = np.full(addresses.size, lanes[0])
-    threads.active = who
-    flat = addresses.reshape(-1).astype(np.uint64)
-    pieces = threads.spaces.shared.load(who, flat, np.dtype(np.uint64), 2)
+    return _Descriptor.of(int(descriptors[0]))
+
+
+def _from_shared(
+    threads: Threads, lanes: Array, pieces: Array, warp: Array, widened: Widened
+) -> Array:
+    """Return a matrix, [size, 16], given the addresses of its pieces.
+
+    `warp` says which warp reads the pieces of each first index.
+    """
+    places, transposed = pieces.astype(np.uint64), pieces.shape[1] == _DEPTH
+    if threads.metrics is not None:
+        # 8 rows are read at once: they are the last index, or the first.
+        in_turn = places if transposed else places.T
+        one = np.full(places.size, lanes[0])
+        threads.metrics.access("shared", one, np.ascontiguousarray(in_turn).reshape(-1), 16)
+    threads.active = who = np.repeat(lanes[32 * warp], pieces.shape[1])
+    found = threads.spaces.shared.load(who, places.reshape(-1), np.dtype(np.uint64), 2)
     threads.active = lanes
-    elements = widened(np.ascontiguousarray(pieces)).reshape(*addresses.shape, 8)
+    elements = widened(np.ascontiguousarray(found)).reshape(*pieces.shape, 8)
     if transposed:
         elements = elements.transpose(0, 2, 1)
-    return elements.reshape(size, _DEPTH)
+    return elements.reshape(-1, _DEPTH)
 
 
 DECODERS: dict[str, Decoder] = {"wgmma": decode_wgmma}

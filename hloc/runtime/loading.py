@@ -57,6 +57,7 @@ class Loadable(Protocol):
 LOADERS: dict[str, str] = {
     "cpu": "hloc.runtime.executable:load_compiled",
     "nvptx64": "hloc.runtime.gpu.executable:load_compiled",
+    "amdgcn": "hloc.runtime.gpu.executable:load_compiled",
 }
 """Name of a built-in backend -> "module:function", which takes its compiled module."""
 

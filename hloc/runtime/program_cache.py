@@ -41,6 +41,7 @@ from hloc.runtime.threads import team_for
 _DIGEST_BYTES = 32
 _MAX_PROGRAM_BYTES = 32 << 20
 _SOURCE_ENDINGS = (".py", ".lark")
+_NO_SOURCES = ("__pycache__", "prebuilt")
 
 Compile: TypeAlias = Callable[[], CompiledModule]
 
@@ -167,7 +168,7 @@ def _source_digest() -> str:
                 if entry.name.endswith(_SOURCE_ENDINGS):
                     status = entry.stat()
                     found.append((entry.path, status.st_size, status.st_mtime_ns))
-                elif entry.is_dir(follow_symlinks=False) and entry.name != "__pycache__":
+                elif entry.is_dir(follow_symlinks=False) and entry.name not in _NO_SOURCES:
                     folders.append(entry.path)
     except OSError:  # installed in an archive
         return ""

@@ -11,13 +11,15 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 from hloc.codegen.object_cache import cached_object
-from hloc.codegen.target import Target
+from hloc.codegen.routine import Routines
+from hloc.codegen.target import Target, available_cores
 from hloc.codegen.thread_pool import FORGET, MAX_THREADS, NEEDED, RUN, STOP, pool_text
 from hloc.errors import HloError
 from hloc.options import CompileOptions
@@ -45,13 +47,6 @@ class Pool:
     _code: Any
 
 
-def available_cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def thread_count(asked: int = 0) -> int:
     """Return how many threads a run uses, the caller's included.
 
@@ -75,11 +70,17 @@ def _from_environment() -> int:
     return int(text)
 
 
+def pool_unit(target: Target) -> Routines:
+    """Return the pool's code, before LLVM."""
+    clock = int(time.CLOCK_MONOTONIC)
+    return Routines("pool", (), pool_text(target, int(signal.SIG_SETMASK), clock), 2)
+
+
 @cache
 def pool(target: Target) -> Pool:
     """Return the pool of this process."""
-    text = pool_text(target, int(signal.SIG_SETMASK))
-    data = cached_object(text, target, 2, NEEDED)
+    unit = pool_unit(target)
+    data = cached_object(unit.text, target, unit.level, NEEDED)
     code = load_functions([data], target, (RUN, FORGET, STOP), NEEDED)
     plain = ctypes.CFUNCTYPE(None)
     made = Pool(code.addresses[0], plain(code.addresses[1]), plain(code.addresses[2]), code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from repl.commands.kernel_steps import USAGE, VERBS
 from repl.commands.row import Command, Results
 from repl.gpu import ptx_text, simulation
 from repl.results import Message, ModuleText
@@ -9,7 +10,11 @@ from repl.session import Session
 
 
 def _ptx(session: Session, rest: str) -> Results:
-    yield ModuleText(ptx_text(session, rest))
+    verb, _, words = rest.partition(" ")
+    if verb in VERBS:
+        yield from VERBS[verb](session, words.strip())
+    else:
+        yield ModuleText(ptx_text(session, rest))
 
 
 def _sim(session: Session, rest: str) -> Results:
@@ -19,8 +24,9 @@ def _sim(session: Session, rest: str) -> Results:
 
 
 ROWS = (
-    Command("ptx", "ptx [%name]", "PTX of the state, or of the kernel of one instruction", _ptx,
-            "instruction"),
+    Command("ptx", USAGE, "PTX of the state, or of one kernel; step [%name] goes through it "
+            "instruction by instruction", _ptx,
+            "kind,instruction"),
     Command("sim", "sim [%name]",
             "run it as PTX, checked: instructions, sectors, bank conflicts, registers", _sim,
             "instruction"),

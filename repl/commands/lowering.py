@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from repl.commands.row import Command, Results, needed
-from repl.lowering import KINDS, emitted, memory_text
+from repl.lowering import KINDS, emitted, kinds_of, memory_text
 from repl.results import ModuleText
 from repl.session import Session
 
+_ALL_KINDS = (*KINDS, "ptx")
+"""Of all targets: `set target=nvptx64` for PTX."""
+
 
 def _emit(session: Session, rest: str) -> Results:
-    kind, _, name = needed(rest, "emit what?", f"emit {'|'.join(KINDS)} [%name]").partition(" ")
+    usage = f"emit {'|'.join(kinds_of(session.settings.text('target')))} [%name]"
+    kind, _, name = needed(rest, "emit what?", usage).partition(" ")
     yield ModuleText(emitted(session, kind, name.strip().lstrip("@")))
 
 
@@ -26,7 +30,7 @@ def _mem(session: Session, rest: str) -> Results:
 
 
 ROWS = (
-    Command("emit", f"emit {'|'.join(KINDS)} [%name]",
+    Command("emit", f"emit {'|'.join(_ALL_KINDS)} [%name]",
             "the state as it is compiled, whole or one instruction", _emit, "kind"),
     Command("asm", "asm [%name]", "assembly, of the kernel of one instruction or of all", _asm,
             "instruction"),

@@ -7,6 +7,7 @@ import pytest
 from hloc.codegen.nvptx import cubin
 from hloc.errors import HloError
 from repl.commands import COMMANDS
+from repl.running import options_of
 from repl.session import Session
 from tests.repl.conftest import Say
 
@@ -35,8 +36,8 @@ def test_a_simulation_tells_metrics_and_whether_it_is_right(say: Say) -> None:
     said = say(MODULE + "sim %t")
     assert "agrees with the evaluator" in said
     (line,) = (line for line in said.splitlines() if line.startswith("t "))
-    _, grid, block, launches, _, sectors, conflicts, *_ = line.split()
-    assert (grid, block, launches, sectors, conflicts) == ("4", "32x8", "1", "1.00", "1.00x")
+    _, _, _, launches, _, sectors, conflicts, *_ = line.split()
+    assert (launches, sectors, conflicts) == ("1", "1.00", "1.00x")
 
 
 def test_registers_are_unknown_without_an_assembler(
@@ -63,3 +64,28 @@ def test_faults_are_told(say: Say, repl: Session, script: str, said: str) -> Non
 
 def test_both_are_in_the_help() -> None:
     assert {COMMANDS[name].group for name in ("ptx", "sim")} == {"Lower"}
+
+
+@pytest.mark.parametrize("simulate", ["ptx", "host"])
+def test_runs_follow_the_target(say: Say, repl: Session, simulate: str) -> None:
+    say(MODULE + f"set target=nvptx64\nset simulate={simulate}")
+    assert "in the evaluator: OK" in say("run")
+    options = options_of(repl)
+    assert (options.target, options.cpu, options.simulator) == ("nvptx64", "sm_80", simulate)
+
+
+def test_lower_forms_follow_the_target(say: Say) -> None:
+    """`emit ptx` is what `ptx` shows; what the other target has is named."""
+    say(MODULE)
+    with pytest.raises(HloError, match="target cpu has no 'ptx' to emit") as caught:
+        say("emit ptx")
+    assert caught.value.diagnostics[0].notes == ("set target=nvptx64 first",)
+    say("set target=nvptx64")
+    assert say("emit ptx %n") == say("ptx %n")
+    assert "define ptx_kernel void @kernel_" in say("emit llvm-ir %n")
+    assert "ROOT t = f32[48,64]" in say("emit schedule")
+    assert "parameters" in say("mem")
+    with pytest.raises(HloError, match="target nvptx64 has no 'asm' to emit"):
+        say("asm")
+    with pytest.raises(HloError, match="target is cpu or nvptx64 or amdgcn, not 'cuda'"):
+        say("set target=cuda")

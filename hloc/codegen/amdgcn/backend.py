@@ -2,7 +2,7 @@
 
 It shares all kernels with the backend for NVIDIA GPUs and differs in the prelude, the heads of
 functions and the kinds of pointers. A linker (`ld.lld -shared`) makes of the object what a driver
-loads; nothing runs in this process.
+loads. That does not run in this process; the kernels do, as code of this machine.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def prelude_text(helpers: dict[str, None]) -> str:
 
 def is_known(name: str) -> bool:
     """True if there is a definition of the helper `name`; tiles of matrices have none."""
-    return name in _POSITIONS or name in _BARRIERS or _is_shuffle(name)
+    return name in _POSITIONS or name in _BARRIERS or name in _UNARY or _is_shuffle(name)
 
 
 def _is_shuffle(name: str) -> bool:
@@ -33,6 +33,10 @@ def _definition(name: str) -> tuple[list[str], str]:
         intrinsic = f"{_INTRINSICS}.{_POSITIONS[name]}"
         body = [f"%r = call range(i32 0, 2147483647) i32 @{intrinsic}()"]
         return [f"declare i32 @{intrinsic}()"], _function(name, body)
+    if name in _UNARY:
+        intrinsic = f"{_INTRINSICS}.{_UNARY[name]}"
+        body = [f"%r = call float @{intrinsic}(float %0)"]
+        return [f"declare float @{intrinsic}(float)"], _function(name, body)
     if name in _BARRIERS:
         scope, intrinsic = _BARRIERS[name]
         body = [
@@ -56,6 +60,7 @@ def _function(name: str, body: list[str]) -> str:
 _POSITIONS = {f"thread.{axis}": f"workitem.id.{axis}" for axis in "xyz"} | {
     f"block.{axis}": f"workgroup.id.{axis}" for axis in "xyz"
 }
+_UNARY = {"exp2": "exp2.f32"}
 _BARRIERS = {"barrier": ("workgroup", "s.barrier"), "warp_barrier": ("wavefront", "wave.barrier")}
 
 _LANE_DECLARATIONS = [

@@ -118,6 +118,9 @@ def _at(index: tuple[int, ...]) -> str:
 
 
 def _refuse(compiled: CpuModule) -> None:
+    if compiled.options.use_library:
+        names = ", ".join(compiled.options.use_library)
+        raise UnsupportedError(f"an object calls no libraries of this process, such as {names}")
     hosts = compiled.plan.host_functions
     if hosts:
         names = ", ".join(dict.fromkeys(h.inst.attributes.custom_call_target for h in hosts))

@@ -13,16 +13,18 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from hloc.codegen.backend import Stage
+from hloc.codegen.compile_pool import Unit, process_count
+from hloc.codegen.cpu.libraries import NAMES, call_libraries
 from hloc.codegen.cpu.scalable import without_scalable
 from hloc.codegen.dynamic_boundary import DynamicBoundary
 from hloc.codegen.emitters.context import root_of
-from hloc.codegen.entry_function import entry_text, loop_text
+from hloc.codegen.entry_function import entry_text, loop_text, split_routines
 from hloc.codegen.expansion import expand
 from hloc.codegen.kernel import Kernel, emit_kernel, routine_names, scratch_bytes
 from hloc.codegen.kernel_support import unsupported_reason
 from hloc.codegen.loop_function import loop_functions, only_inlined
 from hloc.codegen.lowering import lower, refuse_unsupported
-from hloc.codegen.object_cache import cached_object
+from hloc.codegen.object_cache import cached_objects
 from hloc.codegen.object_file import (
     assembly_text,
     link_object,
@@ -30,6 +32,7 @@ from hloc.codegen.object_file import (
     with_attributes,
 )
 from hloc.codegen.plan import (
+    KernelStep,
     Plan,
     calls_host,
     copies_bytes,
@@ -37,8 +40,8 @@ from hloc.codegen.plan import (
     plan_module,
     runs_computations,
 )
-from hloc.codegen.split_kernel import worker_bytes
-from hloc.codegen.subnormals import ATTRIBUTE, flushing_mode
+from hloc.codegen.split_kernel import estimated_nanoseconds, worker_bytes
+from hloc.codegen.subnormals import ATTRIBUTE, FloatMode, flushing_mode
 from hloc.codegen.target import Target, target_for
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
@@ -52,6 +55,15 @@ from hloc.ops.custom_call_targets import refusal_of
 from hloc.options import CompileOptions
 
 _KERNELS_PER_UNIT = 32
+_TINY_NANOSECONDS = 6
+"""Estimated time of a kernel up to which it is made without LLVM's passes, if it runs once.
+
+The sum of two `f32[8]` then takes 20 ns more to run, and 4 ms less to compile.
+"""
+
+_KERNELS_WITH_ENTRY = 4
+"""Kernels without passes up to which they are part of the unit of the control flow."""
+
 _STACK_BYTES = 64 << 10
 _UNROLLED_FROM = {"convolution": 2, "scatter": 3, "sort": 3}
 """From which level LLVM unrolls the loops of a kernel, by the opcode of its root.
@@ -70,14 +82,6 @@ STAGES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """LLVM text that is compiled on its own, and the level of its optimisation."""
-
-    text: str
-    level: int
-
-
 @dataclass(slots=True, eq=False)
 class CpuModule:
     """A compiled module; objects and texts are made when asked for, and kept.
@@ -87,6 +91,7 @@ class CpuModule:
         boundary: parameters and results behind the declared ones, for dynamic sizes.
         units: LLVM texts, that of the control flow first.
         assignment_seconds: what the order and the buffers took.
+        processes: in how many processes LLVM made the objects.
     """
 
     module: Module
@@ -99,6 +104,7 @@ class CpuModule:
     assignment_seconds: float = 0.0
     target: str = "cpu"
     stages: tuple[Stage, ...] = STAGES
+    processes: int = 1
     _objects: tuple[bytes, ...] = field(default=())
 
     @property
@@ -123,9 +129,14 @@ class CpuModule:
             functions = frozenset(
                 name for kernel in self.kernels for name in (kernel.name, *routine_names(kernel))
             )
-            functions |= {loop.name for loop in loop_functions(self.plan, self.kernels).values()}
-            self._objects = tuple(
-                cached_object(unit.text, self.machine, unit.level, functions) for unit in self.units
+            loops = loop_functions(self.plan, self.kernels)
+            functions |= {loop.name for loop in loops.values()}
+            mode = _float_mode(self.machine, self.options)
+            splits = split_routines(self.plan, self.kernels, loops, mode)
+            functions |= {symbol for routine in splits for symbol in routine.symbols}
+            processes = process_count(self.options.threads)
+            self._objects, self.processes = cached_objects(
+                self.units, self.machine, functions, processes
             )
         return self._objects
 
@@ -159,6 +170,7 @@ class CpuBackend:
         share_outputs: temporaries may lie in outputs that are not written yet.
         stack_bytes: working memory of a kernel that lies on the stack if it is not larger.
         takes_cpu: processors and features can be named.
+        libraries: that can take the place of kernels.
     """
 
     name: str = "cpu"
@@ -167,6 +179,7 @@ class CpuBackend:
     share_outputs: bool = True
     stack_bytes: int = _STACK_BYTES
     takes_cpu: bool = True
+    libraries: tuple[str, ...] = NAMES
 
     def compile(self, module: Module, options: CompileOptions) -> CpuModule:
         """Compile an optimised module, which is changed on the way.
@@ -203,6 +216,7 @@ class CpuBackend:
         Raises:
             UnsupportedError, HloError: as `compile`.
         """
+        call_libraries(module, options.use_library)
         boundary = expand(module)
         refuse_unsupported(module, _reason)
         lower(module, options)
@@ -266,16 +280,22 @@ def _units(
     # -O0 switches off hloc's passes, not LLVM's: without them a loop runs ten times slower and
     # compiles no faster, since there is more code to emit.
     level = max(options.opt_level, 1)
-    flushes = options.flush_subnormals or options.fast_math
-    mode = flushing_mode(machine) if flushes else None
+    mode = _float_mode(machine, options)
     loops = loop_functions(plan, kernels)
     attributes = f'nounwind "prefer-vector-width"="{machine.vector_bits}"'
     texts = [(loop_text(plan, kernels, loop, attributes), level) for loop in loops.values()]
     inlined = only_inlined(plan, loops)
     by_level: dict[int, list[Kernel]] = {}
+    runs_once = _called_once(plan)
     for number, (kernel, request) in enumerate(zip(kernels, plan.kernels, strict=True)):
         if number not in inlined:
-            by_level.setdefault(_llvm_level(kernel, request.inst, level), []).append(kernel)
+            is_tiny = number in runs_once and _is_tiny(request.inst)
+            kernel_level = 0 if is_tiny else _llvm_level(kernel, request.inst, level)
+            by_level.setdefault(kernel_level, []).append(kernel)
+    # Each object costs as much as a kernel that is made without passes.
+    is_short = mode is None and len(by_level.get(0, ())) <= _KERNELS_WITH_ENTRY
+    beside = by_level.pop(0, []) if is_short else []
+    entry = entry_text(plan, kernels, loops, mode, beside)
     texts += [
         (_unit_text(part[i : i + _KERNELS_PER_UNIT]), llvm_level)
         for llvm_level, part in sorted(by_level.items(), reverse=True)
@@ -284,11 +304,18 @@ def _units(
     if mode is not None:
         texts = [(with_attributes(text, ATTRIBUTE), level) for text, level in texts]
     routines = dict.fromkeys(routines for kernel in kernels for routines in kernel.routines)
+    routines |= dict.fromkeys(split_routines(plan, kernels, loops, mode))
     return (
-        Unit(entry_text(plan, kernels, loops, mode), 0),
+        Unit(without_scalable(entry, machine), 0),
         *(Unit(without_scalable(text, machine), llvm_level) for text, llvm_level in texts),
         *(Unit(r.text, r.level) for r in routines),
     )
+
+
+def _float_mode(machine: Target, options: CompileOptions) -> FloatMode | None:
+    """Return the mode that flushes subnormals, None if they count."""
+    flushes = options.flush_subnormals or options.fast_math
+    return flushing_mode(machine) if flushes else None
 
 
 def _llvm_level(kernel: Kernel, inst: Instruction, level: int) -> int:
@@ -296,6 +323,26 @@ def _llvm_level(kernel: Kernel, inst: Instruction, level: int) -> int:
     if kernel.level is not None:
         return kernel.level
     return 3 if level >= _UNROLLED_FROM.get(root_of(inst).opcode.name, 4) else min(level, 2)
+
+
+def _called_once(plan: Plan) -> frozenset[int]:
+    """Return the numbers of kernels that the entry computation calls and no other does."""
+    entry, *others = (
+        {
+            number
+            for step in steps
+            if isinstance(step, KernelStep)
+            for number in (step.kernel, *([step.in_place.kernel] if step.in_place else []))
+        }
+        for steps in plan.computations
+    )
+    return frozenset(entry.difference(*others))
+
+
+def _is_tiny(inst: Instruction) -> bool:
+    """True if a kernel has so little to do that LLVM's passes take longer than they ever save."""
+    is_plain = root_of(inst).opcode.name not in _UNROLLED_FROM
+    return is_plain and estimated_nanoseconds(inst) <= _TINY_NANOSECONDS
 
 
 def _unit_text(kernels: Sequence[Kernel]) -> str:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from hloc.codegen.elemental import Frame
+from hloc.codegen.emitters.attention_elements import attention_element
 from hloc.codegen.emitters.attention_plan import AttentionPlan
 from hloc.codegen.emitters.attention_products import AttentionProducts
 from hloc.codegen.emitters.context import KernelContext
-from hloc.codegen.index import Index
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.reductions import Accumulators
 from hloc.codegen.values import Value
@@ -155,18 +154,4 @@ class AttentionRows:
         self, inst: Instruction, at: Mapping[int, IndexValue], known: dict[Instruction, Value]
     ) -> Value:
         """Return the element of `inst` at a position along the axes."""
-        frame = Frame({**self.k.frame.sources, **known})
-        return self.k.g.element(frame, inst, self._index(inst, at))
-
-    def _index(self, inst: Instruction, at: Mapping[int, IndexValue]) -> Index:
-        dims = self.attention.dims.get(inst)
-        if dims is None:
-            return ()
-        sizes = self.attention.sizes
-        index: list[IndexValue] = []
-        for axes in dims:
-            position: IndexValue = 0
-            for axis in axes or ():
-                position = self.math.add(self.math.mul(position, sizes[axis]), at.get(axis, 0))
-            index.append(position)
-        return tuple(index)
+        return attention_element(self.k, self.attention, inst, at, known)

@@ -18,12 +18,12 @@ from hloc.codegen.emitters.packing import (
     transposed,
 )
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
-from hloc.codegen.emitters.vector_loads import first_lanes, load_as
+from hloc.codegen.emitters.vector_loads import first_lanes, load_as, rounded, widened
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.target import Target
 from hloc.codegen.values import REPRESENTATIONS, Value
-from hloc.dtypes import PRED
+from hloc.dtypes import BF16, F32, PRED
 
 _LINE = f"<{SIDE} x i32>"
 
@@ -35,7 +35,7 @@ def gathered_blocks(
 
     Args:
         name: of the function.
-        p: what it makes; elements keep their type.
+        p: what it makes; elements keep their type, but for f32 that become bf16.
         target: the machine.
         by_unit: true for columns, whose units lie side by side in memory of the panel.
         runs: blocks of k mostly lie in one piece.
@@ -59,7 +59,7 @@ class _Blocks:
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.p, self.by_unit = p, by_unit
         self.steps = MATRIX_UNITS * p.group
-        self.element = REPRESENTATIONS[p.source].memory
+        self.element = REPRESENTATIONS[p.packed].memory
         self.block_bytes = p.width * ROW_BYTES
         self.depth, self.count = argument("%depth"), argument("%count")
 
@@ -106,11 +106,12 @@ class _Blocks:
         """Pack a block element by element."""
         math, p, b = self.math, self.p, self.b
         last = math.sub(left, 1)
-        zero = b.const(p.source, 0)
+        zero = b.const(p.packed if p.source is F32 else p.source, 0)
         with self.body.loop(0, self.count) as i, self.body.loop(0, self.steps) as step:
             base = self.w.offset("%offsets", i)
             offset = self.w.offset("%steps", math.add(first, math.minimum(step, last)))
             value = b.load(pointer_value("%from"), p.source, math.add(base, offset))
+            value = self._part(value) if p.source is F32 else value
             value = b.select(math.compare("LT", step, left), value, zero)
             unit, e = math.div(step, p.group), math.rem(step, p.group)
             cell = math.add(math.mul(i, MATRIX_UNITS), unit)
@@ -194,7 +195,28 @@ class _Blocks:
 
     def _load(self, place: IndexValue, size: int, mask: str) -> str:
         source = self.p.source
-        return load_as(self.w, "%from", source, source, size, place, mask)
+        vector = load_as(self.w, "%from", source, source, size, place, mask)
+        return self._parts(vector, size) if source is F32 else vector
+
+    def _parts(self, vector: str, size: int) -> str:
+        """Return the wanted part of each f32: what the nearest bf16 of infinity leaves is 0."""
+        fn, kind = self.fn, f"<{size} x float>"
+        nearest = rounded(self.w, vector, F32, BF16, size)
+        if not self.p.part:
+            return nearest
+        rest = fn.value(f"fsub {kind} {vector}, {widened(self.w, nearest, size)}")
+        known = fn.value(f"fcmp ord {kind} {rest}, {rest}")
+        rest = fn.value(f"select <{size} x i1> {known}, {kind} {rest}, {kind} zeroinitializer")
+        return rounded(self.w, rest, F32, BF16, size)
+
+    def _part(self, value: Value) -> Value:
+        """Return the same of one element."""
+        b, nearest = self.b, self.b.convert(value, BF16)
+        if not self.p.part:
+            return nearest
+        rest = b.fsub(value, b.convert(nearest, F32))
+        known = Value(PRED, self.fn.value(f"fcmp ord float {rest.text}, {rest.text}"))
+        return b.convert(b.select(known, rest, b.const(F32, 0)), BF16)
 
     def _store(self, pointer: str, offset: IndexValue, line: str) -> None:
         self.fn.line(f"store {_LINE} {line}, ptr {self._at(pointer, offset)}, align {ROW_BYTES}")

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from hloc.codegen.elemental import ElementGenerator, Frame, Source
 from hloc.codegen.index import Index, IndexMath, loop_order
 from hloc.codegen.ir_array import IrArray, array_in_memory
+from hloc.codegen.lane_builder import LaneBuilder
 from hloc.codegen.llvm_text import FunctionWriter
 from hloc.codegen.loops import Body, IndexValue
 from hloc.codegen.routine import Routines
-from hloc.codegen.scalar_builder import LlvmBuilder, pointer_value
+from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.target import Target
 from hloc.codegen.values import Value
 from hloc.dtypes import S64, DType
@@ -75,8 +76,10 @@ class KernelContext:
         outputs: the arrays of the result's leaves.
         aliased: per output, the number of the operand leaf that shares its memory, or None.
         begin, end: the part of the outermost loop to run.
+        lanes: elements that loops may make at a time (`emitters/lanes.py`), 0 for one.
         routines: functions of other units that it calls.
         level: LLVM's level for the kernel, None if the module's.
+        is_final: nothing was written so far that LLVM should turn into vectors.
     """
 
     def __init__(
@@ -86,11 +89,13 @@ class KernelContext:
         name: str,
         target: Target,
         has_scratch: bool,
+        lanes: int = 0,
     ) -> None:
         self.inst = inst
         self.root = root_of(inst)
         self.aliased = aliased
         self.target = target
+        self.lanes = lanes
         inputs = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
         results = array_leaves(inst.shape)
         largest = max((shape.elements for shape in [*inputs, *results]), default=0)
@@ -115,6 +120,7 @@ class KernelContext:
         self.frame = Frame(self._sources())
         self.routines: dict[str, Routines] = {}
         self.level: int | None = None
+        self.is_final = lanes > 0
 
     def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:
         """Begin the function; `pointers` are its parameters for arrays."""
@@ -126,7 +132,7 @@ class KernelContext:
 
     def _body(self) -> Body:
         """Return what writes into the function; builders of other languages begin here."""
-        return Body(self.fn, LlvmBuilder(self.fn, self.target))
+        return Body(self.fn, LaneBuilder(self.fn, self.target, self.lanes))
 
     def _argument(self, number: int) -> Value:
         """Return pointer number `number` of the function's parameters."""

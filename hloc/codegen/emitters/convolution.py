@@ -18,6 +18,7 @@ from hloc.codegen.index import Index, loop_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.reductions import window_step
+from hloc.codegen.routine import FINAL_WITH_SLOTS
 from hloc.codegen.values import REPRESENTATIONS, Value
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
@@ -132,7 +133,7 @@ class _Writer:
 
     def _vector_strips(self, at: list[IndexValue], per_group: int, lanes: int) -> None:
         """Run over the output features, `lanes` at a time, of which LLVM makes registers."""
-        self.k.level = 1  # nothing is left to vectorise, and what is worth unrolling is unrolled
+        self.k.level = FINAL_WITH_SLOTS
         m, fn = self.math, self.k.fn
         kind = f"<{lanes} x {REPRESENTATIONS[self.dtype].memory}>"
         is_one_register = lanes * self.dtype.bits <= self.k.target.vector_bits

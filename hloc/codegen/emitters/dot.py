@@ -84,10 +84,11 @@ def micro_product(inst: Instruction) -> PackedProduct | SkinnyProduct | InnerPro
     sources = (root.operands[0].array.dtype, root.operands[1].array.dtype)
     p = product_of(inst)
     result = root.array.dtype
+    algorithm = root.attributes.algorithm if root.is_a("dot") else ""
     return (
         inner_product(p, sources, result)
         or grouped_product(p, sources, result)
-        or packed_product(p, sources, result)
+        or packed_product(p, sources, result, algorithm)
         or skinny_product(p, sources, result)
     )
 
@@ -151,7 +152,7 @@ def emit(k: KernelContext) -> None:
         if isinstance(tiled, SkinnyProduct):
             emit_skinny(k, tiled, arrays[0], arrays[1], offset)
         elif isinstance(tiled, InnerProduct):
-            emit_inner(k, tiled, arrays[0], arrays[1])
+            emit_inner(k, tiled, arrays[0], arrays[1], offset)
         else:
             emit_packed(k, tiled, arrays[0], arrays[1], offset)
         return

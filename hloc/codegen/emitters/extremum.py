@@ -1,22 +1,25 @@
 """argmax and argmin of a row: a reduction of values and their places that keeps the best pair.
 
 The largest key of every block of the row is found first, then the first place of the best block
-that has it: two loops over integers that LLVM turns into vectors.
+that has it: two loops over integers, several at a time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 
 import numpy as np
 
 from hloc.codegen.emitters.context import KernelContext
+from hloc.codegen.emitters.lanes import lanes_of
 from hloc.codegen.emitters.radix_sort import key_dtype, order_key
 from hloc.codegen.emitters.running_sums import block_end
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.reductions import combine
 from hloc.codegen.values import Value
-from hloc.dtypes import S64
+from hloc.dtypes import S64, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue
@@ -135,6 +138,10 @@ class _Row:
         self.values, self.places = root.operands[:2]
         self.size = self.values.array.dims[dim]
         self.dtype = key_dtype(self.values.array.dtype)
+        lanes = lanes_of(k)
+        self.lanes = lanes if lanes is not None and lanes.serve(self.size) else None
+        if self.lanes is None:
+            k.is_final = False
 
     def results(self) -> list[Value]:
         """Return the best pair, combined with the initial one."""
@@ -158,15 +165,15 @@ class _Row:
     def _best(self) -> tuple[Value, Value]:
         """Return the largest key, and where the first block that has it begins."""
         b, m, dtype = self.b, self.math, self.dtype
-        best, block, largest = b.allocate(dtype), b.allocate(S64), b.allocate(dtype)
+        best, block, largest = b.allocate(dtype), b.allocate(S64), self._slot(dtype)
         b.store(best, 0, b.const(dtype, 0))
         b.store(block, 0, b.const(S64, 0))
         with self.body.loop(0, self.size, _BLOCK) as first:
             b.store(largest, 0, b.const(dtype, 0))
-            with self.body.loop(first, block_end(self.k, first, self.size, _BLOCK)) as i:
+            with self._positions(first) as i:
                 key = b.intrinsic("umax", b.load(largest, dtype, 0), self._key(i))
                 b.store(largest, 0, key)
-            new, old = b.load(largest, dtype, 0), b.load(best, dtype, 0)
+            new, old = self._folded("maximum", largest, dtype), b.load(best, dtype, 0)
             better = b.compare("GT", new, old)
             b.store(best, 0, b.select(better, new, old))
             here = b.select(better, m.value(first), b.load(block, S64, 0))
@@ -176,10 +183,31 @@ class _Row:
     def _first_place(self, best: Value, block: Value) -> Value:
         """Return the first position from `block` on whose key is `best`."""
         b, m = self.b, self.math
-        place = b.allocate(S64)
+        place = self._slot(S64)
         b.store(place, 0, b.const(S64, self.size - 1))
-        with self.body.loop(block, block_end(self.k, block, self.size, _BLOCK)) as i:
+        with self._positions(block) as i:
             hit = b.compare("EQ", self._key(i), best)
             found = b.select(hit, m.value(i), b.const(S64, self.size - 1))
             b.store(place, 0, b.intrinsic("smin", b.load(place, S64, 0), found))
-        return b.load(place, S64, 0)
+        return self._folded("minimum", place, S64)
+
+    # ---- one element or several at a time
+
+    @contextmanager
+    def _positions(self, first: IndexValue) -> Iterator[IndexValue]:
+        """Run the region for all positions of a block; some may come twice."""
+        end = block_end(self.k, first, self.size, _BLOCK)
+        if self.lanes is None:
+            with self.body.loop(first, end) as i:
+                yield i
+        else:
+            with self.lanes.loop(first, end, self.size) as i:
+                yield i
+
+    def _slot(self, dtype: DType) -> Value:
+        return self.b.allocate(dtype) if self.lanes is None else self.lanes.b.lane_slot(dtype)
+
+    def _folded(self, name: str, slot: Value, dtype: DType) -> Value:
+        """Return the largest or smallest of what a slot holds."""
+        found = self.b.load(slot, dtype, 0)
+        return found if self.lanes is None else self.lanes.b.folded(name, found)

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import groupby
 from math import pi, prod
 from typing import TypeAlias
 
 import numpy as np
 
-from hloc.codegen.emitters.butterflies import LARGEST, Butterflies, Complex
+from hloc.codegen.emitters.butterflies import LARGEST, Butterflies
 from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.fft_plan import (
     MOST_TABULATED,
@@ -28,14 +26,23 @@ from hloc.codegen.emitters.fft_plan import (
     row_bytes,
     table_bytes,
 )
+from hloc.codegen.emitters.fft_routines import (
+    RowForm,
+    Rows,
+    entering_routine,
+    joining_routine,
+    leaving_routine,
+    pass_routine,
+    table_entry,
+)
 from hloc.codegen.emitters.vectors import Vectors
 from hloc.codegen.index import Index, loop_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
-from hloc.codegen.routine import FINAL_FORM
+from hloc.codegen.routine import FINAL_FORM, Routines
 from hloc.codegen.scalar_builder import pointer_value
-from hloc.codegen.values import Value
-from hloc.dtypes import F64, S64, U8, component_of
+from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.dtypes import F64, S64, component_of
 from hloc.ir.instruction import Instruction
 
 MAX_WORK = 1 << 28
@@ -105,40 +112,7 @@ def emit(k: KernelContext) -> None:
     for axis in axes:
         writer.along(k.output.dims, axis, lengths[axis], k.output, k.output)
     if writer.all_vectors:
-        k.level = FINAL_FORM
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Neighbouring passes of one factor.
-
-    Attributes:
-        size: length of the transform.
-        stride: length of the table over `size`.
-    """
-
-    size: int
-    stride: int
-    factor: int
-
-
-class _Rows:
-    """Some rows side by side: element i of all of them, then element i + 1."""
-
-    def __init__(self, v: Vectors, real: Value, imag: Value) -> None:
-        self.v, self.real, self.imag = v, real, imag
-
-    def load(self, at: IndexValue) -> Complex:
-        return self.v.load(self.real, at), self.v.load(self.imag, at)
-
-    def store(self, at: IndexValue, x: Complex) -> None:
-        self.v.store(self.real, at, x[0])
-        self.v.store(self.imag, at, x[1])
-
-    def beginning_at(self, at: IndexValue) -> _Rows:
-        """Return the same rows without what lies before `at`."""
-        real, imag = (self.v.b.moved(part, self.v.dtype, at) for part in (self.real, self.imag))
-        return _Rows(self.v, real, imag)
+        k.level = 0 if writer.all_calls else FINAL_FORM
 
 
 class _Writer:
@@ -146,6 +120,8 @@ class _Writer:
 
     Attributes:
         all_vectors: nothing was written so far that LLVM should turn into vectors.
+        all_calls: nor anything that runs often outside of routines.
+        starts: a table for routines.
     """
 
     def __init__(self, k: KernelContext, inverse: bool) -> None:
@@ -157,9 +133,12 @@ class _Writer:
         self.butterflies = Butterflies(self.v, inverse)
         self.row_bytes = max(k.root.attributes.fft_length) * self.lanes * self.part.storage_bytes
         parts = [k.b.offset_pointer(k.scratch, self.row_bytes * i) for i in range(4)]
-        self.rows = [_Rows(self.v, *parts[:2]), _Rows(self.v, *parts[2:])]
+        self.rows = [Rows(self.v, *parts[:2]), Rows(self.v, *parts[2:])]
         self.table: tuple[Value, Value] = parts[0], parts[1]
         self.all_vectors = max(k.root.attributes.fft_length) <= MOST_TABULATED
+        self.all_calls = True
+        self.form = RowForm(self.part, self.lanes, k.target)
+        self.starts = k.b.allocate(S64, self.lanes)
 
     def along(
         self,
@@ -232,53 +211,50 @@ class _Writer:
             and 1 < self.lanes <= floats
         )
 
-    @contextmanager
-    def _columns(
-        self, array: IrArray, place: Place, size: int
-    ) -> Iterator[tuple[IndexValue, Value, list[IndexValue]]]:
-        """Run the region for every `lanes` floats of the rows.
-
-        Yields their number in the row, a pointer, and where they are from there in each row.
-        """
-        m = self.math
-        scale = 2 if array.dtype.is_complex else 1
-        starts = [
-            m.mul(m.linear(place(lane, 0), array.strides), scale) for lane in range(self.lanes)
-        ]
-        floats = size * scale
-        with self.body.loop(0, floats, self.lanes) as column:
-            if floats % self.lanes:
-                column = m.minimum(column, floats - self.lanes)
-            yield column, self.b.moved(array.pointer, self.part, column), starts
-
     def _vectors_in(self, array: IrArray, place: Place, axis: int, halves: bool) -> None:
-        """Bring rows in, a square of floats at a time; `halves` takes pairs for complex."""
-        m, v, rows = self.math, self.v, self.rows[0]
+        """Bring rows in; `halves` takes pairs for complex numbers."""
         pairs = halves or array.dtype.is_complex
-        with self._columns(array, place, array.dims[axis]) as (column, pointer, starts):
-            found = v.transposed([v.load(pointer, start) for start in starts])
-            first = m.div(column, 2) if pairs else column
-            for number, x in enumerate(found):
-                if pairs:
-                    part = rows.imag if number % 2 else rows.real
-                    v.store(part, self._at(m.add(first, number // 2), 0), x)
-                else:
-                    rows.store(self._at(m.add(first, number), 0), (x, v.constant(0.0)))
+        self._call(
+            entering_routine(self.form, pairs),
+            *(array.pointer, self._starts(array, place), *self._parts(self.rows[0])),
+            self._floats(array, axis),
+        )
 
-    def _vectors_out(self, rows: _Rows, target: IrArray, place: Place, axis: int, n: int) -> None:
-        """Write rows to the result, a square of floats at a time."""
-        m, v = self.math, self.v
-        pairs = target.dtype.is_complex
-        with self._columns(target, place, target.dims[axis]) as (column, pointer, starts):
-            first = m.div(column, 2) if pairs else column
-            found = []
-            for number in range(self.lanes):
-                part = rows.imag if pairs and number % 2 else rows.real
-                at = m.add(first, number // 2 if pairs else number)
-                x = v.load(part, self._at(at, 0))
-                found.append(v.mul(x, v.constant(1 / n)) if self.inverse else x)
-            for start, x in zip(starts, v.transposed(found), strict=True):
-                v.store(pointer, start, x)
+    def _vectors_out(self, rows: Rows, target: IrArray, place: Place, axis: int, n: int) -> None:
+        """Write rows to the result."""
+        number = self.b.const(self.part, 1 / n if self.inverse else 1)
+        number_type = REPRESENTATIONS[self.part].memory
+        self._call(
+            leaving_routine(self.form, target.dtype.is_complex),
+            *(*self._parts(rows), target.pointer, self._starts(target, place)),
+            *(self._floats(target, axis), f"{number_type} {number.text}"),
+        )
+
+    def _starts(self, array: IrArray, place: Place) -> Value:
+        """Return a table of where the rows begin, in floats."""
+        m, scale = self.math, 2 if array.dtype.is_complex else 1
+        for lane in range(self.lanes):
+            start = m.mul(m.linear(place(lane, 0), array.strides), scale)
+            self.b.store(self.starts, lane, m.value(start))
+        return self.starts
+
+    @staticmethod
+    def _floats(array: IrArray, axis: int) -> int:
+        """Return how many floats a row has."""
+        return array.dims[axis] * (2 if array.dtype.is_complex else 1)
+
+    @staticmethod
+    def _parts(rows: Rows) -> tuple[Value, Value]:
+        return rows.real, rows.imag
+
+    def _call(self, routine: Routines, *arguments: Value | int | str) -> None:
+        """Call a routine: pointers, sizes, and other numbers with their types."""
+        self.k.use(routine)
+        texts = []
+        for x in arguments:
+            kind = {Value: "ptr ", int: "i64 "}.get(type(x), "")
+            texts.append(f"{kind}{x.text if isinstance(x, Value) else x}")
+        self.b.fn.line(f"call void @{routine.name}({', '.join(texts)})")
 
     # ---------------------------------------------------------------- rows in and out
 
@@ -353,7 +329,7 @@ class _Writer:
         return self.b.select(mirrored, conjugate, value)
 
     def _write(
-        self, rows: _Rows, target: IrArray, place: Place, n: int, i: IndexValue, lane: IndexValue
+        self, rows: Rows, target: IrArray, place: Place, n: int, i: IndexValue, lane: IndexValue
     ) -> None:
         """Write element i of a row to the result."""
         b, at = self.b, self.math.value(self._at(i, lane))
@@ -389,108 +365,60 @@ class _Writer:
         data = values.astype(self.part.numpy).tobytes()
         return pointer_value(self.b.fn.byte_constant(data))
 
-    def _factor(self, at: IndexValue) -> Complex:
-        """Return number `at` of the table in all lanes."""
-        at = self.math.value(at)
-        cosine, sine = (self.b.load(part, self.part, at) for part in self.table)
-        return self.v.splat(cosine), self.v.splat(sine)
-
-    def _passes(self, size: int, n: int) -> _Rows:
+    def _passes(self, size: int, n: int) -> Rows:
         """Transform the first rows, of length `size`; return those that hold the result.
 
-        The table is that of `n`, a multiple of `size`. Equal factors share their code.
+        The table is that of `n`, a multiple of `size`.
         """
         half, done, rest = 0, 1, size
-        for factor, group in groupby(factors(size)):
-            count = len(list(group))
-            self._group(_Group(size, n // size, factor), half, done, rest, count)
-            half = (half + count) % 2
-            done *= factor**count
-            rest //= factor**count
+        for factor in factors(size):
+            rest //= factor
+            source, target = self.rows[half], self.rows[1 - half]
+            if factor > LARGEST:
+                self._long_pass(size, n // size, factor, (source, target), (done, rest))
+            else:
+                self._call(
+                    pass_routine(self.form, factor, self.inverse, rest == 1),
+                    *(*self._parts(source), *self._parts(target), *self.table),
+                    *(done, rest, n // size),
+                )
+            half, done = 1 - half, done * factor
         return self.rows[half]
 
-    def _group(self, g: _Group, half: int, done: int, rest: int, count: int) -> None:
-        """Take `count` passes of one factor, the first of them from `half`."""
-        write = self._short_pass if g.factor <= LARGEST else self._long_pass
-        if count == 1:
-            write(g, self.rows[half], self.rows[1 - half], done, rest // g.factor)
-            return
-        m, b = self.math, self.b
-        done_slot, rest_slot = b.allocate(S64), b.allocate(S64)
-        b.store(done_slot, 0, m.value(done))
-        b.store(rest_slot, 0, m.value(rest))
-        with self.body.loop(half, half + count) as number:
-            now, left = b.load(done_slot, S64, 0), m.div(b.load(rest_slot, S64, 0), g.factor)
-            which = m.rem(number, 2)
-            write(g, self._rows_at(which), self._rows_at(m.sub(1, which)), now, left)
-            b.store(done_slot, 0, m.value(m.mul(now, g.factor)))
-            b.store(rest_slot, 0, m.value(left))
-
-    def _rows_at(self, half: IndexValue) -> _Rows:
-        """Return one of the two sets of rows."""
-        size = self.row_bytes
-        at = self.b.address(self.k.scratch, U8, self.math.mul(half, 2 * size))
-        real = pointer_value(at)
-        return _Rows(self.v, real, self.b.offset_pointer(real, size))
-
-    def _short_pass(
-        self, g: _Group, source: _Rows, target: _Rows, done: IndexValue, rest: IndexValue
-    ) -> None:
-        """y[j + done (q + factor s)] = w**(q s done) times transform q of x[j + done (s + ...)]."""
-        m = self.math
-        distance = m.mul(rest, done)
-        inputs = [self._at(m.mul(distance, p), 0) for p in range(g.factor)]
-        outputs = [self._at(m.mul(done, q), 0) for q in range(g.factor)]
-        with self.body.loop(0, rest) as s:
-            first = m.mul(s, done)
-            step = m.mul(first, g.stride)
-            factors = [self._factor(m.mul(step, q)) for q in range(1, g.factor) if rest != 1]
-            with self.body.loop(0, done) as j:
-                here = source.beginning_at(self._at(m.add(j, first), 0))
-                there = target.beginning_at(self._at(m.add(j, m.mul(first, g.factor)), 0))
-                found = self.butterflies.transform([here.load(at) for at in inputs])
-                for q, w in enumerate(factors, 1):
-                    found[q] = self.butterflies.mul(found[q], w)
-                for at, value in zip(outputs, found, strict=True):
-                    there.store(at, value)
-
     def _long_pass(
-        self, g: _Group, source: _Rows, target: _Rows, done: IndexValue, rest: IndexValue
+        self, size: int, stride: int, factor: int, rows: tuple[Rows, Rows], steps: tuple[int, int]
     ) -> None:
-        """The same by its definition, for factors too large to write out."""
+        """Take a pass by its definition, for factors too large to write out.
+
+        Args:
+            size: length of the transform.
+            stride: length of the table over `size`.
+            factor: that of the pass.
+            rows: where elements are and where they go.
+            steps: what the passes before have done, and what is left for those after.
+        """
+        (source, target), (done, rest) = rows, steps
+        self.all_calls = False
         m = self.math
-        with self.body.loop(0, rest) as s, self.body.loop(0, g.factor) as q:
-            out = m.mul(m.add(q, m.mul(s, g.factor)), done)
+        with self.body.loop(0, rest) as s, self.body.loop(0, factor) as q:
+            out = m.mul(m.add(q, m.mul(s, factor)), done)
             with self.body.loop(0, done) as j:
                 zero = self.v.constant(0.0)
                 target.store(self._at(m.add(out, j), 0), (zero, zero))
-            with self.body.loop(0, g.factor) as p:
-                step = m.add(m.mul(s, done), m.mul(p, g.size // g.factor))
-                w = self._factor(m.mul(m.rem(m.mul(q, step), g.size), g.stride))
+            with self.body.loop(0, factor) as p:
+                step = m.add(m.mul(s, done), m.mul(p, size // factor))
+                w = table_entry(self.v, self.table, m.mul(m.rem(m.mul(q, step), size), stride))
                 first = m.mul(m.add(s, m.mul(p, rest)), done)
                 with self.body.loop(0, done) as j:
                     term = self.butterflies.mul(source.load(self._at(m.add(first, j), 0)), w)
                     at = self._at(m.add(out, j), 0)
                     target.store(at, self.butterflies.add(target.load(at), term))
 
-    def _joined(self, rows: _Rows, n: int) -> _Rows:
-        """Return the first half of the spectrum of real rows whose pairs were transformed.
-
-        With z the transform of x[2i] + i x[2i + 1], and w = exp(-2 pi i / n), it is
-        (z[k] + conj z[-k]) / 2 - i w**k (z[k] - conj z[-k]) / 2.
-        """
-        m, v = self.math, self.v
+    def _joined(self, rows: Rows, n: int) -> Rows:
+        """Return the first half of the spectrum of real rows whose pairs were transformed."""
         target = self.rows[0] if rows is self.rows[1] else self.rows[1]
-        half = v.constant(0.5)
-        with self.body.loop(0, n // 2 + 1) as at:
-            one = rows.load(self._at(m.rem(at, n // 2), 0))
-            other = rows.load(self._at(m.rem(m.sub(n // 2, at), n // 2), 0))
-            even = v.add(one[0], other[0]), v.sub(one[1], other[1])
-            odd = v.sub(one[0], other[0]), v.add(one[1], other[1])
-            turned = odd[1], v.neg(odd[0])
-            product = self.butterflies.mul(turned, self._factor(at))
-            total = self.butterflies.add(even, product)
-            target.store(self._at(at, 0), (v.mul(total[0], half), v.mul(total[1], half)))
+        arguments = (*self._parts(rows), *self._parts(target), *self.table, n // 2)
+        self._call(joining_routine(self.form), *arguments)
         return target
 
 

@@ -18,6 +18,8 @@ from hloc.codegen.emitters.context import (
     no_scratch,
     root_of,
 )
+from hloc.codegen.emitters.lanes import Lanes, lanes_nest, positions, settle
+from hloc.codegen.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.index import loop_order, reshape_keeps_order, same_physical_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
@@ -58,17 +60,27 @@ def emit(k: KernelContext) -> None:
             _flat_loop(k, leaders, shape)
         else:
             _nest(k, leaders, shape, whole=len(groups) > 1)
+    settle(k)
 
 
 def _flat_loop(
     k: KernelContext, outputs: list[tuple[ShapeIndex, IrArray]], shape: ArrayShape
 ) -> None:
     k.g.flat = True
-    with k.body.loop(k.begin, k.end) as position:
+
+    def write(position: IndexValue) -> None:
         index = (position,) if shape.dims else ()
         values = [k.g.element(k.frame, k.root, index, path) for path, _ in outputs]
         for value, (_, output) in zip(values, outputs, strict=True):
             output.flat(shape.elements).store(k.math, (position,), value)
+
+    lanes = streaming_lanes(k, shape, shape.elements)
+    if lanes is None:
+        with positions(k, shape.elements, k.begin, k.end) as position:
+            write(position)
+        return
+    stream(lanes, outputs[0][1].flat(shape.elements), (k.begin,), 0, k.end, write)
+    end_streaming(k)
 
 
 def _nest(
@@ -79,11 +91,37 @@ def _nest(
 ) -> None:
     order = loop_order(shape)
     first_range = (0, shape.dims[order[0]]) if whole and order else (k.begin, k.end)
+    if order and read_fastest(k.inst, shape, order) is None:
+        lanes = streaming_lanes(k, shape, shape.dims[order[-1]])
+        if lanes is not None:
+            _stream_rows(k, lanes, outputs[0], shape, order)
+            return
     with _loops(k, shape, order, first_range) as at:
         index = tuple(at)
         values = [k.g.element(k.frame, k.root, index, path) for path, _ in outputs]
         for value, (_, output) in zip(values, outputs, strict=True):
             output.store(k.math, index, value)
+
+
+def _stream_rows(
+    k: KernelContext,
+    lanes: Lanes,
+    result: tuple[ShapeIndex, IrArray],
+    shape: ArrayShape,
+    order: Sequence[int],
+) -> None:
+    path, output = result
+    *slow, last = order
+    with k.body.nest(shape.dims, slow, (k.begin, k.end)) as index:
+        start, stop = (0, shape.dims[last]) if slow else (k.begin, k.end)
+
+        def write(position: IndexValue) -> None:
+            at = (*index[:last], position, *index[last + 1 :])
+            output.store(k.math, at, k.g.element(k.frame, k.root, at, path))
+
+        first = (*index[:last], start, *index[last + 1 :])
+        stream(lanes, output, first, last, stop, write)
+    end_streaming(k)
 
 
 # ---------------------------------------------------------------- transposes
@@ -109,9 +147,10 @@ def _loops(
     """
     read = read_fastest(k.inst, shape, order)
     if read is None:
-        with k.body.nest(shape.dims, order, first_range) as at:
+        with lanes_nest(k, shape.dims, order, first_range) as at:
             yield at
         return
+    k.is_final = False
     written = order[-1]
     ranges: dict[int, tuple[IndexValue, IndexValue]] = {d: (0, shape.dims[d]) for d in order}
     ranges[order[0]] = first_range
@@ -130,16 +169,13 @@ def _loops(
         yield index
 
 
-def read_fastest(
-    inst: Instruction, shape: ArrayShape, order: Sequence[int], smallest: int = _SMALLEST_TILED
-) -> int | None:
+def read_fastest(inst: Instruction, shape: ArrayShape, order: Sequence[int]) -> int | None:
     """Return the dimension along which an array is read that is written along another.
 
     Args:
         inst: a fusion or a single instruction.
         shape: of its result.
         order: dimensions of the result, slowest first.
-        smallest: sizes of both dimensions from which on it matters.
     """
     members = inst.called[0].instructions if inst.opcode.name == "fusion" else (inst,)
     for member in members:
@@ -150,7 +186,7 @@ def read_fastest(
             continue
         dim = minor if member.is_a("copy") else member.attributes.dimensions.index(minor)
         sizes = shape.dims[dim], shape.dims[order[-1]]
-        if dim != order[-1] and min(sizes) >= smallest:
+        if dim != order[-1] and min(sizes) >= _SMALLEST_TILED:
             return dim
     return None
 

@@ -9,7 +9,7 @@ added to `out`, or stored if `adds` is false; of tiles at the edge only `rows` a
     direct_tiles(lhs, rows_at, lhs_steps, panels, out, ...)
 
 reads rows where they are, at sums of two table entries, which is better than packing if there are
-few columns.
+few columns. Where steps of k follow each other in memory, some are taken for one table entry.
 """
 
 from __future__ import annotations
@@ -48,6 +48,13 @@ PACKED_PARAMETERS = (*_PACKED_ROWS, *_PARAMETERS)
 TILE_TYPES = ("ptr",) * 3 + ("i64",) * 4 + ("i1",)
 DIRECT_TILE_TYPES = ("ptr", "ptr", *TILE_TYPES)
 
+
+RUN_STEPS = 4
+"""Steps of k that are taken at a time where all of k consists of such runs."""
+
+MAX_PARTIAL_SUMS = 24
+"""Registers for sums up to which even and odd steps have sums of their own: few sums wait for each
+other."""
 
 MATRIX_UNITS = 16
 """Units of k that one instruction of matrix registers multiplies."""
@@ -98,15 +105,31 @@ def lanes(arithmetic: Arithmetic, target: Target) -> int:
 
 
 def micro_kernel(
-    name: str, edge: str, arithmetic: Arithmetic, tile: Tile, target: Target, *, direct: bool
+    name: str,
+    edge: str,
+    arithmetic: Arithmetic,
+    tile: Tile,
+    target: Target,
+    *,
+    direct: bool,
+    in_runs: bool = False,
 ) -> RoutineWriter:
-    """Return the function of a row of tiles; `direct` if the rows are not packed.
+    """Return the function of a row of tiles.
 
     Tiles at the edge and those that are added go through a copy and the function `edge`.
+
+    Args:
+        name: of the function.
+        edge: name of the function for tiles at the edge.
+        arithmetic: how units are multiplied.
+        tile: what is in registers.
+        target: the machine.
+        direct: rows are not packed.
+        in_runs: all of k are runs of `RUN_STEPS` steps that follow each other in every row.
     """
     rows = _DIRECT_ROWS if direct else _PACKED_ROWS
     w = RoutineWriter(name, (*rows, *_PARAMETERS), target)
-    _Writer(w, edge, arithmetic, tile, target, direct).write()
+    _Writer(w, edge, arithmetic, tile, target, direct, RUN_STEPS if in_runs else 1).write()
     return w
 
 
@@ -121,10 +144,13 @@ class _Writer:
         tile: Tile,
         target: Target,
         direct: bool,
+        unroll: int,
     ) -> None:
         self.w, self.edge = w, edge
         self.fn, self.b, self.body, self.math = w.fn, w.b, w.body, w.math
-        self.arithmetic, self.tile = arithmetic, tile
+        self.arithmetic, self.tile, self.unroll = arithmetic, tile, unroll
+        has_partial_sums = unroll > 1 and 2 * tile.rows * tile.vectors <= MAX_PARTIAL_SUMS
+        self.sets = 2 if has_partial_sums and target.vector_bits == 512 else 1
         self.lanes = lanes(arithmetic, target)
         self.element = REPRESENTATIONS[arithmetic.total].memory
         self.vector = f"<{self.lanes} x {self.element}>"
@@ -223,23 +249,19 @@ class _Writer:
         fn.jump(head)
         fn.start_block(head)
         step, a, b = (fn.reserve_value() for _ in range(3))
-        rows = tile.rows + self.is_biased
+        rows = (tile.rows + self.is_biased) * self.sets
         sums = [[fn.reserve_value() for _ in range(tile.vectors)] for _ in range(rows)]
         slots = [fn.reserve_line() for _ in range(3 + rows * tile.vectors)]
-        right = [self._load_panel(b, j) for j in range(tile.vectors)]
         offset = self.w.offset("%lhs_steps", Value(S64, step)).text if self.rows_at else ""
-        new = []
-        for i in range(rows):
-            if i == tile.rows:
-                left = self._bias()
-            elif self.rows_at:
-                left = self._broadcast(self.rows_at[i], offset)
-            else:
-                left = self._broadcast(a, i)
-            new.append([self._multiply(left, y, s) for y, s in zip(right, sums[i], strict=True)])
-        next_step = fn.value(f"add i64 {step}, 1")
+        new = list(sums)
+        for u in range(self.unroll):
+            first = u % self.sets * (rows // self.sets)
+            part = slice(first, first + rows // self.sets)
+            new[part] = self._step(new[part], a, b, offset, u)
+        next_step = fn.value(f"add i64 {step}, {self.unroll}")
         next_a = fn.value(f"getelementptr i8, ptr {a}, i64 {tile.rows * self.bytes}")
-        next_b = fn.value(f"getelementptr i8, ptr {b}, i64 {self.width * self.bytes}")
+        panel_step = self.unroll * self.width * self.bytes
+        next_b = fn.value(f"getelementptr i8, ptr {b}, i64 {panel_step}")
         again = fn.value(f"icmp slt i64 {next_step}, %steps")
         fn.branch(again, head, after)
         rows_start = "null" if self.rows_at else "%a"
@@ -252,21 +274,49 @@ class _Writer:
             phis += [
                 (self.vector, x, "zeroinitializer", y) for x, y in zip(before, later, strict=True)
             ]
-        for slot, (kind, name, first, following) in zip(slots, phis, strict=True):
+        for slot, (kind, name, start, following) in zip(slots, phis, strict=True):
             fn.fill_line(
-                slot, f"{name} = phi {kind} [ {first}, %{entry} ], [ {following}, %{head} ]"
+                slot, f"{name} = phi {kind} [ {start}, %{entry} ], [ {following}, %{head} ]"
             )
         fn.start_block(after)
+        if self.sets == 2:
+            plus = "fadd" if self.arithmetic.total.is_float else "add"
+            new = [
+                [fn.value(f"{plus} {self.vector} {x}, {y}") for x, y in zip(even, odd, strict=True)]
+                for even, odd in zip(new[: rows // 2], new[rows // 2 :], strict=True)
+            ]
         for row in new[:-1] if self.is_biased else ():
             for j, excess in enumerate(new[-1]):
                 row[j] = fn.value(f"sub {self.vector} {row[j]}, {excess}")
         return new[: tile.rows]
 
+    def _step(
+        self, sums: list[list[str]], a: str, b: str, offset: str, number: int
+    ) -> list[list[str]]:
+        """Add the products of step `number` of those that are taken together."""
+        tile = self.tile
+        right = [self._load_panel(b, number * tile.vectors + j) for j in range(tile.vectors)]
+        new = []
+        for i, totals in enumerate(sums):
+            if i == tile.rows:
+                left = self._bias()
+            elif self.rows_at:
+                place = self.fn.value(
+                    f"getelementptr {self.unit}, ptr {self.rows_at[i]}, i64 {offset}"
+                )
+                left = self._broadcast(place, number)
+            else:
+                left = self._broadcast(a, i)
+            new.append(
+                [self._multiply(left, y, total) for y, total in zip(right, totals, strict=True)]
+            )
+        return new
+
     def _load_panel(self, pointer: str, j: int) -> str:
         place = self.fn.value(f"getelementptr {self.vector}, ptr {pointer}, i64 {j}")
         return self.fn.value(f"load {self.bits}, ptr {place}, align {self.lanes * self.bytes}")
 
-    def _broadcast(self, pointer: str, i: int | str) -> str:
+    def _broadcast(self, pointer: str, i: int) -> str:
         fn = self.fn
         place = fn.value(f"getelementptr {self.unit}, ptr {pointer}, i64 {i}")
         unit = fn.value(f"load {self.unit}, ptr {place}, align {self.bytes}")

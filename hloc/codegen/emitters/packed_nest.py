@@ -16,14 +16,16 @@ from hloc.codegen.emitters.micro_kernel import lanes
 from hloc.codegen.emitters.packed_product import (
     ALIGNMENT,
     COLUMN_PIECE,
+    PART_PAIRS,
     ROW_PIECE,
     PackedProduct,
     arithmetic_of,
     blocks_of,
     forms_of,
+    parts_of,
     tile_of,
 )
-from hloc.codegen.emitters.product_routine import DIRECT, LINES, product_routines
+from hloc.codegen.emitters.product_routine import IN_PLACE, LINES, product_routines
 from hloc.codegen.emitters.products import Axis
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
@@ -85,7 +87,8 @@ class _Nest:
 
     A block of k of some columns is packed for the second-level cache; against it goes one panel of
     rows after the other, packed for the first-level cache. Sums of every block of k are added to
-    the result.
+    the result. Where all of k is packed at once, a panel of rows goes through all blocks of k while
+    its part of the result is in the cache.
     """
 
     def __init__(
@@ -98,7 +101,10 @@ class _Nest:
         self.height = tile.rows
         self.width = tile.vectors * lanes(self.arithmetic, k.target)
         self.forms = forms_of(p, self.arithmetic)
-        self.routines = product_routines(self.arithmetic, tile, p.sources, self.forms, k.target)
+        self.parts = parts_of(p, self.arithmetic)
+        self.routines = product_routines(
+            self.arithmetic, tile, p.sources, self.forms, k.target, self.parts
+        )
         for unit in self.routines.units:
             k.use(unit)
         rows, columns, depth = p.sizes
@@ -107,11 +113,13 @@ class _Nest:
         self.tables = [k.b.offset_pointer(scratch, 8 * x) for x in starts]
         offset = _aligned(8 * p.table_entries)
         self.panel = k.b.offset_pointer(scratch, offset).text
-        block, self.deep = blocks_of(p, self.arithmetic)
-        self.block = max(block // self.width, 1) * self.width
+        block, self.deep, self.keeps_depth = blocks_of(p, self.arithmetic)
+        fitting = max(block // self.width, 1)
+        self.block = min(fitting, -(-columns // self.width)) * self.width
         self.bytes = self.arithmetic.operand.storage_bytes
         deepest = -(-self.deep // self.arithmetic.depth_multiple) * self.arithmetic.depth_multiple
-        offset += _aligned(deepest * self.height * self.bytes)
+        self.panel_bytes = _aligned(deepest * self.height * self.bytes)
+        offset += self.parts * self.panel_bytes
         self.panels = k.b.offset_pointer(scratch, offset).text
 
     def fill_tables(self) -> None:
@@ -133,35 +141,59 @@ class _Nest:
         size = p.result.storage_bytes
         row_step = max(min((axis.out for axis in p.rows), default=1), 1)
         row_bytes = row_step * size
-        with (
-            body.loop(first_column, last_column, self.block) as first,
-            body.loop(0, depth, self.deep) as step,
-        ):
-            count = math.minimum(self.block, math.sub(last_column, first))
+
+        def tiles(first: IndexValue, count: IndexValue, step: IndexValue, row: IndexValue) -> None:
+            """Multiply some rows by the packed columns from `first` on, over a block of k."""
             steps = math.minimum(self.deep, math.sub(depth, step))
-            self._pack_columns(rhs, first, count, step, steps)
-            adds = math.compare("NE", step, 0).text
             units = math.div(self._padded(steps), self.arithmetic.depth_multiple)
-            with body.loop(first_row, last_row, self.height) as row:
-                tile_rows = math.minimum(self.height, math.sub(last_row, row))
-                if self.forms[0] == DIRECT:
+            tile_rows = math.minimum(self.height, math.sub(last_row, row))
+            for part in range(self.parts if self.routines.rows else 0):
+                to = self._at(self.panel, part * self.panel_bytes)
+                self._pack((0, part), lhs, row, tile_rows, step, steps, to)
+            place = math.add(math.mul(row, row_bytes), math.mul(first, size))
+            adds = math.compare("NE", step, 0).text
+            for left, right in PART_PAIRS[-1:] if self.parts == 1 else PART_PAIRS:
+                source = [self._at(self.panel, left * self.panel_bytes)]
+                if self.forms[0] in IN_PLACE:
                     rows_at = self._at(self.tables[0].text, math.mul(row, 8))
                     source = [lhs, rows_at, self._at(self.tables[2].text, math.mul(step, 8))]
-                else:
-                    self._pack(0, lhs, row, tile_rows, step, steps, self.panel)
-                    source = [self.panel]
-                place = math.add(math.mul(row, row_bytes), math.mul(first, size))
                 self._call(
                     self.routines.tiles,
-                    [*source, self.panels, self._at(out, place)],
+                    [*source, self._panels_at(step, right), self._at(out, place)],
                     [units, row_bytes, tile_rows, count],
                     f", i1 {adds}",
                 )
-                if self.epilogue:
-                    is_last = math.compare("GE", math.add(step, self.deep), depth)
-                    start = math.add(math.add(out_place, math.mul(row, row_step)), first)
-                    with body.when(is_last):
-                        self.epilogue.finish(start, row_step, tile_rows, count)
+                adds = "true"
+            if self.epilogue:
+                is_last = math.compare("GE", math.add(step, self.deep), depth)
+                start = math.add(math.add(out_place, math.mul(row, row_step)), first)
+                with body.when(is_last):
+                    self.epilogue.finish(start, row_step, tile_rows, count)
+
+        with body.loop(first_column, last_column, self.block) as first:
+            count = math.minimum(self.block, math.sub(last_column, first))
+            if self.keeps_depth:
+                with body.loop(0, depth, self.deep) as step:
+                    self._pack_columns(rhs, first, count, step)
+                with (
+                    body.loop(first_row, last_row, self.height) as row,
+                    body.loop(0, depth, self.deep) as step,
+                ):
+                    tiles(first, count, step, row)
+                return
+            with body.loop(0, depth, self.deep) as step:
+                self._pack_columns(rhs, first, count, step)
+                with body.loop(first_row, last_row, self.height) as row:
+                    tiles(first, count, step, row)
+
+    def _panels_at(self, step: IndexValue, part: int) -> str:
+        """Return where the packed columns of the block of k from `step` on are."""
+        math, multiple = self.math, self.arithmetic.depth_multiple
+        depth = self.p.sizes[2] if self.keeps_depth else self.deep
+        start: IndexValue = part * -(-depth // multiple) * multiple
+        if self.keeps_depth:
+            start = math.add(start, step)
+        return self._at(self.panels, math.mul(start, self.block * self.bytes))
 
     def _part(self, side: str, size: int, piece: int) -> tuple[IndexValue, IndexValue]:
         """Return the rows or columns to compute: this thread's, or all."""
@@ -178,21 +210,24 @@ class _Nest:
         return math.mul(math.div(math.add(steps, multiple - 1), multiple), multiple)
 
     def _pack_columns(
-        self, rhs: str, first: IndexValue, count: IndexValue, step: IndexValue, steps: IndexValue
+        self, rhs: str, first: IndexValue, count: IndexValue, step: IndexValue
     ) -> None:
         math = self.math
-        if self.forms[1] == LINES:
-            self._pack(1, rhs, first, count, step, steps, self.panels)
-            return
-        with self.body.loop(0, count, self.width) as column:
-            depth = self._padded(steps)
-            to = self._at(self.panels, math.mul(math.mul(column, depth), self.bytes))
-            width = math.minimum(self.width, math.sub(count, column))
-            self._pack(1, rhs, math.add(first, column), width, step, steps, to)
+        steps = math.minimum(self.deep, math.sub(self.p.sizes[2], step))
+        for part in range(self.parts):
+            panels = self._panels_at(step, part)
+            if self.forms[1] == LINES:
+                self._pack((1, part), rhs, first, count, step, steps, panels)
+                continue
+            with self.body.loop(0, count, self.width) as column:
+                depth = self._padded(steps)
+                to = self._at(panels, math.mul(math.mul(column, depth), self.bytes))
+                width = math.minimum(self.width, math.sub(count, column))
+                self._pack((1, part), rhs, math.add(first, column), width, step, steps, to)
 
     def _pack(
         self,
-        side: int,
+        which: tuple[int, int],
         operand: str,
         first: IndexValue,
         count: IndexValue,
@@ -200,8 +235,8 @@ class _Nest:
         steps: IndexValue,
         to: str,
     ) -> None:
-        """Pack rows (side 0) or columns (1)."""
-        math = self.math
+        """Pack a part of rows (side 0) or columns (1); `which` is the side and the part."""
+        math, (side, part) = self.math, which
         pointers = [self._at(self.tables[2 + side].text, math.mul(step, 8)), to]
         if self.forms[side] == LINES:
             place = math.mul(first, self.p.sources[side].storage_bytes)
@@ -209,7 +244,12 @@ class _Nest:
         else:
             table = self._at(self.tables[side].text, math.mul(first, 8))
             pointers = [operand, table, *pointers]
-        self._call((self.routines.rows, self.routines.columns)[side], pointers, [count, steps])
+        routines = self.routines
+        names = (
+            (routines.rows, routines.rest_rows),
+            (routines.columns, routines.rest_columns),
+        )
+        self._call(names[side][part], pointers, [count, steps])
 
     def _call(
         self, name: str, pointers: list[str], numbers: list[IndexValue], rest: str = ""

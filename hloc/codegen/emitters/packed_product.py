@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.emitters.matrix_kernel import SIDE
-from hloc.codegen.emitters.micro_kernel import Arithmetic, Tile, lanes
+from hloc.codegen.emitters.micro_kernel import RUN_STEPS, Arithmetic, Tile, lanes
 from hloc.codegen.emitters.packing import LONG_RUN, RUN
 from hloc.codegen.emitters.product_routine import (
     ANY,
     DIRECT,
+    DIRECT_RUNS,
     LINES,
     LONG,
     PIECES,
@@ -25,7 +26,7 @@ from hloc.codegen.emitters.products import Axis, Product, swapped
 from hloc.codegen.target import Target
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 
-MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 12, 8, 8, 1 << 15
+MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 12, 3, 8, 1 << 15
 """Sizes below which packing does not pay."""
 
 MIN_BYTE_ROWS = 4
@@ -47,11 +48,26 @@ Time over that of 512 steps: 0.90 for 1024x16x2048 of f32, 0.96 for 1024x32x2048
 1024x128x2048, 0.92 for 512x32x4096.
 """
 
+STREAMED_COLUMNS, STREAMED_DEPTH_BLOCK = 16, 2048
+"""The same for so few columns that memory sets the pace, if k is taken by runs: even and odd steps
+have sums of their own, so that sums are no longer.
+
+Time over that of 1024 steps: 0.93 for 1024x16x2048 of f32.
+"""
+
 COLUMN_BLOCK = 1024
 """Columns that are packed at a time."""
 
 PANEL_BYTES = 1 << 20
 """Size of packed columns if all of k is packed at a time."""
+
+MIN_WHOLE_COLUMNS = 128
+"""Columns from which on all of k is packed at once, so that the result is written once.
+
+Time over that of one block of k after the other, f32: 0.84 for 1024x1024x1024, 0.97 for
+2048x2048x2048. Rows must not be packed for every block of columns again: 1.3 for a transposed
+left-hand side, 1.2 to 1.4 with matrix registers.
+"""
 
 MATRIX_DEPTH_BYTES, MATRIX_PANEL_BYTES, MIN_MATRIX_COLUMNS = 1024, 1 << 20, 128
 """The same for matrix registers: bytes of a row, of packed columns, and fewest columns."""
@@ -84,6 +100,15 @@ ALIGNMENT = 64
 
 _NARROW_FLOATS = (BF16, F16)
 
+PARTS = {"dot_bf16_bf16_f32": 1, "dot_bf16_bf16_f32_x3": 2}
+"""How many bf16 stand for an f32 in algorithms that matrix registers follow faster than f32.
+
+Time over that of f32 for three parts, `dot_bf16_bf16_f32_x6`: 1.4 to 1.6.
+"""
+
+PART_PAIRS = ((1, 0), (0, 1), (0, 0))
+"""Parts of both sides whose products are summed, the smallest first."""
+
 _BYTE_PRODUCTS = {
     (S8, S8): "tdpbssd",
     (S8, U8): "tdpbsud",
@@ -103,6 +128,7 @@ class PackedProduct:
     Attributes:
         outer: loops around the routine, slowest first.
         rows, columns, depth: axes of the two sides and of k, slowest first.
+        algorithm: of a dot of f32 that may be less accurate than f32, "" if it may not.
     """
 
     outer: tuple[Axis, ...]
@@ -112,6 +138,7 @@ class PackedProduct:
     exchanged: bool
     sources: tuple[DType, DType]
     result: DType
+    algorithm: str = ""
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -157,17 +184,20 @@ class PackedProduct:
         """Room for the tables, a panel of rows and the packed columns, on every machine."""
         vectors = (MAX_ROWS + MAX_TILE) * (8 if self.result is F64 else 4)
         largest = 0
-        for size, (columns, depth) in (
+        for size, (columns, depth, keeps_depth) in (
             (8 if self.result is F64 else 4, _vector_blocks(self)),
             (self.sources[0].storage_bytes, _matrix_blocks(self)),
         ):
+            depth = self.sizes[2] if keeps_depth else depth
+            width = min(columns, self.sizes[1])
             padded = -(-depth // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
-            packed = min(columns, self.sizes[1]) * size + vectors
-            largest = max(largest, padded * packed)
+            largest = max(largest, padded * (width * size + vectors))
         return 3 * ALIGNMENT + 8 * self.table_entries + largest
 
 
-def packed_product(p: Product, sources: tuple[DType, DType], result: DType) -> PackedProduct | None:
+def packed_product(
+    p: Product, sources: tuple[DType, DType], result: DType, algorithm: str = ""
+) -> PackedProduct | None:
     """Return how the routine computes `p`; None if it cannot, or is not worth it."""
     if _total(sources, result) is None:
         return None
@@ -182,7 +212,9 @@ def packed_product(p: Product, sources: tuple[DType, DType], result: DType) -> P
     if len(rows) > 1 and rows[-1].lhs == 1 and rows[-1].size >= MIN_LINES:
         rows, other_rows = rows[-1:], (*rows[:-1], *other_rows)
     outer = (*p.batch, *other_columns, *other_rows)
-    found = PackedProduct(outer, rows, columns, p.contracted, exchanged, sources, result)
+    if algorithm not in PARTS or (*sources, result) != (F32, F32, F32):
+        algorithm = ""
+    found = PackedProduct(outer, rows, columns, p.contracted, exchanged, sources, result, algorithm)
     m, n, k = found.sizes
     fewest = MIN_BYTE_ROWS if sources in _BYTE_PRODUCTS else MIN_ROWS
     is_worth = m >= fewest and n >= MIN_COLUMNS and k >= MIN_DEPTH and m * n * k >= MIN_WORK
@@ -219,6 +251,8 @@ def arithmetic_of(p: PackedProduct, target: Target) -> Arithmetic:
     wide = target.vector_bits == 512
     if wide and p.sources == (BF16, BF16) and target.has("amx-bf16"):
         return Arithmetic(f"matrix_{p.result.name}", F32, BF16, p.result, 2, "tdpbf16ps")
+    if wide and p.algorithm and target.has("amx-bf16"):
+        return Arithmetic("matrix_f32", F32, BF16, F32, 2, "tdpbf16ps")
     if wide and p.sources in _BYTE_PRODUCTS and target.has("amx-int8"):
         return Arithmetic("matrix", S32, S8, S32, 4, _BYTE_PRODUCTS[p.sources])
     if wide and p.sources == (BF16, BF16) and depth % 2 == 0 and target.has("avx512bf16"):
@@ -228,19 +262,16 @@ def arithmetic_of(p: PackedProduct, target: Target) -> Arithmetic:
     return Arithmetic(f"{total.name}_{p.result.name}", total, total, p.result)
 
 
+def parts_of(p: PackedProduct, arithmetic: Arithmetic) -> int:
+    """Return how many bf16 stand for an element."""
+    return PARTS[p.algorithm] if p.algorithm and arithmetic.is_matrix else 1
+
+
 def tile_of(p: PackedProduct, arithmetic: Arithmetic, target: Target) -> Tile:
     """Return the tile that wastes least at the edges."""
     rows, columns, _ = p.sizes
     width = lanes(arithmetic, target)
-    has_32_registers = target.vector_bits == 512 or target.triple.startswith("aarch64")
-    wide_tiles, narrow_tiles = (
-        (_WIDE_DIRECT_TILES, _NARROW_DIRECT_TILES)
-        if is_direct(p, arithmetic)
-        else (_WIDE_TILES, _NARROW_TILES)
-    )
-    tiles = wide_tiles if has_32_registers else narrow_tiles
-    if arithmetic.is_matrix:
-        tiles = _MATRIX_TILES
+    tiles = tiles_of(arithmetic, target, direct=is_direct(p, arithmetic))
 
     def cost(tile: Tile) -> float:
         wide = tile.vectors * width
@@ -251,33 +282,69 @@ def tile_of(p: PackedProduct, arithmetic: Arithmetic, target: Target) -> Tile:
     return min(tiles, key=cost)
 
 
+def tiles_of(arithmetic: Arithmetic, target: Target, *, direct: bool) -> tuple[Tile, ...]:
+    """Return the tiles to choose from; `direct` if rows are read where they are."""
+    if arithmetic.is_matrix:
+        return _MATRIX_TILES
+    if target.vector_bits == 512 or target.triple.startswith("aarch64"):
+        return _WIDE_DIRECT_TILES if direct else _WIDE_TILES  # there are 32 registers
+    return _NARROW_DIRECT_TILES if direct else _NARROW_TILES
+
+
 def is_direct(p: PackedProduct, arithmetic: Arithmetic) -> bool:
     """True if rows are better read where they are than packed."""
+    return p.sources[0] is arithmetic.operand is arithmetic.total and _has_direct_columns(p)
+
+
+def _has_direct_columns(p: PackedProduct) -> bool:
     most = DIRECT_RUN_COLUMNS if p.depth[-1].lhs == 1 else DIRECT_COLUMNS
-    return p.sizes[1] <= most and p.sources[0] is arithmetic.operand is arithmetic.total
+    return p.sizes[1] <= most
 
 
-def blocks_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[int, int]:
-    """Return columns and steps of k that are packed at a time; narrow results are written once."""
+def _are_in_place(p: PackedProduct) -> bool:
+    """True if vectors read rows where they are, on every machine."""
+    is_line = [axis.lhs for axis in p.rows] == [1]
+    is_plain = p.sources[0] is _total(p.sources, p.result)
+    return is_plain and not is_line and _has_direct_columns(p)
+
+
+def _is_in_runs(p: PackedProduct) -> bool:
+    """True if all of k lies in rows by runs."""
+    return p.depth[-1].lhs == 1 and p.depth[-1].size % RUN_STEPS == 0
+
+
+def blocks_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[int, int, bool]:
+    """Return columns and steps of k of a block, and if all blocks of k are packed at once.
+
+    Narrow results are written once, so that there is a single block of k.
+    """
     return _matrix_blocks(p) if arithmetic.is_matrix else _vector_blocks(p)
 
 
-def _vector_blocks(p: PackedProduct) -> tuple[int, int]:
+def _vector_blocks(p: PackedProduct) -> tuple[int, int, bool]:
     depth = p.sizes[2]
     if p.result in _NARROW_FLOATS:
         fitting = max(PANEL_BYTES // (4 * depth) // MAX_TILE, 1) * MAX_TILE
-        return min(fitting, COLUMN_BLOCK), depth
+        return min(fitting, COLUMN_BLOCK), depth, False
     most = DIRECT_DEPTH_BLOCK if p.sizes[1] <= DIRECT_COLUMNS else DEPTH_BLOCK
-    return COLUMN_BLOCK, _even_part(depth, most, 16)
+    if p.sizes[1] <= STREAMED_COLUMNS and _is_in_runs(p):
+        most = STREAMED_DEPTH_BLOCK
+    block = _even_part(depth, most, 16)
+    bytes_ = 8 if p.result is F64 else 4
+    columns = PANEL_BYTES // (depth * bytes_) // MAX_TILE * MAX_TILE
+    packs_once = _are_in_place(p) or columns >= p.sizes[1]
+    if block < depth and columns >= MIN_WHOLE_COLUMNS and packs_once:
+        return min(columns, COLUMN_BLOCK), block, True
+    return COLUMN_BLOCK, block, False
 
 
-def _matrix_blocks(p: PackedProduct) -> tuple[int, int]:
+def _matrix_blocks(p: PackedProduct) -> tuple[int, int, bool]:
     bytes_ = p.sources[0].storage_bytes
     depth = p.sizes[2]
     if p.result not in _NARROW_FLOATS:
         depth = _even_part(depth, MATRIX_DEPTH_BYTES // bytes_, MAX_DEPTH_MULTIPLE)
     fitting = MATRIX_PANEL_BYTES // (depth * bytes_) // MAX_TILE * MAX_TILE
-    return max(fitting, MIN_MATRIX_COLUMNS), depth
+    return max(fitting, MIN_MATRIX_COLUMNS), depth, False
 
 
 def _even_part(size: int, most: int, multiple: int) -> int:
@@ -305,5 +372,5 @@ def forms_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[str, str]:
 
     left = form(p.rows, [axis.lhs for axis in p.rows], inner.lhs)
     if left != LINES and is_direct(p, arithmetic):
-        left = DIRECT
+        left = DIRECT_RUNS if _is_in_runs(p) else DIRECT
     return left, form(p.columns, [axis.rhs for axis in p.columns], inner.rhs)

@@ -28,6 +28,7 @@ class Packing:
         group: elements of k in a unit.
         width: rows or columns of a panel.
         offset: added to every packed element.
+        part: which bf16 of an f32: 0 the nearest, 1 the nearest to what that leaves.
     """
 
     source: DType
@@ -35,6 +36,7 @@ class Packing:
     group: int
     width: int
     offset: int = 0
+    part: int = 0
 
 
 RUN = 4

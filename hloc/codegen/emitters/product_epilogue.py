@@ -6,11 +6,14 @@ k, the other instructions are made of these rows, and all results are written.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from math import prod
 
 from hloc.analysis.epilogue import place_of, product_in, results_of
 from hloc.codegen.emitters import dot, windowed_product
 from hloc.codegen.emitters.context import Emitter, KernelContext
+from hloc.codegen.emitters.lanes import lanes_of, settle
 from hloc.codegen.emitters.loop import is_flat
 from hloc.codegen.emitters.packed_nest import Epilogue, emit_packed
 from hloc.codegen.emitters.packed_product import PackedProduct
@@ -93,7 +96,7 @@ def emit(k: KernelContext) -> None:
     assert product is not None
     assert lhs is not None
     assert rhs is not None
-    rows = _Rows(k, core, k.outputs[place], _column_count(core, product))
+    rows = _Rows(k, core, k.outputs[place], _column_count(core, product), product.sizes[1])
     epilogue = Epilogue(rows.sums, rows.finish)
     windowed = None
     if _emitter(core) is windowed_product.EMITTER:
@@ -102,15 +105,19 @@ def emit(k: KernelContext) -> None:
         windowed_product.write(k, windowed, (lhs, rhs), 0, epilogue)
     else:
         emit_packed(k, product, lhs, rhs, 0, epilogue)
+    settle(k)
 
 
 class _Rows:
     """Makes the results of rows whose sums are final."""
 
-    def __init__(self, k: KernelContext, core: Instruction, sums: IrArray, columns: int) -> None:
+    def __init__(
+        self, k: KernelContext, core: Instruction, sums: IrArray, columns: int, width: int
+    ) -> None:
         self.k, self.core, self.sums, self.columns = k, core, sums, columns
         k.frame.sources = {**k.frame.sources, core: [sums]}
         k.g.flat = is_flat(k.inst, core)
+        self.width = width
 
     def finish(
         self, first: IndexValue, row_step: int, rows: IndexValue, columns: IndexValue
@@ -127,8 +134,8 @@ class _Rows:
         with k.body.loop(0, rows) as row:
             start = math.add(first, math.mul(row, row_step))
             if k.g.flat:
-                with k.body.loop(0, columns) as column:
-                    self._element((math.add(start, column),))
+                with self._columns(start, columns) as place:
+                    self._element((place,))
                 return
             *outer, minor = loop_order(self.core.array)
             dims = self.core.array.dims
@@ -136,9 +143,24 @@ class _Rows:
             index: list[IndexValue] = [0] * len(dims)
             for d, x in zip(outer, math.delinear(line, [dims[d] for d in outer]), strict=True):
                 index[d] = x
-            with k.body.loop(0, columns) as column:
-                index[minor] = math.add(within, column)
+            with self._columns(within, columns) as place:
+                index[minor] = place
                 self._element(tuple(index))
+
+    @contextmanager
+    def _columns(self, start: IndexValue, columns: IndexValue) -> Iterator[IndexValue]:
+        """Run the region for the places of some columns from `start` on, several at once if it can.
+
+        Blocks of columns begin at whole vectors, so that only the last may end within one.
+        """
+        k, lanes = self.k, lanes_of(self.k)
+        if lanes is None or self.width % lanes.count:
+            k.is_final = False
+            with k.body.loop(0, columns) as column:
+                yield k.math.add(start, column)
+            return
+        with k.body.loop(0, columns, lanes.count) as column, lanes.inside():
+            yield lanes.at(k.math.add(start, column))
 
     def _element(self, index: Index) -> None:
         k, results = self.k, results_of(self.k.inst.called[0])

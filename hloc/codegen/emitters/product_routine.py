@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from hloc.codegen.emitters.block_packing import gathered_blocks, lined_blocks
+from hloc.codegen.emitters.lane_packing import can_gather, lane_packing
 from hloc.codegen.emitters.matrix_kernel import matrix_kernel
 from hloc.codegen.emitters.micro_kernel import (
     DIRECT_TILE_TYPES,
@@ -31,11 +32,14 @@ from hloc.codegen.target import Target
 from hloc.dtypes import S8, DType
 
 LINES, PIECES, RUNS, LONG, ANY, DIRECT = "lines", "pieces", "runs", "long", "any", "direct"
+DIRECT_RUNS = "direct_runs"
 """How rows or columns lie in memory: side by side, some side by side, with k in
 short or long runs, or otherwise.
 
-Rows that are `DIRECT` are read where they lie.
+Rows that are `DIRECT` are read where they lie; `DIRECT_RUNS` with k in short runs and nothing else.
 """
+
+IN_PLACE = (DIRECT, DIRECT_RUNS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +49,8 @@ class ProductRoutines:
     Attributes:
         tiles: the row of tiles.
         columns, rows: the packing; `rows` is empty if rows are read where they lie.
+        rest_columns, rest_rows: the packing of the second of the parts that elements are split
+            into, empty if they are not.
         units: what a kernel that calls them has to use.
     """
 
@@ -52,6 +58,8 @@ class ProductRoutines:
     columns: str
     rows: str
     units: tuple[Routines, ...]
+    rest_columns: str = ""
+    rest_rows: str = ""
 
 
 @cache
@@ -61,6 +69,7 @@ def product_routines(
     sources: tuple[DType, DType],
     forms: tuple[str, str],
     target: Target,
+    parts: int = 1,
 ) -> ProductRoutines:
     """Return the functions of a product: a unit for each, which other products share.
 
@@ -70,38 +79,50 @@ def product_routines(
         sources: element types of the operands in memory.
         forms: how rows and columns lie in memory.
         target: the machine.
+        parts: how many bf16 stand for an f32, one or two, for matrix registers.
     """
     width = lanes(arithmetic, target)
-    is_matrix, is_direct = arithmetic.is_matrix, forms[0] == DIRECT
-    pack_right = Packing(sources[1], arithmetic.operand, arithmetic.group, tile.vectors * width)
-    right = (_block_packer if is_matrix else _packer)(
-        "columns", pack_right, forms[1], width, target
-    )
-    units = [*_tile_units(arithmetic, tile, is_direct, target), right]
-    rows = ""
+    is_matrix, is_direct = arithmetic.is_matrix, forms[0] in IN_PLACE
+    pack = _block_packer if is_matrix else _packer
+    packed = Packing(sources[1], arithmetic.operand, arithmetic.group, tile.vectors * width)
+    right = [
+        pack("columns", replace(packed, part=part), forms[1], width, target)
+        for part in range(parts)
+    ]
+    left: list[Routines] = []
     if not is_direct:
-        operand = sources[0] if is_matrix else arithmetic.operand
+        is_bytes = is_matrix and arithmetic.operand is S8
+        operand = sources[0] if is_bytes else arithmetic.operand
         bias = -128 if arithmetic.operand is S8 and not is_matrix else 0
-        pack_left = Packing(sources[0], operand, arithmetic.group, tile.rows, bias)
-        pack = _block_packer if is_matrix else _packer
-        left = pack("rows", pack_left, forms[0], _row_lanes(tile.rows), target)
-        units.append(left)
-        rows = left.name
-    return ProductRoutines(units[0].name, right.name, rows, tuple(units))
+        packed = Packing(sources[0], operand, arithmetic.group, tile.rows, bias)
+        left = [
+            pack("rows", replace(packed, part=part), forms[0], _row_lanes(tile.rows), target)
+            for part in range(parts)
+        ]
+    tiles = _tile_units(arithmetic, tile, forms[0], target)
+    return ProductRoutines(
+        tiles[0].name,
+        right[0].name,
+        left[0].name if left else "",
+        (*tiles, *right, *left),
+        right[1].name if parts > 1 else "",
+        left[1].name if parts > 1 else "",
+    )
 
 
 def _tile_units(
-    arithmetic: Arithmetic, tile: Tile, is_direct: bool, target: Target
+    arithmetic: Arithmetic, tile: Tile, row_form: str, target: Target
 ) -> list[Routines]:
     """Return the row of tiles, then what it calls for tiles at the edge."""
-    width = lanes(arithmetic, target)
-    kind = arithmetic.instruction or ("direct" if is_direct else "packed")
+    width, is_direct = lanes(arithmetic, target), row_form in IN_PLACE
+    kind = arithmetic.instruction or (row_form if is_direct else "packed")
     name = f"tiles_{arithmetic.name}_{tile.rows}x{tile.vectors}_{kind}"
     if arithmetic.is_matrix:
         return [_unit(matrix_kernel(name, arithmetic, tile, target), TILE_TYPES)]
     total, result = arithmetic.total, arithmetic.result
     edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
-    tiles = micro_kernel(name, edge, arithmetic, tile, target, direct=is_direct)
+    in_runs = row_form == DIRECT_RUNS
+    tiles = micro_kernel(name, edge, arithmetic, tile, target, direct=is_direct, in_runs=in_runs)
     mover = edge_function(edge, total, result, width, tile.vectors, target)
     return [
         _unit(tiles, DIRECT_TILE_TYPES if is_direct else TILE_TYPES),
@@ -115,8 +136,8 @@ def _unit(w: RoutineWriter, types: tuple[str, ...], level: int = FINAL_FORM) -> 
 
 
 def _pack_name(side: str, p: Packing, form: str) -> str:
-    bias = "_biased" if p.offset else ""
-    return f"{side}_{p.source.name}_{p.packed.name}_{p.group}x{p.width}{bias}_{form}"
+    kind = "_biased" * (p.offset != 0) + "_rest" * p.part
+    return f"{side}_{p.source.name}_{p.packed.name}_{p.group}x{p.width}{kind}_{form}"
 
 
 def _block_packer(side: str, p: Packing, form: str, _lanes: int, target: Target) -> Routines:
@@ -142,6 +163,8 @@ def _packer(side: str, p: Packing, form: str, width: int, target: Target) -> Rou
     level = 0 if is_cheap else FINAL_FORM
     if form == LINES:
         return _unit(row_packing(name, p, width, target), ROW_TYPES, level)
+    if side == "columns" and form in (ANY, PIECES) and can_gather(p, width, target):
+        return _unit(lane_packing(name, p, width, target), GATHER_TYPES, level)
     runs = {RUNS: RUN, LONG: LONG_RUN}.get(form, 0)
     packer = gather_packing(name, p, target, runs=runs, pieces=form == PIECES)
     return _unit(packer, GATHER_TYPES, level)

@@ -114,8 +114,7 @@ class RadixSorter:
 
     def clear(self) -> None:
         """Set all counts to zero."""
-        with self.body.loop(0, self.counts.dims[0]) as i:
-            self.counts.store(self.math, (i,), self.b.const(U32, 0))
+        self.b.clear(self.counts.pointer, self.digits.count_bytes)
 
     def count(self, values: Sequence[Value]) -> None:
         """Count the digits of an element."""

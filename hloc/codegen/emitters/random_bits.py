@@ -38,26 +38,56 @@ def can_emit(inst: Instruction) -> bool:
 
 def extent(inst: Instruction) -> int:
     """Return the size of the outermost loop; every part writes the new state as well."""
-    root = root_of(inst)
-    bits = array_leaves(root.shape)[-1]
-    if root.attributes.algorithm != "rng_three_fry":
-        return _counters(bits.dims, bits.dtype)
-    loops = bits.dims if bits.dtype.bits == 64 else _half(bits.dims)
+    loops = loops_of(root_of(inst))
     return loops[0] if loops else 1
 
 
 def emit(k: KernelContext) -> None:
     """Write new state and bits."""
+    loops = loops_of(k.root)
+    state = read_state(k)
+    with k.body.nest(loops, range(len(loops)), (k.begin, k.end)) as at:
+        write_bits(k, state, at)
+    write_state(k, state)
+
+
+def loops_of(root: Instruction) -> list[int]:
+    """Return the sizes of loops, each step of which encrypts one counter."""
+    bits = array_leaves(root.shape)[-1]
+    if root.attributes.algorithm != "rng_three_fry":
+        return [_counters(bits.dims, bits.dtype)]
+    return list(bits.dims) if bits.dtype.bits == 64 else _half(bits.dims)
+
+
+def read_state(k: KernelContext) -> list[Value]:
+    """Return the words of the state."""
     check_generator(k.root)
     operand = k.root.operands[0]
-    state = [k.read(operand, (i,)) for i in range(operand.array.dims[0])]
-    if k.root.attributes.algorithm == "rng_three_fry":
-        new = _three_fry(k, state, k.outputs[-1])
+    return [k.read(operand, (i,)) for i in range(operand.array.dims[0])]
+
+
+def write_bits(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -> None:
+    """Write the elements that step `at` of the loops makes."""
+    if k.root.attributes.algorithm != "rng_three_fry":
+        _philox(k, state, at[0])
+    elif k.outputs[-1].dtype.bits == 64:
+        _three_fry_wide(k, state, at)
     else:
-        new = _philox(k, state, k.outputs[-1])
-    if len(k.outputs) == 2:  # an old form has no state among its results
-        for i, value in enumerate(new):
-            k.outputs[0].store(k.math, (i,), value)
+        _three_fry(k, state, at)
+
+
+def write_state(k: KernelContext, state: list[Value]) -> None:
+    """Write the state behind all counters; an old form has none among its results."""
+    if len(k.outputs) < 2:
+        return
+    steps = prod(loops_of(k.root))
+    if k.root.attributes.algorithm == "rng_three_fry":
+        new = [state[0], _count(k.b, state[1], steps, k)]
+    else:
+        low, high = _philox_counter(state)
+        new = [state[0], *_moved(k.b, low, high, k.b.const(U64, steps))][: len(state)]
+    for i, value in enumerate(new):
+        k.outputs[0].store(k.math, (i,), value)
 
 
 def _halves(b: LlvmBuilder, x: Value) -> list[Value]:
@@ -85,35 +115,32 @@ def _count(b: LlvmBuilder, start: Value, steps: IndexValue, k: KernelContext) ->
 # ---------------------------------------------------------------- Threefry
 
 
-def _three_fry(k: KernelContext, state: list[Value], output: IrArray) -> list[Value]:
-    """Write the bits; return the new state."""
-    b = k.b
-    key, counter = state
+def _three_fry_wide(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -> None:
+    """Write one element of 64 bits."""
+    output = k.outputs[-1]
+    number = k.math.linear(at, row_major_strides(output.dims))
+    x = _three_fry_words(k.b, state[0], _count(k.b, state[1], number, k))
+    _store(k, output, at, _wide(k.b, *x))
+
+
+def _three_fry(k: KernelContext, state: list[Value], at: Sequence[IndexValue]) -> None:
+    """Write two elements, neighbours along the dimension that is split."""
+    output = k.outputs[-1]
     dims = output.dims
-    if output.dtype.bits == 64:
-        used = prod(dims)
-        with k.body.nest(dims, range(len(dims)), (k.begin, k.end)) as at:
-            number = k.math.linear(at, row_major_strides(dims))
-            x = _three_fry_words(b, key, _count(b, counter, number, k))
-            _store(k, output, at, _wide(b, *x))
-    else:
-        split, half = _split_dimension(dims), _half(dims)
-        used = prod(half)
-        with k.body.nest(half, range(len(half)), (k.begin, k.end)) as at:
-            number = k.math.linear(at, row_major_strides(half))
-            x = _three_fry_words(b, key, _count(b, counter, number, k))
-            for which in (0, 1):
-                index = list(at)
-                inside = k.body.all_of([])
-                if dims:
-                    index[split] = k.math.add(k.math.mul(at[split], 2), which)
-                    if which and dims[split] % 2:
-                        inside = k.math.compare("LT", index[split], dims[split])
-                elif which:
-                    continue
-                with k.body.when(inside):
-                    _store(k, output, index, x[which])
-    return [key, _count(b, counter, used, k)]
+    split = _split_dimension(dims)
+    number = k.math.linear(at, row_major_strides(_half(dims)))
+    x = _three_fry_words(k.b, state[0], _count(k.b, state[1], number, k))
+    for which in (0, 1):
+        index = list(at)
+        inside = k.body.all_of([])
+        if dims:
+            index[split] = k.math.add(k.math.mul(at[split], 2), which)
+            if which and dims[split] % 2:
+                inside = k.math.compare("LT", index[split], dims[split])
+        elif which:
+            continue
+        with k.body.when(inside):
+            _store(k, output, index, x[which])
 
 
 def _half(dims: Sequence[int]) -> list[int]:
@@ -149,26 +176,27 @@ def _three_fry_words(b: LlvmBuilder, key: Value, counter: Value) -> list[Value]:
 # ---------------------------------------------------------------- Philox
 
 
-def _philox(k: KernelContext, state: list[Value], output: IrArray) -> list[Value]:
-    """Write the bits; return the new state."""
-    b = k.b
-    key, low = state[0], state[1]
-    high = state[2] if len(state) == 3 else key
+def _philox(k: KernelContext, state: list[Value], i: IndexValue) -> None:
+    """Write the two or four elements of counter number `i`."""
+    b, output = k.b, k.outputs[-1]
     elements = prod(output.dims)
     per_counter = _per_counter(output.dtype)
-    with k.body.loop(k.begin, k.end) as i:
-        words = _philox_words(b, key, _moved(b, low, high, b.convert(k.math.value(i), U64)))
-        if per_counter == 2:
-            words = [_wide(b, words[0], words[1]), _wide(b, words[2], words[3])]
-        for which, word in enumerate(words):
-            number = k.math.add(k.math.mul(i, per_counter), which)
-            inside = k.body.all_of([])
-            if elements % per_counter:
-                inside = k.math.compare("LT", number, elements)
-            with k.body.when(inside):
-                _store(k, output, k.math.delinear(number, output.dims), word)
-    after = _moved(b, low, high, b.const(U64, _counters(output.dims, output.dtype)))
-    return [key, *after][: len(state)]
+    low, high = _philox_counter(state)
+    words = _philox_words(b, state[0], _moved(b, low, high, b.convert(k.math.value(i), U64)))
+    if per_counter == 2:
+        words = [_wide(b, words[0], words[1]), _wide(b, words[2], words[3])]
+    for which, word in enumerate(words):
+        number = k.math.add(k.math.mul(i, per_counter), which)
+        inside = k.body.all_of([])
+        if elements % per_counter:
+            inside = k.math.compare("LT", number, elements)
+        with k.body.when(inside):
+            _store(k, output, k.math.delinear(number, output.dims), word)
+
+
+def _philox_counter(state: list[Value]) -> tuple[Value, Value]:
+    """Return the words of the counter; the key is its upper one where the state has but two."""
+    return state[1], state[2] if len(state) == 3 else state[0]
 
 
 def _per_counter(dtype: DType) -> int:

@@ -6,13 +6,16 @@ a strip of them in the first-level cache and go through the input in memory orde
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch, root_of
 from hloc.codegen.emitters.extremum import extremum_of, reduce_row
-from hloc.codegen.emitters.running_sums import SUM_BLOCK, block_end, feed, running_sum
+from hloc.codegen.emitters.lane_feed import feed_rows
+from hloc.codegen.emitters.lanes import lanes_of, settle
+from hloc.codegen.emitters.running_sums import SUM_BLOCK, block_end, running_sum
 from hloc.codegen.index import loop_order
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.reductions import combine, is_float_sum, sum_dtype
@@ -106,6 +109,7 @@ def emit(k: KernelContext) -> None:
             kernel.inner([0] * len(dims), strip)
     else:
         kernel.inner([0] * len(dims), None)
+    settle(k)
 
 
 def _starts(root: Instruction) -> tuple[Instruction, ...]:
@@ -153,7 +157,7 @@ class _Kernel:
             for total in sums:
                 total.add([k.read(operand, index) for operand in total.inputs])
 
-        feed(k, self.dims, self.plan.reduced, sums, element)
+        feed_rows(k, self.dims, self.plan.reduced, sums, element)
         store_results(k, self.roots, at, [value for total in sums for value in total.finish()])
 
     def _strip(self, at: list[IndexValue], first: IndexValue) -> None:
@@ -219,19 +223,18 @@ class _Results:
         b = self.k.b
         if self.total is not None:
             b.store(self.total, column, b.convert(values[0], F64))
+            b.store(self.slots[0], column, b.const(self.dtypes[0], 0))
             return
         for slot, dtype, value in zip(self.slots, self.dtypes, values, strict=True):
             b.store(slot, column, b.convert(value, dtype))
 
-    def start_block(self, column: IndexValue) -> None:
-        if self.total is not None:
-            self.k.b.store(self.slots[0], column, self.k.b.const(self.dtypes[0], 0))
-
     def end_block(self, column: IndexValue) -> None:
+        """Add the block to the total, and begin the next one."""
         if self.total is not None:
             b = self.k.b
             part = b.convert(b.load(self.slots[0], self.dtypes[0], column), F64)
             b.store(self.total, column, b.fadd(b.load(self.total, F64, column), part))
+            b.store(self.slots[0], column, b.const(self.dtypes[0], 0))
 
     def add(self, column: IndexValue, rows: Sequence[Sequence[Value]]) -> None:
         """Combine the elements of one column in some rows, one after another."""
@@ -258,6 +261,12 @@ class _Columns:
     ) -> None:
         self.kernel, self.k, self.plan = kernel, kernel.k, kernel.plan
         self.at, self.first, self.width = at, first, width
+        assert self.plan.strip is not None
+        self.size = kernel.dims[self.plan.strip]
+        lanes = lanes_of(self.k)
+        self.lanes = lanes if lanes is not None and lanes.serve(self.size) else None
+        if self.lanes is None:
+            self.k.is_final = False
 
     def reduce(self) -> None:
         """Fold all elements into strips that begin with the initial values."""
@@ -277,27 +286,25 @@ class _Columns:
         *outer, last = self.plan.reduced
         size = dims[last]
         with k.body.nest(dims, outer) as inner, k.body.loop(0, size, SUM_BLOCK) as first:
-            with k.body.loop(0, self.width) as column:
-                for result in results:
-                    result.start_block(column)
             end = block_end(k, first, size, SUM_BLOCK)
             count = SUM_BLOCK if size % SUM_BLOCK == 0 else k.math.sub(end, first)
             self._add_rows(results, inner, last, (first, end), count)
-            with k.body.loop(0, self.width) as column:
+            with self._columns() as (slot, _):
                 for result in results:
-                    result.end_block(column)
+                    result.end_block(slot)
         self._finish(results)
 
     def _results(self, is_long: bool) -> list[_Results]:
-        assert self.plan.strip is not None
-        count = min(STRIP, self.kernel.dims[self.plan.strip])
+        count = min(STRIP, self.size)
+        if self.lanes is not None:
+            count = -(-count // self.lanes.count) * self.lanes.count
         return [_Results(self.k, root, count, is_long) for root in self.kernel.roots]
 
     def _start(self, results: list[_Results]) -> None:
         values = [[self.k.read(start, ()) for start in result.starts] for result in results]
-        with self.k.body.loop(0, self.width) as column:
+        with self._columns() as (slot, _):
             for result, starts in zip(results, values, strict=True):
-                result.start(column, starts)
+                result.start(slot, starts)
 
     def _add_rows(
         self,
@@ -335,7 +342,7 @@ class _Columns:
         rows: Sequence[IndexValue],
     ) -> None:
         k = self.k
-        with k.body.loop(0, self.width) as column:
+        with self._columns() as (slot, column):
             for result in results:
                 elements = []
                 for row in rows:
@@ -343,18 +350,36 @@ class _Columns:
                     at[last] = row
                     index = tuple(self._index(column, at))
                     elements.append([k.read(operand, index) for operand in result.inputs])
-                result.add(column, elements)
+                result.add(slot, elements)
 
     def _finish(self, results: list[_Results]) -> None:
-        with self.k.body.loop(0, self.width) as column:
-            values = [value for result in results for value in result.finish(column)]
+        with self._columns() as (slot, column):
+            values = [value for result in results for value in result.finish(slot)]
             store_results(self.k, self.kernel.roots, self._index(column, self.at), values)
 
     def _index(self, column: IndexValue, inner: list[IndexValue]) -> list[IndexValue]:
         assert self.plan.strip is not None
         index = list(joined(self.at, inner, self.plan.reduced))
-        index[self.plan.strip] = self.k.math.add(self.first, column)
+        index[self.plan.strip] = column
         return index
+
+    @contextmanager
+    def _columns(self) -> Iterator[tuple[IndexValue, IndexValue]]:
+        """Run the region for all columns; yields the place of the results, and the column.
+
+        Several are made at a time if that is possible. The last ones may then be made twice, in
+        places of their own.
+        """
+        m, lanes = self.k.math, self.lanes
+        if lanes is None:
+            with self.k.body.loop(0, self.width) as slot:
+                yield slot, m.add(self.first, slot)
+            return
+        with self.k.body.loop(0, self.width, lanes.count) as slot, lanes.inside():
+            column = m.add(self.first, slot)
+            if self.size % lanes.count:
+                column = m.minimum(column, self.size - lanes.count)
+            yield lanes.at(slot), lanes.at(column)
 
 
 EMITTER = Emitter("reduce", can_emit, emit, extent, no_scratch)

@@ -12,7 +12,9 @@ from functools import partial
 
 from hloc.analysis.rows import FULL
 from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch
-from hloc.codegen.emitters.running_sums import RunningSum, feed, running_sum
+from hloc.codegen.emitters.lane_feed import feed_rows
+from hloc.codegen.emitters.lanes import settle
+from hloc.codegen.emitters.running_sums import RunningSum, running_sum
 from hloc.codegen.index import Index, row_major_strides
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
@@ -53,6 +55,7 @@ def emit(k: KernelContext) -> None:
     assert plan is not None
     with k.body.loop(k.begin, k.end) as row:
         _Row(k, plan, row).write()
+    settle(k)
 
 
 class _Row:
@@ -110,7 +113,9 @@ class _Row:
             sums = [running_sum(self.k, inst, size) for inst in stage.reduces]
             element = partial(self._element, stage, kept, sums)
             ask = self._ask_for_next_row if number == 1 and self.streams else None
-            feed(self.k, self.plan.dims, self.inner, sums, element, ask)
+            feed_rows(
+                self.k, self.plan.dims, self.inner, sums, element, ask, (*kept, *stage.writes)
+            )
             for inst, array in kept.items():
                 self.sources[inst] = [array]
             for inst, done in zip(stage.reduces, sums, strict=True):

@@ -10,8 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from hloc.codegen.emitters.context import KernelContext
+from hloc.codegen.lane_builder import LaneBuilder
 from hloc.codegen.loops import IndexValue
-from hloc.codegen.reductions import Accumulators, is_float_sum
+from hloc.codegen.reductions import (
+    Accumulators,
+    combine,
+    identity_of,
+    is_float_sum,
+    plain_reducer,
+)
 from hloc.codegen.values import Value
 from hloc.dtypes import F64
 from hloc.ir.instruction import Instruction
@@ -26,6 +33,8 @@ class RunningSum:
     def __init__(self, k: KernelContext, inst: Instruction) -> None:
         self.k, self.inst = k, inst
         self.sums = Accumulators(k.g, inst)
+        self.reducer = plain_reducer(inst.called[0])
+        self.lanes: LaneResults | None = None
         for number, start in enumerate(self.sums.starts):
             self.sums.start(number, k.read(start, ()))
 
@@ -36,11 +45,61 @@ class RunningSum:
 
     def add(self, elements: Sequence[Value]) -> None:
         """Combine one element of every input with the results."""
-        self.sums.add(elements)
+        if self.lanes is not None:
+            self.lanes.add(elements[0])
+        else:
+            self.sums.add(elements)
+
+    def spread(self, b: LaneBuilder, copies: int) -> None:
+        """Add to results per lane from here on, of which there are some copies."""
+        self.lanes = LaneResults(self, b, copies)
+
+    def gather(self) -> None:
+        """Combine the results of all lanes with what there was before them."""
+        assert self.lanes is not None
+        total, self.lanes = self.lanes.total(), None
+        self.sums.add([total])
 
     def finish(self) -> list[Value]:
         """Return the results."""
         return self.sums.finish()
+
+
+class LaneResults:
+    """Running results of a plain reducer, one per lane.
+
+    Attributes:
+        copy: number of those that are added to; neighbouring vectors do not wait for each other.
+        counted: the lanes that count, None if all do.
+    """
+
+    def __init__(self, running: RunningSum, b: LaneBuilder, copies: int) -> None:
+        self.b, self.running, self.copy = b, running, 0
+        self.counted: Value | None = None
+        (self.dtype,) = running.sums.dtypes
+        self.identity = b.const(self.dtype, identity_of(running.reducer, self.dtype))
+        self.slots = [b.lane_slot(self.dtype) for _ in range(copies)]
+        for slot in self.slots:
+            b.store(slot, 0, self.identity)
+
+    def add(self, element: Value) -> None:
+        """Combine one element per lane with the results."""
+        b, slot = self.b, self.slots[self.copy]
+        new = b.convert(element, self.dtype)
+        if self.counted is not None:
+            new = b.select(self.counted, new, self.identity)
+        b.store(slot, 0, self._combined(b.load(slot, self.dtype, 0), new))
+
+    def total(self) -> Value:
+        """Return the results of all lanes and copies as one."""
+        found = [self.b.load(slot, self.dtype, 0) for slot in self.slots]
+        while len(found) > 1:
+            found = [self._combined(*found[i : i + 2]) for i in range(0, len(found), 2)]
+        return self.b.folded(self.running.reducer, found[0])
+
+    def _combined(self, left: Value, right: Value) -> Value:
+        (value,) = combine(self.running.k.g, self.running.sums.computation, [left], [right])
+        return value
 
 
 class BlockSum(RunningSum):

@@ -13,6 +13,7 @@ from hloc.codegen.emitters.merge_sort import MergeSorter
 from hloc.codegen.emitters.radix_sort import Digits, RadixSorter, key_dtype, order_key
 from hloc.codegen.emitters.sort_rows import SortRows, rows_bytes
 from hloc.codegen.loops import IndexValue
+from hloc.codegen.routine import FINAL_WITH_SLOTS
 from hloc.codegen.values import Value
 from hloc.dtypes import S32, S64, U32, DType
 from hloc.ir.instruction import Instruction
@@ -114,6 +115,7 @@ def _select(k: KernelContext, rows: SortRows, at: Sequence[IndexValue]) -> None:
             sorter.count([value])
             b.store(kept, 0, m.value(m.add(place, 1)))
     sorter.sort(b.load(kept, S64, 0))
+    k.level = FINAL_WITH_SLOTS
 
 
 def _leading(k: KernelContext, value: Value) -> Value:
@@ -127,8 +129,7 @@ def _last_digit(k: KernelContext, at: Sequence[IndexValue], offset_bytes: int) -
     """Return the leading digit of element number k of the row in order."""
     b, m = k.b, k.math
     counts = k.scratch_array(offset_bytes, U32, (1 << _leading_bits(k.root),))
-    with k.body.loop(0, counts.dims[0]) as i:
-        counts.store(m, (i,), b.const(U32, 0))
+    b.clear(counts.pointer, U32.storage_bytes * counts.dims[0])
     with k.body.loop(0, k.root.operands[0].array.dims[-1]) as i:
         digit = _leading(k, k.read(k.root.operands[0], (*at, i)))
         counts.store(m, (digit,), b.iadd(counts.load(m, (digit,)), b.const(U32, 1)))

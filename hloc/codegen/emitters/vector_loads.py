@@ -76,9 +76,7 @@ def load_as(
         return value
     words = f"<{lanes} x i32>"
     if source is BF16:
-        wide = fn.value(f"zext {kind} {value} to {words}")
-        high = fn.value(f"shl {words} {wide}, <{', '.join(['i32 16'] * lanes)}>")
-        return fn.value(f"bitcast {words} {high} to <{lanes} x float>")
+        return widened(w, value, lanes)
     if source.is_integer:
         op = "zext" if source.is_unsigned else "sext"
         return fn.value(f"{op} {kind} {value} to {words}")
@@ -87,6 +85,14 @@ def load_as(
         return _by_lanes(w, value, F16, F32, lanes)
     half = fn.value(f"bitcast {kind} {value} to <{lanes} x half>")
     return fn.value(f"fpext <{lanes} x half> {half} to <{lanes} x float>")
+
+
+def widened(w: RoutineWriter, value: str, lanes: int) -> str:
+    """Return a vector of bf16, given as bits, as f32."""
+    fn, words = w.fn, f"<{lanes} x i32>"
+    wide = fn.value(f"zext <{lanes} x i16> {value} to {words}")
+    high = fn.value(f"shl {words} {wide}, <{', '.join(['i32 16'] * lanes)}>")
+    return fn.value(f"bitcast {words} {high} to <{lanes} x float>")
 
 
 def rounded(w: RoutineWriter, value: str, source: DType, wanted: DType, lanes: int) -> str:

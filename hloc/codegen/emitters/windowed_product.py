@@ -20,8 +20,16 @@ from hloc.codegen.ir_array import IrArray
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 
-MAX_GROWTH = 4
-"""A copy of the input may be this much larger than the input."""
+MAX_GROWTH = 6
+"""A copy of the input may be this much larger than the input: the gradient of a convolution by
+twos grows a little more than fourfold, and takes 0.88 of the time of a matrix per row.
+"""
+
+MIN_GROUP_FEATURES = 8
+"""Output features of a group from which on packing pays; fewer are better summed side by side.
+
+1.9 ms, not 6.0, for 32 groups of 4 features each.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,10 @@ def windowed_product(inst: Instruction) -> WindowedProduct | None:
     """Return how micro-kernels compute the root of `inst`; None if they do not."""
     root = root_of(inst)
     if root.opcode.name != "convolution" or not root.array.elements:
+        return None
+    groups = root.attributes.feature_group_count * root.attributes.batch_group_count
+    features = root.array.dims[root.attributes.dim_labels.output_feature] // groups
+    if groups > 1 and features < MIN_GROUP_FEATURES:
         return None
     lhs = root.operands[0].array
     padded = _padding(inst, root)

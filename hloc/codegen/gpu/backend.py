@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.dynamic_boundary import DynamicBoundary
@@ -25,7 +27,6 @@ COMMON_STAGES = (
     Stage("buffers", "bytes of memory by kind, and the place and time of every buffer", ".txt"),
     Stage("llvm-ir", "LLVM IR as hloc writes it, a module per kernel", ".ll"),
 )
-_RULES = KernelRules(unsupported_reason, scratch_bytes, needs_defusion)
 
 
 @dataclass(slots=True, eq=False)
@@ -82,17 +83,19 @@ def kernels_of(
         UnsupportedError: lists all that cannot run on one GPU, with reasons.
         HloError: constants that the text left out.
     """
-    plan, boundary = plan_program(module, options, _RULES)
-    return plan, _emit_kernels(plan, chip), boundary
+    memory = partial(scratch_bytes, libraries=options.use_library)
+    rules = KernelRules(unsupported_reason, memory, needs_defusion)
+    plan, boundary = plan_program(module, options, rules)
+    return plan, _emit_kernels(plan, chip, options.use_library), boundary
 
 
-def _emit_kernels(plan: Plan, chip: Target) -> tuple[GpuKernel, ...]:
+def _emit_kernels(plan: Plan, chip: Target, libraries: Sequence[str]) -> tuple[GpuKernel, ...]:
     """Write all kernels; raises one `UnsupportedError` for all that cannot be written."""
     kernels: list[GpuKernel] = []
     faults: list[Diagnostic] = []
     for request, key in zip(plan.kernels, plan.keys, strict=True):
         try:
-            kernels.append(emit_kernel(request, _symbol(key), chip))
+            kernels.append(emit_kernel(request, _symbol(key), chip, libraries))
         except UnsupportedError as fault:
             faults += fault.diagnostics
     if faults:

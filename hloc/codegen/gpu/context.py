@@ -15,6 +15,7 @@ from math import prod
 from hloc.codegen.emitters.context import KernelContext, array_leaves
 from hloc.codegen.gpu.helpers import HELPERS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, Extent, GpuFunction
+from hloc.codegen.gpu.tiled_argument import TiledArgument
 from hloc.codegen.ir_array import IrArray, dense_array
 from hloc.codegen.llvm_text import FunctionWriter
 from hloc.codegen.loops import IndexValue
@@ -31,7 +32,7 @@ class GpuContext(KernelContext):
 
     Attributes:
         grid, block: how it is launched.
-        dynamic_shared_bytes, min_blocks: as in `GpuFunction`.
+        dynamic_shared_bytes, min_blocks, takes_turns: as in `GpuFunction`.
     """
 
     def __init__(self, writer: LaunchWriter, name: str, grid: Extent, block: Extent) -> None:
@@ -42,8 +43,10 @@ class GpuContext(KernelContext):
         self.block = block
         self.dynamic_shared_bytes = 0
         self.min_blocks = 0
+        self.takes_turns = False
         self._helpers: dict[str, None] = {}
         self._shared: list[str] = []
+        self._tiled: list[TiledArgument] = []
         self._positions: dict[str, IndexValue] = {}
         # Read at the start, where every later region sees them.
         axes = [("thread", block), ("block", grid)]
@@ -77,6 +80,12 @@ class GpuContext(KernelContext):
     def block_index(self, axis: str = "x") -> IndexValue:
         """Return the number of this block along `axis`."""
         return self._positions[f"block.{axis}"]
+
+    def blocks_launched(self) -> Value:
+        """Return how many blocks there are along x, where that is the device's choice."""
+        count = self.call("grid.x")
+        assert count is not None
+        return Value(S64, self.fn.value(f"zext i32 {count.text} to i64"))
 
     def global_thread(self) -> IndexValue:
         """Return the number of this thread among all along x."""
@@ -114,6 +123,37 @@ class GpuContext(KernelContext):
         """Return a pointer, of the address space of shared memory, to `size` new bytes in it."""
         return pointer_value(self._shared_symbol(U8, (size,)))
 
+    def dynamic_shared(self, size: int, align: int) -> Value:
+        """Return a pointer, as `shared_bytes` does, to memory that may be more than 48 KiB.
+
+        A function asks once, and has no other shared memory.
+        """
+        name = f"@{self.fn.name}_dynamic"
+        self._shared.append(f"{name} = external addrspace(3) global [0 x i8], align {align}")
+        self.dynamic_shared_bytes = size
+        return pointer_value(name)
+
+    def tiles_of(
+        self, array: IrArray, dims: Sequence[int], strides: Sequence[int], box: Sequence[int]
+    ) -> TiledArgument:
+        """Return the form in which tiles of an operand in memory are copied, 128 bytes a row.
+
+        Args:
+            array: of an operand of the root, as `plain_array` returns it.
+            dims: sizes of its dimensions, as in `TiledArgument`.
+            strides: in bytes.
+            box: sizes of a tile.
+        """
+        pointers = [self._argument(i).text for i in range(len(self.inputs))]
+        number = pointers.index(array.pointer.text)
+        tiled = TiledArgument(number, array.dtype, tuple(dims), tuple(strides), tuple(box), 128)
+        self._tiled.append(tiled)
+        return tiled
+
+    def tile_map(self, tiled: TiledArgument) -> Value:
+        """Return a pointer to what the device made of a `TiledArgument` for this launch."""
+        return pointer_value(f"%tiled{self._tiled.index(tiled)}")
+
     def _shared_symbol(self, dtype: DType, dims: Sequence[int]) -> str:
         name = f"@{self.fn.name}.shared{len(self._shared)}"
         size = prod(dims) * (2 if dtype.is_complex else 1)
@@ -134,18 +174,25 @@ class GpuContext(KernelContext):
             tuple(self.fn.declarations),
             self.dynamic_shared_bytes,
             self.min_blocks,
+            tuple(self._tiled),
+            self.takes_turns,
         )
 
 
 @dataclass(slots=True)
 class LaunchWriter:
-    """The launches of one kernel, written one after another."""
+    """The launches of one kernel, written one after another.
+
+    Attributes:
+        choice: number of the kernel among those that its emitter has for this chip.
+    """
 
     inst: Instruction
     aliased: tuple[int | None, ...]
     name: str
     target: Target
     has_scratch: bool
+    choice: int = 0
     functions: list[GpuFunction] = field(default_factory=list)
 
     def is_in_place(self, operand: Instruction, output: int) -> bool:

@@ -17,7 +17,7 @@ class Helper:
     """The LLVM types of a function of the prelude.
 
     Attributes:
-        scope: `thread`, or which threads must call it together: `warp`, `block`.
+        scope: `thread`, or which threads must call it together: `warp`, `warpgroup`, `block`.
     """
 
     result: str
@@ -30,10 +30,64 @@ _WORDS = "{i32, i32, i32, i32}"
 _TILE = ("i32",) * 6 + ("float",) * 4
 _SHARED, _GLOBAL = "ptr addrspace(3)", "ptr addrspace(1)"
 
+WARPGROUP_THREADS = 128
+"""Threads of four neighbouring warps, the first of which has a number that is a multiple of 4."""
+
+WARPGROUP_COLUMNS = (128, 256)
+"""Columns that a warpgroup multiplies at once, 64 rows high: each thread has half as many sums."""
+
+
+def _sums(columns: int) -> tuple[str, ...]:
+    return ("float",) * (columns // 2)
+
+
+def sums_type(columns: int) -> str:
+    """Return the LLVM type of what a thread has of 64 rows and `columns` of sums."""
+    return f"{{{', '.join(_sums(columns))}}}"
+
+
+WARPGROUP_HELPERS: dict[str, Helper] = {
+    # barriers in shared memory whose phases end when all threads and bytes have arrived that are
+    # expected; `wait` is for the end of the phase with a parity, 1 is over before the first
+    "phase.init": Helper("void", (_SHARED, "i32")),
+    "phase.publish": Helper("void"),  # what this thread initialised, to copies
+    "phase.arrive": Helper("void", (_SHARED, "i32")),  # if the number is not 0
+    "phase.expect": Helper("void", (_SHARED, "i32")),  # arrive, and so many bytes will
+    "phase.wait": Helper("void", (_SHARED, "i32")),
+    # copies of tiles, which arrive at a barrier: target, barrier, map, first index by dimension
+    "copy_tile.prepare": Helper("void", ("ptr",)),
+    **{
+        f"copy_tile.{rank}": Helper("void", (_SHARED, _SHARED, "ptr", *("i32",) * rank))
+        for rank in range(2, 6)
+    },
+    # products of tiles in shared memory, spread over a warpgroup; `dl` says that pieces of the
+    # left tile run along the depth, those of the right one along its lines. After two matrix
+    # descriptors comes a number: if it is 0, sums begin anew
+    "warpgroup.few_registers": Helper("void", scope="warpgroup"),
+    "warpgroup.many_registers": Helper("void", scope="warpgroup"),
+    "warpgroup.begin": Helper("void", scope="warpgroup"),
+    **{
+        f"warpgroup.multiply.{kind}.{columns}.{order}": Helper(
+            sums_type(columns), ("i64", "i64", "i32", *_sums(columns)), "warpgroup"
+        )
+        for kind in ("bf16", "f16")
+        for columns in WARPGROUP_COLUMNS
+        for order in ("dd", "dl", "ld", "ll")
+    },
+    "warpgroup.commit": Helper("void", scope="warpgroup"),
+    "warpgroup.wait.1": Helper("void", scope="warpgroup"),
+    **{
+        f"warpgroup.finish.{columns}": Helper(sums_type(columns), _sums(columns), "warpgroup")
+        for columns in WARPGROUP_COLUMNS
+    },
+}
+"""What chips have whose tensor cores read both sides from shared memory: NVIDIA's sm_90a."""
+
 HELPERS: dict[str, Helper] = {
     # who am I
     **{f"thread.{axis}": Helper("i32") for axis in "xyz"},
     **{f"block.{axis}": Helper("i32") for axis in "xyz"},
+    "grid.x": Helper("i32"),
     # together
     "barrier": Helper("void", scope="block"),
     "warp_barrier": Helper("void", scope="warp"),
@@ -42,6 +96,10 @@ HELPERS: dict[str, Helper] = {
         for how in ("xor", "up", "down", "index")
         for kind in ("i32", "float")
     },
+    # arithmetic that GPUs have units for; the first number of a pair is the low half
+    "exp2": Helper("float", ("float",)),
+    "pack_pair.bf16": Helper("i32", ("float", "float")),
+    "pack_pair.f16": Helper("i32", ("float", "float")),
     # copies that run beside the arithmetic: 16 bytes each, in groups
     "copy_async.16": Helper("void", (_SHARED, _GLOBAL)),
     "copy_async.16.part": Helper("void", (_SHARED, _GLOBAL, "i32")),
@@ -55,4 +113,5 @@ HELPERS: dict[str, Helper] = {
     "multiply_tiles.tf32": Helper(_FRAGMENT, _TILE, "warp"),
     "multiply_tiles.s8": Helper(_WORDS, ("i32",) * 10, "warp"),
     "multiply_tiles.u8": Helper(_WORDS, ("i32",) * 10, "warp"),
+    **WARPGROUP_HELPERS,
 }

@@ -12,6 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from hloc.codegen.gpu.library_call import LibraryCall
+from hloc.codegen.gpu.tiled_argument import TiledArgument
+from hloc.codegen.target import Target
 from hloc.ir.instruction import Instruction
 
 if TYPE_CHECKING:
@@ -40,6 +43,9 @@ class GpuFunction:
         declarations: what else it needs outside.
         dynamic_shared_bytes: shared memory that is asked for at the launch.
         min_blocks: blocks that should fit on one processor at once, 0 if it does not matter.
+        tiled: what it copies a tile at a time; a description of each follows the pointers.
+        takes_turns: any number of blocks along x up to that of `grid` does all of the work; as
+            many are launched as run at once.
     """
 
     name: str
@@ -52,12 +58,19 @@ class GpuFunction:
     declarations: tuple[str, ...] = ()
     dynamic_shared_bytes: int = 0
     min_blocks: int = 0
+    tiled: tuple[TiledArgument, ...] = ()
+    takes_turns: bool = False
 
     @property
     def threads(self) -> int:
         """Threads of one block."""
         x, y, z = self.block
         return x * y * z
+
+    def grid_on(self, processors: int) -> Extent:
+        """Return how many blocks are launched on a device with so many processors."""
+        x, y, z = self.grid
+        return (min(x, processors) if self.takes_turns else x, y, z)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +81,18 @@ class GpuKernel:
         functions: launched in this order, each after the one before has ended.
         scratch_bytes: size of the last argument, 0 if there is none.
         source: name of an instruction that it was made for.
+        library: what a library does before the functions run.
     """
 
     name: str
     functions: tuple[GpuFunction, ...]
     scratch_bytes: int = 0
     source: str = ""
+    library: LibraryCall | None = None
+
+
+def _one(inst: Instruction, target: Target) -> int:
+    return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +103,11 @@ class GpuEmitter:
         can_emit: true if it can write the kernel of an instruction or fusion.
         emit: writes its launches.
         scratch_bytes: memory the kernel needs beside operands and results.
+        choices: how many kernels a chip may choose from; all but the first are for measuring.
     """
 
     name: str
     can_emit: Callable[[Instruction], bool]
     emit: Callable[[LaunchWriter], None]
     scratch_bytes: Callable[[Instruction], int]
+    choices: Callable[[Instruction, Target], int] = _one

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.gpu.backend import COMMON_STAGES, GpuModule, kernels_of
-from hloc.codegen.nvptx.chips import CHIPS, DEFAULT_CHIP, target_for_chip
+from hloc.codegen.gpu.library.table import NAMES
+from hloc.codegen.nvptx.chips import CHIPS, DEFAULT_CHIP, target_for_chip, without_warpgroups
 from hloc.codegen.nvptx.cubin import assemble
 from hloc.codegen.nvptx.ptx import joined, kernel_text, ptx_of
 from hloc.ir.module import Module
@@ -43,11 +44,12 @@ class NvptxModule(GpuModule):
 
 @dataclass(frozen=True, slots=True)
 class NvptxBackend:
-    """The built-in backend for NVIDIA GPUs; `--mcpu` names the chip."""
+    """The built-in backend for NVIDIA GPUs; `--simulate` runs its code where there is none."""
 
     name: str = "nvptx64"
     stages: tuple[Stage, ...] = STAGES
     takes_cpu: bool = True
+    libraries: tuple[str, ...] = NAMES
 
     def processors(self) -> dict[str, str]:
         """Return what each chip is good for."""
@@ -61,6 +63,9 @@ class NvptxBackend:
             UnsupportedError: lists all that cannot run on one GPU, with reasons.
             HloError: there is no such chip; constants that the text left out.
         """
-        chip = target_for_chip(options.cpu, options.features)
+        name = options.cpu
+        if options.simulator == "host":
+            name = without_warpgroups(name)
+        chip = target_for_chip(name, options.features)
         plan, kernels, boundary = kernels_of(module, options, chip)
         return NvptxModule(module, plan, kernels, chip, options, boundary)

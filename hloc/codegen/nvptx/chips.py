@@ -46,11 +46,17 @@ class Chip:
         return self.capability >= 80
 
     @property
+    def has_warpgroups(self) -> bool:
+        """True if it has `wgmma` and copies of tiles: sm_90a only, as its name says."""
+        return self.name == "sm_90a"
+
+    @property
     def summary(self) -> str:
         """What it is good for, in words."""
         version = f"PTX {self.ptx // 10}.{self.ptx % 10}"
         units = ", tensor cores and copies beside the arithmetic" if self.has_tensor_cores else ""
-        return f"{version}, {self.shared_bytes >> 10} KiB of shared memory{units}"
+        more = ", products by warpgroups" if self.has_warpgroups else ""
+        return f"{version}, {self.shared_bytes >> 10} KiB of shared memory{units}{more}"
 
     @property
     def shared_bytes(self) -> int:
@@ -83,6 +89,14 @@ CHIPS: dict[str, Chip] = {
         "sm_121": 88,
     }.items()
 }
+
+
+def without_warpgroups(name: str) -> str:
+    """Return a chip, or a name that stands for one, as far as the host build can do what it does.
+
+    That lacks warpgroups and copies of tiles: sm_90a is sm_90 there.
+    """
+    return name.rstrip("a") if name in CHIPS and CHIPS[name].has_warpgroups else name
 
 
 def chip_of(target: Target) -> Chip:

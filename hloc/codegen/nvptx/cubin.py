@@ -22,6 +22,8 @@ from typing import Any
 from hloc.errors import HloError, UnsupportedError
 
 _NVJITLINK_PTX = 2
+_WHOLE_ONLY = "setmaxnreg"
+"""nvJitLink makes code that could be linked, and leaves this instruction out."""
 HOW_TO_ASSEMBLE = "`pip install nvidia-nvjitlink`, or a CUDA toolkit with ptxas on the path"
 
 
@@ -63,10 +65,10 @@ def assemble(ptx: str, chip: str) -> Assembled:
         UnsupportedError: no assembler is installed.
         HloError: the assembler refuses the text.
     """
-    library = _nvjitlink()
-    if library is not None:
+    library, program = _nvjitlink(), shutil.which("ptxas")
+    is_whole = program is not None and _WHOLE_ONLY in ptx
+    if library is not None and not is_whole:
         return _by_library(library, ptx, chip)
-    program = shutil.which("ptxas")
     if program is None:
         raise UnsupportedError(f"a cubin needs an assembler: {HOW_TO_ASSEMBLE}")
     return _by_program(program, ptx, chip)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from hloc.codegen.gpu.helpers import HELPERS
+from hloc.codegen.gpu.helpers import HELPERS, WARPGROUP_HELPERS
+from hloc.codegen.nvptx import warpgroup_prelude
 
 _SHUFFLES = {"xor": ("bfly", 31), "up": ("up", 0), "down": ("down", 31), "index": ("idx", 31)}
 _MMA = {
@@ -21,9 +22,13 @@ def prelude_text(helpers: dict[str, None]) -> str:
     return "\n".join(lines)
 
 
-def _definition(name: str) -> tuple[str, str]:
-    """Return the declaration of an intrinsic, and the helper that calls it."""
+def _definition(name: str) -> tuple[str, ...]:
+    """Return the declaration of an intrinsic, if it calls one, and the helper."""
     row = HELPERS[name]
+    if name in WARPGROUP_HELPERS:
+        return (warpgroup_prelude.definition(name),)
+    if name.startswith("pack_pair."):
+        return _pack_pair(name)
     intrinsic, constants_before, constants_after = _intrinsic(name)
     given = [f"{kind} %{number}" for number, kind in enumerate(row.arguments)]
     passed, casts = _as_halves(given) if name == "multiply_tiles.f16" else (given, [])
@@ -55,6 +60,21 @@ def _as_halves(given: list[str]) -> tuple[list[str], list[str]]:
     return passed, casts
 
 
+def _pack_pair(name: str) -> tuple[str, str]:
+    """Return what rounds two numbers to one word; the instruction takes the high one first."""
+    kind = name.rsplit(".", 1)[1]
+    pair = f"<2 x {'half' if kind == 'f16' else 'bfloat'}>"
+    intrinsic = f"{pair} @llvm.nvvm.ff2{kind}x2.rn"
+    lines = [
+        f"define internal i32 @gpu.{name}(float %0, float %1) alwaysinline {{",
+        f"  %pair = call {intrinsic}(float %1, float %0)",
+        f"  %r = bitcast {pair} %pair to i32",
+        "  ret i32 %r",
+        "}",
+    ]
+    return f"declare {intrinsic}(float, float)", "\n".join(lines)
+
+
 _BOUNDS = {"thread": "range(i32 0, 1024) ", "block": "range(i32 0, 2147483647) "}
 
 
@@ -63,6 +83,8 @@ def _intrinsic(name: str) -> tuple[str, list[str], list[str]]:
     head, _, rest = name.partition(".")
     if head in ("thread", "block"):
         return f"read.ptx.sreg.{'tid' if head == 'thread' else 'ctaid'}.{rest}", [], []
+    if head == "grid":
+        return f"read.ptx.sreg.nctaid.{rest}", [], []
     if name == "barrier":
         return "barrier.cta.sync.aligned.all", ["i32 0"], []
     if name == "warp_barrier":
@@ -83,6 +105,7 @@ def _intrinsic(name: str) -> tuple[str, list[str], list[str]]:
 
 
 _PLAIN = {
+    "exp2": "ex2.approx.ftz.f",
     "copy_async.16": "cp.async.cg.shared.global.16",
     "copy_async.16.part": "cp.async.cg.shared.global.16.s",
     "copy_async.commit": "cp.async.commit.group",

@@ -20,6 +20,9 @@ from hloc.codegen.target import Target
 
 INTRINSICS = "llvm.nvvm"
 
+_TILED = 'ptr byval([128 x i8]) align 64 "nvvm.grid_constant" %tiled{}'
+"""A tensor map as a parameter."""
+
 _HEAD_LINE = re.compile(r"^\.(version|target|address_size)\b.*$", re.MULTILINE)
 _COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
 
@@ -33,7 +36,8 @@ def _function_text(f: GpuFunction) -> str:
     attributes = [f'"nvvm.reqntid"="{",".join(map(str, f.block))}"']
     if f.min_blocks:
         attributes.append(f'"nvvm.minctasm"="{f.min_blocks}"')
-    head = f"define ptx_kernel void @{f.name}({', '.join(f.parameters)})"
+    parameters = [*f.parameters, *(_TILED.format(i) for i in range(len(f.tiled)))]
+    head = f"define ptx_kernel void @{f.name}({', '.join(parameters)})"
     return f"{head} nounwind {' '.join(attributes)} {{\n{f.body}"
 
 

@@ -42,14 +42,12 @@ class InstructionChecks:
         found: list[Diagnostic] = []
         sound = self._sound
         for inst in computation.instructions:
-            attributes = 0 if inst.opcode.name == "parameter" else id(inst.attributes)
-            key = (
-                inst.opcode,
-                attributes,
-                id(inst.shape),
-                *[id(operand.shape) for operand in inst.operands],
-                *inst.called,
-            )
+            row = inst.opcode
+            attributes = 0 if row.parenthesis == "number" else id(inst.attributes)
+            shapes = [id(operand.shape) for operand in inst.operands]
+            key: tuple[object, ...] = (row, attributes, id(inst.shape), *shapes)
+            if inst.called:
+                key += tuple([_signature(called) for called in inst.called])
             if key in sound:
                 continue
             faults = _faults(inst)
@@ -58,6 +56,12 @@ class InstructionChecks:
             else:
                 sound.add(key)
         return found
+
+
+def _signature(computation: Computation) -> tuple[int, ...]:
+    """Return what shape rules see of a called computation, by identity of the shapes."""
+    shapes = [id(parameter.shape) for parameter in computation.parameters]
+    return (id(computation.root.shape), *shapes)
 
 
 def _faults(inst: Instruction) -> list[Diagnostic]:

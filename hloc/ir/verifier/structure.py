@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from hloc.errors import Diagnostic
+from hloc.ir.attributes import attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import Opcode
 from hloc.ir.verifier.devices import replica_groups_fault, sharding_fault
 from hloc.ir.verifier.faults import fault
 from hloc.shapes import Shape, shape_at
@@ -30,6 +33,8 @@ _FIRST_HALF = {
     "all-gather-done": ("all-gather-start",),
     "collective-permute-done": ("collective-permute-start",),
 }
+_HALVES = _SECOND_HALF.keys() | _FIRST_HALF.keys()
+_RULES = ("channel_id", "replica_groups", "output_to_operand_aliasing")
 _TRANSFERS = frozenset(("send", "send-done", "recv", "recv-done"))
 _ALIAS = re.compile(r"\{([\d, ]*)\}:\s*\((-?\d+),\s*\{([\d, ]*)\}")
 
@@ -45,15 +50,16 @@ class StructureChecks:
         found = list(_check_fusion_callers(computation))
         for inst in computation.instructions:
             name = inst.opcode.name
-            if name in _SECOND_HALF:
-                found += _check_started(inst, _SECOND_HALF[name])
-            if name in _FIRST_HALF:
-                found += _check_ended(inst, _FIRST_HALF[name])
+            if name in _HALVES:
+                if name in _SECOND_HALF:
+                    found += _check_started(inst, _SECOND_HALF[name])
+                if name in _FIRST_HALF:
+                    found += _check_ended(inst, _FIRST_HALF[name])
             if inst.common.sharding is not None and name != "outfeed":  # there it is of the data
                 message = sharding_fault(inst.common.sharding, inst.shape)
                 if message:
                     found.append(fault("HLOC0319", message, inst))
-            if inst.attributes is not None:
+            if _has_rules(inst.opcode):
                 found += self._check_attributes(inst)
         return found
 
@@ -84,6 +90,12 @@ class StructureChecks:
                 f"has channel_id {channel}, which {first.opcode.name} '{first.name}' uses",
                 inst,
             )
+
+
+@cache
+def _has_rules(row: Opcode) -> bool:
+    """Tell whether `row` has an attribute that `_check_attributes` looks at."""
+    return any(field.field in _RULES for field in attribute_fields(row.attributes))
 
 
 def _check_fusion_callers(computation: Computation) -> Iterator[Diagnostic]:

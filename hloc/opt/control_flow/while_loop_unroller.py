@@ -100,9 +100,13 @@ def _maps_large_arrays(body: Computation) -> bool:
             if not (works_per_element(inst) or inst.is_a("broadcast", "iota")):
                 return False
             found = found or bool(inst.operands)
-        elif any(o.array.elements >= _LARGE for o in inst.operands if not o.is_a("tuple")):
+        elif any(_is_large(o) for o in inst.operands):
             return False
     return found
+
+
+def _is_large(inst: Instruction) -> bool:
+    return isinstance(inst.shape, ArrayShape) and inst.array.elements >= _LARGE
 
 
 def _unroll(loop: Instruction, count: int) -> None:

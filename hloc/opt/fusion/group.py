@@ -87,15 +87,15 @@ class Group:
             return maps
         if user is self.root and user.opcode.name in _ROOTS_WITH_LOOPS_OF_THEIR_OWN:
             count = _reads_by_root(user, place)
-            return {self._number((0, *_law(user, place))): Reads(count, count)}
+            return {self._number((0, *read_law(user, place))): Reads(count, count)}
         if user.opcode.name == "broadcast" and _repeats_innermost(user):
             return {
-                self._number((index_map, *_law(user, place))): _before_loop(reads, user)
+                self._number((index_map, *read_law(user, place))): _before_loop(reads, user)
                 for index_map, reads in maps.items()
             }
         factor = _reads_per_element(user, place)
         return {
-            self._number((index_map, *_law(user, place))): reads.times(factor)
+            self._number((index_map, *read_law(user, place))): reads.times(factor)
             for index_map, reads in maps.items()
         }
 
@@ -148,7 +148,7 @@ def _reads_per_element(user: Instruction, place: int) -> int:
     return 1
 
 
-def _law(user: Instruction, place: int) -> tuple[object, ...]:
+def read_law(user: Instruction, place: int) -> tuple[object, ...]:
     """Return what decides the element of operand `place` that an element of `user` reads."""
     name = user.opcode.name
     if name in ("broadcast", "reshape", "transpose", "reverse", "slice", "reduce"):

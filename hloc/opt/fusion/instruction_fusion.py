@@ -6,21 +6,18 @@ have their groups; it then joins them, or starts a group of its own. One pass, n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.ir.clone import common_of, outline
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
 from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.opt.fusion.group import Group, Maps
-from hloc.opt.make import make
+from hloc.opt.fusion.outline_fusion import outline_fusion
 from hloc.opt.pass_base import PassContext, Remark
 
 
@@ -139,40 +136,9 @@ def _is_worth_it(group: Group) -> bool:
 
 
 def _outline(computation: Computation, group: Group) -> None:
-    """Replace the root of `group` by a fusion and remove the members nobody else reads."""
-    members = _operands_first(group)
-    outputs = group.outputs
-    body, operands = outline(computation, members, outputs, name="fused_computation")
-    row = opcode_row("fusion")
-    assert row.attributes is not None
-    kind = "kInput" if group.root.opcode.name == "reduce" else "kLoop"
-    fusion = computation.add(
-        row,
-        body.root.shape,
-        operands,
-        row.attributes(kind=kind),
-        (body,),
-        name=_fusion_name(group, members),
-        common=common_of(group.root),
-    )
-    if len(outputs) == 1:
-        computation.replace(group.root, fusion)
-    else:
-        for index, output in enumerate(outputs):
-            element = make(computation, "get-tuple-element", output.shape, fusion, index=index)
-            computation.replace(output, element)
-    for member in reversed(members):
-        if not member.users and not member.is_root:
-            computation.remove(member)
+    outline_fusion(computation, _operands_first(group), group.outputs, group.root)
 
 
 def _operands_first(group: Group) -> list[Instruction]:
     """Return the members, which joined users first, with operands before users."""
     return list(reversed(group.maps))
-
-
-def _fusion_name(group: Group, members: Sequence[Instruction]) -> str:
-    """Return `exponential_reduce_fusion` and the like: the last two opcodes that compute."""
-    telling = [m.opcode.name for m in members if m.opcode.name not in ("constant", "broadcast")]
-    names = dict.fromkeys([*telling[-2:], group.root.opcode.name])
-    return "_".join(name.replace("-", "_") for name in names) + "_fusion"

@@ -13,12 +13,14 @@ from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.cost import elements_of
+from hloc.analysis.gpu_devices import spec_of_chip
 from hloc.analysis.rows import FULL, MAX_REDUCES, Rows
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.opt.fusion.fusible import EXPENSIVE, weight_of
+from hloc.opt.fusion.gpu_rows import why_not_rows_on_gpu
 from hloc.opt.fusion.merge import merge
 from hloc.opt.fusion.reach import Reach
 from hloc.opt.fusion.region import Form, Kernel, Region, common_rows, fits, kernel_of, reads_alike
@@ -50,12 +52,16 @@ class MultiOutputFusion:
     Expects a module without dead code. Leaves fusions of kind kLoop with several results of one
     size, and of kind kInput with reductions and what belongs to them. Cost: O(instructions) but
     for the search for cycles, which is bounded by the window for every two kernels that meet.
+
+    Attributes:
+        chip: of a GPU, as LLVM names it; "" is a processor.
     """
 
     name: ClassVar[str] = "multi-output-fusion"
     max_operands: int = 32
     max_outputs: int = 8
     max_instructions: int = 192
+    chip: str = ""
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Merge in the entry and in the bodies of loops, branches and calls."""
@@ -70,14 +76,30 @@ class MultiOutputFusion:
         return context.rewrites > before
 
 
+def row_regions(
+    computation: Computation, limits: MultiOutputFusion, context: PassContext
+) -> list[Region]:
+    """Return the regions with rows of a computation whose instructions are not fused yet.
+
+    Reshapes that move no bytes may be among their kernels.
+    """
+    return _Merger(computation, limits, context, rows_only=True).regions()
+
+
 class _Merger:
     """Finds the regions of one computation: each kernel in turn, operands before users."""
 
     def __init__(
-        self, computation: Computation, limits: MultiOutputFusion, context: PassContext
+        self,
+        computation: Computation,
+        limits: MultiOutputFusion,
+        context: PassContext,
+        *,
+        rows_only: bool = False,
     ) -> None:
         self.order = post_order(computation)
-        self.limits, self.context = limits, context
+        self.limits, self.context, self.rows_only = limits, context, rows_only
+        self.device = spec_of_chip(limits.chip) if limits.chip else None
         self.reach = Reach(self.order)
         self.maker: dict[Instruction, Region] = {}
         self.readers: dict[Instruction, list[Region]] = {}
@@ -89,7 +111,7 @@ class _Merger:
         """Return the regions of two or more kernels."""
         for at, inst in enumerate(self.order):
             self.reach.visit(inst)
-            kernel = None if inst in self.pinned else kernel_of(inst)
+            kernel = None if inst in self.pinned else kernel_of(inst, unfused=self.rows_only)
             if kernel is not None:
                 region = self._place(kernel, at)
                 for value in kernel.values:
@@ -159,6 +181,8 @@ class _Merger:
 
     def _why_not(self, own: Region, region: Region, saved: int) -> str:
         """Return why the two may not be one, "" if they may."""
+        if self.rows_only and not (own.rows or region.rows):
+            return "neither works by rows"
         if own.form is Form.COLUMNS or region.form is Form.COLUMNS:
             return _why_not_columns(own, region) or self._too_much(own, region)
         rows = common_rows(own, region)
@@ -170,7 +194,11 @@ class _Merger:
         if not chained and not _is_worth_it(own, region, rows, saved):
             return f"they share too little, {saved} bytes"
         if own.rows or region.rows:
-            reason = _why_not_rows(own, region, rows, chained)
+            reason = (
+                _why_not_rows(own, region, rows, chained)
+                if self.device is None
+                else why_not_rows_on_gpu(rows, self.device)
+            )
             if reason:
                 return reason
         return self._too_much(own, region)

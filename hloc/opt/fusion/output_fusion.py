@@ -56,9 +56,12 @@ class OutputFusion:
 
     Attributes:
         min_bytes: size of the smallest product that is fused.
+        on_gpu: for kernels of GPUs, which make products of all sizes and types and keep the sums in
+            registers: there is one result, of any type.
     """
 
     min_bytes: int = MIN_BYTES
+    on_gpu: bool = False
     name: ClassVar[str] = "output-fusion"
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -67,9 +70,9 @@ class OutputFusion:
         for computation in control_flow_computations(module):
             pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
             for inst in post_order(computation):
-                if inst in pinned or not _is_large_product(inst, self.min_bytes):
+                if inst in pinned or not self._takes(inst):
                     continue
-                reader = _reader(inst)
+                reader = _reader(inst, one_result=self.on_gpu)
                 if reader is None or reader in pinned:
                     continue
                 if _overwrites_state(module, reader):
@@ -84,6 +87,16 @@ class OutputFusion:
                     _fuse(computation, inst, reader)
         return context.rewrites > before
 
+    def _takes(self, inst: Instruction) -> bool:
+        if not inst.is_a(*PRODUCTS) or inst.is_root or inst.control_predecessors:
+            return False
+        arrays = (inst.shape, *(operand.shape for operand in inst.operands))
+        if any(not isinstance(a, ArrayShape) or a.dynamic for a in arrays):
+            return False
+        if inst.array.size_bytes < self.min_bytes:
+            return False
+        return self.on_gpu or _is_made_in_tiles_of_rows(inst)
+
 
 def _remark(
     context: PassContext, inst: Instruction, kind: Literal["passed", "missed"], text: str
@@ -92,18 +105,9 @@ def _remark(
         context.remarks.append(Remark(kind, OutputFusion.name, inst.name, text))
 
 
-def _is_large_product(inst: Instruction, min_bytes: int) -> bool:
-    if not inst.is_a(*PRODUCTS) or inst.is_root or inst.control_predecessors:
-        return False
-    arrays = (inst.shape, *(operand.shape for operand in inst.operands))
-    if any(not isinstance(a, ArrayShape) or a.dynamic for a in arrays):
-        return False
+def _is_made_in_tiles_of_rows(inst: Instruction) -> bool:
     sources = _SOURCES.get(inst.array.dtype, ())
-    return (
-        inst.array.size_bytes >= min_bytes
-        and all(operand.array.dtype in sources for operand in inst.operands)
-        and _fills_tiles(inst)
-    )
+    return all(operand.array.dtype in sources for operand in inst.operands) and _fills_tiles(inst)
 
 
 def _fills_tiles(product: Instruction) -> bool:
@@ -124,20 +128,29 @@ def _fills_tiles(product: Instruction) -> bool:
     return min(sides) >= _MIN_SIDE and depth >= _MIN_DEPTH
 
 
-def _reader(product: Instruction) -> Instruction | None:
-    """Return the one reader of `product`, if its results are made of it one by one element."""
+def _reader(product: Instruction, *, one_result: bool) -> Instruction | None:
+    """Return the one reader of `product`, if its results are made of it one by one element.
+
+    Args:
+        product: a dot or convolution.
+        one_result: take readers with one result only, but of any type.
+    """
     if len(product.users) != 1:
         return None
     (user,) = product.users
     if user.control_predecessors:
         return None
     if not user.is_a("fusion"):
-        return user if role_of(user) is Role.LOOP and follows(product, (user,)) else None
+        is_loop = role_of(user) is Role.LOOP
+        return user if is_loop and follows(product, (user,), in_place=not one_result) else None
     (body,) = user.called
     if user.attributes.kind != "kLoop" or user.operands.count(product) != 1:
         return None
     parameter = body.parameters[user.operands.index(product)]
-    return user if follows(parameter, results_of(body)) else None
+    results = results_of(body)
+    if one_result and body.root.is_a("tuple"):
+        return None
+    return user if follows(parameter, results, in_place=not one_result) else None
 
 
 def _overwrites_state(module: Module, reader: Instruction) -> bool:

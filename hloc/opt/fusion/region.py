@@ -19,7 +19,7 @@ from hloc.opt.fusion.columns import shared_reduces
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.shapes import ArrayShape
 
-_OWN_LOOPS = frozenset({"concatenate", "dynamic-update-slice", "pad", "reduce-window", "scatter"})
+OWN_LOOPS = frozenset({"concatenate", "dynamic-update-slice", "pad", "reduce-window", "scatter"})
 """As a root these have kernels that loop over their operands."""
 
 
@@ -70,12 +70,17 @@ class Kernel:
         return found
 
 
-def kernel_of(inst: Instruction) -> Kernel | None:
-    """Return the kernel that `inst` is, None if it can be no part of a region."""
+def kernel_of(inst: Instruction, *, unfused: bool = False) -> Kernel | None:
+    """Return the kernel that `inst` is, None if it can be no part of a region.
+
+    Args:
+        inst: an instruction or a fusion.
+        unfused: leave fusions alone, and take reshapes that move no bytes for kernels too.
+    """
     if inst.opcode.name == "fusion":
-        return _fusion_kernel(inst)
-    role = role_of(inst)
-    if role not in (Role.LOOP, Role.REDUCE) or inst.opcode.name in (*_OWN_LOOPS, "constant"):
+        return None if unfused else _fusion_kernel(inst)
+    roles = (Role.LOOP, Role.REDUCE, Role.VIEW) if unfused else (Role.LOOP, Role.REDUCE)
+    if role_of(inst) not in roles or inst.opcode.name in (*OWN_LOOPS, "constant"):
         return None
     reads = {operand: [operand] for operand in inst.operands}
     return _kernel(inst, (inst,), (inst,), reads)
@@ -86,7 +91,7 @@ def _fusion_kernel(inst: Instruction) -> Kernel | None:
         return None
     (body,) = inst.called
     root = body.root
-    if root.opcode.name in _OWN_LOOPS:
+    if root.opcode.name in OWN_LOOPS:
         return None
     order = tuple(member for member in post_order(body) if member.opcode.name != "tuple")
     if any(role_of(member) is Role.NONE for member in order if not _is_leaf(member)):

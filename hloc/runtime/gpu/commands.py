@@ -1,4 +1,4 @@
-"""What a device is asked to do in one straight run, as data: launches and copies with addresses."""
+"""What a device is asked to do in one straight run, as data: launches, calls, copies."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
+from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.streams import StraightRun
 from hloc.codegen.plan import CopyStep, Place
 
@@ -21,6 +22,16 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a library; `kernel` is the name of what it takes the place of."""
+
+    call: LibraryCall
+    kernel: str
+    arguments: tuple[int, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Copy:
     """One copy within the device's memory."""
 
@@ -29,7 +40,7 @@ class Copy:
     size_bytes: int
 
 
-Action: TypeAlias = Launch | Copy
+Action: TypeAlias = Launch | Call | Copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,5 +70,8 @@ def commands_of(
             kernel = kernels[step.kernel]
             arguments = tuple(map(address, step.arguments))
             actions = tuple(Launch(f, arguments, kernel.source) for f in kernel.functions)
+            if kernel.library is not None:
+                call = Call(kernel.library, kernel.name, arguments, kernel.source)
+                actions = (call, *actions)
         found.append(Command(actions, placed.stream, placed.waits))
     return found

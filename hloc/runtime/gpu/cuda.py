@@ -9,22 +9,26 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
 
+from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
+from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.nvptx.backend import NvptxModule
 from hloc.codegen.nvptx.chips import CHIPS
 from hloc.errors import HloError, UnsupportedError
-from hloc.runtime.gpu.commands import Command
+from hloc.runtime.gpu.commands import Action, Call, Command, Copy, Launch
 from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError, installed_driver
 from hloc.runtime.gpu.cuda_graph import capture
 from hloc.runtime.gpu.cuda_image import image_for, is_for
+from hloc.runtime.gpu.cuda_tensor_map import encode_tensor_map
 from hloc.runtime.gpu.device import Array
+from hloc.runtime.gpu.library.libraries import Handles, Libraries
 
 SYNC_VARIABLE = "HLOC_GPU_SYNC"
 """Environment variable; `1` waits after every launch, so that a fault names its kernel."""
@@ -33,13 +37,20 @@ _LOG_BYTES = 1 << 14
 _SHARED_WITHOUT_ASKING = 48 << 10
 """Dynamic shared memory that every kernel may have; source: CUDA programming guide."""
 _KEEP_ALL = (1 << 64) - 1
+_KEPT_MAPS = 1 << 10
 
 
 @dataclass(slots=True, eq=False)
 class CudaCode:
-    """A loaded PTX file, and its functions as far as they were looked up."""
+    """What a module runs: its PTX, loaded, and calls of libraries.
 
-    library: Any
+    Attributes:
+        image: None if there is no PTX.
+        functions: those of the PTX, as far as they were looked up.
+    """
+
+    image: Any
+    calls: Libraries
     functions: dict[str, Any] = field(default_factory=dict)
 
 
@@ -49,6 +60,7 @@ class CudaDevice:
     Attributes:
         name: as the driver tells.
         capability: compute capability, 10 times major plus minor.
+        processors: multiprocessors.
         records: whether `record` is to be used; not while every launch is looked at.
         metrics: time every launch, for `reports`: name of the function and seconds.
     """
@@ -75,6 +87,7 @@ class CudaDevice:
         self.name = name.split(b"\0")[0].decode(errors="replace")
         major = self.attribute("COMPUTE_CAPABILITY_MAJOR")
         self.capability = 10 * major + self.attribute("COMPUTE_CAPABILITY_MINOR")
+        self.processors = self.attribute("MULTIPROCESSOR_COUNT")
         self._context = driver.call("cuDevicePrimaryCtxRetain", self._device)
         self._bind()
         self._stream = self._new_stream()
@@ -86,6 +99,8 @@ class CudaDevice:
         self._sync = os.environ.get(SYNC_VARIABLE, "") == "1" if sync is None else sync
         self._in_flight: list[Array] = []  # memory of the host that copies may still touch
         self._lock = threading.RLock()
+        self._tensor_map = lru_cache(_KEPT_MAPS)(partial(encode_tensor_map, driver))
+        self._handles: Handles = {}
         self.metrics = False
         self.reports: list[tuple[str, float]] = []
 
@@ -93,6 +108,11 @@ class CudaDevice:
         """Return a fact about the device, by CUDA's name without `CU_DEVICE_ATTRIBUTE_`."""
         which = getattr(self._api.CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
         return int(self._driver.call("cuDeviceGetAttribute", which, self._device))
+
+    @property
+    def driver_version(self) -> int:
+        """Version of CUDA that the driver is for: 1000 times major plus 10 times minor."""
+        return int(self._driver.call("cuDriverGetVersion"))
 
     @property
     def stream(self) -> int:
@@ -113,35 +133,40 @@ class CudaDevice:
 
     # ---- code
 
-    def load(self, compiled: NvptxModule) -> CudaCode:
-        """Load the PTX of a module.
+    def load(self, compiled: GpuModule) -> CudaCode:
+        """Load the PTX of a module, if it has any.
 
         Raises:
             HloError: it is for another chip, or the driver refuses it; with the driver's words.
         """
+        assert isinstance(compiled, NvptxModule), "a driver of NVIDIA reads PTX"
         self._bind()
-        version = int(self._driver.call("cuDriverGetVersion"))
-        image = image_for(compiled.ptx, self.capability, version, self.name)
+        calls = Libraries(self, self._handles)
+        if not compiled.ptx:
+            return CudaCode(None, calls)
+        image = image_for(compiled.ptx, self.capability, self.driver_version, self.name)
         option, errors = self._api.CUjit_option, bytearray(_LOG_BYTES)
         options = [option.CU_JIT_ERROR_LOG_BUFFER, option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
         values = [errors, _LOG_BYTES]
         try:
-            library = self._driver.call(
+            loaded = self._driver.call(
                 "cuLibraryLoadData", image, options, values, len(options), None, None, 0
             )
         except CudaError as fault:
             log = bytes(errors).split(b"\0")[0].decode(errors="replace").strip()
             raise CudaError(fault.message, fault.name, (log,) if log else ()) from None
-        return CudaCode(library)
+        return CudaCode(loaded, calls)
 
     def unload(self, code: CudaCode) -> None:
         """Give code back that is no longer used."""
-        self._driver.attempt("cuLibraryUnload", code.library)
+        code.calls.close()
+        if code.image is not None:
+            self._driver.attempt("cuLibraryUnload", code.image)
 
     def _function(self, code: CudaCode, function: GpuFunction) -> Any:
         found = code.functions.get(function.name)
         if found is None:
-            kernel = self._driver.call("cuLibraryGetKernel", code.library, function.name.encode())
+            kernel = self._driver.call("cuLibraryGetKernel", code.image, function.name.encode())
             shared = function.dynamic_shared_bytes
             if shared > _SHARED_WITHOUT_ASKING:
                 which = self._api.CUfunction_attribute
@@ -201,9 +226,10 @@ class CudaDevice:
     def copy(self, target: int, source: int, size_bytes: int) -> None:
         """Copy inside the device's memory."""
         self._bind()
-        self._copy_on(self._stream, target, source, size_bytes)
+        self.copy_on(self._stream, target, source, size_bytes)
 
-    def _copy_on(self, stream: Any, target: int, source: int, size_bytes: int) -> None:
+    def copy_on(self, stream: Any, target: int, source: int, size_bytes: int) -> None:
+        """Copy inside the device's memory on one of its streams, or its handle."""
         self._driver.call("cuMemcpyDtoDAsync", target, source, size_bytes, stream)
 
     # ---- running
@@ -211,36 +237,52 @@ class CudaDevice:
     def launch(self, code: CudaCode, function: GpuFunction, arguments: Sequence[int]) -> None:
         """Run a function of `code` on pointers."""
         self._bind()
+        self._function(code, function)  # looked up before any clock starts
+        self._watched(
+            function.name, lambda: self._launch_on(self._stream, code, function, arguments)
+        )
+
+    def call(
+        self, code: CudaCode, call: LibraryCall, kernel: str, arguments: Sequence[int]
+    ) -> None:
+        """Let a library do what the kernel called `kernel` would."""
+        self._bind()
+        code.calls.prepare(call, self.stream)
+        self._watched(kernel, lambda: code.calls.run(call, arguments, self.stream))
+
+    def _watched(self, name: str, ask: Callable[[], None]) -> None:
+        """Ask for work on the usual stream; time it or wait for it where that is wanted."""
         if self.metrics:
-            self.reports.append((function.name, self._timed(code, function, arguments)))
+            self.reports.append((name, self._timed(ask)))
             return
-        self._launch_on(self._stream, code, function, arguments)
+        ask()
         if self._sync:
             self.synchronize()
 
     def _launch_on(
         self, stream: Any, code: CudaCode, function: GpuFunction, arguments: Sequence[int]
     ) -> None:
-        types = (ctypes.c_void_p,) * len(arguments)
+        maps = [self._tensor_map(tiled, arguments[tiled.argument]) for tiled in function.tiled]
+        # A type of None: the value knows where its own bytes are.
+        types = (ctypes.c_void_p,) * len(arguments) + (None,) * len(maps)
         self._driver.call(
             "cuLaunchKernel",
             self._function(code, function),
-            *function.grid,
+            *function.grid_on(self.processors),
             *function.block,
             function.dynamic_shared_bytes,
             stream,
-            (tuple(arguments), types),
+            ((*arguments, *maps), types),
             0,
         )
 
-    def _timed(self, code: CudaCode, function: GpuFunction, arguments: Sequence[int]) -> float:
-        """Return the seconds that one launch took on the device."""
-        self._function(code, function)  # looked up before the clock starts
+    def _timed(self, ask: Callable[[], None]) -> float:
+        """Return the seconds that what `ask` asks for takes on the device."""
         call = self._driver.call
         begin, end = (call("cuEventCreate", 0) for _ in range(2))
         try:
             call("cuEventRecord", begin, self._stream)
-            self._launch_on(self._stream, code, function, arguments)
+            ask()
             call("cuEventRecord", end, self._stream)
             self.synchronize()
             return float(call("cuEventElapsedTime", begin, end)) / 1e3
@@ -283,12 +325,28 @@ class CudaDevice:
         with self._lock:
             while len(self._recording) < 1 + max(c.stream for c in commands):
                 self._recording.append(self._new_stream())
+            for command in commands:  # what libraries allocate must not be recorded
+                for action in command.actions:
+                    if isinstance(action, Call):
+                        code.calls.prepare(action.call, int(self._recording[command.stream]))
 
-            def launch(stream: Any, function: GpuFunction, arguments: Sequence[int]) -> None:
-                self._launch_on(stream, code, function, arguments)
+            def perform(stream: Any, action: Action) -> None:
+                self._perform_on(stream, code, action)
 
             events = self._events_for(len(commands) + 1)
-            return capture(self._driver, self._recording, events, commands, launch, self._copy_on)
+            return capture(self._driver, self._recording, events, commands, perform)
+
+    def _perform_on(self, stream: Any, code: CudaCode, action: Action) -> None:
+        if isinstance(action, Copy):
+            self.copy_on(stream, action.target, action.source_address, action.size_bytes)
+            return
+        try:
+            if isinstance(action, Launch):
+                self._launch_on(stream, code, action.function, action.arguments)
+            else:
+                code.calls.run(action.call, action.arguments, int(stream))
+        except CudaError as fault:
+            raise fault.at(action.source) from None
 
     def replay(self, graph: Any) -> None:
         """Run a recorded graph."""

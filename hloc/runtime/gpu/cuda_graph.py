@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hloc.codegen.gpu.kernel import GpuFunction
-from hloc.runtime.gpu.commands import Command, Launch
-from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError
+from hloc.runtime.gpu.commands import Action, Command
+from hloc.runtime.gpu.cuda_driver import CudaDriver
 
-LaunchOn = Callable[[Any, GpuFunction, Sequence[int]], None]
-"""Takes stream, function and arguments."""
-
-CopyOn = Callable[[Any, int, int, int], None]
-"""Takes stream, target, source and bytes."""
+PerformOn = Callable[[Any, Action], None]
+"""Asks for an action on a stream."""
 
 
 def capture(
@@ -21,8 +17,7 @@ def capture(
     streams: Sequence[Any],
     events: Sequence[Any],
     commands: Sequence[Command],
-    launch: LaunchOn,
-    copy: CopyOn,
+    perform: PerformOn,
 ) -> Any:
     """Return an executable graph of `commands`.
 
@@ -31,8 +26,7 @@ def capture(
         streams: at least as many as the commands name; nothing else uses them.
         events: one more than there are commands.
         commands: at least one.
-        launch: asks for a launch on a stream.
-        copy: asks for a copy on a stream.
+        perform: asks for an action.
 
     Raises:
         CudaError: the driver refuses something; the streams are as before.
@@ -41,7 +35,7 @@ def capture(
     mode = driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     driver.call("cuStreamBeginCapture", streams[0], mode)
     try:
-        _issue(driver, streams, events, commands, launch, copy)
+        _issue(driver, streams, events, commands, perform)
     except BaseException:
         _, graph = driver.attempt("cuStreamEndCapture", streams[0])
         if graph is not None:
@@ -59,8 +53,7 @@ def _issue(
     streams: Sequence[Any],
     events: Sequence[Any],
     commands: Sequence[Command],
-    launch: LaunchOn,
-    copy: CopyOn,
+    perform: PerformOn,
 ) -> None:
     """Ask for all commands; other streams leave the first at its start, and come back to it."""
     *ended, start = events
@@ -74,13 +67,7 @@ def _issue(
         for other in command.waits:
             driver.call("cuStreamWaitEvent", stream, ended[other], 0)
         for action in command.actions:
-            if isinstance(action, Launch):
-                try:
-                    launch(stream, action.function, action.arguments)
-                except CudaError as fault:
-                    raise fault.at(action.source) from None
-            else:
-                copy(stream, action.target, action.source_address, action.size_bytes)
+            perform(stream, action)
         last[command.stream] = number
         if number in waited:
             driver.call("cuEventRecord", ended[number], stream)

@@ -10,8 +10,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
+from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
-from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.runtime.gpu.commands import Command
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -24,7 +25,7 @@ class Device(Protocol):
     def name(self) -> str:
         """What messages call it."""
 
-    def load(self, compiled: NvptxModule) -> Any:
+    def load(self, compiled: GpuModule) -> Any:
         """Return the code of a module's kernels, ready to be launched.
 
         Raises:
@@ -47,10 +48,21 @@ class Device(Protocol):
         """Copy inside the device's memory; the ranges do not overlap."""
 
     def launch(self, code: Any, function: GpuFunction, arguments: Sequence[int]) -> None:
-        """Run a function of `code` on pointers."""
+        """Run a function of `code` on pointers.
+
+        Behind them goes a description of the device's own for each `TiledArgument`.
+        """
 
     def synchronize(self) -> None:
         """Wait for all that was asked; raises HloError if a kernel went wrong."""
+
+
+@runtime_checkable
+class LibraryDevice(Device, Protocol):
+    """A device that libraries know."""
+
+    def call(self, code: Any, call: LibraryCall, kernel: str, arguments: Sequence[int]) -> None:
+        """Let a library do what the kernel called `kernel` would, with the same arguments."""
 
 
 @runtime_checkable

@@ -13,15 +13,18 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.nvptx.backend import NvptxModule
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.executable import check_memory, spec_of
+from hloc.runtime.gpu.autotune import tuned
 from hloc.runtime.gpu.cuda import CudaDevice, first_device
-from hloc.runtime.gpu.device import Array, Device, RecordingDevice
+from hloc.runtime.gpu.device import Array, Device, LibraryDevice, RecordingDevice
 from hloc.runtime.gpu.dlpack import borrow
 from hloc.runtime.gpu.dlpack_array import DeviceArray
+from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.memory import Allocations, Frame, fill_shared_outputs, put_constants
 from hloc.runtime.gpu.runner import Runner, in_order
 from hloc.runtime.gpu.simulated import SimulatedDevice
@@ -38,7 +41,7 @@ class GpuExecutable:
         parameters, outputs: what it takes and returns.
     """
 
-    def __init__(self, compiled: NvptxModule, device: Device) -> None:
+    def __init__(self, compiled: GpuModule, device: Device) -> None:
         """Load `compiled` onto `device`.
 
         Raises:
@@ -57,7 +60,8 @@ class GpuExecutable:
         self.outputs = self._results[: len(self._results) - len(boundary.results)]
         self._is_dynamic = bool(boundary.parameters or boundary.results)
         check_memory(compiled.buffers, compiled.options.memory_limit_bytes)
-        has_code = any(kernel.functions for kernel in compiled.kernels)
+        _check_libraries(compiled, device)
+        has_code = any(k.functions or k.library is not None for k in compiled.kernels)
         code = device.load(compiled) if has_code else None
         self._runner = Runner(compiled, device, code)
         self._memory = Allocations(device)
@@ -171,6 +175,16 @@ class GpuExecutable:
                 frame.free()
 
 
+def _check_libraries(compiled: GpuModule, device: Device) -> None:
+    """Refuse a module that calls libraries where there is no real device."""
+    called = sorted({k.library.library for k in compiled.kernels if k.library is not None})
+    if called and not isinstance(device, LibraryDevice):
+        raise UnsupportedError(
+            f"{', '.join(called)} cannot run on the {device.name}",
+            notes=("leave --use-library out (Python: use_library=()): hloc has its own kernels",),
+        )
+
+
 def _release(runner: Runner, memory: Allocations, kept: list[Frame]) -> None:
     """Give back what an executable held on its device."""
     if runner.graphs is not None:
@@ -182,13 +196,21 @@ def _release(runner: Runner, memory: Allocations, kept: list[Frame]) -> None:
         runner.device.unload(runner.code)
 
 
-def load_compiled(compiled: NvptxModule) -> GpuExecutable:
-    """Load a module onto the first GPU, or into the interpreter if its options ask for that.
+def load_compiled(compiled: GpuModule) -> GpuExecutable:
+    """Load a module onto the first GPU, or into what stands for one if its options ask for that.
 
     Raises:
-        UnsupportedError: there is no GPU, or no driver for it.
+        UnsupportedError: there is no GPU, no driver for it, or no way to run code for such a one.
     """
-    if compiled.options.simulate:
+    simulator = compiled.options.simulator
+    if simulator == "host":
+        return GpuExecutable(compiled, HostDevice())
+    if not isinstance(compiled, NvptxModule):
+        raise UnsupportedError(
+            f"code for target {compiled.target!r} cannot run in this process",
+            notes=('--simulate=host (Python: simulate="host") runs its kernels on this machine',),
+        )
+    if simulator:
         return GpuExecutable(compiled, SimulatedDevice())
     try:
         device = first_device()
@@ -198,7 +220,10 @@ def load_compiled(compiled: NvptxModule) -> GpuExecutable:
             notes=(
                 fault.message,
                 *fault.diagnostics[0].notes,
-                "--simulate (Python: simulate=True) runs the PTX in hloc's interpreter",
+                "--simulate (Python: simulate=True) runs the PTX in hloc's interpreter, "
+                "--simulate=host its kernels as code of this machine",
             ),
         ) from fault
+    if compiled.options.autotune:
+        compiled = tuned(compiled, device)
     return GpuExecutable(compiled, device)

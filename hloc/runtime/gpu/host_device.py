@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.host.build import HostBuild, host_build
 from hloc.codegen.gpu.host.scheduler import (
     BLOCK_PARTED,
@@ -23,7 +24,6 @@ from hloc.codegen.gpu.host.scheduler import (
     WARP_PARTED,
 )
 from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
-from hloc.codegen.nvptx.backend import NvptxModule
 from hloc.codegen.object_cache import cached_object
 from hloc.codegen.object_file import ALLOWED_SYMBOLS
 from hloc.codegen.target import host_target
@@ -66,7 +66,7 @@ class HostDevice:
         self.reverse = reverse
         self._memory: dict[int, Array] = {}
 
-    def load(self, compiled: NvptxModule) -> HostCode:
+    def load(self, compiled: GpuModule) -> HostCode:
         return self.load_kernels(compiled.kernels, max(compiled.options.opt_level, 1))
 
     def load_kernels(self, kernels: Sequence[GpuKernel], level: int) -> HostCode:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
-from hloc.codegen.gpu.device_specs import DeviceSpec, spec_of_device
+from hloc.analysis.gpu_devices import DeviceSpec, spec_of_device
 from hloc.dtypes import F32, DType
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
@@ -84,7 +84,7 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
     if not isinstance(executable, GpuExecutable) or not isinstance(device, MeasuringDevice):
         raise HloError(
             "a profile is made of programs for GPUs",
-            notes=("--target=nvptx64, with --simulate where there is no GPU",),
+            notes=("--target=nvptx64, with --simulate=ptx where there is no GPU",),
         )
     rounds = _measured(executable, device, arrays)
     costs: dict[Computation, Cost] = {}
@@ -94,6 +94,8 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
     compiled = executable.compiled
     for kernel, request in zip(compiled.kernels, compiled.plan.kernels, strict=True):
         names = [function.name for function in kernel.functions]
+        if kernel.library is not None:
+            names.append(kernel.name)
         each = [[value for name, value in round_ if name in names] for round_ in rounds]
         if not each[0]:
             continue

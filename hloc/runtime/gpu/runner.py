@@ -12,9 +12,9 @@ from hloc.codegen.gpu.streams import StraightRun, straight_runs
 from hloc.codegen.plan import BranchStep, CallStep, HostStep, LoopStep, Place, Step
 from hloc.memory.buffer_assignment import data_leaves
 from hloc.runtime.executable import ArraySpec, spec_of
-from hloc.runtime.gpu.commands import Launch, commands_of
+from hloc.runtime.gpu.commands import Call, Copy, Launch, commands_of
 from hloc.runtime.gpu.cuda_driver import CudaError
-from hloc.runtime.gpu.device import Array, Device, RecordingDevice
+from hloc.runtime.gpu.device import Array, Device, LibraryDevice, RecordingDevice
 from hloc.runtime.gpu.graph_cache import GraphCache
 from hloc.shapes import ArrayShape
 
@@ -63,16 +63,20 @@ class _Run:
             return
         for command in commands_of(run, kernels, self._address):
             for action in command.actions:
-                if isinstance(action, Launch):
-                    self._launch(action)
-                else:
+                if isinstance(action, Copy):
                     self.device.copy(action.target, action.source_address, action.size_bytes)
+                else:
+                    self._start(action)
 
-    def _launch(self, launch: Launch) -> None:
+    def _start(self, action: Launch | Call) -> None:
         try:
-            self.device.launch(self.owner.code, launch.function, launch.arguments)
+            if isinstance(action, Launch):
+                self.device.launch(self.owner.code, action.function, action.arguments)
+            else:
+                assert isinstance(self.device, LibraryDevice), "refused when the module was loaded"
+                self.device.call(self.owner.code, action.call, action.kernel, action.arguments)
         except CudaError as fault:
-            raise fault.at(launch.source) from None
+            raise fault.at(action.source) from None
 
     def _step(self, step: Step) -> None:
         if isinstance(step, LoopStep):

@@ -6,14 +6,20 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
+from hloc.codegen.gpu.tiled_argument import TiledArgument
 from hloc.codegen.nvptx.backend import NvptxModule
 from hloc.memory.heap import alignment_of, rounded
-from hloc.ptx import LaunchReport, Memory, PtxModule, launch, parse_ptx
+from hloc.ptx import LaunchReport, Memory, PtxModule, Watch, launch, parse_ptx
+from hloc.ptx.tensor_maps import TensorMap
 from hloc.runtime.gpu.device import Array
 
 _UNIT_BYTES = 16
 """LLVM may read the whole of an aligned unit where only its beginning is asked for."""
+
+_PROCESSORS = 3
+"""Blocks that take turns: few, so that they do even where there is little work."""
 
 MEMORY_BYTES = 4 << 30
 """Memory that one simulated device has."""
@@ -33,7 +39,8 @@ class SimulatedDevice:
         self.metrics = metrics
         self.reports: list[tuple[str, LaunchReport]] = []
 
-    def load(self, compiled: NvptxModule) -> PtxModule:
+    def load(self, compiled: GpuModule) -> PtxModule:
+        assert isinstance(compiled, NvptxModule), "the interpreter reads PTX"
         return parse_ptx(compiled.ptx)
 
     def allocate(self, size_bytes: int) -> int:
@@ -59,15 +66,28 @@ class SimulatedDevice:
         report = launch(
             code,
             function.name,
-            grid=function.grid,
+            grid=function.grid_on(_PROCESSORS),
             block=function.block,
-            arguments=list(arguments),
+            arguments=[*arguments, *(_tensor_map(t, arguments) for t in function.tiled)],
             memory=self.memory,
             shared_bytes=function.dynamic_shared_bytes,
             metrics=self.metrics,
+            watch=self.watch(function, arguments),
         )
         if self.metrics:
             self.reports.append((function.name, report))
 
+    def watch(self, function: GpuFunction, arguments: Sequence[int]) -> Watch | None:
+        """Return who looks on while a function runs: nobody, but subclasses may."""
+        return None
+
     def synchronize(self) -> None:
         """All is done when a call returns."""
+
+
+def _tensor_map(tiled: TiledArgument, arguments: Sequence[int]) -> bytes:
+    """Return what stands for the device's own description of an array that tiles are copied of."""
+    address, size = arguments[tiled.argument], tiled.dtype.storage_bytes
+    return TensorMap(
+        address, size, tiled.dims, tiled.strides, tiled.box, tiled.swizzle_bytes
+    ).encoded()

@@ -247,7 +247,7 @@ def test_a_failing_run_is_code_4(
     def fail(*arrays: object) -> None:
         raise hloc.HloError("the loop ran out of iterations")
 
-    monkeypatch.setattr(driver, "load_compiled", lambda compiled: fail)
+    monkeypatch.setattr(driver, "kept_or_compiled", lambda text, options, compiled: fail)
     assert main(["run", sums]) == 4
     assert "run failed: the loop ran out of iterations" in capsys.readouterr().err
 

@@ -28,6 +28,7 @@ def test_every_pass_has_a_section_with_its_aliases() -> None:
 def test_levels_are_those_of_the_pipelines() -> None:
     assert pass_docs.levels_of("fusion") == "2 3"
     assert pass_docs.levels_of("cse") == "1 2 3"
+    assert pass_docs.levels_of("priority-fusion") == "for GPUs, where `fusion` runs"
     assert pass_docs.levels_of("gather-expander") == ""
     assert pass_docs.levels_of("copy-insertion") == "all, in lowering"
 

@@ -17,16 +17,16 @@ from tests.unit.codegen.test_products import narrower, product, tolerances
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
 def test_both_sides_along_k(bits: int, rows: int, dtype: str) -> None:
     """Depth and columns that no vector and no tile divides."""
-    text = product(f"{dtype}[{rows},131]", f"{dtype}[77,131]", f"{dtype}[{rows},77]", 1, 1)
+    text = product(f"{dtype}[{rows},259]", f"{dtype}[77,259]", f"{dtype}[{rows},77]", 1, 1)
     assert isinstance(micro_product(parse_text(text).entry.root), InnerProduct)
     check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
 
 
-@pytest.mark.parametrize("rows", range(1, 17))
+@pytest.mark.parametrize("rows", range(1, 21))
 @pytest.mark.parametrize("columns", [96, 97])
 def test_tiles_stay_in_their_pieces(rows: int, columns: int) -> None:
     """Any number of rows; pieces and tiles of columns that fit, and those that leave one over."""
-    text = product(f"f32[{rows},64]", f"f32[{columns},64]", f"f32[{rows},{columns}]", 1, 1)
+    text = product(f"f32[{rows},264]", f"f32[{columns},264]", f"f32[{rows},{columns}]", 1, 1)
     arrays = random_arrays(text)
     (found,) = check_root(text, arrays, pieces=2, **tolerances("f32"))
     (whole,) = check_root(text, arrays, **tolerances("f32"))
@@ -81,3 +81,59 @@ def test_streams_of_odd_sizes(rows: int, pieces: int) -> None:
     assert isinstance(found, SkinnyProduct)
     assert not found.is_resident
     check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
+
+
+# ---------------------------------------------------------------- few columns, copied along k
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
+def test_few_columns_are_copied_along_k(bits: int, columns: int, dtype: str) -> None:
+    """Depths with and without a rest; the copy holds elements of the type of sums."""
+    for depth in (64, 67):
+        root = (
+            f"{dtype}[75,{columns}] dot(p0, p1), "
+            "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+        )
+        text = module_text([f"{dtype}[75,{depth}]", f"{dtype}[{depth},{columns}]"], root)
+        found = micro_product(parse_text(text).entry.root)
+        assert isinstance(found, InnerProduct)
+        assert found.copied == (columns > 1)
+        check_root(text, random_arrays(text), target=narrower(bits), pieces=2, **tolerances(dtype))
+
+
+def test_batches_of_few_columns_are_copied_one_by_one() -> None:
+    root = (
+        "f32[3,50,5] dot(p0, p1), lhs_batch_dims={0}, rhs_batch_dims={0}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={1}"
+    )
+    text = module_text(["f32[3,50,65]", "f32[3,65,5]"], root)
+    found = micro_product(parse_text(text).entry.root)
+    assert isinstance(found, InnerProduct)
+    assert found.copied
+    for pieces in (1, 3):
+        check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
+
+
+def test_rows_that_share_lines_of_the_cache_are_copied_apart() -> None:
+    """Rows of a multiple of 2048 bytes; nothing is read behind the last element of k."""
+    text = product("f32[6,1024]", "f32[40,1024]", "f32[6,40]", 1, 1)
+    found = micro_product(parse_text(text).entry.root)
+    assert isinstance(found, InnerProduct)
+    assert found.copied
+    assert found.copied_row * 4 % 2048
+    check_root(text, random_arrays(text), **tolerances("f32"))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+def test_not_a_number_stays_in_its_row_and_column(bits: int) -> None:
+    """Masks and sums of several vectors at a time let no NaN into other sums."""
+    text = product("f32[64,70]", "f32[70,3]", "f32[64,3]", 1, 0)
+    lhs, rhs = random_arrays(text)
+    lhs[5, 69], rhs[69, 1] = np.nan, np.inf
+    (found,) = check_root(text, [lhs, rhs], target=narrower(bits), **tolerances("f32"))
+    finite = np.isfinite(found)
+    expected = np.ones((64, 3), bool)
+    expected[5], expected[:, 1] = False, False
+    np.testing.assert_array_equal(finite, expected)

@@ -63,5 +63,41 @@ def test_elementwise_kernels_are_never_unrolled() -> None:
       x = f32[64] parameter(0)
       ROOT s = f32[64] negate(x)
     }"""
-    units = compiled(text, 3).units
-    assert [unit.level for unit in units if "define void @kernel_" in unit.text] == [2]
+    (level,) = [u.level for u in compiled(text, 3).units if "define void @kernel_" in u.text]
+    assert level <= 2
+
+
+@pytest.mark.parametrize(("size", "is_tiny"), [(8, True), (4096, False)])
+def test_kernels_that_do_next_to_nothing_are_part_of_the_control_flow(
+    size: int, is_tiny: bool
+) -> None:
+    text = f"""HloModule m
+    ENTRY e {{
+      x = f32[{size}] parameter(0)
+      ROOT s = f32[{size}] negate(x)
+    }}"""
+    first, *_ = compiled(text, 3).units
+    assert ("define void @kernel_" in first.text) == is_tiny
+    assert first.level == 0
+    x = np.linspace(-1, 1, size, dtype=np.float32)
+    np.testing.assert_array_equal(hloc.compile(text)(x)[0], -x)
+
+
+def test_a_tiny_kernel_that_may_run_often_is_optimised() -> None:
+    """A branch may be the body of a loop; only the entry computation certainly runs once."""
+    text = """HloModule m
+    yes { p = f32[8] parameter(0)  ROOT n = f32[8] negate(p) }
+    no { q = f32[8] parameter(0)  ROOT c = f32[8] cosine(q) }
+    ENTRY e {
+      p = pred[] parameter(0)
+      x = f32[8] parameter(1)
+      ROOT r = f32[8] conditional(p, x, x), true_computation=yes, false_computation=no
+    }"""
+    first, *others = compiled(text, 0).units
+    assert "define void @kernel_" not in first.text
+    assert all(unit.level for unit in others)
+
+
+def test_little_that_runs_outside_routines_is_part_of_the_control_flow() -> None:
+    first, *_ = compiled(DOT.replace("SIZE", "256"), 2).units
+    assert "define void @kernel_" in first.text

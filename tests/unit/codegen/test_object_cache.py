@@ -1,6 +1,7 @@
 """Objects are made once, and never taken from a damaged file."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,9 +9,12 @@ import pytest
 from hloc.cache_directory import cache_directory, trim_cache
 from hloc.codegen import object_cache
 from hloc.codegen.object_cache import cached_object
+from hloc.codegen.routine import Routines
 from hloc.codegen.target import host_target
+from hloc.runtime.routine_fill import fill_cache, fill_directory
 
 TEXT = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 1\n  ret i32 %y\n}\n"
+UNIT = Routines("f", ("declare i32 @f(i32)",), TEXT, 1)
 
 
 @pytest.fixture
@@ -48,6 +52,59 @@ def test_a_damaged_file_is_not_loaded(directory: Path, damage: str) -> None:
     damaged = {"cut": data[:-8], "changed": data, "empty": bytearray()}
     kept.write_bytes(damaged[damage])
     assert _object() == first
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of the installation, in which there is nothing yet."""
+    folder = tmp_path / "installed"
+    monkeypatch.setattr(object_cache, "INSTALLED_OBJECTS", folder)
+    return folder
+
+
+def test_what_was_installed_needs_neither_llvm_nor_the_cache(
+    directory: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_directory(installed, host_target(), [UNIT])
+    monkeypatch.setattr(object_cache, "compile_object", None)
+    assert _object()[:4] == b"\x7fELF"
+    assert not list(directory.glob("object-*"))
+
+
+def test_what_was_installed_is_checked_too(directory: Path, installed: Path) -> None:
+    fill_directory(installed, host_target(), [UNIT])
+    (file,) = installed.iterdir()
+    whole = _object()
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    assert _object() == whole
+
+
+def test_another_processor_finds_nothing(
+    directory: Path, installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(host_target(), features="", vector_bits=128)
+    fill_directory(installed, other, [UNIT])
+    monkeypatch.setattr(object_cache, "compile_object", lambda *_, **__: b"made")
+    assert _object() == b"made"
+
+
+def test_a_folder_is_filled_once_and_holds_nothing_old(installed: Path) -> None:
+    installed.mkdir()
+    (installed / "object-0.o").write_bytes(b"of another version")
+    (installed / "thesis.o").write_bytes(b"of somebody")
+    first = fill_directory(installed, host_target(), [UNIT])
+    again = fill_directory(installed, host_target(), [UNIT])
+    assert (first.compiled, first.present, again.compiled, again.present) == (1, 0, 0, 1)
+    assert sorted(file.name[:7] for file in installed.iterdir()) == ["object-", "thesis."]
+    assert not (installed / "object-0.o").exists()
+
+
+def test_the_cache_is_filled_with_what_is_not_installed(directory: Path, installed: Path) -> None:
+    other = replace(UNIT, text=TEXT.replace("@f", "@g"))
+    fill_directory(installed, host_target(), [UNIT])
+    filled = fill_cache(host_target(), [UNIT, other])
+    assert (filled.compiled, filled.present) == (1, 1)
+    assert len(list(directory.glob("object-*"))) == 1
 
 
 def test_the_cache_stays_small(directory: Path) -> None:

@@ -220,6 +220,42 @@ def test_windows(lhs: str, rhs: str, result: str, window: str, groups: str, layo
     check_root(text, random_arrays(text), **tolerances("bf16" if "bf16" in lhs else "f32"))
 
 
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32"])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_columns_under_windows(dtype: str, stride: int) -> None:
+    """Places of columns that lie side by side, apart, and across the end of a line."""
+    size = 8 + 36 * stride
+    window = f"size=3x3 stride={stride}x{stride}"
+    out = (size - 3) // stride + 1
+    root = (
+        f"{dtype}[1,16,{out},{out}] convolution(p0, p1), window={{{window}}}, "
+        "dim_labels=bf01_oi01->bf01"
+    )
+    text = module_text([f"{dtype}[1,4,{size},{size}]", f"{dtype}[16,4,3,3]"], root)
+    exact = {"rtol": 0.0, "atol": 0.0} if dtype == "s32" else tolerances(dtype)
+    check_root(text, random_arrays(text), **exact)
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
+def test_all_of_k_is_packed_for_some_columns(dtype: str, pieces: int) -> None:
+    """Several blocks of columns, and several of k, for one panel of rows after the other."""
+    depth = {"f32": 1000, "f64": 500, "bf16": 1030}[dtype]
+    result = "f32" if dtype == "bf16" else dtype
+    text = product(f"{dtype}[37,{depth}]", f"{dtype}[{depth},530]", f"{result}[37,530]", 1, 0)
+    check_root(text, random_arrays(text), pieces=pieces, **tolerances(dtype))
+
+
+@pytest.mark.parametrize("bits", [128, 256, 512])
+@pytest.mark.parametrize("columns", [9, 16, 17, 64])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32"])
+def test_rows_in_place_by_runs_of_k(bits: int, columns: int, dtype: str) -> None:
+    """Even and odd steps have sums of their own where there are few."""
+    text = product(f"{dtype}[29,84]", f"{dtype}[84,{columns}]", f"{dtype}[29,{columns}]", 1, 0)
+    exact = {"rtol": 0.0, "atol": 0.0} if dtype == "s32" else tolerances(dtype)
+    check_root(text, random_arrays(text), target=narrower(bits), **exact)
+
+
 def test_kernels_of_one_form_share_their_routines() -> None:
     texts = [product(f"f32[{n},{n}]", f"f32[{n},{n}]", f"f32[{n},{n}]", 1, 0) for n in (192, 384)]
     first, second = (emit(parse_text(text).entry.root).routines for text in texts)

@@ -15,12 +15,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from hloc.ptx import Memory, PtxModule, launch, parse_ptx
+import numpy as np
+
+from hloc.ptx import Memory, PtxFault, PtxModule, launch, parse_ptx
+from hloc.ptx.tensor_maps import TensorMap
 
 _NO_CONTEXT_NEEDED = {
     "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName",
     "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuGetErrorName",
     "cuGetErrorString", "cuDeviceGetDefaultMemPool", "cuMemPoolSetAttribute", "cuLibraryUnload",
+}  # fmt: skip
+_ENUMERATIONS = {
+    "CUresult", "CUstreamCaptureMode", "CUtensorMapDataType", "CUtensorMapInterleave",
+    "CUtensorMapSwizzle", "CUtensorMapL2promotion", "CUtensorMapFloatOOBfill",
 }  # fmt: skip
 _FREE_SHARED = 48 << 10
 _UNIT_BYTES = 16  # LLVM may read the whole of an aligned unit, which the driver allocates anyway
@@ -33,12 +40,24 @@ class _Names:
         return name
 
 
+class _TensorMap:
+    """Like a tensor map: 16 words."""
+
+    opaque: list[int]
+
+
+def _bytes_of(tensor_map: Any) -> bytes:
+    return np.array([int(word) for word in tensor_map.opaque], np.uint64).tobytes()
+
+
 class StandIns:
     """The types of `cuda.bindings.driver`: handles are integers, enumerations are names."""
 
+    CUtensorMap = _TensorMap
+
     def __getattr__(self, name: str) -> Any:
         has_values = name.startswith("CU") and "_" in name
-        is_enumeration = has_values or name in ("CUresult", "CUstreamCaptureMode")
+        is_enumeration = has_values or name in _ENUMERATIONS
         return _Names() if is_enumeration else int
 
 
@@ -97,7 +116,7 @@ class FakeCuda:
         self._next = 1000
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("cu") or name == "cuuint64_t":
+        if not name.startswith("cu") or name.startswith("cuuint"):
             return getattr(self.types, name)
         function = getattr(type(self), f"_{name}")
 
@@ -232,7 +251,9 @@ class FakeCuda:
     def _cuLaunchKernel(self, function: Any, *rest: Any) -> None:
         *extents, shared, stream, (values, types), _extra = rest
         assert len(extents) == 6
-        assert all(kind is ctypes.c_void_p for kind in types)
+        maps = [isinstance(value, self.types.CUtensorMap) for value in values]
+        assert list(types) == [None if is_map else ctypes.c_void_p for is_map in maps]
+        values = [_bytes_of(v) if is_map else v for v, is_map in zip(values, maps, strict=True)]
         assert shared <= self._shared[int(function)], "more shared memory than was asked for"
         module, name = self._kernels[int(function)]
 
@@ -242,12 +263,37 @@ class FakeCuda:
                 name,
                 grid=tuple(extents[:3]),
                 block=tuple(extents[3:]),
-                arguments=list(values),
+                arguments=values,
                 memory=self.memory,
                 shared_bytes=shared,
             )
 
         self._add(stream, work)
+
+    def _cuTensorMapEncodeTiled(
+        self,
+        kind: Any,
+        rank: int,
+        address: int,
+        dims: Any,
+        strides: Any,
+        box: Any,
+        steps: Any,
+        *how: Any,
+    ) -> tuple[Any]:
+        assert [int(step) for step in steps] == [1] * rank
+        names = [getattr(value, "name", value) for value in (kind, *how)]
+        assert names[0].endswith("FLOAT16")
+        assert [name.rpartition("_")[2] for name in names[1:]] == ["NONE", "128B", "256B", "NONE"]
+        try:
+            sizes = [tuple(map(int, numbers)) for numbers in (dims, strides, box)]
+            tensor = TensorMap(address, 2, sizes[0], sizes[1], sizes[2], 128)
+        except PtxFault:
+            raise Refused("CUDA_ERROR_INVALID_VALUE") from None
+        found = self.types.CUtensorMap()
+        words = np.frombuffer(tensor.encoded(), np.uint64).tolist()
+        found.opaque = [self.types.cuuint64_t(word) for word in words]
+        return (found,)
 
     # ---- memory
 

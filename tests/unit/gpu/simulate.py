@@ -30,11 +30,11 @@ def compiled(text: str, opt_level: int = 2, cpu: str = "") -> NvptxModule:
 
 
 def check(
-    text: str, opt_level: int = 2, seed: int = 0, *, special: bool = False
+    text: str, opt_level: int = 2, seed: int = 0, *, special: bool = False, cpu: str = ""
 ) -> SimulatedDevice:
     """Run a module on random inputs and compare with the evaluator; returns the device."""
     device = SimulatedDevice(metrics=True)
-    executable = GpuExecutable(compiled(text, opt_level), device)
+    executable = GpuExecutable(compiled(text, opt_level, cpu), device)
     arrays = inputs_for(parse_text(text), seed, special=special)
     found = executable(*arrays)
     wanted = evaluate(text, *arrays)

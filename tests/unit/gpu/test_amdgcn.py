@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from hloc import evaluate
+from hloc.cli.inputs import random_inputs
 from hloc.codegen.amdgcn.backend import INTRINSICS, STAGES, AmdgcnBackend, AmdgcnModule
 from hloc.codegen.amdgcn.chips import CHIPS, TRIPLE, target_for_chip
 from hloc.codegen.amdgcn.prelude import is_known, prelude_text
@@ -16,8 +18,12 @@ from hloc.codegen.gpu.worker import Job, compile_job
 from hloc.driver import optimise, parse_text
 from hloc.errors import HloError, UnsupportedError
 from hloc.options import CompileOptions
+from hloc.runtime.gpu.executable import GpuExecutable
+from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.loading import load_compiled
+from tests.tolerance import assert_close
 from tests.unit.gpu.simulate import entry
+from tests.unit.opt.attention_modules import AttentionText
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 LESS = """lt { a = f32[] parameter(0)
@@ -37,8 +43,11 @@ KERNELS = {
         "bf16[64,64];bf16[64,64]",
         "f32[64,64] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}",
     ),
+    "attention": AttentionText(
+        sizes=(2, 4, 300, 300, 64, 64), mask="causal", hidden="-1e30", dtype="bf16"
+    ).text(),
 }
-"""The product goes the plain way: tiles of matrices are not there."""
+"""Product and attention go the plain way: tiles of matrices are not there."""
 
 
 def _compiled(text: str, chip: str = "") -> AmdgcnModule:
@@ -109,7 +118,17 @@ def test_what_is_missing_is_told() -> None:
     assert not is_known("multiply_tiles.bf16")
 
 
-def test_code_for_amd_does_not_run_here() -> None:
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_as_code_of_this_machine_are_right(name: str) -> None:
+    """What is written for these chips, as tiles without `mma`, gives the evaluator's answers."""
+    text = KERNELS[name]
+    arrays = random_inputs(parse_text(text), 0)
+    found = GpuExecutable(_compiled(text), HostDevice())(*arrays)
+    for a, b in zip(found, evaluate(text, *arrays), strict=True):
+        assert_close(a, b)
+
+
+def test_machine_code_for_amd_does_not_run_here() -> None:
     module = _compiled(entry("f32[8]", "f32[8] negate(p0)"))
     assert tuple(stage.name for stage in module.stages) == tuple(s.name for s in STAGES)
     with pytest.raises(UnsupportedError, match="cannot run in this process"):

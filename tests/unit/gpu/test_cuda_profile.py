@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks import gpu as benchmark
+from hloc.analysis.gpu_devices import DeviceSpec, spec_of_device
 from hloc.cli import main
 from hloc.cli.profile_report import profile_lines
-from hloc.codegen.gpu.device_specs import DeviceSpec, spec_of_device
 from hloc.driver import compile_module, make_options, parse_text
 from hloc.dtypes import BF16, F32
 from hloc.errors import HloError, UnsupportedError

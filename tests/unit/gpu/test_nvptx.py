@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from hloc.codegen.gpu.helpers import HELPERS
+from hloc.codegen.gpu.helpers import HELPERS, WARPGROUP_HELPERS
 from hloc.codegen.gpu.legality import check_legal
 from hloc.codegen.gpu.worker import Job, compile_job
 from hloc.codegen.nvptx import cubin
@@ -95,21 +95,25 @@ def test_wrong_text_is_told_with_its_kernel() -> None:
 
 
 @needs_assembler
-def test_every_helper_is_a_function_of_the_assembler() -> None:
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+def test_every_helper_is_a_function_of_the_assembler(chip: str) -> None:
     """LLVM takes unknown intrinsics for functions of another module; the assembler does not."""
+    names = [name for name in HELPERS if (name in WARPGROUP_HELPERS) == (chip == "sm_90a")]
     calls = []
-    for name, row in HELPERS.items():
+    for name in names:
+        row = HELPERS[name]
         arguments = ", ".join(f"{kind} {_ANY.get(kind, 'null')}" for kind in row.arguments)
         calls.append(f"  call {row.result} @gpu.{name}({arguments})")
-    body = "\n".join(["define ptx_kernel void @k() {", *calls, "  ret void", "}"])
-    text = f"{prelude_text(dict.fromkeys(HELPERS))}\n{body}"
+    head = 'define ptx_kernel void @k() "nvvm.reqntid"="384" {'
+    body = "\n".join([head, *calls, "  ret void", "}"])
+    text = f"{prelude_text(dict.fromkeys(names))}\n{body}"
     check_legal(text, INTRINSICS)
-    ptx = compile_job(Job("k", text, TRIPLE, "sm_80", "", 0)).decode()
+    ptx = compile_job(Job("k", text, TRIPLE, chip, "", 0)).decode()
     assert "extern" not in ptx
-    assert cubin.assemble(ptx, "sm_80").data
+    assert cubin.assemble(ptx, chip).data
 
 
-_ANY = {"i32": "1", "float": "1.0"}
+_ANY = {"i32": "1", "i64": "1", "float": "1.0"}
 
 
 def test_joined_texts_have_one_head() -> None:

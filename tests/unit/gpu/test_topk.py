@@ -17,7 +17,10 @@ from tests.unit.gpu.simulate import check, compiled, entry
         ("f32[3,50]", 50, "false"),
         ("s8[2,2500]", 5, "true"),  # many ties, and a short last chunk
         ("bf16[1030]", 20, "false"),  # the last chunk has fewer than are kept
-        ("f64[9000]", 300, "true"),  # three rounds
+        ("f64[4200]", 300, "true"),  # three rounds
+        ("f32[1100]", 1100, "true"),  # two runs are merged
+        ("bf16[2,2100]", 700, "false"),  # three, the last short; most of a row is left out
+        ("s16[4100]", 4000, "true"),  # three merges
     ],
 )
 def test_first_elements(shape: str, k: int, largest: str) -> None:

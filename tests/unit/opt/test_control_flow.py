@@ -474,3 +474,36 @@ def test_the_unroller_says_why_it_does_not() -> None:
     module = counter("s32", 0, 99, "one = s32[] constant(1)\n  next = s32[] add(i, one)", "LT")
     Pipeline.parse("while-loop-unroller").run(module, context)
     assert [r.text for r in context.remarks or ()] == ["it runs 99 times, more than 16"]
+
+
+def test_a_loop_that_sends_is_left_to_the_target_to_refuse() -> None:
+    """`maps-only` asks for the sizes of operands; what a send makes is no array and has none."""
+    module = hloc.parse("""HloModule m
+body {
+  s = (s32[], f32[8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  t = token[] after-all()
+  sent = (f32[8], u32[], token[]) send(x, t), channel_id=1
+  context = u32[] get-tuple-element(sent), index=1
+  done = token[] send-done(sent), channel_id=1
+  ROOT r = (s32[], f32[8]) tuple(next, x)
+}
+cond {
+  s = (s32[], f32[8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+ENTRY e {
+  x = f32[8] parameter(0)
+  zero = s32[] constant(0)
+  start = (s32[], f32[8]) tuple(zero, x)
+  ROOT w = (s32[], f32[8]) while(start), condition=cond, body=body
+}
+""")
+    before = module.to_text()
+    Pipeline.parse("while-loop-unroller{maps-only=true}").run(module)
+    assert module.to_text() == before

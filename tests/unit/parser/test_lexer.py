@@ -26,6 +26,53 @@ def test_whole_and_spelled_instructions_agree(text: str) -> None:
     assert faults == more == []
 
 
+_TWO = """HloModule m, num_partitions=1
+
+%add (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %sum = f32[] add(%x, %y), metadata={op_name="sum"}
+}
+
+BETWEEN
+ENTRY %main (a: (f32[2,3]{1,0}, s32[])) -> f32[2] {
+  %a = (f32[2,3]{1,0}, s32[]) parameter(0), sharding={{replicated}, {replicated}}
+  %g = f32[2,3]{1,0} get-tuple-element(%a), index=0
+  %zero = f32[] constant(0)
+  ROOT %r = f32[2]{0} reduce(%g, %zero), dimensions={1}, to_apply=%add
+}TAIL
+"""
+
+
+@pytest.mark.parametrize("between", ["", "// a comment", "/* } */", "\n\n\n"])
+@pytest.mark.parametrize("tail", ["", ', execution_thread="main"', " // the end"])
+def test_whole_and_spelled_computations_agree(between: str, tail: str) -> None:
+    text = _TWO.replace("BETWEEN", between).replace("TAIL", tail)
+    whole, faults = parse_ast(SourceFile(text))
+    spelled, more = parse_ast(SourceFile(text), whole=False)
+    assert whole == spelled
+    assert faults == more == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("%sum = f32[]", "%sum = = f32[]"),
+        ("}\n\nBETWEEN", "}, \n\nBETWEEN"),
+        ("BETWEEN", "}"),
+        ("ENTRY %main", "ENTRY ROOT"),
+        ("index=0", "index="),
+        (" -> f32[2] {", " -> {"),
+    ],
+)
+def test_faults_beside_whole_computations_are_those_of_the_spelled_ones(old: str, new: str) -> None:
+    text = _TWO.replace(old, new, 1).replace("BETWEEN", "").replace("TAIL", "")
+    _, whole = parse_ast(SourceFile(text))
+    _, spelled = parse_ast(SourceFile(text), whole=False)
+    assert whole
+    assert whole == spelled
+
+
 _PIECES = st.lists(
     st.sampled_from(
         ["{", "}", "(", ")", "[", "]", '"', "'", "/*", "*/", "//", ",", "=", "a", "%b", "ROOT ",
@@ -43,6 +90,24 @@ def test_whole_and_spelled_instructions_agree_on_nonsense(middle: str) -> None:
     assert bool(faults) == bool(more)
     if not faults:
         assert whole == spelled
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("metadata", 'metadata={op_type="a" op_name="b/c" source_file="\\"d\\"" source_line=7}'),
+        ("metadata", 'metadata={stack_frame_id=3 op_name="order"}'),
+        ("metadata", "metadata={}"),
+        ("input_output_alias", "x={ {0}: (0, {}, may-alias), {1,2}: (3, {4, 5}, must-alias) }"),
+        ("input_output_alias", "x={{}: (1, {})}"),
+        ("input_output_alias", "x={}"),
+    ],
+)
+def test_plain_values_are_read_the_same_with_and_without_the_grammar(rule: str, text: str) -> None:
+    plain = text.partition("=")[2]
+    spaced = plain.replace("{", "{ \t").replace("(", "(  ")  # which no plain pattern takes
+    found = ValueReader(SourceFile(plain)).read(rule, plain, 0)
+    assert found == ValueReader(SourceFile(spaced)).read(rule, spaced, 0)
 
 
 @given(

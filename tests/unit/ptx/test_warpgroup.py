@@ -57,8 +57,9 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
             body += "mad.lo.u32 %r1, %r1, 16, %r3; and.b32 %r2, %r2, 3; shl.b32 %r2, %r2, 2;\n"
             body += "mad.lo.u32 %r1, %r1, 128, %r2; cvt.u64.u32 %d7, %r1; add.u64 %d7, %d7, %d1;\n"
             for i, at in enumerate((0, 1024, 16, 1040)):
-                body += f"ld.global.u32 %r{10 + i}, [%d7+{16384 + 32 * k + at}];\n"
-            left, flags = "{%r10, %r11, %r12, %r13}", f"1, 1, {int(transposed)}"
+                body += f"ld.global.u32 %r{30 + 4 * k + i}, [%d7+{16384 + 32 * k + at}];\n"
+            held = ", ".join(f"%r{30 + 4 * k + i}" for i in range(4))
+            left, flags = f"{{{held}}}", f"1, 1, {int(transposed)}"
         body += "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 "
         body += f"{{{', '.join(registers)}}}, {left}, %d6, %p1, {flags};\n"
     body += "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;\n"
@@ -71,6 +72,94 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
     out = np.zeros((128, N // 2), np.float32)
     (got, _), _ = run(text, "k", [out, data], grid=(1, 1, 1), block=(128, 1, 1))
     expected = a.astype(np.float32) @ b.astype(np.float32).T + 1
+    lane, place = np.indices(out.shape)
+    row = lane // 32 * 16 + lane % 32 // 4 + 8 * (place // 2 % 2)
+    column = 8 * (place // 4) + 2 * (lane % 4) + place % 2
+    np.testing.assert_array_equal(got, expected[row, column])
+
+
+def test_sums_change_when_they_are_waited_for() -> None:
+    """A kernel that does not wait reads what the sums were before."""
+    body = """
+    mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; mov.u64 %d2, tile; mov.b32 %r1, 0x40004000;
+    mad.wide.u32 %d4, %r0, 32, %d2; st.shared.v4.b32 [%d4], {%r1, %r1, %r1, %r1};
+    st.shared.v4.b32 [%d4+16], {%r1, %r1, %r1, %r1}; bar.sync 0; mov.b32 %r20, 0f3F800000;
+    mov.b32 %r21, %r20; mov.b32 %r22, %r20; mov.b32 %r23, %r20; wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+        {%r20, %r21, %r22, %r23}, DESCRIPTOR, DESCRIPTOR, 1, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned; WAIT
+    mad.wide.u32 %d8, %r0, 16, %d0; st.global.v4.b32 [%d8], {%r20, %r21, %r22, %r23};
+"""
+    body = body.replace("DESCRIPTOR", str(128 >> 4 << 16 | 256 >> 4 << 32))
+    for wait, expected in (("wgmma.wait_group.sync.aligned 0;", 65), ("", 1)):
+        text = kernel_text(
+            ".param .u64 out", body.replace("WAIT", wait), ".shared .align 1024 .b8 tile[4096];"
+        )
+        (got,), _ = run(
+            text, "k", [np.zeros((128, 4), np.float32)], grid=(1, 1, 1), block=(128, 1, 1)
+        )
+        np.testing.assert_array_equal(got, np.full((128, 4), expected, np.float32))
+
+
+def unit_of(turned: bool, width: int, leading: int, stride: int, lines: int) -> Array:
+    """Return where a matrix [lines, 16] lies, in units of 16 bytes: [lines, 2] or [lines / 8, 16].
+
+    Source: PTX ISA, "Strides" of matrix descriptors; without a swizzle, `width` is 1.
+    """
+    if not turned:
+        line, piece = np.indices((lines, 2))
+        next_piece = leading if width == 1 else 1
+        return np.asarray(line % 8 * width + line // 8 * stride + piece * next_piece)
+    chunk, deep = np.indices((lines // 8, 16))
+    if width == 1:
+        return np.asarray(chunk * stride + deep % 8 + deep // 8 * leading)
+    inside = chunk % width + chunk // width * leading
+    return np.asarray(inside + deep % 8 * width + deep // 8 * stride)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("mode", "width"), [(0, 1), (3, 2), (2, 4), (1, 8)])
+def test_layouts_of_descriptors(mode: int, width: int, turned: bool) -> None:
+    """One instruction, with operands as the document lays them out for every swizzle."""
+    rng = np.random.default_rng(mode)
+    a, b = (rng.integers(-4, 5, (lines, 16)).astype(np.float16) for lines in (64, N))
+    leading, stride = 264, 32 * max(width // 2, 1)
+    if turned:
+        leading, stride = (32, 96) if width == 1 else (2 * stride, stride)
+    tile = np.zeros((2048, 8), np.uint16)
+    for matrix, first in ((a, 0), (b, 1024)):
+        place = unit_of(turned, width, leading, stride, len(matrix))
+        place = first + (place ^ place // 8 % width)
+        assert len(np.unique(place)) == place.size
+        if turned:
+            pieces = matrix.reshape(-1, 8, 16).transpose(0, 2, 1)
+        else:
+            pieces = matrix.reshape(len(matrix), 2, 8)
+        tile[place] = np.ascontiguousarray(pieces).view(np.uint16)
+    fields = leading << 16 | stride << 32 | mode << 62
+    if fields >= 1 << 63:
+        fields -= 1 << 64
+    sums = ", ".join(f"%r{20 + i}" for i in range(N // 2))
+    body = f"""
+    mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; ld.param.u64 %d1, [in]; mov.u64 %d2, tile;
+    mad.wide.u32 %d3, %r0, 16, %d1; mad.wide.u32 %d4, %r0, 16, %d2; mov.u32 %r1, 0;
+FILL: ld.global.v4.u32 {{%r4, %r5, %r6, %r7}}, [%d3];
+    st.shared.v4.u32 [%d4], {{%r4, %r5, %r6, %r7}};
+    add.u64 %d3, %d3, 2048; add.u64 %d4, %d4, 2048; add.u32 %r1, %r1, 1;
+    setp.lt.u32 %p0, %r1, 16; @%p0 bra FILL; bar.sync 0; wgmma.fence.sync.aligned;
+    mov.u64 %d5, {fields}; or.b64 %d6, %d5, 1024;
+    wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16
+        {{{sums}}}, %d5, %d6, 0, 1, 1, {int(turned)}, {int(turned)};
+    wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0;
+    mad.wide.u32 %d8, %r0, {2 * N}, %d0;
+"""
+    body += "".join(f"st.global.b32 [%d8+{4 * i}], %r{20 + i};\n" for i in range(N // 2))
+    text = kernel_text(
+        ".param .u64 out, .param .u64 in", body, ".shared .align 1024 .b8 tile[32768];"
+    )
+    out = np.zeros((128, N // 2), np.float32)
+    (got, _), _ = run(text, "k", [out, tile], grid=(1, 1, 1), block=(128, 1, 1))
+    expected = a.astype(np.float32) @ b.astype(np.float32).T
     lane, place = np.indices(out.shape)
     row = lane // 32 * 16 + lane % 32 // 4 + 8 * (place // 2 % 2)
     column = 8 * (place // 4) + 2 * (lane % 4) + place % 2

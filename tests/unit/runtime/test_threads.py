@@ -17,12 +17,13 @@ import hloc
 from hloc import driver
 from hloc.codegen import split_kernel
 from hloc.codegen.cpu.backend import CpuModule
+from hloc.codegen.target import available_cores
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime import executable as executables
 from hloc.runtime.arena import Team, clear_stops, stop_all
 from hloc.runtime.executable import Executable
-from hloc.runtime.threads import available_cores, thread_count
+from hloc.runtime.threads import thread_count
 from tests.inputs import inputs_for
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -181,7 +182,7 @@ def test_code_does_not_depend_on_the_number_of_threads() -> None:
     assert len(texts) == 1
     (text,) = texts
     assert isinstance(text, str)
-    assert "@split_kernel_" in text
+    assert "call void @split_2(" in text
 
 
 # ---------------------------------------------------------------- which kernels
@@ -327,6 +328,56 @@ if child == 0:
 print(os.waitpid(child, 0)[1], np.array_equal(run(x)[0], want), os_threads() >= 3)
 """
     assert in_a_process(program) == "0 True True"
+
+
+_TASKS = """
+import ctypes, time
+from hloc.codegen.target import host_target
+from hloc.runtime.threads import pool
+kind = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_int32), ctypes.c_int)
+run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, kind, ctypes.POINTER(ctypes.c_int32), ctypes.c_int)(
+    pool(host_target()).run
+)
+def parts(pieces, own_seconds, late_seconds):
+    began = []
+    counter = ctypes.c_int32(pieces)  # as a kernel counts the pieces that were taken
+    def work(data, part):
+        began.append(part)
+        if part:
+            time.sleep(late_seconds)
+        else:
+            end = time.monotonic() + 0.5  # a thread that sleeps needs a moment
+            while len(began) < 2 and time.monotonic() < end:
+                time.sleep(0.001)
+            time.sleep(own_seconds)
+    task = kind(work)
+    run(None, task, ctypes.byref(counter), 2)
+    return sorted(began)
+"""
+
+
+def test_a_thread_that_is_interrupted_is_not_asked_again_at_once() -> None:
+    """After a wait of 60 ms for one piece of a hundred, the caller works alone for a second."""
+    program = (
+        _TASKS
+        + """
+found = [parts(100, 0.0, 0.06), parts(100, 0.0, 0.0)]
+time.sleep(1.1)
+print(found, parts(100, 0.0, 0.0))
+"""
+    )
+    assert in_a_process(program) == "[[0, 1], [0]] [0, 1]"
+
+
+def test_a_long_piece_is_no_interruption() -> None:
+    """Three rows on two threads: the other thread has one more, and is waited for."""
+    program = (
+        _TASKS
+        + """
+print([parts(3, 0.05, 0.1), parts(3, 0.05, 0.1), parts(3, 0.05, 0.1)])
+"""
+    )
+    assert in_a_process(program) == "[[0, 1], [0, 1], [0, 1]]"
 
 
 @needs_proc

@@ -28,7 +28,7 @@ class Tile:
     Attributes:
         rows, columns, depth: sizes of the pieces of both sides in shared memory.
         row_threads, column_threads: how the threads of a block are laid over it.
-        speed: products per time, as a share of the best tile's.
+        speed: products per time, 1 for the best tile that single warps multiply.
     """
 
     rows: int
@@ -51,6 +51,7 @@ class TilePlan:
         row_tiles, column_tiles: along the result; `batches`: of them all.
         steps: tiles of depth of each part; the last part may have fewer.
         parts: of the depth.
+        processors: that share the blocks.
     """
 
     tile: Tile
@@ -59,6 +60,7 @@ class TilePlan:
     batches: int
     steps: int
     parts: int
+    processors: int
 
     @property
     def blocks(self) -> int:
@@ -71,23 +73,31 @@ class TilePlan:
         return next(size for size in _ROW_GROUPS if self.row_tiles % size == 0)
 
 
-def plan_of(p: MatrixProblem, tiles: Sequence[Tile]) -> TilePlan:
-    """Return the plan with the least estimated time; of equals, that of the first tile."""
-    return min((_plan(p, tile) for tile in tiles), key=_time)
+def plans_of(p: MatrixProblem, tiles: Sequence[Tile], processors: int = 0) -> list[TilePlan]:
+    """Return a plan per tile by estimated time; of equals, that of the first tile comes first.
+
+    Args:
+        p: the product.
+        tiles: to choose from.
+        processors: of the GPU, `PROCESSORS` if 0.
+    """
+    count = processors or PROCESSORS
+    return sorted((_plan(p, tile, count) for tile in tiles), key=estimated_time)
 
 
-def _plan(p: MatrixProblem, tile: Tile) -> TilePlan:
+def _plan(p: MatrixProblem, tile: Tile, processors: int) -> TilePlan:
     rows, columns = -(-p.rows.count // tile.rows), -(-p.columns.count // tile.columns)
     steps = max(-(-p.depth.count // tile.depth), 1)
     blocks = rows * columns * p.batch.count
-    parts = max(1, min(MOST_PARTS, PROCESSORS // max(blocks, 1), steps // FEWEST_STEPS))
+    parts = max(1, min(MOST_PARTS, processors // max(blocks, 1), steps // FEWEST_STEPS))
     each = -(-steps // parts)
-    return TilePlan(tile, rows, columns, p.batch.count, each, -(-steps // each))
+    return TilePlan(tile, rows, columns, p.batch.count, each, -(-steps // each), processors)
 
 
-def _time(plan: TilePlan) -> float:
+def estimated_time(plan: TilePlan) -> float:
+    """Return how long a plan takes, in a unit that all tiles share."""
     tile = plan.tile
-    waves = -(-plan.blocks * plan.parts // PROCESSORS)
+    waves = -(-plan.blocks * plan.parts // plan.processors)
     joining = 0.1 * plan.parts if plan.parts > 1 else 0.0
     work = tile.rows * tile.columns * (plan.steps + 4) * tile.depth
     return (waves + joining) * work / tile.speed

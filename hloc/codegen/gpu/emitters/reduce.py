@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import reduce
 
 from hloc.codegen.elemental import ElementGenerator
 from hloc.codegen.emitters import reduce as cpu_reduce
 from hloc.codegen.emitters.reduce import reduces_of
 from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitters.reduce_plan import Plan, plan_of
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
-from hloc.codegen.index import loop_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.reductions import combine, sum_dtype
@@ -27,78 +27,16 @@ from hloc.codegen.values import Value
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
-_BLOCKS = 256
-"""Blocks that keep a large GPU busy."""
-
-_MOST_PARTS = 512
-_LEAST_PER_THREAD = 8
-"""Elements that one thread should add up before a reduction is worth another cut."""
-
-_COLUMN_THREADS = 32
-_COLUMN_ROWS = BLOCK_THREADS // _COLUMN_THREADS
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """How a reduction is spread over threads.
-
-    Attributes:
-        kept, reduced: dimensions of the inputs larger than 1, slowest first.
-        rows: number of results; `length`: elements that go into each.
-        by_columns: the fastest dimension is kept.
-        parts: into which each reduction is cut for different blocks.
-    """
-
-    dims: tuple[int, ...]
-    kept: tuple[int, ...]
-    reduced: tuple[int, ...]
-    rows: int
-    length: int
-    by_columns: bool
-    parts: int
-
-    @property
-    def part_length(self) -> int:
-        """Elements of one part; the last may have fewer."""
-        return -(-self.length // self.parts)
-
-    @property
-    def group(self) -> int:
-        """Threads that share a row: a power of two up to a warp, or a block."""
-        if self.part_length > 4 * WARP_THREADS:
-            return BLOCK_THREADS
-        return min(WARP_THREADS, 1 << (self.part_length - 1).bit_length())
-
-
-def plan_of(root: Instruction) -> Plan:
-    """Return how the reduction `root` is spread."""
-    shape = root.operands[0].array
-    dims = set(root.attributes.dimensions)
-    order = loop_order(shape)
-    kept = tuple(d for d in order if d not in dims)
-    reduced = tuple(d for d in order if d in dims)
-    rows = prod(shape.dims[d] for d in kept)
-    length = prod(shape.dims[d] for d in reduced)
-    by_columns = bool(kept) and bool(reduced) and order[-1] == kept[-1]
-    threads, blocks = (
-        (_COLUMN_ROWS, -(-rows // _COLUMN_THREADS)) if by_columns else (BLOCK_THREADS, rows)
-    )
-    most = length // (threads * _LEAST_PER_THREAD)
-    parts = max(1, min(_MOST_PARTS, most, -(-_BLOCKS // max(blocks, 1))))
-    while parts > 1 and length - (parts - 1) * -(-length // parts) < threads:
-        parts -= 1  # all threads have something to add, in the last part too
-    return Plan(shape.dims, kept, reduced, rows, length, by_columns, parts)
-
 
 def can_emit(inst: Instruction) -> bool:
     """True if the processor's emitter of reductions takes it, and something is reduced."""
-    return cpu_reduce.can_emit(inst) and plan_of(reduces_of(inst)[0]).length > 0
+    return cpu_reduce.can_emit(inst) and plan_of(inst).length > 0
 
 
 def scratch_bytes(inst: Instruction) -> int:
     """Return room for the results of all parts."""
     roots = reduces_of(inst)
-    plan = plan_of(roots[0])
+    plan = plan_of(inst)
     if plan.parts == 1:
         return 0
     return sum(_room(plan, dtype) for root in roots for dtype in _dtypes(root))
@@ -115,7 +53,7 @@ def _dtypes(root: Instruction) -> list[DType]:
 
 def emit(w: LaunchWriter) -> None:
     """Write one launch, or two if the reductions are cut."""
-    plan = plan_of(reduces_of(w.inst)[0])
+    plan = plan_of(w.inst)
     if plan.by_columns:
         _columns(w, plan)
     else:
@@ -128,11 +66,10 @@ def emit(w: LaunchWriter) -> None:
 
 
 def _rows(w: LaunchWriter, plan: Plan) -> None:
-    """A group of threads per row and part."""
-    group = plan.group
-    per_block = BLOCK_THREADS // group
-    blocks = -(-plan.rows // per_block)
-    with w.launch((blocks, plan.parts, 1)) as k:
+    """A group of threads per row and part: of a warp, or a block of its own."""
+    group, per_block = plan.threads, plan.rows_per_block
+    in_block = group * per_block
+    with w.launch((-(-plan.rows // per_block), plan.parts, 1), (in_block, 1, 1)) as k:
         thread = k.thread("x")
         lane = k.math.rem(thread, group)
         row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
@@ -140,12 +77,11 @@ def _rows(w: LaunchWriter, plan: Plan) -> None:
         # All threads of a warp take part in exchanges, so those beyond the end do a row again.
         safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
         first, end = reduction.part(k.block_index("y"))
-        values = reduction.add_up(safe, k.math.add(first, lane), end, group)
-        whole = min(plan.part_length, group)
+        values = reduction.add_up(safe, k.math.add(first, lane), end)
         values = (
-            block_reduce(k, values, reduction.combine, whole)
-            if group == BLOCK_THREADS
-            else lane_reduce(k, values, reduction.combine, lane, whole)
+            block_reduce(k, values, reduction.combine, plan.busy)
+            if group > WARP_THREADS
+            else lane_reduce(k, values, reduction.combine, lane, plan.busy)
         )
         leads = k.body.all_of([k.math.compare("EQ", lane, 0), k.math.compare("LT", row, plan.rows)])
         with k.body.when(leads):
@@ -154,21 +90,22 @@ def _rows(w: LaunchWriter, plan: Plan) -> None:
 
 def _columns(w: LaunchWriter, plan: Plan) -> None:
     """A thread per column and some rows; the rows of a block are joined in shared memory."""
-    blocks = -(-plan.rows // _COLUMN_THREADS)
-    with w.launch((blocks, plan.parts, 1), (_COLUMN_THREADS, _COLUMN_ROWS, 1)) as k:
+    blocks = -(-plan.rows // plan.columns)
+    with w.launch((blocks, plan.parts, 1), (plan.columns, plan.threads, 1)) as k:
         x, y = k.thread("x"), k.thread("y")
-        column = k.math.add(k.math.mul(k.block_index("x"), _COLUMN_THREADS), x)
+        column = k.math.add(k.math.mul(k.block_index("x"), plan.columns), x)
         reduction = Reduction(k, plan)
-        safe = k.math.minimum(column, plan.rows - 1) if plan.rows % _COLUMN_THREADS else column
+        safe = k.math.minimum(column, plan.rows - 1) if plan.rows % plan.columns else column
         first, end = reduction.part(k.block_index("y"))
-        values = reduction.add_up(safe, k.math.add(first, y), end, _COLUMN_ROWS)
-        slots = [k.shared_array(value.dtype, (_COLUMN_ROWS, _COLUMN_THREADS)) for value in values]
-        for slot, value in zip(slots, values, strict=True):
-            slot.store(k.math, (y, x), value)
-        k.barrier()
+        values = reduction.add_up(safe, k.math.add(first, y), end)
+        if plan.threads > 1:
+            slots = [k.shared_array(v.dtype, (plan.threads, plan.columns)) for v in values]
+            for slot, value in zip(slots, values, strict=True):
+                slot.store(k.math, (y, x), value)
+            k.barrier()
         leads = k.body.all_of([k.math.compare("EQ", y, 0), k.math.compare("LT", column, plan.rows)])
         with k.body.when(leads):
-            for number in range(1, min(_COLUMN_ROWS, plan.part_length)):
+            for number in range(1, plan.busy):
                 others = [slot.load(k.math, (number, x)) for slot in slots]
                 values = reduction.combine(values, others)
             reduction.finish(column, k.block_index("y"), values)
@@ -209,39 +146,53 @@ class Reduction:
                 offset += _room(plan, dtype)
 
     def part(self, number: IndexValue) -> tuple[IndexValue, IndexValue]:
-        """Return where part `number` of a reduction begins and ends."""
+        """Return where part `number` of a reduction begins and ends, counted in neighbours."""
         plan, math = self.plan, self.k.math
+        length, each = plan.length // plan.width, plan.part_length // plan.width
         if plan.parts == 1:
-            return 0, plan.length
-        first = math.mul(number, plan.part_length)
-        end = math.add(first, plan.part_length)
-        return first, end if plan.length % plan.part_length == 0 else math.minimum(end, plan.length)
+            return 0, length
+        first = math.mul(number, each)
+        end = math.add(first, each)
+        return first, end if length % each == 0 else math.minimum(end, length)
 
-    def index(self, row: IndexValue, position: IndexValue) -> tuple[IndexValue, ...]:
-        """Return the index of element `position` of the reduction that makes result `row`."""
-        found: list[IndexValue] = [0] * len(self.plan.dims)
-        for dims, number in ((self.plan.kept, row), (self.plan.reduced, position)):
-            sizes = [self.plan.dims[d] for d in dims]
-            for dim, at in zip(dims, self.k.math.delinear(number, sizes), strict=True):
+    def index(
+        self, row: IndexValue, position: IndexValue, neighbour: int = 0
+    ) -> tuple[IndexValue, ...]:
+        """Return the index of one of the neighbours at `position` of the result `row`."""
+        plan, math = self.plan, self.k.math
+        found: list[IndexValue] = [0] * len(plan.dims)
+        kept = [plan.dims[d] for d in plan.kept]
+        for dim, at in zip(plan.kept, math.delinear(row, kept), strict=True):
+            found[dim] = at
+        if plan.reduced:
+            sizes = [plan.dims[d] for d in plan.reduced]
+            sizes[-1] //= plan.width
+            for dim, at in zip(plan.reduced, math.delinear(position, sizes), strict=True):
                 found[dim] = at
+            fastest = plan.reduced[-1]
+            found[fastest] = math.add(math.mul(found[fastest], plan.width), neighbour)
         return tuple(found)
 
-    def add_up(self, row: IndexValue, first: IndexValue, end: IndexValue, step: int) -> list[Value]:
-        """Return the results over first, first + step ... below `end`; anything if there are none.
+    def add_up(self, row: IndexValue, first: IndexValue, end: IndexValue) -> list[Value]:
+        """Return the results of one thread, over anything if there is nothing for it.
 
-        No initial value goes in, so that it counts once.
+        It takes the neighbours at `first`, and again after all that the other threads take, below
+        `end`. No initial value goes in, so that it counts once.
         """
-        k = self.k
+        k, step = self.k, self.plan.threads
         slots = [k.b.allocate(d) for dtypes in self.dtypes for d in dtypes]
         flat = [d for dtypes in self.dtypes for d in dtypes]
 
-        def elements(at: IndexValue) -> list[Value]:
-            index = self.index(row, at)
+        def element(at: IndexValue, neighbour: int) -> list[Value]:
+            index = self.index(row, at, neighbour)
             found = []
             for root, dtypes in zip(self.roots, self.dtypes, strict=True):
                 for operand, dtype in zip(root.operands, dtypes, strict=False):
                     found.append(k.b.convert(k.read(operand, index), dtype))
             return found
+
+        def neighbours(at: IndexValue) -> list[Value]:
+            return reduce(self.combine, [element(at, i) for i in range(self.plan.width)])
 
         def keep(values: Sequence[Value]) -> None:
             for slot, value in zip(slots, values, strict=True):
@@ -249,10 +200,10 @@ class Reduction:
 
         keep([k.b.const(dtype, 0) for dtype in flat])
         with k.body.when(k.math.compare("LT", first, end)):
-            keep(elements(first))
+            keep(neighbours(first))
         with k.body.loop(k.math.add(first, step), end, step) as at:
             present = [k.b.load(slot, d, 0) for slot, d in zip(slots, flat, strict=True)]
-            keep(self.combine(present, elements(at)))
+            keep(self.combine(present, neighbours(at)))
         return [k.b.load(slot, d, 0) for slot, d in zip(slots, flat, strict=True)]
 
     def join_parts(self, row: IndexValue, lane: IndexValue, step: int) -> list[Value]:

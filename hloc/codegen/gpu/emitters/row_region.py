@@ -25,8 +25,12 @@ from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.row_plan import RowPlan, Stage
 
-_MOST_IN_REGISTERS = 8
-"""Elements of a row that one thread should have; with more, code is a loop."""
+_MOST_WANTED = 8
+"""Elements of a row that one thread should have, as long as there are threads."""
+
+_MOST_IN_REGISTERS = 32
+"""Elements of a row that one thread may have; with more, code is a loop, and what is kept of them
+is in memory. In softmax of 32,768 elements a thread takes 60 of its 64 registers."""
 
 _MOST_THREADS = 1024
 _LONGEST_ROW = 1 << 16
@@ -62,7 +66,7 @@ def group_of(inst: Instruction, plan: RowPlan) -> Group:
     size = plan.rows.size
     arrays = [leaf for i in (*inst.operands, inst) for leaf in array_leaves(i.shape)]
     widest = max(array.dtype.storage_bytes for array in arrays)
-    wanted = 1 << max(-(-size // _MOST_IN_REGISTERS) - 1, 0).bit_length()
+    wanted = 1 << max(-(-size // _MOST_WANTED) - 1, 0).bit_length()
     threads = max(min(wanted, _MOST_THREADS), min(WARP_THREADS, 1 << (size - 1).bit_length()))
     width = max(_VECTOR_BYTES // widest, 1)
     while width > 1 and (size % width or size < threads * width):
@@ -123,30 +127,35 @@ class _Row:
         earlier = [inst for inst in self.kept if inst not in stage.keeps]
         # Threads beyond the last row leave its elements alone: they may be overwritten in place.
         with self.k.body.when(self.is_mine):
-            for number, position in self._elements():
-                with self._in_row(position):
-                    for inst in earlier:
-                        dtype = inst.array.dtype
-                        self.sources[inst] = b.load(self.kept[inst], dtype, number)
-                    self._element(stage, sums, number, position)
+            for run in self._runs():
+                with self._in_row(run[0][1]):
+                    for number, position in run:
+                        for inst in earlier:
+                            dtype = inst.array.dtype
+                            self.sources[inst] = b.load(self.kept[inst], dtype, number)
+                        with self.k.body.scope():
+                            self._element(stage, sums, number, position)
         for inst in self.kept:
             self.sources.pop(inst, None)
         count = min(self.group.size // self.group.width, self.group.threads)
         for total in sums:
             self._finish(total, count)
 
-    def _elements(self) -> Iterator[tuple[IndexValue, IndexValue]]:
-        """Yield the number and the position of each element of this thread."""
-        k, group = self.k, self.group
+    def _runs(self) -> Iterator[list[tuple[IndexValue, IndexValue]]]:
+        """Yield number and position of the elements of this thread, neighbours together.
+
+        A row has all of them or none, so that one question is enough and they are read at once.
+        """
+        k, m, group = self.k, self.k.math, self.group
         if group.is_unrolled:
-            for i in range(group.each):
-                step, rest = divmod(i, group.width)
-                chunk = k.math.add(k.thread("x"), step * group.threads)
-                yield i, k.math.add(k.math.mul(chunk, group.width), rest)
+            for start in range(0, group.each, group.width):
+                chunk = m.add(k.thread("x"), start // group.width * group.threads)
+                first = m.mul(chunk, group.width)
+                yield [(start + i, m.add(first, i)) for i in range(group.width)]
             return
-        yield 0, k.thread("x")
+        yield [(0, k.thread("x"))]
         with k.body.loop(1, group.each) as number:
-            yield number, k.math.add(k.thread("x"), k.math.mul(number, group.threads))
+            yield [(number, m.add(k.thread("x"), m.mul(number, group.threads)))]
 
     @contextmanager
     def _in_row(self, position: IndexValue) -> Iterator[None]:

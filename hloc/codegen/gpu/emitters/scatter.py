@@ -7,6 +7,7 @@ one thread, no atomics are needed, and the order is that of the updates.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from hloc.codegen.emitters.context import no_scratch, root_of
@@ -14,7 +15,7 @@ from hloc.codegen.emitters.scatter import first_of_window, fits, window_dimensio
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.dynamic_update_slice import copy_operand
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.index import row_major_strides
+from hloc.codegen.index import Index, row_major_strides
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
 from hloc.ir.instruction import Instruction
@@ -58,8 +59,7 @@ def emit(w: LaunchWriter) -> None:
     updates = _updates(root)
     if not updates.elements:
         return
-    inner = [d for d in range(updates.rank) if d in root.attributes.update_window_dims]
-    outer = [d for d in range(updates.rank) if d not in inner]
+    outer, inner = window_loops(root)
     elements = prod(updates.dims[d] for d in inner)
     windows = updates.elements // elements
     owners = _owners(windows, elements, root.operands[0].array)
@@ -67,20 +67,24 @@ def emit(w: LaunchWriter) -> None:
         m = k.math
         element, owner = m.rem(thread, elements), m.div(thread, elements)
         at: list[IndexValue] = [0] * updates.rank
-        _set(k, at, inner, updates, element)
+        set_number(k, at, inner, element)
         with k.body.loop(0, windows) as window:
-            _set(k, at, outer, updates, window)
+            set_number(k, at, outer, window)
             first = first_of_window(k, root.operands[count], [at[d] for d in outer])
             mine = k.body.all_of([fits(k, first), *_is_owner(k, root, first, owner, owners)])
             with k.body.when(mine):
-                _combine(k, root, count, first, tuple(at))
+                combine(k, target_of(k, first, at), at)
 
 
-def _set(
-    k: GpuContext, at: list[IndexValue], dims: list[int], shape: ArrayShape, number: IndexValue
-) -> None:
-    """Put element `number` of dimensions `dims` into index `at`."""
-    sizes = [shape.dims[d] for d in dims]
+def window_loops(root: Instruction) -> tuple[list[int], list[int]]:
+    """Return the dimensions of the updates that count windows, and those of elements of one."""
+    inner = [d for d in range(_updates(root).rank) if d in root.attributes.update_window_dims]
+    return [d for d in range(_updates(root).rank) if d not in inner], inner
+
+
+def set_number(k: GpuContext, at: list[IndexValue], dims: list[int], number: IndexValue) -> None:
+    """Put number `number` of the loops over `dims` into index `at` of the updates."""
+    sizes = [_updates(k.root).dims[d] for d in dims]
     for dim, position in zip(dims, k.math.delinear(number, sizes), strict=True):
         at[dim] = position
 
@@ -95,21 +99,19 @@ def _is_owner(
     return [k.math.compare("EQ", k.math.rem(place, owners), owner)]
 
 
-def _combine(
-    k: GpuContext,
-    root: Instruction,
-    count: int,
-    first: list[IndexValue],
-    at: tuple[IndexValue, ...],
-) -> None:
-    """Combine element `at` of the updates into the results."""
-    target = tuple(
+def target_of(k: GpuContext, first: Sequence[IndexValue], at: Sequence[IndexValue]) -> Index:
+    """Return where element `at` of the updates goes if its window begins at `first`."""
+    return tuple(
         k.math.add(i, at[d]) if d is not None else i
-        for i, d in zip(first, window_dimensions(root), strict=True)
+        for i, d in zip(first, window_dimensions(k.root), strict=True)
     )
-    new = [k.read(update, at) for update in root.operands[count + 1 :]]
+
+
+def combine(k: GpuContext, target: Index, at: Sequence[IndexValue]) -> None:
+    """Combine element `at` of the updates into element `target` of the results."""
+    new = [k.read(update, tuple(at)) for update in k.root.operands[len(k.outputs) + 1 :]]
     old = [output.load(k.math, target) for output in k.outputs]
-    results = k.g.inline(root.called[0], [*old, *new])
+    results = k.g.inline(k.root.called[0], [*old, *new])
     for output, value in zip(k.outputs, results, strict=True):
         output.store(k.math, target, k.b.convert(value, output.dtype))
 

@@ -7,12 +7,9 @@ Right for everything, fast for nothing: an opcode that matters has an emitter of
 from __future__ import annotations
 
 from hloc.codegen.emitters import (
-    random_bits,
     reduce,
     row_region,
-    scatter,
     select_and_scatter,
-    topk,
     triangular,
 )
 from hloc.codegen.emitters.context import Emitter
@@ -70,9 +67,6 @@ EMITTERS: tuple[GpuEmitter, ...] = tuple(
         row_region.EMITTER,
         reduce.EMITTER,
         select_and_scatter.EMITTER,
-        topk.EMITTER,
         triangular.SOLVE,
-        random_bits.EMITTER,
-        scatter.EMITTER,
     )
 )

@@ -8,30 +8,21 @@ through shared memory on their way out, so that neighbours are written together.
 from __future__ import annotations
 
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitters.matrix_plan import Tile, TilePlan, plan_of, scratch_bytes
+from hloc.codegen.gpu.emitters.matrix_plan import Tile, TilePlan, plans_of
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem
-from hloc.codegen.gpu.emitters.matrix_reader import ResultWriter
+from hloc.codegen.gpu.emitters.slab_writer import SLAB_COLUMNS, SLAB_ELEMENTS, SlabWriter
 from hloc.codegen.gpu.emitters.split_sums import join_parts
 from hloc.codegen.gpu.emitters.tensor_core_kinds import Kind
 from hloc.codegen.gpu.emitters.tensor_core_loader import TileLoader, moved, words_of
-from hloc.codegen.gpu.emitters.tiled_dot import (
-    blocks_at_once,
-    tile_of_block,
-    when_below,
-    write_columns,
-)
+from hloc.codegen.gpu.emitters.tiled_dot import blocks_at_once, tile_of_block
 from hloc.codegen.gpu.helpers import WARP_THREADS
-from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
 from hloc.codegen.loops import IndexValue
-from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.values import Value
 
 _DEPTH_BYTES = 64
 """Depth of a tile: two instructions."""
 
-_WARP_COLUMNS = 32
-_SLAB_ROWS = 16
-_SLAB_PADDING = 8
+_WARP_COLUMNS = SLAB_COLUMNS
 _SHARED_BYTES = 48 << 10
 """What a block may have without asking for more."""
 
@@ -50,19 +41,13 @@ def tiles_for(kind: Kind) -> tuple[Tile, ...]:
     )
 
 
-def plan_for(p: MatrixProblem, kind: Kind) -> TilePlan:
-    """Return which tile is taken, and how the depth is cut."""
-    return plan_of(p, tiles_for(kind))
+def plans_for(p: MatrixProblem, kind: Kind) -> list[TilePlan]:
+    """Return which tiles may be taken, and how the depth is cut, the best first."""
+    return plans_of(p, tiles_for(kind))
 
 
-def scratch_for(p: MatrixProblem, kind: Kind) -> int:
-    """Return the scratch memory that `emit_tensor_core` needs."""
-    return scratch_bytes(p, plan_for(p, kind).parts)
-
-
-def emit_tensor_core(w: LaunchWriter, p: MatrixProblem, kind: Kind) -> None:
+def emit_tensor_core(w: LaunchWriter, p: MatrixProblem, plan: TilePlan, kind: Kind) -> None:
     """Write the launches of a product."""
-    plan = plan_for(p, kind)
     grid, block = (plan.blocks, plan.parts, 1), (plan.tile.threads, 1, 1)
     with w.launch(grid, block) as k:
         _Writer(k, p, plan, kind).run()
@@ -89,14 +74,13 @@ class _Writer:
         self.row, self.column = k.math.mul(row, self.warp_rows), k.math.mul(column, _WARP_COLUMNS)
         self.down, self.across = self.warp_rows // 16, _WARP_COLUMNS // 8
         self.slots = k.b.allocate(kind.sums, self.down * self.across * 4)
-        self.results = ResultWriter(k, p, plan.parts)
         if self.left.is_plain and self.right.is_plain:
             k.min_blocks = blocks_at_once(self.tile)
 
     def run(self) -> None:
         """Write all of it."""
         k, m, plan, tile = self.k, self.k.math, self.plan, self.tile
-        batch, row_tile, column_tile = tile_of_block(k, plan)
+        batch, row_tile, column_tile = tile_of_block(k, plan, k.block_index("x"))
         origin = (batch, m.mul(row_tile, tile.rows), m.mul(column_tile, tile.columns))
         part = k.block_index("y")
         first = m.mul(part, plan.steps)
@@ -201,49 +185,13 @@ class _Writer:
     # ---- the result
 
     def _write(self, part: IndexValue, origin: tuple[IndexValue, IndexValue, IndexValue]) -> None:
-        """Write the sums, 16 rows of a warp at a time, by way of shared memory of its own."""
+        """Write the sums, 16 rows of a warp at a time."""
         k, m, sums = self.k, self.k.math, self.kind.sums
-        stride = _WARP_COLUMNS + _SLAB_PADDING
-        size = _SLAB_ROWS * stride * sums.storage_bytes
+        size = SLAB_ELEMENTS * sums.storage_bytes
         slab = moved(k, self.shared, m.mul(self.warp, size))
-        memory = pointer_value(k.fn.value(f"addrspacecast ptr addrspace(3) {slab.text} to ptr"))
-        quad, pair = m.div(self.lane, 4), m.mul(m.rem(self.lane, 4), 2)
-        width = min(self.results.width, 4)
+        writer = SlabWriter(k, self.p, self.tile, self.plan.parts, slab, self.lane)
+        per_piece = 4 * self.across
         for i in range(self.down):
-            for j in range(self.across):
-                for half in range(2):
-                    start = 4 * (i * self.across + j) + 2 * half
-                    values = [k.b.load(self.slots, sums, start + n) for n in range(2)]
-                    at = m.linear((m.add(quad, 8 * half), m.add(pair, 8 * j)), (stride, 1))
-                    store_neighbours(k, memory, at, values)
-            k.call("warp_barrier")
-            for number in range(_SLAB_ROWS * _WARP_COLUMNS // width // WARP_THREADS):
-                run = m.add(self.lane, number * WARP_THREADS)
-                row, column = m.delinear(run, [_SLAB_ROWS, _WARP_COLUMNS // width])
-                column = m.mul(column, width)
-                at = m.linear((row, column), (stride, 1))
-                self._write_run(
-                    (part, origin[0]),
-                    m.add(m.add(origin[1], m.add(self.row, 16 * i)), row),
-                    m.add(m.add(origin[2], self.column), column),
-                    load_neighbours(k, memory, sums, at, width),
-                )
-            k.call("warp_barrier")
-
-    def _write_run(
-        self,
-        place: tuple[IndexValue, IndexValue],
-        row: IndexValue,
-        column: IndexValue,
-        values: list[Value],
-    ) -> None:
-        p, tile = self.p, self.tile
-        sizes = (p.columns.count, tile.columns, len(values))
-        with when_below(self.k, row, p.rows.count, tile.rows):
-            write_columns(
-                self.k,
-                values,
-                column,
-                sizes,
-                lambda at, some: self.results.write(*place, row, at, some),
-            )
+            values = [k.b.load(self.slots, sums, i * per_piece + n) for n in range(per_piece)]
+            row = m.add(origin[1], m.add(self.row, 16 * i))
+            writer.write((part, origin[0]), row, m.add(origin[2], self.column), values)

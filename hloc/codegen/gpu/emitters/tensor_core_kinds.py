@@ -48,6 +48,11 @@ def kind_of(p: MatrixProblem) -> Kind | None:
     """Return how tensor cores make `p` with no loss that its type or algorithm does not allow."""
     if min(p.rows.count, p.columns.count, p.depth.count) < _FEWEST:
         return None
+    return kind_of_factors(p)
+
+
+def kind_of_factors(p: MatrixProblem) -> Kind | None:
+    """Return how tensor cores would make `p`, however small it is."""
     left, right = p.left.dtype, p.right.dtype
     if p.sums is S32:
         return _integers(left, right)

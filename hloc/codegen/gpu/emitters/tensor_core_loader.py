@@ -17,7 +17,7 @@ from hloc.codegen.gpu.neighbours import store_neighbours
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.values import Value
-from hloc.dtypes import S32
+from hloc.dtypes import S32, S64
 
 PIECE_BYTES = 16
 
@@ -84,6 +84,9 @@ class TileLoader:
         self, base: Value, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue
     ) -> None:
         """Begin the copies of this thread's pieces of a tile."""
+        if self._has_equal_steps:
+            self._copy_in_steps(base, batch, first_line, first_depth)
+            return
         k, m = self.k, self.k.math
         for row, piece in self._places():
             line, depth = self._logical(row, piece)
@@ -100,6 +103,52 @@ class TileLoader:
                 continue
             size = k.b.select(exists, k.b.const(S32, PIECE_BYTES), k.b.const(S32, 0))
             k.call("copy_async.16.part", target, pointer_value(outside), size)
+
+    @property
+    def _has_equal_steps(self) -> bool:
+        """True if the pieces of a thread are a constant apart in both memories."""
+        rows = self.reader.p.depth if self.keeps_lines else self.reader.lines
+        step, rest = divmod(self.tile.threads, self.pieces)
+        is_even = rest == 0 and (step % 8 == 0 or (8 % max(step, 1) == 0 and self.pieces >= 8))
+        return is_even and not self.reader.side.reaches and len(rows.sizes) == 1
+
+    def _copy_in_steps(
+        self, base: Value, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue
+    ) -> None:
+        """Begin the copies, for which few addresses are needed; what does not exist is not read."""
+        k, m, p, side = self.k, self.k.math, self.reader.p, self.reader.side
+        array = self.reader.array
+        assert array is not None
+        step = self.tile.threads // self.pieces
+        row, piece = m.delinear(k.thread("x"), [step, self.pieces])
+        line, depth = self._logical(row, piece)
+        line, depth = m.add(first_line, line), m.add(first_depth, depth)
+        lines, depths = m.delinear(line, self.reader.lines.sizes), m.delinear(depth, p.depth.sizes)
+        position, _ = self.reader.find(m.delinear(batch, p.batch.sizes), lines, depths)
+        offset = m.value(m.mul(position, array.dtype.storage_bytes)).text
+        place = k.fn.value(f"getelementptr i8, ptr {array.pointer.text}, i64 {offset}")
+        source = anchored(k, k.fn.value(f"addrspacecast ptr {place} to ptr addrspace(1)"), 1)
+        targets: dict[int, Value] = {}  # by the part of the key that the step gives
+        for key in range(0, 8, step):
+            keyed = Value(S64, k.b.xor(m.value(piece), k.b.const(S64, key)).text)
+            targets[key] = anchored(k, self.address(base, row, keyed).text, 3)
+        rows, others = (line, self.reader.lines.count), (depth, p.depth.count)
+        stride, edges = side.line, self.edges
+        if self.keeps_lines:
+            rows, others, stride, edges = others, rows, side.depth, edges[::-1]
+        for number in range(self.count):
+            at, further = m.add(rows[0], number * step), number * step * stride[0]
+            conditions = [m.compare("LT", at, rows[1])] if edges[0] else []
+            conditions += [m.compare("LT", *others)] if edges[1] else []
+            exists = k.body.all_of(conditions)
+            outside = moved(k, source, further * array.dtype.storage_bytes, 1)
+            below = number * step * self.pieces * PIECE_BYTES
+            inside = moved(k, targets[number * step % 8], below)
+            if exists.text == "true":
+                k.call("copy_async.16", inside, outside)
+                continue
+            size = k.b.select(exists, k.b.const(S32, PIECE_BYTES), k.b.const(S32, 0))
+            k.call("copy_async.16.part", inside, outside, size)
 
     def read(self, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue) -> None:
         """Read this thread's pieces into registers; computed factors are computed."""
@@ -129,37 +178,80 @@ class TileLoader:
 
     # ---- to registers
 
-    def fragments(self, base: Value, line: IndexValue, step: int) -> list[Value]:
-        """Return 4 words of 16 lines from `line` on and 32 bytes of depth, spread over the warp.
+    def fragments(
+        self,
+        base: Value,
+        line: IndexValue,
+        step: int,
+        further: int = 0,
+        *,
+        interleaved: bool = False,
+    ) -> list[Value]:
+        """Return 4 words of 16 lines and 32 bytes of depth, spread over the warp.
 
         Left: the 4 words of one fragment. Right: the words of two fragments of 8 lines.
+
+        Args:
+            base: of the tile.
+            line: the first one, a multiple of 16.
+            step: number of the piece of depth.
+            further: lines to go on from `line`, known here so that addresses differ by constants;
+                a multiple of 16, and `line` one of a power of two that is larger.
+            interleaved: of every 8 lines, 2 i and 2 i + 1 stand for i and i + 4.
         """
         k, m = self.k, self.k.math
         lane = m.rem(k.thread("x"), 32)
-        row, matrix = m.rem(lane, 8), m.div(lane, 8)
+        in_matrix, matrix = m.rem(lane, 8), m.div(lane, 8)
+        if interleaved:
+            in_matrix = m.add(m.div(in_matrix, 2), m.mul(m.rem(in_matrix, 2), 4))
         low, high = m.rem(matrix, 2), m.div(matrix, 2)
         second_lines, second_depth = (low, high) if self.is_left else (high, low)
         if self.keeps_lines:
-            depth = m.add(m.add(row, m.mul(second_depth, 8)), 16 * step)
-            at = m.add(m.div(line, 8), second_lines)
-            address, helper = self.address(base, depth, at), "load_matrix.x4.transposed"
+            row, more_rows = m.add(in_matrix, m.mul(second_depth, 8)), 16 * step
+            piece, more_pieces = m.add(m.div(line, 8), second_lines), further // 8
+            helper = "load_matrix.x4.transposed"
         else:
-            at_line = m.add(m.add(row, m.mul(second_lines, 8)), line)
-            address = self.address(base, at_line, m.add(second_depth, 2 * step))
+            row, more_rows = m.add(m.add(in_matrix, m.mul(second_lines, 8)), line), further
+            piece, more_pieces = second_depth, 2 * step
             helper = "load_matrix.x4"
-        words = k.call(helper, address)
+        # Rows of a matrix are 8 that belong together, so the place in them decides which key.
+        key = in_matrix if self.pieces >= 8 else m.div(in_matrix, 8 // self.pieces)
+        keyed = more_pieces % min(self.pieces, 8)
+        found = (self, "fragments", base, line, keyed, interleaved)
+        place = k.body.find(found)
+        if place is None:
+            swapped = k.b.xor(m.value(piece), m.value(key))
+            swapped = k.b.xor(swapped, k.b.const(swapped.dtype, keyed)) if keyed else swapped
+            of_lane = m.mul(m.add(m.mul(row, self.pieces), swapped), PIECE_BYTES)
+            place = anchored(k, moved(k, base, of_lane).text, 3)
+            k.body.keep(found, place)
+        known = (more_rows * self.pieces + more_pieces - keyed) * PIECE_BYTES
+        words = k.call(helper, moved(k, place, known))
         assert words is not None
         return words_of(k, words)
 
 
-def moved(k: GpuContext, base: Value, offset: IndexValue) -> Value:
-    """Return a pointer into shared memory moved by a number of bytes."""
+def moved(k: GpuContext, base: Value, offset: IndexValue, space: int = 3) -> Value:
+    """Return a pointer, into shared memory or another space, moved by a number of bytes."""
     if offset == 0:
         return base
+    inside = "inbounds " if space == 3 else ""
     text = k.math.value(offset).text
     return pointer_value(
-        k.fn.value(f"getelementptr inbounds i8, ptr addrspace(3) {base.text}, i64 {text}")
+        k.fn.value(f"getelementptr {inside}i8, ptr addrspace({space}) {base.text}, i64 {text}")
     )
+
+
+def anchored(k: GpuContext, pointer: str, space: int) -> Value:
+    """Return a pointer from which LLVM does not look back.
+
+    Else it adds up all that is known of an address before it adds the rest, and has a register for
+    each of many addresses that are constants apart.
+    """
+    kind = f"ptr addrspace({space})"
+    name = f"@llvm.launder.invariant.group.p{space}"
+    k.fn.declare(f"declare {kind} {name}({kind})")
+    return pointer_value(k.fn.value(f"call {kind} {name}({kind} {pointer})"))
 
 
 def words_of(k: GpuContext, words: Value, kind: str = "i32") -> list[Value]:

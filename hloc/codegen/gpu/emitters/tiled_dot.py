@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 
 from hloc.codegen.emitters.gemm import multiply_add
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitters.matrix_plan import Tile, TilePlan, plan_of, scratch_bytes
+from hloc.codegen.gpu.emitters.matrix_plan import Tile, TilePlan, plans_of
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.matrix_reader import Reader, ResultWriter
 from hloc.codegen.gpu.emitters.split_sums import join_parts
@@ -42,19 +42,13 @@ def tiles_for(sums: DType) -> Sequence[Tile]:
     return TILES if wide <= 1 else TILES[1:] if wide == 2 else TILES[2:]
 
 
-def plan_for(p: MatrixProblem) -> TilePlan:
-    """Return how the tiles of `p` are chosen."""
-    return plan_of(p, tiles_for(p.sums))
+def plans_for(p: MatrixProblem) -> list[TilePlan]:
+    """Return which tiles may be taken, and how the depth is cut, the best first."""
+    return plans_of(p, tiles_for(p.sums))
 
 
-def scratch_for(p: MatrixProblem) -> int:
-    """Return the scratch memory that `emit_tiles` needs."""
-    return scratch_bytes(p, plan_for(p).parts)
-
-
-def emit_tiles(w: LaunchWriter, p: MatrixProblem) -> None:
+def emit_tiles(w: LaunchWriter, p: MatrixProblem, plan: TilePlan) -> None:
     """Write the launches of a product."""
-    plan = plan_for(p)
     grid, block = (plan.blocks, plan.parts, 1), (plan.tile.threads, 1, 1)
     with w.launch(grid, block) as k:
         _TileWriter(k, p, plan).run()
@@ -62,13 +56,15 @@ def emit_tiles(w: LaunchWriter, p: MatrixProblem) -> None:
         join_parts(w, p, plan.parts)
 
 
-def tile_of_block(k: GpuContext, plan: TilePlan) -> tuple[IndexValue, IndexValue, IndexValue]:
-    """Return batch, row and column of this block's tile.
+def tile_of_block(
+    k: GpuContext, plan: TilePlan, block: IndexValue
+) -> tuple[IndexValue, IndexValue, IndexValue]:
+    """Return batch, row and column of the tile of block number `block`.
 
     Blocks that run at the same time make some rows of tiles, not one long row: so they read less.
     """
     batch, group, column, row = k.math.delinear(
-        k.block_index("x"),
+        block,
         [plan.batches, plan.row_tiles // plan.row_group, plan.column_tiles, plan.row_group],
     )
     return batch, k.math.add(k.math.mul(group, plan.row_group), row), column
@@ -82,7 +78,7 @@ def blocks_at_once(tile: Tile) -> int:
     return 2 if tile.threads == 256 else 0
 
 
-class _Loader:
+class FactorLoader:
     """Brings the tiles of one side to shared memory, laid out [buffer, depth, line]."""
 
     def __init__(self, k: GpuContext, p: MatrixProblem, side: Side, tile: Tile) -> None:
@@ -144,7 +140,7 @@ class _TileWriter:
     def __init__(self, k: GpuContext, p: MatrixProblem, plan: TilePlan) -> None:
         self.k, self.p, self.plan, self.tile = k, p, plan, plan.tile
         tile = plan.tile
-        self.left, self.right = (_Loader(k, p, side, tile) for side in (p.left, p.right))
+        self.left, self.right = (FactorLoader(k, p, side, tile) for side in (p.left, p.right))
         self.results = ResultWriter(k, p, plan.parts)
         self.vector = max(min(16 // p.sums.storage_bytes, 4), 1)
         row_thread, column_thread = k.math.delinear(
@@ -169,7 +165,7 @@ class _TileWriter:
     def run(self) -> None:
         """Write all of it."""
         k, m, plan, tile = self.k, self.k.math, self.plan, self.tile
-        batch, row_tile, column_tile = tile_of_block(k, plan)
+        batch, row_tile, column_tile = tile_of_block(k, plan, k.block_index("x"))
         first_row, first_column = m.mul(row_tile, tile.rows), m.mul(column_tile, tile.columns)
         part = k.block_index("y")
         first = m.mul(part, plan.steps)

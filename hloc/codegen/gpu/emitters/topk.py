@@ -1,6 +1,8 @@
 """topk: blocks sort chunks of a row and keep the first elements of each, until one chunk is left.
 
-The order is total, ties by place, so it does not matter how rows are cut.
+Where most of a chunk is wanted, nothing is gained by keeping less: sorted runs are merged until a
+row is one run, and its first elements are the result. The order is total, ties by place, so it does
+not matter how rows are cut.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ class Plan:
     Attributes:
         sizes: elements of a row before each round; the last round has one chunk.
         chunk: elements that a block sorts.
+        merges: launches that join sorted chunks, where the only round keeps all of a row.
     """
 
     sizes: tuple[int, ...]
     chunk: int
     k: int
     rows: int
+    merges: int = 0
 
     def chunks(self, number: int) -> int:
         """Chunks of a row in round `number`; the last may be short."""
@@ -46,6 +50,8 @@ def plan_of(root: Instruction) -> Plan:
     count: int = root.attributes.k
     chunk = chunk_for(size, root.operands[0].array.dtype.storage_bytes + S32.storage_bytes)
     sizes = [size]
+    if size > chunk < 2 * count:
+        return Plan((size,), chunk, count, prod(outer), (-(-size // chunk) - 1).bit_length())
     while sizes[-1] > chunk:
         whole, rest = divmod(sizes[-1], chunk)
         sizes.append(whole * count + min(rest, count))
@@ -53,24 +59,19 @@ def plan_of(root: Instruction) -> Plan:
 
 
 def can_emit(inst: Instruction) -> bool:
-    """True for a topk whose rows are one chunk, or that keeps at most half of a chunk."""
-    root = root_of(inst)
-    if root.opcode.name != "topk" or not root.operands[0].array.elements:
-        return False
-    size = root.operands[0].array.dims[-1]
-    chunk = chunk_for(size, root.operands[0].array.dtype.storage_bytes + S32.storage_bytes)
-    return size <= chunk or bool(2 * root.attributes.k <= chunk)
+    """True if the result is that of a topk."""
+    return root_of(inst).opcode.name == "topk"
 
 
 def scratch_bytes(inst: Instruction) -> int:
-    """Return room for the values and places that two rounds keep."""
+    """Return room for the values and places that two rounds keep, or two merges."""
     root = root_of(inst)
     return sum(2 * size for size in _rooms(root, plan_of(root)))
 
 
 def _rooms(root: Instruction, plan: Plan) -> tuple[int, int]:
-    """Return the bytes of all values, and of all places, that a round keeps."""
-    kept = plan.rows * max(plan.sizes[1:], default=0)
+    """Return the bytes of all values, and of all places, that a round or a merge keeps."""
+    kept = plan.rows * (plan.sizes[0] if plan.merges else max(plan.sizes[1:], default=0))
     value, place = (
         -(-kept * dtype.storage_bytes // 64) * 64 for dtype in (root.operands[0].array.dtype, S32)
     )
@@ -78,25 +79,30 @@ def _rooms(root: Instruction, plan: Plan) -> tuple[int, int]:
 
 
 def emit(w: LaunchWriter) -> None:
-    """Write a launch per round."""
+    """Write a launch per round, and one per doubling of runs that are merged."""
     plan = plan_of(root_of(w.inst))
+    if not plan.rows * plan.sizes[0]:
+        return
     for number in range(len(plan.sizes)):
         with w.launch((plan.rows * plan.chunks(number), 1, 1), (plan.chunk, 1, 1)) as k:
             _Round(k, plan, number).write()
+    for number in range(plan.merges):
+        with w.each(plan.rows * plan.sizes[0]) as (k, thread):
+            _Round(k, plan, number).merge(thread)
 
 
 class _Round:
-    """One launch: every block sorts a chunk of a row."""
+    """One launch: every block sorts a chunk of a row, or every thread places an element."""
 
     def __init__(self, k: GpuContext, plan: Plan, number: int) -> None:
         self.k, self.plan, self.number = k, plan, number
         self.dtype = k.root.operands[0].array.dtype
 
     def _kept(self, number: int) -> list[IrArray]:
-        """Return the values and the places that go into round `number`."""
+        """Return the values and the places that go into round or merge `number`."""
         values, places = _rooms(self.k.root, self.plan)
         first = number % 2 * (values + places)
-        shape = (self.plan.rows, self.plan.sizes[number])
+        shape = (self.plan.rows, self.plan.sizes[0 if self.plan.merges else number])
         return [
             self.k.scratch_array(first, self.dtype, shape),
             self.k.scratch_array(first + values, S32, shape),
@@ -114,13 +120,39 @@ class _Round:
             store_all(k, arrays, (thread,), self._elements(row, m.add(first, thread)))
         k.barrier()
         half = RankMerge(k, self._less).sort_block(arrays, plan.chunk, thread, count)
-        with k.body.when(m.compare("LT", thread, m.minimum(count, plan.k))):
+        kept = plan.chunk if plan.merges else plan.k
+        with k.body.when(m.compare("LT", thread, m.minimum(count, kept))):
             values = [array.load(m, (m.add(thread, half * plan.chunk),)) for array in arrays]
-            if chunks == 1:
+            if plan.merges:
+                store_all(k, self._kept(0), (row, m.add(first, thread)), values)
+            elif chunks == 1:
                 store_all(k, k.outputs, (*self._outer(row), thread), values)
             else:
                 place = m.add(m.mul(part, plan.k), thread)
                 store_all(k, self._kept(self.number + 1), (row, place), values)
+
+    def merge(self, thread: IndexValue) -> None:
+        """Place one element in the merge of two runs; the last merge keeps what is wanted."""
+        k, m, plan = self.k, self.k.math, self.plan
+        size, run = plan.sizes[0], plan.chunk << self.number
+        row, position = m.div(thread, size), m.rem(thread, size)
+        source, target = self._kept(self.number), self._kept(self.number + 1)
+
+        def store(at: IndexValue, values: Sequence[Value]) -> None:
+            if self.number + 1 < plan.merges:
+                store_all(k, target, (row, at), values)
+                return
+            with k.body.when(m.compare("LT", at, plan.k)):
+                store_all(k, k.outputs, (*self._outer(row), at), values)
+
+        RankMerge(k, self._less).place(
+            position,
+            run,
+            size,
+            run.bit_length(),
+            lambda at: [array.load(m, (row, at)) for array in source],
+            store,
+        )
 
     def _outer(self, row: IndexValue) -> list[IndexValue]:
         return self.k.math.delinear(row, self.k.root.operands[0].array.dims[:-1])

@@ -1,91 +1,137 @@
 """Kernels that read along one dimension and write along another: tiles in shared memory.
 
 A block makes a tile with neighbouring threads at neighbouring places of the operand, and writes it
-with neighbouring threads at neighbouring places of the result. Rows of a tile are one element
-longer than the tile, so that neither way puts two threads of a warp on one bank.
+with neighbouring threads at neighbouring places of the result. What is read in the order of the
+result anyway is read when the tile is written. Lines of a tile are one element longer than the
+tile, so that neither way puts many threads of a warp on one bank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import prod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from hloc.codegen.emitters import loop
-from hloc.codegen.emitters.context import array_leaves, no_scratch
+from hloc.codegen.emitters.context import no_scratch
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.kernel import MAX_BLOCKS_YZ, GpuEmitter
-from hloc.codegen.index import loop_order
+from hloc.codegen.gpu.emitters.transpose_plan import Dims, Plan, plan_of
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, MAX_BLOCKS_YZ, GpuEmitter
+from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
 from hloc.ir.instruction import Instruction
 
-_TILE = 32
-_ROWS = 8
-"""Rows of a tile that a block makes at a time."""
-
-_SMALLEST = 16
-"""Sizes of both dimensions from which tiles pay."""
-
-
-def _dimensions(inst: Instruction) -> tuple[int, int] | None:
-    """Return the dimensions that are fastest in the operand and in the result, None if the same."""
-    shapes = array_leaves(inst.shape)
-    if len(shapes) != 1 or not loop.can_emit(inst) or loop.is_flat(inst):
-        return None
-    order = loop_order(shapes[0])
-    if len(order) < 2:
-        return None
-    read = loop.read_fastest(inst, shapes[0], order, smallest=_SMALLEST)
-    return None if read is None else (read, order[-1])
-
 
 def can_emit(inst: Instruction) -> bool:
     """True for a result that is read along another dimension than it is written."""
-    return _dimensions(inst) is not None
+    return plan_of(inst) is not None
 
 
 def emit(w: LaunchWriter) -> None:
     """Write one launch, a block per tile."""
-    found = _dimensions(w.inst)
-    assert found is not None
-    read, written = found
-    (shape,) = array_leaves(w.inst.shape)
-    dims = shape.dims
-    others = [d for d in loop_order(shape) if d not in found]
-    tiles = [-(-dims[d] // _TILE) for d in found]
-    count = prod(dims[d] for d in others)
-    grid = (tiles[0] * tiles[1], min(count, MAX_BLOCKS_YZ), 1)
-    with w.launch(grid, (_TILE, _ROWS, 1)) as k:
-        m, x, y = k.math, k.thread("x"), k.thread("y")
-        tile = k.shared_array(shape.dtype, (_TILE, _TILE + 1))
-        first_read = m.mul(m.div(k.block_index("x"), tiles[1]), _TILE)
-        first_written = m.mul(m.rem(k.block_index("x"), tiles[1]), _TILE)
-        with k.body.loop(k.block_index("y"), count, grid[1]) as number:
-            index: list[IndexValue] = [0] * shape.rank
-            for dim, at in zip(others, m.delinear(number, [dims[d] for d in others]), strict=True):
-                index[dim] = at
-            for row in range(0, _TILE, _ROWS):
-                line = m.add(y, row)
-                index[read], index[written] = m.add(first_read, x), m.add(first_written, line)
-                with k.body.when(_inside(k, index, dims, found)):
-                    value = k.g.element(k.frame, k.root, tuple(index))
-                    tile.store(m, (line, x), value)
-            k.barrier()
-            for row in range(0, _TILE, _ROWS):
-                line = m.add(y, row)
-                index[read], index[written] = m.add(first_read, line), m.add(first_written, x)
-                with k.body.when(_inside(k, index, dims, found)):
-                    k.output.store(m, tuple(index), tile.load(m, (x, line)))
-            if count > grid[1]:
+    plan = plan_of(w.inst)
+    assert plan is not None
+    exchange = plan.exchange
+    across = -(-plan.size(exchange.read) // plan.columns)
+    down = -(-plan.size(exchange.written) // plan.rows)
+    batches = -(-plan.size(exchange.others) // plan.batch)
+    grid = (across * down, min(batches, MAX_BLOCKS_YZ), 1)
+    with w.launch(grid, (BLOCK_THREADS, 1, 1)) as k:
+        m = k.math
+        block = k.block_index("x")
+        first = (m.mul(m.div(block, across), plan.rows), m.mul(m.rem(block, across), plan.columns))
+        with k.body.loop(k.block_index("y"), batches, grid[1]) as number:
+            _Tile(k, plan, (m.mul(number, plan.batch), *first)).move()
+            if batches > grid[1]:
                 k.barrier()  # before the tile is filled again
 
 
-def _inside(
-    k: GpuContext, index: Sequence[IndexValue], dims: Sequence[int], tiled: tuple[int, int]
-) -> Value:
-    """True where the place of a tile lies inside the result."""
-    partial = [d for d in tiled if dims[d] % _TILE]
-    return k.body.all_of([k.math.compare("LT", index[d], dims[d]) for d in partial])
+class _Tile:
+    """One tile: where it lies, and the arrays that hold it."""
+
+    def __init__(
+        self, k: GpuContext, plan: Plan, first: tuple[IndexValue, IndexValue, IndexValue]
+    ) -> None:
+        self.k, self.plan, self.first = k, plan, first
+        self.run = plan.size(plan.exchange.run)
+        line = plan.columns * self.run + 1
+        dims = (plan.batch * plan.rows, line)
+        self.arrays = {hero: k.shared_array(hero.array.dtype, dims) for hero in plan.heroes}
+
+    def move(self) -> None:
+        """Read the elements, then write them."""
+        k, plan = self.k, self.plan
+        order = (plan.batch, plan.rows, plan.columns, self.run)
+        for number in range(self._steps):
+            with self._element(number, order, swapped=False) as (place, index):
+                made = {hero: k.g.element(k.frame, hero, index) for hero in plan.heroes}
+                for hero, array in self.arrays.items():
+                    array.store(k.math, place, made[hero])
+        k.barrier()
+        outer = k.frame.sources
+        order = (plan.batch, plan.columns, plan.rows, self.run)
+        for number in range(self._steps):
+            with self._element(number, order, swapped=True) as (place, index):
+                loaded = {hero: self._load(array, place) for hero, array in self.arrays.items()}
+                k.frame.sources = {**outer, **loaded}
+                k.output.store(k.math, index, k.g.element(k.frame, k.root, index))
+                k.frame.sources = outer
+
+    @property
+    def _steps(self) -> int:
+        plan = self.plan
+        return plan.batch * plan.rows * plan.columns * self.run // BLOCK_THREADS
+
+    def _load(self, array: IrArray, place: Sequence[IndexValue]) -> Value:
+        return array.load(self.k.math, tuple(place))
+
+    @contextmanager
+    def _element(
+        self, number: int, order: Sequence[int], *, swapped: bool
+    ) -> Iterator[tuple[tuple[IndexValue, ...], tuple[IndexValue, ...]]]:
+        """Yield where element `number` of this thread is in the tile, and its index in the result.
+
+        Args:
+            number: of this thread.
+            order: sizes of the tile, in the order in which threads go through it.
+            swapped: columns come before rows in `order`.
+        """
+        k, plan, exchange = self.k, self.plan, self.plan.exchange
+        m = k.math
+        batch, second, third, run = self._place(number, order)
+        row, column = (third, second) if swapped else (second, third)
+        groups = (exchange.others, exchange.written, exchange.read)
+        cuts = (plan.batch, plan.rows, plan.columns)
+        places = [m.add(f, x) for f, x in zip(self.first, (batch, row, column), strict=True)]
+        inside = [
+            m.compare("LT", place, plan.size(group))
+            for group, cut, place in zip(groups, cuts, places, strict=True)
+            if plan.size(group) % cut
+        ]
+        index: list[IndexValue] = [0] * len(plan.dims)
+        for group, place in zip((*groups, exchange.run), (*places, run), strict=True):
+            for dim, x in zip(group, self._delinear(group, place), strict=True):
+                index[dim] = x
+        in_tile = (m.add(m.mul(batch, plan.rows), row), m.add(m.mul(column, self.run), run))
+        with k.body.when(k.body.all_of(inside)):
+            yield in_tile, tuple(index)
+
+    def _place(self, number: int, order: Sequence[int]) -> list[IndexValue]:
+        """Return the place of element `number` of this thread in a tile of sizes `order`.
+
+        Where the threads of a block fill whole lines, the first place is found once, and the
+        others are so many lines further.
+        """
+        m, thread = self.k.math, self.k.thread("x")
+        _, lines, size, run = order
+        each, rest = divmod(BLOCK_THREADS, size * run)
+        if rest or (lines % each and each % lines):
+            return m.delinear(m.add(thread, number * BLOCK_THREADS), order)
+        batch, line, place, element = m.delinear(thread, order)
+        batches, further = divmod(number * each, lines)
+        return [m.add(batch, batches), m.add(line, further), place, element]
+
+    def _delinear(self, group: Dims, place: IndexValue) -> Sequence[IndexValue]:
+        return self.k.math.delinear(place, [self.plan.dims[d] for d in group]) if group else ()
 
 
 EMITTER = GpuEmitter("transpose", can_emit, emit, no_scratch)

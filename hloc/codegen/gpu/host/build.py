@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hloc.codegen.gpu.host.arithmetic import ARITHMETIC
 from hloc.codegen.gpu.host.copies import COPIES, COPY_DECLARATIONS
 from hloc.codegen.gpu.host.coroutine import coroutine, exchanges_of
 from hloc.codegen.gpu.host.exchanges import exchange_text
@@ -37,6 +38,7 @@ def host_build(kernels: Sequence[GpuKernel]) -> HostBuild:
     """
     functions = [f for kernel in kernels for f in kernel.functions]
     exchanges = dict.fromkeys(name for f in functions for name in exchanges_of(f))
+    arithmetic = dict.fromkeys(name for f in functions for name in f.helpers if name in ARITHMETIC)
     asked = [d for f in functions for d in f.declarations]
     declarations = {_declared(d): d for d in (*asked, *DECLARATIONS, *COPY_DECLARATIONS, *_MATH)}
     shared = [line for f in functions for line in f.shared]
@@ -50,6 +52,7 @@ def host_build(kernels: Sequence[GpuKernel]) -> HostBuild:
         SCHEDULER,
         COPIES,
         *texts,
+        *(ARITHMETIC[name] for name in arithmetic),
         *(c.text for c in made.values()),
     ]
     return HostBuild("\n".join(parts), {name: c.sites for name, c in made.items()})

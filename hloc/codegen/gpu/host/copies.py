@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from hloc.codegen.gpu.host.scheduler import MOST_THREADS, TOO_MANY_COPIES
 
-_MOST_COPIES = 64
-"""Copies of one thread that may be on their way."""
+_MOST_COPIES = 128
+"""Copies of one thread that may be on their way: a warp that fills 48 KB has 96."""
 
 COPY_DECLARATIONS = (
     "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)",

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hloc.codegen.gpu.helpers import HELPERS
+from hloc.codegen.gpu.host.arithmetic import ARITHMETIC
 from hloc.codegen.gpu.host.scheduler import ENDED, WAITS_FOR_BLOCK, WAITS_FOR_WARP
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.errors import UnsupportedError
@@ -52,7 +53,8 @@ def coroutine(f: GpuFunction) -> Coroutine:
         UnsupportedError: it calls a helper that is unknown here.
     """
     for name in f.helpers:
-        if not (name.startswith(_KNOWN) or name in ("barrier", "warp_barrier")):
+        known = name.startswith(_KNOWN) or name in ARITHMETIC
+        if not (known or name in ("barrier", "warp_barrier")):
             raise UnsupportedError(f"the host build has no function {name}")
     body = _Body(f)
     for line in f.body.splitlines()[1:-2]:  # between the first label and the last return
@@ -152,6 +154,11 @@ class _Body:
     def _call(self, result: str | None, name: str, given: Sequence[str]) -> None:
         if name.startswith(("thread.", "block.")):
             self.lines.append(f"  {result} = add i32 %host.{name}, 0")
+        elif name in ARITHMETIC:
+            row = HELPERS[name]
+            texts = zip(row.arguments, given, strict=True)
+            operands = ", ".join(f"{kind} {text}" for kind, text in texts)
+            self.lines.append(f"  {result} = call {row.result} @host.{name}({operands})")
         elif name.startswith("copy_async."):
             self._copy(name, given)
         elif name in ("barrier", "warp_barrier"):

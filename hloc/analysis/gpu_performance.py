@@ -1,0 +1,220 @@
+"""Estimates how long a kernel takes on a GPU, to compare ways of making the same results.
+
+A kernel computes and moves bytes at the same time, so that most of the shorter of both is hidden.
+Bytes come from memory once, and again from the cache that all processors share. A kernel of few
+threads reaches neither the bandwidth nor the rate of the device. All figures are of the kind that
+is right to a factor of two; a comparison of two kernels with the same arrays is better than that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+
+from hloc.analysis.gpu_devices import DeviceSpec
+from hloc.dtypes import DType
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
+
+LAUNCH_SECONDS = 1.5e-6
+"""From the end of one kernel to the work of the next, in a recorded run: an assumption."""
+
+_HIDDEN = 0.95
+"""Share of the shorter of arithmetic and memory that runs beside the longer."""
+
+_SECTOR_BYTES = 32
+"""Bytes that memory hands out at once."""
+
+_WARP_THREADS = 32
+_LATENCY_SECONDS = 6e-7
+_BYTES_IN_FLIGHT = 32
+"""What one thread waits for at a time, and for how long: few threads cannot ask for more."""
+
+_CACHE_SPEEDUP = 2.5
+"""Bandwidth of the shared cache over that of memory."""
+
+_REGISTERS = 65536
+_RESIDENT_THREADS = 2048
+_FIRST_REGISTERS = 24
+_MOST_REGISTERS = 255
+_VALUES_PER_REGISTER = 4
+"""Registers and threads of a processor; what a thread needs by the values that it makes."""
+
+
+class Pattern(Enum):
+    """Where 32 threads in step read an array.
+
+    UNIFORM is one place for all, NEIGHBOURS are places next to each other, STRIDED ones are not.
+    """
+
+    UNIFORM = "uniform"
+    NEIGHBOURS = "neighbours"
+    STRIDED = "strided"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRead:
+    """What a kernel reads of one array.
+
+    Attributes:
+        size_bytes: of the array.
+        element_bytes: of one element.
+        asked: elements that all threads together ask for, counted every time.
+    """
+
+    size_bytes: float
+    element_bytes: int
+    asked: float
+    pattern: Pattern
+
+    def seconds(self, device: DeviceSpec, bandwidth: float) -> float:
+        """Return the time to read it with so many bytes per second from memory."""
+        asked = self.asked * self.element_bytes
+        first = min(self.size_bytes, asked)
+        if self.pattern is Pattern.UNIFORM:
+            asked /= _WARP_THREADS
+        elif self.pattern is Pattern.STRIDED:
+            waste = max(_SECTOR_BYTES / max(self.element_bytes, 1), 1.0)
+            asked *= waste
+            if first > device.l2_bytes / 2:
+                first *= waste  # the rest of a sector is gone before it is asked for
+        again = max(asked - first, 0.0)
+        return first / bandwidth + again / (bandwidth * _CACHE_SPEEDUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """How many threads a kernel has, and how many values each makes."""
+
+    count: float
+    values: float = 0.0
+
+    @property
+    def registers(self) -> float:
+        """Registers of a thread, roughly."""
+        return min(_FIRST_REGISTERS + self.values / _VALUES_PER_REGISTER, _MOST_REGISTERS)
+
+    def resident(self, device: DeviceSpec) -> float:
+        """Return how many run at once."""
+        most = min(_RESIDENT_THREADS, _REGISTERS / self.registers)
+        return min(self.count, device.processors * most)
+
+    def bandwidth(self, device: DeviceSpec) -> float:
+        """Return bytes per second that they can move."""
+        reach = self.resident(device) * _BYTES_IN_FLIGHT / _LATENCY_SECONDS
+        return min(device.bytes_per_second, reach)
+
+    def operations_per_second(self, device: DeviceSpec) -> float:
+        """Return instructions per second; a multiplication with an addition is one."""
+        lanes = device.processors * 256
+        return device.f32_flops / 2 * min(1.0, max(self.count, 1.0) / lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """What a kernel does in all.
+
+    Attributes:
+        operations: instructions on f32, or as many as take that long.
+        written: bytes of results.
+        products: floating-point operations of matrix products, on elements of `product_type`.
+        launches: functions that run one after another.
+    """
+
+    threads: Threads
+    operations: float = 0.0
+    reads: tuple[ArrayRead, ...] = ()
+    written: float = 0.0
+    products: float = 0.0
+    product_type: DType | None = None
+    launches: int = 1
+
+
+def kernel_seconds(work: KernelWork, device: DeviceSpec) -> float:
+    """Return the time that a kernel takes, that of its launches included."""
+    bandwidth = work.threads.bandwidth(device)
+    memory = work.written / bandwidth + sum(r.seconds(device, bandwidth) for r in work.reads)
+    compute = work.operations / work.threads.operations_per_second(device)
+    if work.product_type is not None:
+        compute += work.products / (_PRODUCT_SHARE * device.peak_flops(work.product_type))
+    return overlapped(compute, memory) + work.launches * LAUNCH_SECONDS
+
+
+def overlapped(compute: float, memory: float) -> float:
+    """Return the time of two activities that run beside each other, but not quite."""
+    return compute + memory - _HIDDEN * min(compute, memory)
+
+
+_PRODUCT_SHARE = 0.6
+"""Share of the peak that products reach."""
+
+# ---------------------------------------------------------------- what arithmetic costs
+
+_OPERATIONS = {
+    "acos": 40,
+    "acosh": 40,
+    "asin": 40,
+    "asinh": 40,
+    "atan2": 50,
+    "atanh": 40,
+    "cbrt": 40,
+    "cosh": 40,
+    "cosine": 40,
+    "divide": 10,
+    "erf": 30,
+    "exponential": 10,
+    "exponential-minus-one": 25,
+    "log": 20,
+    "log-plus-one": 25,
+    "logistic": 20,
+    "power": 60,
+    "remainder": 30,
+    "rsqrt": 6,
+    "sine": 40,
+    "sinh": 40,
+    "sqrt": 8,
+    "tan": 50,
+    "tanh": 20,
+}
+"""Instructions for one f32; 1 for what is not listed."""
+
+_NO_OPERATIONS = frozenset({"parameter", "constant", "get-tuple-element", "tuple"})
+_INTEGER_DIVISION = 30
+_INDEX_OPERATIONS = {
+    "broadcast": 1,
+    "concatenate": 6,
+    "dynamic-slice": 4,
+    "gather": 12,
+    "pad": 6,
+    "reshape": 8,
+    "reverse": 2,
+    "slice": 2,
+    "transpose": 2,
+}
+"""Instructions to find the element of an operand."""
+
+
+@lru_cache(maxsize=256)
+def _factor(dtype: DType) -> float:
+    if dtype.is_complex:
+        return 4.0 * (2 if dtype.bits > 64 else 1)
+    if dtype.is_float:
+        return 1.0 if dtype.bits == 32 else 1.5
+    return 2.0 if dtype.bits == 64 else 1.0
+
+
+def operations_per_element(inst: Instruction, device: DeviceSpec) -> float:
+    """Return the instructions that one element of `inst` takes, operands at hand."""
+    name = inst.opcode.name
+    if not isinstance(inst.shape, ArrayShape) or name in _NO_OPERATIONS:
+        return 0.0
+    if name in _INDEX_OPERATIONS:
+        return float(_INDEX_OPERATIONS[name])
+    dtype = inst.operands[0].array.dtype if inst.operands else inst.shape.dtype
+    count = float(_OPERATIONS.get(name, 1))
+    if name in ("divide", "remainder") and not (dtype.is_float or dtype.is_complex):
+        count = _INTEGER_DIVISION
+    if dtype.is_float and dtype.bits == 64:
+        return count * 1.5 * device.f32_flops / device.f64_flops
+    return count * _factor(dtype)

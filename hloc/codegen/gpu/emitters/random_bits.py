@@ -1,0 +1,28 @@
+"""rng-bit-generator: every thread encrypts one counter and writes what that makes.
+
+The bits of an element depend on its number alone, so threads need nothing of one another.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from hloc.codegen.emitters import random_bits
+from hloc.codegen.emitters.context import no_scratch, root_of
+from hloc.codegen.emitters.random_bits import loops_of, read_state, write_bits, write_state
+from hloc.codegen.gpu.context import LaunchWriter
+from hloc.codegen.gpu.kernel import GpuEmitter
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write one launch; the first thread writes the new state, too."""
+    loops = loops_of(root_of(w.inst))
+    with w.each(max(prod(loops), 1)) as (k, thread):
+        state = read_state(k)
+        if prod(loops):
+            write_bits(k, state, k.math.delinear(thread, loops))
+        with k.body.when(k.math.compare("EQ", thread, 0)):
+            write_state(k, state)
+
+
+EMITTER = GpuEmitter("rng-bit-generator", random_bits.can_emit, emit, no_scratch)

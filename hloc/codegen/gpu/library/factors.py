@@ -1,0 +1,65 @@
+"""Cholesky factors for cuSOLVER.
+
+Source: cuSOLVER documentation, potrf: it works in place, column by column, leaves the other
+triangle as it was, and says where it found no positive pivot. HLO's result has zeros in the other
+triangle, and NaN in all of a matrix that has no factor.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from hloc.codegen.gpu.context import LaunchWriter
+from hloc.codegen.gpu.library.arguments import operand_number, result_number, scratch_number
+from hloc.codegen.gpu.library_call import CholeskyCall
+from hloc.dtypes import C64, C128, F32, F64, S32
+from hloc.ir.instruction import Instruction
+from hloc.shapes import row_major
+
+_MOST_MATRICES = 64
+"""They are factored one after another: hloc's own kernel takes a block for each."""
+
+_SMALLEST = 64
+"""Rows below which hloc's own kernel is as good."""
+
+_FAULT_BYTES = 4
+
+
+def match(inst: Instruction) -> CholeskyCall | None:
+    """Return the call that makes a cholesky of row-major matrices, None if none does."""
+    if not inst.is_a("cholesky") or inst.array.dtype not in (F32, F64, C64, C128):
+        return None
+    (operand,) = inst.operands
+    *batch, size, _ = inst.array.dims
+    plain = row_major(inst.array.rank).minor_to_major
+    if not plain == operand.array.minor_to_major == inst.array.minor_to_major:
+        return None
+    count = prod(batch)
+    if size < _SMALLEST or not 0 < count <= _MOST_MATRICES:
+        return None
+    return CholeskyCall(
+        size,
+        count,
+        inst.array.dtype,
+        inst.attributes.lower,
+        operand_number(inst, operand),
+        result_number(inst),
+        scratch_number(inst),
+        count * _FAULT_BYTES,
+    )
+
+
+def finish(w: LaunchWriter, call: CholeskyCall) -> None:
+    """Write the launch that clears the other triangle, and marks matrices without a factor."""
+    dims = (call.batch, call.size, call.size)
+    with w.each(prod(dims)) as (k, number):
+        m, b = k.math, k.b
+        matrix, row, column = m.delinear(number, dims)
+        flat = k.output.flat(prod(dims))
+        fault = k.scratch_array(0, S32, (call.batch,)).load(m, (matrix,))
+        below, above = (row, column) if call.lower else (column, row)
+        kept = m.compare("GE", below, above)
+        value = b.select(kept, flat.load(m, (number,)), b.const(call.dtype, 0))
+        bad = b.compare("NE", fault, b.const(S32, 0))
+        value = b.select(bad, b.const(call.dtype, float("nan")), value)
+        flat.store(m, (number,), value)

@@ -1,0 +1,51 @@
+"""The libraries that take the place of kernels, by the names of `--use-library`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from hloc.codegen.gpu.context import LaunchWriter
+from hloc.codegen.gpu.library import convolutions, factors, products, transforms
+from hloc.codegen.gpu.library_call import LibraryCall
+from hloc.ir.instruction import Instruction
+
+
+def _nothing(w: LaunchWriter, call: Any) -> None:
+    """The call makes all of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """One library.
+
+    Attributes:
+        summary: what it makes.
+        match: returns the call that makes an instruction or a fusion, None if it has none.
+        finish: writes the launches that follow a call, if any.
+    """
+
+    name: str
+    summary: str
+    match: Callable[[Instruction], LibraryCall | None]
+    finish: Callable[[LaunchWriter, Any], None] = _nothing
+
+
+LIBRARIES: tuple[Library, ...] = (
+    Library("cublaslt", "matrix products, with bias and relu", products.match),
+    Library("cufft", "Fourier transforms", transforms.match, transforms.finish),
+    Library("cusolver", "Cholesky factors", factors.match, factors.finish),
+    Library("cudnn", "forward convolutions", convolutions.match),
+)
+
+NAMES = tuple(library.name for library in LIBRARIES)
+
+
+def library_call(inst: Instruction, names: Sequence[str]) -> tuple[Library, LibraryCall] | None:
+    """Return the first of the libraries `names` that makes `inst`, and the call; None if none."""
+    for library in LIBRARIES:
+        call = library.match(inst) if library.name in names else None
+        if call is not None:
+            return library, call
+    return None

@@ -1,0 +1,131 @@
+"""What a library is asked to do, as data: no library is needed to plan a call, or to read one.
+
+Numbers of arguments count as those of a kernel: leaves of the operands, of the result, scratch.
+Sizes and steps are in elements unless a name says bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hloc.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Matrices in memory, column by column as in BLAS.
+
+    Attributes:
+        argument: number of the pointer.
+        rows: neighbours in memory.
+        leading: step from one column to the next.
+        batch_step: from one matrix to the next, 0 if all are the same.
+    """
+
+    argument: int
+    dtype: DType
+    rows: int
+    columns: int
+    leading: int
+    batch_step: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulCall:
+    """cuBLASLt: result = epilogue(op(left) * op(right)), `batch` times.
+
+    Attributes:
+        algorithm: of the dot: `dot_tf32_tf32_f32` lets factors of f32 be rounded.
+        bias: number of the argument that is added to every column of the result, None for none.
+        relu: negative sums become 0, and so does NaN.
+        workspace: number of the scratch argument.
+    """
+
+    left: Matrix
+    right: Matrix
+    result: Matrix
+    left_transposed: bool
+    right_transposed: bool
+    batch: int
+    algorithm: str
+    bias: int | None
+    relu: bool
+    workspace: int
+    workspace_bytes: int
+    library: str = "cublaslt"
+
+
+@dataclass(frozen=True, slots=True)
+class FourierCall:
+    """cuFFT: `batch` transforms of contiguous arrays of `lengths`, unscaled.
+
+    Attributes:
+        kind: HLO's name: `FFT`, `IFFT`, `RFFT`, `IRFFT`.
+        dtype: of the complex side.
+    """
+
+    kind: str
+    lengths: tuple[int, ...]
+    batch: int
+    dtype: DType
+    source: int
+    target: int
+    workspace_bytes: int = 0
+    library: str = "cufft"
+
+
+@dataclass(frozen=True, slots=True)
+class CholeskyCall:
+    """cuSOLVER: factors of `batch` square matrices, row by row in memory, made in place of a copy.
+
+    Attributes:
+        lower: which triangle is read and written.
+        faults: number of the scratch argument, an s32 per matrix: 0 if there is a factor.
+    """
+
+    size: int
+    batch: int
+    dtype: DType
+    lower: bool
+    source: int
+    target: int
+    faults: int
+    workspace_bytes: int
+    library: str = "cusolver"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An array as cuDNN sees it: batch, channels, then spatial dimensions; steps are free."""
+
+    argument: int
+    dims: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionCall:
+    """cuDNN: a forward convolution, with numbers per spatial dimension.
+
+    Attributes:
+        dtype: of all arrays.
+        bias: number of the argument with an element per channel of the result, None for none.
+        relu: negative results become 0, and so does NaN.
+    """
+
+    dtype: DType
+    image: Tensor
+    kernel: Tensor
+    result: Tensor
+    pad_low: tuple[int, ...]
+    pad_high: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    bias: int | None
+    relu: bool
+    workspace_bytes: int = 0
+    library: str = "cudnn"
+
+
+LibraryCall: TypeAlias = MatmulCall | FourierCall | CholeskyCall | ConvolutionCall

@@ -1,0 +1,45 @@
+"""Arrays that a kernel copies a tile at a time: what a device must be told before the launch.
+
+A device makes a description of its own from it and the array's address (NVIDIA: a tensor map), and
+hands that to the function behind its pointers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloc.dtypes import DType
+
+MOST_DIMS = 5
+MOST_IN_BOX = 256
+STEP_BYTES = 16
+"""Strides, addresses and the rows of a tile are multiples of this."""
+
+
+@dataclass(frozen=True, slots=True)
+class TiledArgument:
+    """How a function sees the array behind one of its pointers.
+
+    Dimensions are those of memory, the fastest first; elements outside of them are read as zero.
+
+    Attributes:
+        argument: number of the pointer.
+        dims: elements along each dimension.
+        strides: bytes between neighbours along each dimension but the first.
+        box: elements of a tile along each dimension.
+        swizzle_bytes: in shared memory, pieces of 16 bytes within rows of so many bytes change
+            places, by the number of the row; 0 for none.
+    """
+
+    argument: int
+    dtype: DType
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle_bytes: int = 0
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of a tile in shared memory."""
+        return prod(self.box) * self.dtype.storage_bytes

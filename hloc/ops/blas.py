@@ -1,0 +1,139 @@
+"""Matrix products by the BLAS that SciPy brings: custom calls `hloc_blas_TT_gemm`.
+
+Letters say how each matrix lies in memory: `n` as it is multiplied, `t` transposed. What precedes
+the last two dimensions is a batch. The functions are those of `scipy.linalg.cython_blas`; SciPy is
+the extra `lapack`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hloc.errors import UnsupportedError
+from hloc.ir.instruction import Instruction
+from hloc.ops.shared import Array
+from hloc.shapes import ArrayShape
+
+_TARGET = re.compile(r"hloc_blas_([nt])([nt])_gemm")
+_LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+_MAX_SIZE = (1 << 31) - 1
+_Pointer = ctypes.c_void_p
+_Function = ctypes.CFUNCTYPE(None, *[_Pointer] * 13)
+
+
+@dataclass(frozen=True, slots=True)
+class BlasProduct:
+    """Matrices of one product, and how they lie in memory."""
+
+    lhs_transposed: bool
+    rhs_transposed: bool
+
+    @property
+    def target(self) -> str:
+        letters = "".join("nt"[side] for side in (self.lhs_transposed, self.rhs_transposed))
+        return f"hloc_blas_{letters}_gemm"
+
+
+TARGETS = tuple(BlasProduct(*sides).target for sides in product((False, True), repeat=2))
+"""Targets of custom calls."""
+
+
+def blas_product(inst: Instruction) -> BlasProduct | None:
+    """Return the product that a custom call stands for, None if it is none of BLAS."""
+    found = _TARGET.fullmatch(inst.attributes.custom_call_target)
+    return BlasProduct(found[1] == "t", found[2] == "t") if found else None
+
+
+def has_routine(shapes: Sequence[ArrayShape]) -> bool:
+    """True if BLAS has a product for operands and a result of these types and sizes."""
+    dtypes = {shape.dtype.name for shape in shapes}
+    sizes = [size for shape in shapes for size in shape.dims]
+    return len(dtypes) == 1 and dtypes <= {*_LETTERS} and 0 < min(sizes) <= max(sizes) <= _MAX_SIZE
+
+
+def fits_blas(inst: Instruction) -> bool:
+    """True if the shapes of a custom call are those of a product."""
+    found = blas_product(inst)
+    shapes = [operand.shape for operand in inst.operands] + [inst.shape]
+    if found is None or len(shapes) != 3:
+        return False
+    arrays = [shape for shape in shapes if isinstance(shape, ArrayShape)]
+    if len(arrays) != 3 or min(a.rank for a in arrays) < 2 or not has_routine(arrays):
+        return False
+    (*batch, m, n) = arrays[2].dims
+    (*left_batch, a, b), (*right_batch, c, d) = arrays[0].dims, arrays[1].dims
+    rows, depth = (b, a) if found.lhs_transposed else (a, b)
+    right_depth, columns = (d, c) if found.rhs_transposed else (c, d)
+    return batch == left_batch == right_batch and (rows, columns, depth) == (m, n, right_depth)
+
+
+def evaluate_blas(inst: Instruction, operands: Sequence[Any]) -> Any:
+    """Run a custom call into new memory.
+
+    Raises:
+        UnsupportedError: SciPy is not installed.
+    """
+    assert isinstance(inst.shape, ArrayShape)
+    result = np.empty(inst.shape.dims, inst.shape.dtype.numpy)
+    lhs, rhs = (np.ascontiguousarray(operand) for operand in operands)
+    multiply_into(inst, lhs, rhs, result)
+    return result
+
+
+def multiply_into(inst: Instruction, lhs: Array, rhs: Array, result: Array) -> None:
+    """Run a custom call on row-major arrays.
+
+    Raises:
+        UnsupportedError: SciPy is not installed.
+    """
+    found = blas_product(inst)
+    assert found is not None
+    function = gemm(_LETTERS[inst.array.dtype.name])
+    (*batch, m, n) = result.shape
+    k = lhs.shape[-2] if found.lhs_transposed else lhs.shape[-1]
+    one, zero = (np.full(1, value, result.dtype) for value in (1, 0))
+    # BLAS counts columns first, so the result is the product of the transposed matrices.
+    letters = [b"T" if side else b"N" for side in (found.rhs_transposed, found.lhs_transposed)]
+    texts = [ctypes.create_string_buffer(letter) for letter in letters]
+    numbers = [ctypes.c_int(size) for size in (n, m, k, rhs.shape[-1], lhs.shape[-1], n)]
+    columns, rows, depth, right, left, out = (ctypes.addressof(number) for number in numbers)
+    steps = [array.strides[-2] * array.shape[-2] for array in (rhs, lhs, result)]
+    for place in range(prod(batch)):
+        y, x, z = (
+            array.ctypes.data + place * step
+            for array, step in zip((rhs, lhs, result), steps, strict=True)
+        )
+        function(
+            ctypes.addressof(texts[0]), ctypes.addressof(texts[1]), columns, rows, depth,
+            one.ctypes.data, y, right, x, left, zero.ctypes.data, z, out,
+        )  # fmt: skip
+
+
+@cache
+def gemm(letter: str) -> Any:
+    """Return the function of BLAS for element type `s`, `d`, `c` or `z`.
+
+    Raises:
+        UnsupportedError: SciPy is not installed.
+    """
+    try:
+        functions = importlib.import_module("scipy.linalg.cython_blas").__pyx_capi__
+    except ImportError:
+        raise UnsupportedError(
+            "the library blas is that of SciPy, which the extra hloc[lapack] installs"
+        ) from None
+    capsule = functions[f"{letter}gemm"]
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return _Function(pointer_of(capsule, name_of(capsule)))

@@ -1,0 +1,34 @@
+"""When a GPU should work row by row."""
+
+from __future__ import annotations
+
+from hloc.analysis.gpu_devices import DeviceSpec
+from hloc.analysis.gpu_performance import LAUNCH_SECONDS, Threads
+from hloc.analysis.rows import Rows
+
+LONGEST_ROW = 1 << 16
+"""Elements of the longest row that has a kernel."""
+
+_MOST_THREADS = 1024
+_IN_REGISTERS = 8
+"""Threads that share a row at most, and elements of each that are all in registers."""
+
+_BYTES = 4
+_STAGES = 3
+"""Kernels that softmax and norms are otherwise, each of which reads the rows again."""
+
+
+def why_not_rows_on_gpu(rows: Rows, device: DeviceSpec) -> str:
+    """Return why arrays should not be made row by row, "" if they may.
+
+    A row has one block of threads at most, so that a few long rows leave most of a GPU idle.
+    """
+    if rows.size > LONGEST_ROW:
+        return f"a row of {rows.size} elements is too long for the threads of a block"
+    size = rows.elements * _BYTES
+    threads = rows.count * min(-(-rows.size // _IN_REGISTERS), _MOST_THREADS)
+    alone = 2 * size / Threads(threads).bandwidth(device)
+    apart = 2 * size / Threads(rows.elements / _IN_REGISTERS).bandwidth(device) + LAUNCH_SECONDS
+    if alone > _STAGES * apart:
+        return f"{rows.count} rows of {rows.size} elements leave most of the device idle"
+    return ""

@@ -1,0 +1,292 @@
+"""Priority fusion: on a GPU, the producer that gains most is computed inside its users first.
+
+A producer joins all kernels that read it, and is then made in each of them, or none. What that
+gains is the time of its own kernel, and what the readers save, by the model of `gpu_performance`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import ClassVar
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.gpu_devices import DEFAULT_CHIP, spec_of_chip
+from hloc.analysis.gpu_performance import LAUNCH_SECONDS
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
+from hloc.opt.fusion.draft import Draft, Setting
+from hloc.opt.fusion.fusible import Role, role_of
+from hloc.opt.fusion.multi_output import MultiOutputFusion, row_regions
+from hloc.opt.fusion.outline_fusion import outline_fusion
+from hloc.opt.fusion.region import Region
+from hloc.opt.fusion.row_parts import needed_in_memory, row_parts
+from hloc.opt.pass_base import PassContext, Remark
+
+_MAX_MAPS = 12
+"""Each index map at which a producer is read is code of its own in the kernel."""
+
+_MAX_MADE = 1024
+"""Values that one thread makes: the length of the code."""
+
+_MAX_DUPLICATED = 128
+"""Instructions that one step may add by computing a producer in several kernels."""
+
+
+@dataclass(frozen=True)
+class PriorityFusion:
+    """Fuse producers into all that read them, those first that save most time on a GPU.
+
+    Reductions, scans and updates in place are roots of fusions only, so that no kernel reduces
+    twice, or goes over the result of its own reduction. Expects a module without dead code. Leaves
+    `fusion` instructions of kind kLoop, or kInput with a reduce as root. Cost: O(n log n) for n
+    instructions, times the operands and readers of a kernel, which are bounded.
+
+    Attributes:
+        chip: as LLVM names it, for the figures of the model; "" is sm_80.
+    """
+
+    name: ClassVar[str] = "priority-fusion"
+    chip: str = ""
+    max_operands: int = 96
+    max_instructions: int = 512
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Fuse in the entry and in the bodies of loops, branches and calls."""
+        before = context.rewrites
+        for computation in control_flow_computations(module):
+            for draft in _Queue(computation, self, context).drafts():
+                if context.spent:
+                    return context.rewrites > before
+                context.at = draft.root
+                with context.rewriting(module, self.name):
+                    order = sorted(draft.members, key=draft.setting.positions.__getitem__)
+                    outline_fusion(computation, order, draft.results, draft.root)
+        return context.rewrites > before
+
+
+class _Queue:
+    """The kernels of one computation, and the producers among them by what they would gain."""
+
+    def __init__(
+        self, computation: Computation, limits: PriorityFusion, context: PassContext
+    ) -> None:
+        order = post_order(computation)
+        self.limits, self.context = limits, context
+        self.chip = limits.chip or DEFAULT_CHIP
+        self.setting = Setting(
+            spec_of_chip(self.chip), {inst: place for place, inst in enumerate(order)}
+        )
+        self.pinned = {p for inst in order for p in inst.control_predecessors}
+        self.kernels: dict[Instruction, Draft] = {}
+        """The kernel of each instruction that is the root of one."""
+
+        self.holders: dict[Instruction, dict[Draft, None]] = {}
+        """The kernels that each instruction is a member of."""
+
+        self.waiting: list[tuple[float, int, int, Draft]] = []
+        self.asked: dict[Draft, int] = {}
+        self.gains: dict[tuple[Draft, Draft], tuple[int, int, float]] = {}
+        self.copied: set[Instruction] = set()
+        """Instructions that kernels by rows make too, and can write."""
+
+        in_memory = needed_in_memory(order, self.pinned)
+        for region in row_regions(computation, MultiOutputFusion(chip=self.chip), context):
+            self._add_rows(region, in_memory)
+        for inst in reversed(order):
+            missing = inst not in self.holders or inst in self.copied
+            if missing and self._may_be_kernel(inst):
+                self._add(Draft.of(inst, self.setting, _is_free))
+
+    def drafts(self) -> Iterator[Draft]:
+        """Yield the kernels of more than one instruction, users before producers."""
+        self._join_views()
+        for draft in self.kernels.values():
+            self._weigh(draft)
+        while self.waiting:
+            _, _, asked, draft = heappop(self.waiting)
+            if asked == self.asked[draft] and self.kernels.get(draft.root) is draft:
+                self._fuse(draft)
+        # What is copied into a kernel by rows is replaced after that kernel has been written.
+        for draft in sorted(self.kernels.values(), key=self._place, reverse=True):
+            _let_go_of_views(draft)
+            if len(draft.members) > 1:
+                yield draft
+
+    # ---- kernels
+
+    def _may_be_kernel(self, inst: Instruction) -> bool:
+        if inst in self.pinned or role_of(inst) is Role.NONE or inst.opcode.name == "constant":
+            return False
+        return not _is_free(inst) or inst.is_root
+
+    def _add_rows(self, region: Region, in_memory: Collection[Instruction]) -> None:
+        """Add the kernel of a region that works by rows."""
+        parts = row_parts(region, self.setting.positions, in_memory)
+        if parts is None:
+            return
+        inside = set(parts.members)
+        draft = Draft.of_results(
+            parts.results,
+            max(
+                (member for member in parts.members if member.is_a("reduce")),
+                key=lambda inst: inst.operands[0].array.elements,
+            ),
+            region.rows,
+            self.setting,
+            lambda inst: inst in inside or _is_free(inst),
+        )
+        self._add(draft)
+        self.copied.update(parts.copied)
+
+    def _add(self, draft: Draft) -> None:
+        self.kernels[draft.root] = draft
+        for member in draft.members:
+            self.holders.setdefault(member, {})[draft] = None
+
+    def _readers(self, draft: Draft) -> list[Draft] | None:
+        """Return the kernels that read a result, None if something else reads it too."""
+        if draft.root.is_root or len(draft.root.users) > _MAX_DUPLICATED:
+            return None
+        found: dict[Draft, None] = {}
+        for user in draft.root.users:
+            holders = self.holders.get(user)
+            if not holders or any(holder.is_view for holder in holders):
+                return None
+            found.update(holders)
+        return [reader for reader in found if draft.root in reader.operands]
+
+    def _merge(self, producer: Draft, readers: list[Draft]) -> None:
+        for reader in readers:
+            reader.absorb(producer)
+        for member in producer.members:
+            holders = self.holders[member]
+            del holders[producer]
+            holders.update(dict.fromkeys(readers))
+        del self.kernels[producer.root]
+
+    def _join_views(self) -> None:
+        """Compute reshapes that move no bytes inside their users, wherever all are kernels."""
+        for draft in list(self.kernels.values()):
+            readers = self._readers(draft) if draft.is_view else None
+            if readers and not self._why_not(draft, readers):
+                self._merge(draft, readers)
+
+    # ---- the queue
+
+    def _weigh(self, draft: Draft) -> None:
+        """Put `draft` in the queue with what it gains by now, if it gains anything."""
+        self.asked[draft] = self.asked.get(draft, 0) + 1
+        readers = None if draft.role is not Role.LOOP else self._readers(draft)
+        if not readers or self._why_not(draft, readers):
+            return
+        gain = self._whole_gain(draft, readers)
+        if gain > 0:
+            place = self.setting.positions[draft.root]
+            heappush(self.waiting, (-gain, -place, self.asked[draft], draft))
+
+    def _whole_gain(self, producer: Draft, readers: list[Draft]) -> float:
+        """Return the time that is saved if `producer` joins `readers`.
+
+        A reader that can write the result of the producer on its way, and needs no other reader to
+        be done before, spares the kernel of the producer as well, unless the two do not fit after
+        all: that is half of a launch.
+        """
+        gains = {reader: self._gain(producer, reader) for reader in readers}
+        written = LAUNCH_SECONDS / 2 + producer.write_seconds
+        if producer.root in self.copied:
+            return written + sum(gains.values())
+        gain = producer.seconds() + sum(gains.values())
+        first = min(readers, key=self._place)
+        if len(readers) > 1 and first.may_write(producer):
+            gain = min(gain, written + sum(gains.values()) - gains[first])
+        return gain
+
+    def _place(self, draft: Draft) -> int:
+        """Return a place in the order at which all that a kernel needs has been made."""
+        return max(self.setting.positions[result] for result in draft.results)
+
+    def _gain(self, producer: Draft, reader: Draft) -> float:
+        """Return the time that `reader` takes less if `producer` joins it."""
+        known = self.gains.get((producer, reader))
+        if known is None or known[:2] != (producer.version, reader.version):
+            gain = reader.seconds() - reader.seconds_with(producer)
+            known = self.gains[producer, reader] = (producer.version, reader.version, gain)
+        return known[2]
+
+    def _fuse(self, producer: Draft) -> None:
+        readers = self._readers(producer)
+        assert readers
+        sources = dict.fromkeys(producer.operands)
+        self._remark(producer, readers)
+        self._merge(producer, readers)
+        for reader in readers:
+            sources.update(dict.fromkeys(reader.operands))
+            self._weigh(reader)
+        for source in sources:
+            if source in self.kernels:
+                self._weigh(self.kernels[source])
+
+    # ---- limits
+
+    def _why_not(self, producer: Draft, readers: list[Draft]) -> str:
+        """Return why `producer` may not join all `readers`, "" if it may."""
+        if len(producer.members) * (len(readers) - 1) > _MAX_DUPLICATED:
+            return f"{len(readers)} kernels would compute {len(producer.members)} instructions each"
+        for reader in readers:
+            if len(reader.operands[producer.root]) > _MAX_MAPS:
+                return "it is read at too many places"
+            if reader.made_with(producer) > _MAX_MADE:
+                return "the code would be too long"
+            if len(reader.members) + len(producer.members) > self.limits.max_instructions:
+                return f"a fusion would pass {self.limits.max_instructions} instructions"
+            if len({*reader.operands, *producer.operands}) - 1 > self.limits.max_operands:
+                return f"a fusion would pass {self.limits.max_operands} operands"
+            if _changes_what_it_reads(producer, reader):
+                return "a user changes its operand in place"
+        return ""
+
+    def _remark(self, producer: Draft, readers: list[Draft]) -> None:
+        if self.context.remarks is None:
+            return
+        gain = self._whole_gain(producer, readers)
+        text = f"joins {len(readers)} kernels, saves {gain * 1e6:.2f} microseconds"
+        self.context.remarks.append(Remark("passed", self.limits.name, producer.root.name, text))
+
+
+def _is_free(inst: Instruction) -> bool:
+    """True for what a kernel makes of nothing: constants, copies of one, numbers in a row."""
+    if role_of(inst) is not Role.LOOP:
+        return False
+    name = inst.opcode.name
+    return name in ("constant", "iota") or (
+        name == "broadcast" and inst.operands[0].opcode.name == "constant"
+    )
+
+
+def _changes_what_it_reads(producer: Draft, reader: Draft) -> bool:
+    """An update in place may not read its buffer elsewhere, nor have it made on the way."""
+    if reader.role is not Role.UPDATE:
+        return False
+    buffer = reader.root.operands[0]
+    return producer.root is buffer or _maker(buffer) in map(_maker, producer.operands)
+
+
+def _maker(inst: Instruction) -> Instruction:
+    """Return the instruction that made the bytes of `inst`, seen through changes of view."""
+    while inst.opcode.name in ("bitcast", "reshape", "copy"):
+        inst = inst.operands[0]
+    return inst
+
+
+def _let_go_of_views(draft: Draft) -> None:
+    """Take reshapes at the edge out again: outside they are free, inside they cost divisions."""
+    places = draft.setting.positions
+    for member in sorted(draft.members, key=places.__getitem__):
+        if member is draft.root or role_of(member) is not Role.VIEW:
+            continue
+        if not any(operand in draft.members for operand in member.operands):
+            draft.release(member)

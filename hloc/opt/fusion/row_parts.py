@@ -1,0 +1,77 @@
+"""Which instructions of a region with rows one kernel of a GPU should make, and write."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from hloc.analysis.cost import elements_of
+from hloc.ir.instruction import Instruction
+from hloc.opt.fusion.fusible import Role, role_of
+from hloc.opt.fusion.region import Region
+from hloc.shapes import ArrayShape
+
+
+@dataclass(frozen=True, slots=True)
+class RowParts:
+    """What belongs to the kernel of a region.
+
+    Attributes:
+        members: operands first.
+        results: members that it writes: what must be in memory, and what it has one of per row.
+        copied: members that others read, but compute by themselves as far as it goes.
+    """
+
+    members: tuple[Instruction, ...]
+    results: tuple[Instruction, ...]
+    copied: tuple[Instruction, ...]
+
+
+def row_parts(
+    region: Region, positions: Mapping[Instruction, int], in_memory: Collection[Instruction]
+) -> RowParts | None:
+    """Return the parts of a region, None if rows gain nothing.
+
+    Args:
+        region: of instructions that are not fused.
+        positions: places of instructions in an order with operands first.
+        in_memory: instructions that something reads which is no part of fusions.
+    """
+    assert region.rows is not None
+    unsorted = {m for kernel in region.kernels for m in (kernel.inst, *kernel.values)}
+    inner: dict[Instruction, None] = {}
+    for member in sorted(unsorted, key=positions.__getitem__, reverse=True):
+        is_written = member in in_memory and role_of(member) is not Role.VIEW
+        if member.is_a("reduce") or is_written or any(user in inner for user in member.users):
+            inner[member] = None
+    results: list[Instruction] = []
+    copied: dict[Instruction, None] = {}
+    for member in inner:  # users first: what a copy reads must be in memory, or copied too
+        if not isinstance(member.shape, ArrayShape):
+            continue
+        is_view = role_of(member) is Role.VIEW
+        if member in in_memory and not is_view:
+            results.append(member)
+        elif any(user not in inner or user in copied for user in member.users):
+            if not is_view and elements_of(member.shape) == region.rows.count:
+                results.append(member)
+            else:
+                copied[member] = None
+    members = tuple(reversed(inner))
+    reduces = sum(member.is_a("reduce") for member in members)
+    is_whole = any(elements_of(result.shape) == region.rows.elements for result in results)
+    if not results or (reduces < 2 and not is_whole):
+        return None
+    return RowParts(members, tuple(reversed(results)), tuple(reversed(copied)))
+
+
+def needed_in_memory(
+    order: Sequence[Instruction], pinned: Collection[Instruction]
+) -> set[Instruction]:
+    """Return the instructions that something reads which is no part of fusions, or a view of it."""
+    found = {inst for inst in order if inst.is_root}
+    for user in reversed(order):
+        role = Role.NONE if user in pinned else role_of(user)
+        if role is Role.NONE or (role is Role.VIEW and user in found):
+            found.update(user.operands)
+    return found

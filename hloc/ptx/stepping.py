@@ -1,0 +1,227 @@
+"""A kernel instruction by instruction: what a block does, written down while the kernel runs.
+
+A `Watch` is given to `launch`. The block it names then runs on a machine whose operations say that
+they were executed; all other blocks, and launches that nobody watches, run as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hloc.ptx.clocks import WarpClocks
+from hloc.ptx.code import Code, Fall
+from hloc.ptx.frame import Stored, named_registers
+from hloc.ptx.functions import reachable
+from hloc.ptx.machine import Machine, Place
+from hloc.ptx.metrics import Metrics
+from hloc.ptx.operation import Operation
+from hloc.ptx.program import Instruction, PtxModule
+from hloc.ptx.spaces import WINDOWS
+from hloc.ptx.threads import WARP, Lanes, Threads, numbers_of
+from hloc.ptx.value_types import Array
+
+MOST_MOMENTS = 20_000
+"""Instructions of groups of lanes that a watch writes down; what comes later it only lets run."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """Memory that lanes of the warp touched at once: `size` bytes at an address for each lane.
+
+    Attributes:
+        space: `global`, `shared`, `local` or `param`; addresses count from its begin.
+        lanes: positions in the warp, ascending.
+    """
+
+    space: str
+    lanes: Array
+    addresses: Array
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment:
+    """One instruction, executed by a group of lanes of the block.
+
+    Attributes:
+        lanes: of the block that executed it, or came to it if it waits for others.
+        registers: of the watched warp that have other values now: name -> one value per lane.
+        accesses: to memory, by lanes of the watched warp.
+        shared: words of the block's shared memory that are new: byte offset -> four bytes.
+    """
+
+    instruction: Instruction
+    lanes: Array
+    registers: Mapping[str, Array]
+    accesses: tuple[Access, ...]
+    shared: Mapping[int, bytes]
+
+    def active(self, warp: int) -> Array:
+        """Return which lanes of a warp were there, as positions in the warp."""
+        return np.asarray(self.lanes[self.lanes // WARP == warp] % WARP)
+
+
+@dataclass(slots=True, eq=False)
+class Watch:
+    """Who looks on while a kernel runs.
+
+    Attributes:
+        block: linear number of the block.
+        warp: of that block, whose registers are looked at.
+        moments: what happened, in order; filled by `launch`, also when the kernel has a fault.
+        is_cut: there was more than `MOST_MOMENTS`.
+    """
+
+    block: int
+    warp: int
+    moments: list[Moment] = field(default_factory=list)
+    is_cut: bool = False
+
+    def chunks(self, blocks: int, at_once: int) -> Iterator[tuple[int, int]]:
+        """Yield first block and number of blocks of pieces of a grid; the watched one is alone."""
+        for start, end in ((0, self.block), (self.block, self.block + 1), (self.block + 1, blocks)):
+            for first in range(start, min(end, blocks), at_once):
+                yield first, min(at_once, end - first)
+
+    def machine(
+        self,
+        module: PtxModule,
+        code: Code,
+        threads: Threads,
+        clocks: WarpClocks | None,
+        step_limit: int | None,
+    ) -> Machine:
+        """Return a machine for the watched block that tells this watch what it does."""
+        recorder = _Recorder(self, module, code, threads)
+        threads.metrics = recorder
+        return _WatchedMachine(_noting(code, recorder), threads, clocks, step_limit, recorder)
+
+
+class _Recorder(Metrics):
+    """Compares registers and shared memory after each instruction with what they were."""
+
+    def __init__(self, watch: Watch, module: PtxModule, code: Code, threads: Threads) -> None:
+        super().__init__(code)
+        self._watch, self._threads = watch, threads
+        first = WARP * watch.warp
+        self._warp = slice(first, min(first + WARP, threads.geometry.lanes))
+        functions = reachable(module, code.kernel)
+        self._function = {i.line: f.name for f in functions for i in f.instructions}
+        self._kernel = code.kernel.name
+        self._rows = _register_rows(code)
+        self._values: dict[str, Array] = {}
+        self._accesses: list[Access] = []
+        self._last_words = _words(threads)
+
+    def access(self, space: str, lanes: Lanes, addresses: Array, size: int) -> None:
+        """Note an access of the running instruction."""
+        numbers = numbers_of(lanes)
+        mine = numbers // WARP == self._watch.warp
+        if mine.any():
+            space, places = _placed(space, addresses[mine])
+            self._accesses.append(Access(space, numbers[mine] % WARP, places, size))
+
+    def note(self, instruction: Instruction, lanes: Lanes) -> None:
+        """Write down that `lanes` have executed an instruction."""
+        watch = self._watch
+        watch.is_cut = len(watch.moments) >= MOST_MOMENTS
+        if watch.is_cut:
+            return
+        accesses, self._accesses = tuple(self._accesses), []
+        registers = dict(self._changed(instruction))
+        written = dict(self._written())
+        moment = Moment(instruction, numbers_of(lanes).copy(), registers, accesses, written)
+        watch.moments.append(moment)
+
+    def _changed(self, instruction: Instruction) -> Iterator[tuple[str, Array]]:
+        """Yield the registers that an instruction names and that differ from what they were."""
+        function = self._function[instruction.line]
+        names: set[str] = set()
+        named_registers(instruction.operands, names)
+        for name in sorted(names):
+            storage = f"{function}:{name}"
+            row = self._rows.get(storage)
+            if row is None:
+                continue
+            now = self._threads.rows[row][self._warp].copy()
+            before = self._values.get(storage)
+            if before is None or now.tobytes() != before.tobytes():
+                self._values[storage] = now
+                yield name if function == self._kernel else storage, now
+
+    def _written(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the words of shared memory that were written, or have other bytes now."""
+        before, now = self._last_words, _words(self._threads)
+        different = np.flatnonzero((before != now).any(axis=1))
+        if len(different):
+            self._last_words = now
+            for word in different:
+                yield 4 * int(word), now[word, 0].tobytes()
+
+
+def _placed(space: str, addresses: Array) -> tuple[str, Array]:
+    """Return the space that generic addresses are in, and where in it; others as they are."""
+    if space != "generic":
+        return space, addresses.copy()
+    starts = sorted((start, name) for name, start in WINDOWS.items())
+    start, space = max(row for row in starts if row[0] <= int(addresses[0]))
+    return space, addresses - addresses.dtype.type(start)
+
+
+def _words(threads: Threads) -> Array:
+    """Return a copy of shared memory: for each word its bytes, and the states of its bytes."""
+    data, state = threads.spaces.shared.piece(0)
+    return np.stack([data.view(np.uint32), state.view(np.uint32)], axis=1)
+
+
+def _register_rows(code: Code) -> dict[str, int]:
+    """Return the row that shows a register best: as a float if it is ever read or made as one."""
+    found: dict[str, tuple[tuple[bool, int], int]] = {}
+    for source, number in code.table.numbers.items():
+        if isinstance(source, Stored) and source.offset == 0:
+            worth = source.dtype.kind == "f", source.dtype.itemsize * source.columns
+            if source.storage not in found or worth > found[source.storage][0]:
+                found[source.storage] = worth, number
+    return {storage: number for storage, (_, number) in found.items()}
+
+
+def _noting(code: Code, recorder: _Recorder) -> Code:
+    """Return code that does the same and tells a recorder of every instruction."""
+    blocks = []
+    for block in code.blocks:
+        pairs = zip(block.operations, block.instructions, strict=False)
+        noting = tuple(_noting_one(operation, i, recorder) for operation, i in pairs)
+        blocks.append(replace(block, operations=noting))
+    return replace(code, blocks=tuple(blocks))
+
+
+def _noting_one(operation: Operation, instruction: Instruction, recorder: _Recorder) -> Operation:
+    def run(threads: Threads, lanes: Lanes) -> None:
+        operation(threads, lanes)
+        recorder.note(instruction, lanes)
+
+    return run
+
+
+class _WatchedMachine(Machine):
+    """A machine that also tells of the instructions at which blocks of code end."""
+
+    def __init__(
+        self,
+        code: Code,
+        threads: Threads,
+        clocks: WarpClocks | None,
+        step_limit: int | None,
+        recorder: _Recorder,
+    ) -> None:
+        super().__init__(code, threads, clocks, step_limit)
+        self._recorder = recorder
+
+    def _end(self, place: Place, lanes: Lanes) -> None:
+        super()._end(place, lanes)
+        block = self.code.blocks[place[-1]]
+        if not isinstance(block.end, Fall) and block.instructions:
+            self._recorder.note(block.instructions[-1], lanes)

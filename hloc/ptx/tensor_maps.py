@@ -1,0 +1,139 @@
+"""Tensor maps: how copies of tiles see an array in global memory.
+
+What the 128 bytes of a real one mean is NVIDIA's secret. Those here are the interpreter's own and
+say the same; the rules are those of `cuTensorMapEncodeTiled` without interleaving and steps.
+Source: CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+
+from hloc.ptx.faults import PtxFault
+from hloc.ptx.value_types import Array
+
+MAP_BYTES = 128
+MAP_ALIGNMENT = 64
+PIECE_BYTES = 16
+
+_MARK = b"hloc map"
+_LAYOUT = struct.Struct("<8sQBBBB4x5Q4Q5H22x")
+_MOST_DIMS = 5
+_MOST_IN_BOX = 256
+_SWIZZLES = (0, 32, 64, 128)
+_ELEMENT_BYTES = (1, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorMap:
+    """An array in global memory and the size of the tiles that are copied from it.
+
+    Attributes:
+        address: of its first element.
+        element_bytes: 1, 2, 4 or 8.
+        dims: sizes, fastest first.
+        strides: bytes from one index to the next, of all dimensions but the first.
+        box: sizes of a tile.
+        swizzle_bytes: 0, or the width in which pieces of 16 bytes change places.
+
+    Raises:
+        PtxFault: the driver would refuse it.
+    """
+
+    address: int
+    element_bytes: int
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        rank, inner = len(self.dims), self.box[0] * self.element_bytes
+        rules = {
+            f"{rank} dimensions": 1 <= rank <= _MOST_DIMS,
+            f"{len(self.strides)} strides": len(self.strides) == rank - 1,
+            f"a box of {len(self.box)} dimensions": len(self.box) == rank,
+            f"elements of {self.element_bytes} bytes": self.element_bytes in _ELEMENT_BYTES,
+            f"address {self.address:#x}": self.address % PIECE_BYTES == 0,
+            f"dimensions {self.dims}": all(0 < size <= 1 << 32 for size in self.dims),
+            f"strides {self.strides}": all(
+                s % PIECE_BYTES == 0 and 0 <= s < 1 << 40 for s in self.strides
+            ),
+            f"box {self.box}": all(0 < size <= _MOST_IN_BOX for size in self.box)
+            and inner % PIECE_BYTES == 0,
+            f"a swizzle of {self.swizzle_bytes} bytes": self.swizzle_bytes in _SWIZZLES
+            and (not self.swizzle_bytes or inner <= self.swizzle_bytes),
+        }
+        for what, holds in rules.items():
+            if not holds:
+                raise PtxFault(f"a tensor map cannot have {what}")
+
+    def encoded(self) -> bytes:
+        """Return the 128 bytes that a kernel is given."""
+        rank = len(self.dims)
+        return _LAYOUT.pack(
+            _MARK,
+            self.address,
+            rank,
+            self.element_bytes,
+            self.swizzle_bytes,
+            0,
+            *self.dims,
+            *[1] * (_MOST_DIMS - rank),
+            *self.strides,
+            *[0] * (_MOST_DIMS - rank),
+            *self.box,
+            *[1] * (_MOST_DIMS - rank),
+        )
+
+    @classmethod
+    def decoded(cls, data: bytes) -> TensorMap:
+        """Return the map that 128 bytes hold.
+
+        Raises:
+            PtxFault: they hold none.
+        """
+        mark, address, rank, element_bytes, swizzle_bytes, _, *sizes = _LAYOUT.unpack(data)
+        if mark != _MARK:
+            raise PtxFault("there is no tensor map at the address of this copy")
+        dims, strides, box = sizes[:5], sizes[5:9], sizes[9:]
+        return cls(
+            address,
+            element_bytes,
+            tuple(dims[:rank]),
+            tuple(strides[: rank - 1]),
+            tuple(box[:rank]),
+            swizzle_bytes,
+        )
+
+    @property
+    def box_bytes(self) -> int:
+        """Bytes of a tile, whether all of it exists or not."""
+        return int(np.prod(self.box)) * self.element_bytes
+
+    def elements(self, first: tuple[int, ...]) -> tuple[Array, Array]:
+        """Return the addresses of a tile's elements, in order, and which of them exist."""
+        address, exists = np.array([self.address]), np.array([True])
+        steps = (self.element_bytes, *self.strides)
+        for size, count, start, step in zip(self.dims, self.box, first, steps, strict=True):
+            index = start + np.arange(count)
+            address = (address + (index * step)[:, None]).reshape(-1)
+            exists = (exists & ((index >= 0) & (index < size))[:, None]).reshape(-1)
+        return address, exists
+
+    def targets(self, start: int) -> Array:
+        """Return where the pieces of 16 bytes of a tile go in shared memory, in order."""
+        address = start + np.arange(0, self.box_bytes, PIECE_BYTES)
+        return swizzled(address, self.swizzle_bytes).astype(np.uint64)
+
+
+def swizzled(address: Array, width: int) -> Array:
+    """Return where pieces of 16 bytes of shared memory are with a swizzle of `width` bytes.
+
+    Bits 4 to 6 of the address, or fewer of them, are changed by bits 7 to 9.
+    """
+    mask = max(width, PIECE_BYTES) // PIECE_BYTES - 1
+    return np.asarray(address ^ (address >> 7 & mask) << 4)

@@ -1,0 +1,137 @@
+"""Chooses between kernels that make the same by their time on the device at hand.
+
+A model picks a tile for every large matrix product (`emitters/matrix_plan.py`), the same on all
+machines. Here the next best are run as well, and the fastest is taken. What was found is kept in
+the cache, for this kernel on this device with this driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hloc.cache_directory import read_cached, write_cached
+from hloc.codegen.emitters.context import array_leaves
+from hloc.codegen.gpu.emit import alternatives
+from hloc.codegen.gpu.kernel import GpuKernel
+from hloc.codegen.kernel import KernelRequest
+from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.errors import HloError
+from hloc.runtime.gpu.cuda import CudaDevice
+from hloc.runtime.gpu.device import Array
+from hloc.runtime.gpu.memory import Allocations
+from hloc.shapes import ArrayShape
+
+ROUNDS = 7
+"""Launches of each kernel after the first, of which the median counts."""
+
+
+def tuned(compiled: NvptxModule, device: CudaDevice) -> NvptxModule:
+    """Return a module with the fastest kernels on `device`.
+
+    Raises:
+        HloError: the device refuses something that the model's kernel needs, too.
+    """
+    kernels = []
+    for request, kernel in zip(compiled.plan.kernels, compiled.kernels, strict=True):
+        found = [] if kernel.library else alternatives(request, kernel, compiled.chip)
+        if len(found) > 1:
+            kernel = found[_best(compiled, request, found, device)]
+        kernels.append(kernel)
+    return replace(compiled, kernels=tuple(kernels), _ptx=None)
+
+
+def _best(
+    compiled: NvptxModule,
+    request: KernelRequest,
+    kernels: Sequence[GpuKernel],
+    device: CudaDevice,
+) -> int:
+    """Return the number of the fastest kernel, from the cache if it was found before."""
+    facts = (repr(kernels), compiled.chip, device.name, device.driver_version)
+    digest = hashlib.sha256("\0".join(map(str, facts)).encode()).hexdigest()
+    name = f"tuning-{digest[:40]}.json"
+    kept = _kept(name, len(kernels))
+    if kept is not None:
+        return kept
+    seconds = [_seconds(compiled, request, kernel, device) for kernel in kernels]
+    best = min(range(len(kernels)), key=seconds.__getitem__)
+    write_cached(name, json.dumps({"best": best}).encode())
+    return best
+
+
+def _kept(name: str, count: int) -> int | None:
+    """Return what the cache says, None if it says nothing that makes sense."""
+    data = read_cached(name)
+    try:
+        found = json.loads(data)["best"] if data else None
+    except (ValueError, TypeError, KeyError):
+        return None
+    return found if isinstance(found, int) and 0 <= found < count else None
+
+
+def _seconds(
+    compiled: NvptxModule, request: KernelRequest, kernel: GpuKernel, device: CudaDevice
+) -> float:
+    """Return the median time of a kernel on random arguments; infinity if it does not run."""
+    one = replace(compiled, kernels=(kernel,), _ptx=None)
+    memory = Allocations(device)
+    try:
+        code = device.load(one)
+        try:
+            arguments = _arguments(memory, request, kernel.scratch_bytes)
+            return _measured(kernel, code, arguments, device)
+        finally:
+            device.unload(code)
+    except HloError:
+        return math.inf  # more registers or shared memory than this device has
+    finally:
+        memory.free()
+
+
+def _measured(kernel: GpuKernel, code: Any, arguments: Sequence[int], device: CudaDevice) -> float:
+    rounds: list[float] = []
+    for _ in range(1 + ROUNDS):
+        with _reports(device) as reports:
+            for function in kernel.functions:
+                device.launch(code, function, arguments)
+            rounds.append(sum(seconds for _, seconds in reports))
+    return statistics.median(rounds[1:])
+
+
+@contextmanager
+def _reports(device: CudaDevice) -> Iterator[list[Any]]:
+    """Let the device tell of every launch."""
+    before, device.metrics = device.metrics, True
+    device.reports.clear()
+    try:
+        yield device.reports
+    finally:
+        device.metrics = before
+        device.reports.clear()
+
+
+def _arguments(memory: Allocations, request: KernelRequest, scratch_bytes: int) -> list[int]:
+    """Return memory for all arguments of a kernel, operands filled with random numbers."""
+    inst = request.inst
+    rng = np.random.default_rng(0)
+    found = [
+        memory.holding(_random(rng, leaf)) for o in inst.operands for leaf in array_leaves(o.shape)
+    ]
+    found += [memory.new(leaf.size_bytes) for leaf in array_leaves(inst.shape)]
+    return [*found, memory.new(scratch_bytes)] if scratch_bytes else found
+
+
+def _random(rng: np.random.Generator, shape: ArrayShape) -> Array:
+    dtype = shape.dtype
+    if dtype.is_float or dtype.is_complex:
+        return rng.standard_normal(shape.dims, np.float32).astype(dtype.numpy)
+    return rng.integers(0, 2, shape.dims, np.int8).astype(dtype.numpy)

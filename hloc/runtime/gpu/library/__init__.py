@@ -1,0 +1,1 @@
+"""Calls of NVIDIA's libraries through their Python packages, which are optional."""

@@ -1,0 +1,128 @@
+"""Matrix products by cuBLASLt.
+
+Source: cuBLAS documentation, chapter "Using the cuBLASLt API".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hloc.codegen.gpu.library_call import MatmulCall, Matrix
+from hloc.dtypes import BF16, C64, C128, F16, F32, F64, S8, S32, DType
+from hloc.errors import UnsupportedError
+
+CUDA_TYPES: dict[DType, int] = {F32: 0, F64: 1, F16: 2, S8: 3, C64: 4, C128: 5, S32: 10, BF16: 14}
+"""Values of `cudaDataType`, from CUDA's header `library_types.h`."""
+
+_COMPUTE_F32, _COMPUTE_TF32, _COMPUTE_F64, _COMPUTE_S32 = 68, 77, 70, 72
+"""Values of `cublasComputeType_t`, from `cublas_api.h`."""
+
+_TRANSPOSED = 1
+"""`CUBLAS_OP_T`."""
+
+
+class Matmul:
+    """One product, prepared; its descriptors are given back by `close`."""
+
+    def __init__(self, api: Any, handle: int, call: MatmulCall) -> None:
+        """Choose an algorithm.
+
+        Raises:
+            UnsupportedError: cuBLASLt has none for this product.
+        """
+        self._api, self._handle, self._call = api, handle, call
+        compute, scale = _arithmetic(call)
+        number = np.dtype(scale.numpy)
+        self._factors = np.array([1, 0], number)  # alpha and beta
+        self._operation = api.matmul_desc_create(compute, CUDA_TYPES[scale])
+        attribute = api.MatmulDescAttribute
+        if call.left_transposed:
+            self._describe(attribute.TRANSA, np.int32(_TRANSPOSED))
+        if call.right_transposed:
+            self._describe(attribute.TRANSB, np.int32(_TRANSPOSED))
+        if call.bias is not None or call.relu:
+            kind = "_".join(["RELU"] * call.relu + ["BIAS"] * (call.bias is not None))
+            self._describe(attribute.EPILOGUE, np.int32(getattr(api.Epilogue, kind)))
+        matrices = (call.left, call.right, call.result)
+        self._layouts = [_layout(api, matrix, call.batch) for matrix in matrices]
+        self._algorithm = self._choose()
+
+    def _describe(self, attribute: int, value: Any) -> None:
+        """Set an attribute of the operation."""
+        held = np.array([value])
+        self._api.matmul_desc_set_attribute(
+            self._operation, int(attribute), held.ctypes.data, held.nbytes
+        )
+
+    def _choose(self) -> Any:
+        api = self._api
+        if self._call.bias is not None:  # its alignment counts, so there must be a pointer
+            self._describe(api.MatmulDescAttribute.BIAS_POINTER, np.uint64(256))
+        preference = api.matmul_preference_create()
+        held = np.array([self._call.workspace_bytes], np.uint64)
+        which = int(api.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
+        api.matmul_preference_set_attribute(preference, which, held.ctypes.data, held.nbytes)
+        found = api.MatmulHeuristicResult()
+        count = np.zeros(1, np.int32)
+        left, right, result = self._layouts
+        try:
+            api.matmul_algo_get_heuristic(
+                self._handle, self._operation, left, right, result, result,
+                preference, 1, found.ptr, count.ctypes.data,
+            )  # fmt: skip
+        finally:
+            api.matmul_preference_destroy(preference)
+        if not count[0]:
+            raise UnsupportedError("cuBLASLt has no algorithm for this product")
+        return found
+
+    def run(self, arguments: Sequence[int], stream: int) -> None:
+        """Ask for the product on a stream."""
+        call = self._call
+        if call.bias is not None:
+            pointer = np.uint64(arguments[call.bias])
+            self._describe(self._api.MatmulDescAttribute.BIAS_POINTER, pointer)
+        left, right, result = self._layouts
+        first = self._factors.ctypes.data
+        target = arguments[call.result.argument]
+        self._api.matmul(
+            self._handle, self._operation, first,
+            arguments[call.left.argument], left,
+            arguments[call.right.argument], right,
+            first + self._factors.itemsize, target, result, target, result,
+            self._algorithm.ptr,  # the algorithm is the first field
+            arguments[call.workspace], call.workspace_bytes, stream,
+        )  # fmt: skip
+
+    def close(self) -> None:
+        for layout in self._layouts:
+            self._api.matrix_layout_destroy(layout)
+        self._api.matmul_desc_destroy(self._operation)
+
+
+def _arithmetic(call: MatmulCall) -> tuple[int, DType]:
+    """Return the type of the sums, and that of the factors before the product."""
+    dtype = call.left.dtype
+    if dtype is S8:
+        return _COMPUTE_S32, S32
+    if dtype in (F64, C128):
+        return _COMPUTE_F64, dtype
+    rounded = call.algorithm == "dot_tf32_tf32_f32"
+    return (_COMPUTE_TF32 if rounded else _COMPUTE_F32), (C64 if dtype is C64 else F32)
+
+
+def _layout(api: Any, matrix: Matrix, batch: int) -> int:
+    kind = CUDA_TYPES[matrix.dtype]
+    layout: int = api.matrix_layout_create(kind, matrix.rows, matrix.columns, matrix.leading)
+    if batch > 1:
+        attribute = api.MatrixLayoutAttribute
+        for which, value in (
+            (attribute.BATCH_COUNT, np.int32(batch)),
+            (attribute.STRIDED_BATCH_OFFSET, np.int64(matrix.batch_step)),
+        ):
+            held = np.array([value])
+            api.matrix_layout_set_attribute(layout, int(which), held.ctypes.data, held.nbytes)
+    return layout

@@ -1,0 +1,97 @@
+"""Compile the routines of all sizes before any program needs them.
+
+They go into the user's cache, or into the package itself, as a library brings its kernels along:
+`hloc cache --fill`, and `hatch_build.py` where hloc is installed from its sources. Code is for this
+machine alone. It is found by a digest of text, processor and versions, so that another machine, or
+another version, compiles its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from hloc.cache_directory import write_cached, write_whole
+from hloc.codegen.emitters.routine_table import all_routines
+from hloc.codegen.object_cache import kept_object, object_name, sealed
+from hloc.codegen.object_file import compile_object
+from hloc.codegen.routine import Routines
+from hloc.codegen.split_kernel import MOST_ARRAYS, split_routine
+from hloc.codegen.subnormals import flushing_mode
+from hloc.codegen.target import Target
+from hloc.codegen.thread_pool import NEEDED
+from hloc.runtime.threads import pool_unit
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What became of the routines.
+
+    Attributes:
+        compiled: how many were compiled.
+        present: how many were there before.
+        size_bytes: of those that were compiled.
+    """
+
+    compiled: int
+    present: int
+    size_bytes: int
+
+
+def routine_units(target: Target) -> tuple[Routines, ...]:
+    """Return all units that do not depend on any program."""
+    modes = (None, flushing_mode(target))
+    splits = [split_routine(n, mode) for mode in modes for n in range(1, MOST_ARRAYS + 1)]
+    return (*all_routines(target).values(), *dict.fromkeys(splits), pool_unit(target))
+
+
+def fill_cache(target: Target, units: Sequence[Routines] | None = None) -> Filled:
+    """Compile what neither folder has yet into the user's cache; all units if none are given."""
+    return _fill(target, units, lambda name: kept_object(name) is not None, write_cached)
+
+
+def fill_directory(
+    directory: Path, target: Target, units: Sequence[Routines] | None = None
+) -> Filled:
+    """Compile into `directory`, which afterwards holds these units and no others.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    units = units or routine_units(target)
+    directory.mkdir(parents=True, exist_ok=True)
+    names = {object_name(unit.text, target, unit.level) for unit in units}
+    for old in directory.glob("object-*.o"):
+        if old.name not in names:
+            with suppress(OSError):
+                os.unlink(old)
+    return _fill(
+        target,
+        units,
+        lambda name: kept_object(name, (directory,)) is not None,
+        lambda name, data: write_whole(directory, name, data),
+    )
+
+
+def _fill(
+    target: Target,
+    units: Sequence[Routines] | None,
+    is_there: Callable[[str], bool],
+    write: Callable[[str, bytes], None],
+) -> Filled:
+    compiled = present = size_bytes = 0
+    units = units or routine_units(target)
+    also = NEEDED | {name for unit in units for name in unit.symbols}
+    for unit in units:
+        name = object_name(unit.text, target, unit.level)
+        if is_there(name):
+            present += 1
+            continue
+        data = compile_object(unit.text, target, unit.level, also)
+        write(name, sealed(data))
+        compiled += 1
+        size_bytes += len(data)
+    return Filled(compiled, present, size_bytes)

@@ -1,0 +1,249 @@
+"""One kernel instruction by instruction, in the interpreter of PTX: where we are, and moving.
+
+The kernel has run to its end before the first step is shown; steps go through what was written
+down of one block (`hloc.ptx.stepping`), so that going back costs as little as going on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hloc.codegen.gpu.kernel import Extent, GpuFunction
+from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.errors import HloError
+from hloc.opt.pass_base import did_you_mean
+from hloc.ptx import PtxFault, Watch
+from hloc.ptx.decode import COLLECTIVE
+from hloc.ptx.stepping import MOST_MOMENTS, Moment
+from hloc.ptx.threads import WARP
+from hloc.runtime.gpu.executable import GpuExecutable
+from hloc.runtime.gpu.simulated import SimulatedDevice
+
+if TYPE_CHECKING:
+    from repl.running import Array
+
+_BARRIERS = ("bar", "barrier")
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """One launch of a run: a function, and the addresses that it was given."""
+
+    function: GpuFunction
+    arguments: tuple[int, ...]
+
+
+class _WatchedDevice(SimulatedDevice):
+    """A simulated GPU that lists its launches and watches one of them."""
+
+    def __init__(self, number: int, watch: Watch) -> None:
+        super().__init__()
+        self.launches: list[Launched] = []
+        self._number, self._watch = number, watch
+
+    def watch(self, function: GpuFunction, arguments: Sequence[int]) -> Watch | None:
+        self.launches.append(Launched(function, tuple(arguments)))
+        return self._watch if len(self.launches) == self._number + 1 else None
+
+
+@dataclass(slots=True, eq=False)
+class KernelSteps:
+    """The steps of one warp through one launch.
+
+    Attributes:
+        titles: by name of the function, the line of the instruction that it is of.
+        inputs: what the module was run on; `described` says it.
+        launch: number of the launch that is looked at.
+        block, thread: linear numbers of those that are looked at.
+        at: steps that the thread's warp has done.
+        launches: of the whole run.
+        moments: what the block did; `steps` are the numbers of those where the warp takes part.
+        fault: what the interpreter says of a run that went wrong, "" else.
+    """
+
+    compiled: NvptxModule
+    titles: Mapping[str, str]
+    inputs: Sequence[Array]
+    described: str
+    launch: int = 0
+    block: int = 0
+    thread: int = 0
+    at: int = 0
+    launches: list[Launched] = field(default_factory=list)
+    moments: list[Moment] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    fault: str = ""
+    is_cut: bool = False
+
+    @property
+    def function(self) -> GpuFunction:
+        """The function that is looked at."""
+        return self.launches[self.launch].function
+
+    @property
+    def warp(self) -> int:
+        """The warp of the thread."""
+        return self.thread // WARP
+
+    @property
+    def lane(self) -> int:
+        """The place of the thread in its warp."""
+        return self.thread % WARP
+
+    @property
+    def now(self) -> int:
+        """How many moments of the block are over."""
+        return self.steps[self.at] if self.at < len(self.steps) else len(self.moments)
+
+    @property
+    def last(self) -> Moment | None:
+        """What the warp did last."""
+        return self.moments[self.steps[self.at - 1]] if self.at else None
+
+    @property
+    def next(self) -> Moment | None:
+        """What it does next, None at its end."""
+        return self.moments[self.steps[self.at]] if self.at < len(self.steps) else None
+
+    def trace(self) -> None:
+        """Run the module and write down what the block does; `at` stays in its bounds.
+
+        Raises:
+            HloError: nothing is launched.
+        """
+        watch = Watch(self.block, self.warp)
+        device = _WatchedDevice(self.launch, watch)
+        self.fault = ""
+        try:
+            GpuExecutable(self.compiled, device)(*self.inputs)
+        except PtxFault as fault:
+            self.fault = "; ".join((fault.message, *fault.diagnostics[0].notes))
+        self.launches = device.launches
+        if not self.launches:
+            raise HloError("nothing is computed here, so there is no kernel")
+        self.moments, self.is_cut = watch.moments, watch.is_cut
+        warp = self.warp
+        self.steps = [
+            number for number, moment in enumerate(self.moments) if len(moment.active(warp))
+        ]
+        self.at = min(self.at, len(self.steps))
+
+    # ---- moving
+
+    def go(self, count: int) -> None:
+        """Do `count` steps, or take back as many if it is negative; stop at either end."""
+        self.at = max(0, min(self.at + count, len(self.steps)))
+
+    def go_to(self, where: str) -> None:
+        """Go on until what comes next is at a line, or is of a kind of `PLACES`.
+
+        Raises:
+            HloError: no such place, or the warp does not come to one from here.
+        """
+        if where == "end":
+            self.at = len(self.steps)
+            return
+        if where.isdecimal():
+            line = int(where)
+            found = self._first(lambda moment: moment.instruction.line == line)
+        elif where == "divergence":
+            found = self._divergence()
+        elif where in PLACES:
+            found = self._first(_TESTS[where])
+        else:
+            near = did_you_mean(where, list(PLACES))
+            raise HloError(
+                f"cannot go to {where!r}", notes=near or (f"a line, or {', '.join(PLACES)}",)
+            )
+        if found is None:
+            what = f"line {where}" if where.isdecimal() else PLACES[where]
+            cut = f"; only {MOST_MOMENTS:,} steps are kept" if self.is_cut else ""
+            raise HloError(f"warp {self.warp} does not come to {what} from here{cut}")
+        self.at = found
+
+    def _first(self, fits: Callable[[Moment], bool]) -> int | None:
+        """Return the first step after this one that comes to a moment that fits."""
+        rest = range(self.at + 1, len(self.steps))
+        return next((i for i in rest if fits(self.moments[self.steps[i]])), None)
+
+    def _divergence(self) -> int | None:
+        """Return the next step at which other lanes are active than now."""
+        if self.next is None:
+            return None
+        before = self.next.active(self.warp).tobytes()
+        return self._first(lambda moment: moment.active(self.warp).tobytes() != before)
+
+    # ---- choosing
+
+    def choose_thread(self, text: str) -> None:
+        """Look at another thread of the block: `5`, or `5,0,0`; the time stays."""
+        old, self.thread = self.warp, _number(text, self.function.block, "thread")
+        if self.warp != old:
+            now = self.now
+            self.trace()
+            self.at = sum(step < now for step in self.steps)
+
+    def choose_block(self, text: str) -> None:
+        """Look at another block of the launch, from its begin."""
+        self.block = _number(text, self.function.grid, "block")
+        self.at = 0
+        self.trace()
+
+    def choose_launch(self, text: str) -> None:
+        """Look at another launch of the run, counted from 1: its first block and thread."""
+        if not text.isdecimal() or not 0 < int(text) <= len(self.launches):
+            raise HloError(f"launches are 1 to {len(self.launches)}, not {text!r}")
+        self.launch = int(text) - 1
+        self.block = self.thread = self.at = 0
+        self.trace()
+
+
+def _touches(space: str) -> Callable[[Moment], bool]:
+    return lambda moment: any(access.space == space for access in moment.accesses)
+
+
+def _is_collective(moment: Moment) -> bool:
+    return moment.instruction.parts[0] in COLLECTIVE
+
+
+_TESTS: dict[str, Callable[[Moment], bool]] = {
+    "barrier": lambda moment: moment.instruction.parts[0] in _BARRIERS,
+    "global": _touches("global"),
+    "shared": _touches("shared"),
+    "warp": _is_collective,
+}
+PLACES = {
+    "barrier": "a barrier",
+    "global": "an access to global memory",
+    "shared": "an access to shared memory",
+    "warp": "an instruction of the whole warp, as a shuffle",
+    "divergence": "a place where other lanes are active",
+    "end": "its end",
+}
+"""Where `ptx to` goes, besides lines."""
+
+
+def waits(moment: Moment) -> bool:
+    """True for an instruction at which lanes may have to wait for others."""
+    return moment.instruction.parts[0] in _BARRIERS or _is_collective(moment)
+
+
+def _number(text: str, extent: Extent, what: str) -> int:
+    """Read `17`, or `x,y,z` within an extent.
+
+    Raises:
+        HloError: it is neither, or beyond the extent.
+    """
+    x, y, z = extent
+    parts = [int(part) for part in re.split(r"[,x]", text) if part.isdecimal()]
+    if re.fullmatch(r"\d{1,9}", text) and parts[0] < x * y * z:
+        return parts[0]
+    if re.fullmatch(r"\d{1,9}([,x]\d{1,9}){1,2}", text):
+        i, j, k = (*parts, 0)[:3]
+        if i < x and j < y and k < z:
+            return i + x * (j + y * k)
+    last = f"0 to {x * y * z - 1:,}" + (f", or up to {x - 1},{y - 1},{z - 1}" if y * z > 1 else "")
+    raise HloError(f"there is no {what} {text!r} here: {what}s are {last}")

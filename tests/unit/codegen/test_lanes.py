@@ -1,0 +1,160 @@
+"""Kernels whose loops make several neighbours at a time: the same answers on every processor.
+
+Guards run time too: such a kernel is in its final form, and LLVM has no vectors to look for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hloc import driver
+from hloc.codegen.cpu.backend import CpuModule
+from hloc.codegen.emitters.lanes import lane_count
+from hloc.codegen.routine import FINAL_WITH_SLOTS
+from hloc.codegen.target import host_target, target_for
+from hloc.options import CompileOptions
+from hloc.runtime.executable import Executable
+from tests.unit.codegen.harness import (
+    assert_close,
+    check_root,
+    emit,
+    evaluate,
+    module_text,
+    parse_text,
+    random_arrays,
+    reducer,
+)
+
+PROCESSORS = ("", "x86-64-v3", "x86-64")
+"""That of this machine, and vectors of 256 and of 128 bits."""
+
+IS_X86 = host_target().triple.startswith("x86_64")
+PROCESSOR = pytest.mark.parametrize("cpu", PROCESSORS if IS_X86 else ("",))
+
+
+def check(text: str, cpu: str, *, is_final: bool = True, tolerance: float = 1e-5) -> None:
+    """Compile the module in `text`, run it, and compare with the evaluator."""
+    executable = driver.compile_module(text, CompileOptions(cpu=cpu))
+    assert isinstance(executable, Executable)
+    compiled = executable.compiled
+    assert isinstance(compiled, CpuModule)
+    assert (FINAL_WITH_SLOTS in [kernel.level for kernel in compiled.kernels]) == is_final
+    arguments = random_arrays(text)
+    if arguments[0].dtype.kind == "f" and arguments[0].ndim:
+        arguments[0].flat[-1] = np.nan
+        arguments[0].flat[0] = np.inf
+    found = executable(*arguments)
+    expected = evaluate(parse_text(text).entry, arguments)
+    assert_close(np.asarray(found[0]), np.asarray(expected), tolerance, tolerance)
+
+
+def inside(parameters: list[str], members: str, root: str) -> str:
+    """Return a module of several instructions."""
+    text = module_text(parameters, root)
+    return text.replace("  ROOT", f"{members}\n  ROOT")
+
+
+@PROCESSOR
+@pytest.mark.parametrize("size", [64, 67, 1000])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
+def test_functions_of_any_number_of_elements(dtype: str, size: int, cpu: str) -> None:
+    kind = f"{dtype}[{size}]"
+    members = f"""
+        e = {kind} {"sqrt" if dtype == "f64" else "exponential"}(p0)
+        n = {kind} negate(e)
+        c = pred[{size}] compare(n, p1), direction=LT
+    """
+    text = inside([kind, kind], members, f"{kind} select(c, n, p1)")
+    check(text, cpu, tolerance=1e-5 if dtype in ("f32", "f64") else 0.02)
+
+
+@PROCESSOR
+@pytest.mark.parametrize("size", [3, 50, 64])
+def test_broadcasts_and_counts_along_lanes(size: int, cpu: str) -> None:
+    """A row and a column have one element for all lanes, and one for each; so has an iota."""
+    kind = f"s32[5,{size}]"
+    members = f"""
+        i = {kind} iota(), iota_dimension=1
+        row = {kind} broadcast(p1), dimensions={{1}}
+        c = {kind} broadcast(p2), dimensions={{0}}
+        s = {kind} add(row, c)
+        m = {kind} multiply(s, i)
+    """
+    text = inside([kind, f"s32[{size}]", "s32[5]"], members, f"{kind} xor(m, p0)")
+    check(text, cpu, is_final=size > 16)
+
+
+@PROCESSOR
+@pytest.mark.parametrize("size", [33, 64])
+def test_complex_numbers(size: int, cpu: str) -> None:
+    """Parts that alternate in memory are brought apart and together again."""
+    kind = f"c64[{size}]"
+    members = f"""
+        m = {kind} multiply(p0, p1)
+        re = f32[{size}] real(m)
+        i = f32[{size}] imag(p0)
+        z = {kind} complex(i, re)
+    """
+    check(inside([kind, kind], members, f"{kind} divide(z, p1)"), cpu, tolerance=1e-4)
+
+
+@pytest.mark.parametrize(("result", "dims"), [("40", "1"), ("64", "0")])
+def test_sums_of_complex_numbers(result: str, dims: str) -> None:
+    """Rows keep their sums in variables, which are not complex in lanes; columns in arrays."""
+    root = f"c64[{result}] reduce(p0, p1), dimensions={{{dims}}}, to_apply=f"
+    text = module_text(["c64[40,64]", "c64[]"], root, reducer("f", "add", "c64"))
+    check(text, "", is_final=dims == "0", tolerance=1e-4)
+
+
+@PROCESSOR
+@pytest.mark.parametrize("shape", [(3, 16), (3, 67), (2, 1024), (2, 1100), (2, 3000), (5, 7)])
+@pytest.mark.parametrize(
+    ("opcode", "dtype"),
+    [("add", "f32"), ("maximum", "f32"), ("minimum", "bf16"), ("multiply", "s32"), ("or", "pred")],
+)
+def test_rows(opcode: str, dtype: str, shape: tuple[int, int], cpu: str) -> None:
+    """Whole blocks, the rest of them, single vectors, and some last elements that count once."""
+    rows, size = shape
+    root = f"{dtype}[{rows}] reduce(p0, p1), dimensions={{1}}, to_apply=f"
+    source = [f"{dtype}[{rows},{size}]", f"{dtype}[]"]
+    text = module_text(source, root, reducer("f", opcode, dtype))
+    (target,) = {target_for(cpu=cpu)}
+    lanes = lane_count(parse_text(text).entry.root, target)
+    check(text, cpu, is_final=size > lanes or size == lanes, tolerance=1e-4)
+
+
+@PROCESSOR
+@pytest.mark.parametrize("size", [33, 64, 1100])
+@pytest.mark.parametrize("rows", [7, 2100])
+def test_columns(rows: int, size: int, cpu: str) -> None:
+    """The last columns are added up twice, each time on their own."""
+    root = f"f32[{size}] reduce(p0, p1), dimensions={{0}}, to_apply=f"
+    text = module_text([f"f32[{rows},{size}]", "f32[]"], root, reducer("f", "add", "f32"))
+    check(text, cpu, tolerance=1e-4)
+
+
+@PROCESSOR
+@pytest.mark.parametrize("size", [50, 300])
+def test_windows(size: int, cpu: str) -> None:
+    """Padding of other dimensions than that of the lanes, which are all inside or all outside."""
+    window = "window={size=1x3x1 stride=1x2x1 pad=0_0x1_1x0_0}"
+    root = f"f32[2,5,{size}] reduce-window(p0, p1), {window}, to_apply=f"
+    text = module_text([f"f32[2,9,{size}]", "f32[]"], root, reducer("f", "maximum", "f32"))
+    check(text, cpu, is_final=size == 50)  # larger windows become operations on padded arrays
+
+
+@pytest.mark.parametrize("size", [64, 67])
+def test_a_result_over_its_operand(size: int) -> None:
+    """Elements that are made twice must not be made of results."""
+    kind = f"f32[{size}]"
+    text = module_text([kind], f"{kind} exponential(p0)")
+    check_root(text, random_arrays(text), rtol=1e-5, atol=1e-5, aliased=(0,))
+    root = parse_text(text).entry.root
+    assert (emit(root, (0,)).level == FINAL_WITH_SLOTS) == (size % 64 == 0)
+
+
+def test_functions_of_the_c_library_need_scalars() -> None:
+    text = module_text(["f64[64]"], "f64[64] tan(p0)")
+    assert emit(parse_text(text).entry.root).level is None
+    check(text, "", is_final=False)
