@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -29,7 +30,7 @@ def touched(steps: KernelSteps) -> Iterator[str]:
         place = (
             f"at {_place(steps, access.space, int(own[0]))}" if len(own) else "not by this thread"
         )
-        yield f"{access.space} {place}, {plural(access.size, 'byte')}; {_of_the_warp(access)}"
+        yield f"{access.space} {place}, {plural(access.size, 'byte')}; {accessed(access)}"
     words = list(last.shared.items())
     for offset, data in words[:_MOST_NEW_WORDS]:
         yield f"shared byte {offset} is now {_word(data)}"
@@ -48,15 +49,17 @@ def _place(steps: KernelSteps, space: str, address: int) -> str:
     return f"argument {number} + {address - start}"
 
 
-def _of_the_warp(access: Access) -> str:
-    who = plural(len(access.lanes), "lane")
+def accessed(access: Access) -> str:
+    """Return what an access is to the warp: how many lanes, sectors or words, lanes per bank."""
+    who = plural(len(np.unique(access.lanes)), "lane")
     if access.space == "global":
         first = access.addresses // _SECTOR_BYTES
         last = (access.addresses + (access.size - 1)) // _SECTOR_BYTES
         sectors = len(np.unique(np.concatenate([first, last])))
         return f"{who}, {plural(sectors, 'sector')} of {_SECTOR_BYTES} bytes"
     if access.space == "shared":
-        words = np.unique(access.addresses // 4)
+        first = access.addresses.astype(np.int64) // 4
+        words = np.unique(first[:, None] + np.arange(max(access.size // 4, 1)))
         most = max(Counter((words % _BANKS).tolist()).values())
         return f"{who}, {plural(len(words), 'word')}, {most} on one bank at most"
     return who
@@ -69,7 +72,7 @@ def _word(data: bytes) -> str:
 
 def shared_words(steps: KernelSteps, text: str = "") -> Table:
     """Return the words of shared memory that were written, from byte `text` on."""
-    if text and not text.isdecimal():
+    if not re.fullmatch(r"\d{0,9}", text):
         raise HloError(f"expected an offset in bytes, found {text!r}")
     found: dict[int, bytes] = {}
     for moment in steps.moments[: steps.now]:

@@ -20,7 +20,7 @@ from hloc.ptx.decode import COLLECTIVE
 from hloc.ptx.stepping import MOST_MOMENTS, Moment
 from hloc.ptx.threads import WARP
 from hloc.runtime.gpu.executable import GpuExecutable
-from hloc.runtime.gpu.simulated import SimulatedDevice
+from hloc.runtime.gpu.simulated import PROCESSORS, SimulatedDevice
 
 if TYPE_CHECKING:
     from repl.running import Array
@@ -34,6 +34,11 @@ class Launched:
 
     function: GpuFunction
     arguments: tuple[int, ...]
+
+    @property
+    def grid(self) -> Extent:
+        """Blocks that ran: fewer than the function has where blocks take turns."""
+        return self.function.grid_on(PROCESSORS)
 
 
 class _WatchedDevice(SimulatedDevice):
@@ -116,14 +121,14 @@ class KernelSteps:
         """
         watch = Watch(self.block, self.warp)
         device = _WatchedDevice(self.launch, watch)
-        self.fault = ""
+        told = ""
         try:
             GpuExecutable(self.compiled, device)(*self.inputs)
         except PtxFault as fault:
-            self.fault = "; ".join((fault.message, *fault.diagnostics[0].notes))
-        self.launches = device.launches
-        if not self.launches:
+            told = "; ".join((fault.message, *fault.diagnostics[0].notes))
+        if not device.launches:
             raise HloError("nothing is computed here, so there is no kernel")
+        self.launches, self.fault = device.launches, told
         self.moments, self.is_cut = watch.moments, watch.is_cut
         warp = self.warp
         self.steps = [
@@ -146,7 +151,7 @@ class KernelSteps:
         if where == "end":
             self.at = len(self.steps)
             return
-        if where.isdecimal():
+        if _is_number(where):
             line = int(where)
             found = self._first(lambda moment: moment.instruction.line == line)
         elif where == "divergence":
@@ -159,7 +164,7 @@ class KernelSteps:
                 f"cannot go to {where!r}", notes=near or (f"a line, or {', '.join(PLACES)}",)
             )
         if found is None:
-            what = f"line {where}" if where.isdecimal() else PLACES[where]
+            what = f"line {where}" if _is_number(where) else PLACES[where]
             cut = f"; only {MOST_MOMENTS:,} steps are kept" if self.is_cut else ""
             raise HloError(f"warp {self.warp} does not come to {what} from here{cut}")
         self.at = found
@@ -180,25 +185,36 @@ class KernelSteps:
 
     def choose_thread(self, text: str) -> None:
         """Look at another thread of the block: `5`, or `5,0,0`; the time stays."""
-        old, self.thread = self.warp, _number(text, self.function.block, "thread")
-        if self.warp != old:
-            now = self.now
-            self.trace()
-            self.at = sum(step < now for step in self.steps)
+        thread = _number(text, self.function.block, "thread")
+        if thread // WARP == self.warp:
+            self.thread = thread
+            return
+        now = self.now
+        self._look_at(self.launch, self.block, thread)
+        self.at = sum(step < now for step in self.steps)
 
     def choose_block(self, text: str) -> None:
-        """Look at another block of the launch, from its begin."""
-        self.block = _number(text, self.function.grid, "block")
+        """Look at another block of the launch, from its start."""
+        block = _number(text, self.launches[self.launch].grid, "block")
+        self._look_at(self.launch, block, self.thread)
         self.at = 0
-        self.trace()
 
     def choose_launch(self, text: str) -> None:
         """Look at another launch of the run, counted from 1: its first block and thread."""
-        if not text.isdecimal() or not 0 < int(text) <= len(self.launches):
+        if not _is_number(text) or not 0 < int(text) <= len(self.launches):
             raise HloError(f"launches are 1 to {len(self.launches)}, not {text!r}")
-        self.launch = int(text) - 1
-        self.block = self.thread = self.at = 0
-        self.trace()
+        self._look_at(int(text) - 1, 0, 0)
+        self.at = 0
+
+    def _look_at(self, launch: int, block: int, thread: int) -> None:
+        """Trace another thread; all stays as it is if that is broken off, as by Ctrl-C."""
+        before = self.launch, self.block, self.thread
+        self.launch, self.block, self.thread = launch, block, thread
+        try:
+            self.trace()
+        except BaseException:
+            self.launch, self.block, self.thread = before
+            raise
 
 
 def _touches(space: str) -> Callable[[Moment], bool]:
@@ -231,6 +247,10 @@ def waits(moment: Moment) -> bool:
     return moment.instruction.parts[0] in _BARRIERS or _is_collective(moment)
 
 
+def _is_number(text: str) -> bool:
+    return re.fullmatch(r"\d{1,9}", text) is not None
+
+
 def _number(text: str, extent: Extent, what: str) -> int:
     """Read `17`, or `x,y,z` within an extent.
 
@@ -238,8 +258,8 @@ def _number(text: str, extent: Extent, what: str) -> int:
         HloError: it is neither, or beyond the extent.
     """
     x, y, z = extent
-    parts = [int(part) for part in re.split(r"[,x]", text) if part.isdecimal()]
-    if re.fullmatch(r"\d{1,9}", text) and parts[0] < x * y * z:
+    parts = [int(part) for part in re.split(r"[,x]", text) if _is_number(part)]
+    if _is_number(text) and parts[0] < x * y * z:
         return parts[0]
     if re.fullmatch(r"\d{1,9}([,x]\d{1,9}){1,2}", text):
         i, j, k = (*parts, 0)[:3]

@@ -79,7 +79,7 @@ def view(steps: KernelSteps, *, opening: bool = False) -> KernelView:
 
 def _head(steps: KernelSteps) -> tuple[str, ...]:
     function = steps.function
-    blocks = plural(prod(function.grid), "block")
+    blocks = plural(prod(steps.launches[steps.launch].grid), "block")
     return (
         steps.titles.get(function.name, function.name),
         f"launch {steps.launch + 1} of {len(steps.launches)}: {blocks} of "
@@ -120,12 +120,15 @@ def _lanes(steps: KernelSteps, moment: Moment) -> str:
 def launches(steps: KernelSteps) -> Table:
     """Return the launches of the run."""
     rows = tuple(
-        (str(number), _extent(launched.function.grid), _extent(launched.function.block),
+        (str(number), _extent(launched.grid), _extent(launched.function.block),
          steps.titles.get(launched.function.name, launched.function.name))
         for number, launched in enumerate(steps.launches, 1)
     )  # fmt: skip
     heads = ("launch", "grid", "block", "of")
-    return Table("", heads, rows[:_MOST_LAUNCHES], right=(0, 1, 2))
+    title = f"the first {_MOST_LAUNCHES} of {len(rows):,} launches"
+    return Table(
+        title if len(rows) > _MOST_LAUNCHES else "", heads, rows[:_MOST_LAUNCHES], right=(0, 1, 2)
+    )
 
 
 def _extent(extent: Extent) -> str:

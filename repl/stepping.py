@@ -40,7 +40,7 @@ class Stepped:
 
 
 def under_way(session: Session) -> Stepping | None:
-    """Return the pass that the current state is in the middle of, or at the begin of."""
+    """Return the pass that the current state is in the middle of, or at the start of."""
     here, stepping = session.current, session.stepping
     if stepping is not None and stepping.base in (here, here.base):
         return stepping

@@ -144,7 +144,7 @@ _LINE_WORDS = {
     "●": "current",
     "○": "state",
 }
-"""What a glyph at the begin of a line is called."""
+"""What a glyph at the start of a line is called."""
 
 _WORDS = {
     "→": "to",
@@ -176,7 +176,7 @@ def spoken(text: str, *, rows: bool = False) -> str:
 
     Args:
         text: one or more lines.
-        rows: they are rows of a diff, where + and - at the begin of a line are glyphs, too.
+        rows: they are rows of a diff, where + and - at the start of a line are glyphs, too.
     """
     return "\n".join(_spoken_line(line, rows) for line in text.split("\n"))
 

@@ -27,12 +27,18 @@ _SECTOR_BYTES = 32
 """Bytes that memory hands out at once."""
 
 _WARP_THREADS = 32
-_LATENCY_SECONDS = 6e-7
 _BYTES_IN_FLIGHT = 32
+_LATENCY_SECONDS = 6e-7
 """What one thread waits for at a time, and for how long: few threads cannot ask for more."""
+
+_BUSY_THREADS = 256
+"""Threads of a processor from which on its arithmetic has no pauses."""
 
 _CACHE_SPEEDUP = 2.5
 """Bandwidth of the shared cache over that of memory."""
+
+_PRODUCT_SHARE = 0.6
+"""Share of the peak that products reach."""
 
 _REGISTERS = 65536
 _RESIDENT_THREADS = 2048
@@ -107,8 +113,8 @@ class Threads:
 
     def operations_per_second(self, device: DeviceSpec) -> float:
         """Return instructions per second; a multiplication with an addition is one."""
-        lanes = device.processors * 256
-        return device.f32_flops / 2 * min(1.0, max(self.count, 1.0) / lanes)
+        enough = device.processors * _BUSY_THREADS
+        return device.f32_flops / 2 * min(1.0, max(self.count, 1.0) / enough)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +151,6 @@ def overlapped(compute: float, memory: float) -> float:
     """Return the time of two activities that run beside each other, but not quite."""
     return compute + memory - _HIDDEN * min(compute, memory)
 
-
-_PRODUCT_SHARE = 0.6
-"""Share of the peak that products reach."""
 
 # ---------------------------------------------------------------- what arithmetic costs
 

@@ -64,8 +64,10 @@ def process_count(threads: int = 0) -> int:
         HloError: HLOC_COMPILE_PROCESSES is no number of processes.
     """
     text = os.environ.get(VARIABLE, "").strip()
-    if text and not (text.isascii() and text.isdigit()):
-        raise HloError(f"{VARIABLE} must be a number of processes, 0 for all cores, not {text!r}")
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise HloError(
+            f"{VARIABLE} must be a number of processes, 0 for all cores, not {text[:40]!r}"
+        )
     if not sys.executable or getattr(sys, "frozen", False):
         return 1  # there is no Python to start
     if count := int(text or 0):
@@ -151,13 +153,14 @@ class _Helper:
         self._made = made
         self._process: subprocess.Popen[bytes] | None = None
         self.thread = threading.Thread(target=self._feed, name="hloc-compile", daemon=True)
-        with suppress(OSError):  # no more processes are to be had
+        paths = [path for path in sys.path if path and isinstance(path, str)]
+        with suppress(OSError, ValueError):  # no more processes are to be had
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
             )
         self.thread.start()
 
@@ -167,7 +170,7 @@ class _Helper:
             return
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(OSError, EOFError, pickle.UnpicklingError, ValueError):  # it has died
+        with suppress(Exception):  # it has died, or says what is no answer
             pickle.dump(self._setting, process.stdin)
             while (number := _next(self._order)) is not None:
                 unit = self._units[number]

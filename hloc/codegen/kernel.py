@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.codegen import reductions, remap, scalar_control
+from hloc.codegen.emitters import loop
 from hloc.codegen.emitters.context import Emitter, KernelContext, array_leaves
 from hloc.codegen.emitters.lanes import lane_count
 from hloc.codegen.emitters.table import emitter_for
@@ -116,7 +117,12 @@ def scratch_bytes(inst: Instruction) -> int:
 
 
 def emit_kernel(
-    request: KernelRequest, name: str, target: Target, *, stack_bytes: int = 0
+    request: KernelRequest,
+    name: str,
+    target: Target,
+    *,
+    stack_bytes: int = 0,
+    with_lanes: bool = True,
 ) -> Kernel:
     """Write the kernel of a request as the LLVM function `name`.
 
@@ -125,6 +131,7 @@ def emit_kernel(
         name: of the function.
         target: whose instructions it may use.
         stack_bytes: scratch memory of at most so many bytes lies on the stack.
+        with_lanes: its loops may be written over lanes; else LLVM looks for vectors.
 
     Raises:
         UnsupportedError: no emitter can make it.
@@ -133,10 +140,21 @@ def emit_kernel(
     emitter = emitter_for(inst)
     if emitter is None:
         raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
+    split = split_of(inst, emitter)
+    lanes = lane_count(inst, target) if with_lanes else 0
+    if lanes and _cuts_vectors(inst, emitter, split, lanes):
+        lanes = 0
     try:
-        return _written(request, emitter, name, target, stack_bytes, lane_count(inst, target))
+        return _written(request, emitter, name, target, stack_bytes, split, lanes)
     except NeedsScalars:
-        return _written(request, emitter, name, target, stack_bytes, 0)
+        return _written(request, emitter, name, target, stack_bytes, split, 0)
+
+
+def _cuts_vectors(inst: Instruction, emitter: Emitter, split: Split | None, lanes: int) -> bool:
+    """True if parts of threads may begin within a vector, as where single elements take long."""
+    if split is None or emitter is not loop.EMITTER or not (split.step or split.grain) % lanes:
+        return False
+    return emitter.extent(inst) == array_leaves(inst.shape)[0].elements
 
 
 def _written(
@@ -145,6 +163,7 @@ def _written(
     name: str,
     target: Target,
     stack_bytes: int,
+    split: Split | None,
     lanes: int,
 ) -> Kernel:
     """Write the kernel with loops over so many lanes.
@@ -169,7 +188,7 @@ def _written(
         tuple(k.fn.declarations),
         emitter.extent(inst),
         scratch,
-        split_of(inst, emitter),
+        split,
         tuple(k.routines.values()),
         k.level,
     )

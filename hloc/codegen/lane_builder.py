@@ -198,7 +198,9 @@ class LaneBuilder(LlvmBuilder):
         """Return all lanes of `x` combined by the reducer of that opcode, in any order."""
         short = {"multiply": "mul", "maximum": "fmaximum", "minimum": "fminimum"}.get(name, name)
         dtype, start = x.dtype, ""
-        if dtype.is_float:
+        if dtype.is_pred and name == "add":
+            short = "or"
+        elif dtype.is_float:
             short = {"add": "fadd", "mul": "fmul"}.get(short, short)
         elif name in ("maximum", "minimum"):
             short = ("s" if dtype.is_signed else "u") + name[:3]

@@ -107,7 +107,8 @@ def multiply_into(inst: Instruction, lhs: Array, rhs: Array, result: Array) -> N
     texts = [ctypes.create_string_buffer(letter) for letter in letters]
     numbers = [ctypes.c_int(size) for size in (n, m, k, rhs.shape[-1], lhs.shape[-1], n)]
     columns, rows, depth, right, left, out = (ctypes.addressof(number) for number in numbers)
-    steps = [array.strides[-2] * array.shape[-2] for array in (rhs, lhs, result)]
+    # Not by strides: those of dimensions of size 1 may be anything.
+    steps = [prod(array.shape[-2:]) * array.itemsize for array in (rhs, lhs, result)]
     for place in range(prod(batch)):
         y, x, z = (
             array.ctypes.data + place * step

@@ -118,6 +118,7 @@ class Lexer:
                 self.instruction_at = at
         elif not self.in_body and self.previous in _COMPUTATION_ENDS:
             self.computation_at = at
+            # Behind whole computations one more can only stand if a comment parts it from them.
             is_new = self.previous != "COMPUTATIONS" or "/" in self.text[last:at]
             if is_new and (token := self._whole_computations(at)):
                 return token

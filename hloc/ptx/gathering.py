@@ -19,7 +19,7 @@ class WarpGathering:
     """The lanes that wait, by place. Lane numbers modulo 32 are positions in the warp."""
 
     def __init__(self, geometry: Geometry) -> None:
-        self._whole_warps = geometry.threads_per_block % WARP == 0
+        self._block_threads, self._stride = geometry.threads_per_block, geometry.stride
         self._waiting: dict[Place, tuple[WarpCollective, Lanes]] = {}
 
     def gather(
@@ -44,8 +44,8 @@ class WarpGathering:
             raise LaneFault(
                 "a lane executes a collective whose mask does not name it", int(outside.argmax())
             )
-        unit = numbers // end.group
-        # Lanes act together if they are of one warp and name the same mask.
+        unit = self._units(end, numbers)
+        # Lanes act together if they are of one warp, or warpgroup, and name the same mask.
         _, together = np.unique(unit * (1 << 33) + masks.astype(np.int64), return_inverse=True)
         count = np.bincount(together)
         needed = np.bitwise_count(masks).astype(np.int64) * (end.group // WARP)
@@ -57,11 +57,16 @@ class WarpGathering:
 
     def _is_whole(self, end: WarpCollective, threads: Threads, lanes: Lanes) -> bool:
         """Whether all warps are complete and their masks name all lanes: the usual case."""
-        if not self._whole_warps or not isinstance(lanes, slice):
+        if self._block_threads % end.group or not isinstance(lanes, slice):
             return False
         if lanes.start % end.group or lanes.stop % end.group:
             return False
         return end.mask is None or every(threads.rows[end.mask][lanes] == 0xFFFFFFFF)
+
+    def _units(self, end: WarpCollective, numbers: Array) -> Array:
+        """Return a number of the warp, or warpgroup, of each lane; it is of one block."""
+        block, thread = np.divmod(numbers, self._stride)
+        return np.asarray(block * (self._stride // end.group + 1) + thread // end.group)
 
     def _masks(self, end: WarpCollective, threads: Threads, lanes: Lanes, count: int) -> Array:
         if end.mask is None:
@@ -72,8 +77,14 @@ class WarpGathering:
         """Return place, lane and description of lanes that wait for ever."""
         for place, (end, lanes) in sorted(self._waiting.items()):
             numbers = numbers_of(lanes)
-            warp = numbers // WARP
-            present = int((warp == warp[0]).sum())
+            unit = self._units(end, numbers)
+            present = int((unit == unit[0]).sum())
+            if end.group > WARP:
+                what = (
+                    f"executed by a part of a warpgroup: {present} of {end.group} lanes are here; "
+                    "the others left, went another way, or are not there"
+                )
+                return place, int(numbers[0]), what
             mask = int(self._masks(end, threads, lanes, len(numbers))[0])
             what = (
                 f"warp collective executed by a partial warp: {present} lanes are here, the mask "

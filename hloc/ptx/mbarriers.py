@@ -125,6 +125,8 @@ class Mbarriers:
         self, threads: Threads, lane: int, targets: Array, values: Array, barrier: int
     ) -> None:
         """Begin to copy pieces of 16 bytes, [pieces, 2], to shared memory; `lane` asks for it."""
+        threads.active = np.array([lane])
+        self._at(threads, lane, barrier, 0)  # it must be there now, not when the copy arrives
         threads.active = who = np.full(len(targets), lane)
         threads.spaces.shared.begin_copy(who, targets, values)
         self._copies.append(_BulkCopy(lane, targets, values, barrier))

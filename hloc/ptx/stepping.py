@@ -32,7 +32,7 @@ class Access:
     """Memory that lanes of the warp touched at once: `size` bytes at an address for each lane.
 
     Attributes:
-        space: `global`, `shared`, `local` or `param`; addresses count from its begin.
+        space: `global`, `shared`, `local` or `param`; addresses count from its start.
         lanes: positions in the warp, ascending.
     """
 
@@ -118,6 +118,8 @@ class _Recorder(Metrics):
 
     def access(self, space: str, lanes: Lanes, addresses: Array, size: int) -> None:
         """Note an access of the running instruction."""
+        if self._watch.is_cut:
+            return
         numbers = numbers_of(lanes)
         mine = numbers // WARP == self._watch.warp
         if mine.any():

@@ -51,7 +51,8 @@ class TensorMap:
     swizzle_bytes: int = 0
 
     def __post_init__(self) -> None:
-        rank, inner = len(self.dims), self.box[0] * self.element_bytes
+        rank = len(self.dims)
+        inner = self.box[0] * self.element_bytes if self.box else 0
         rules = {
             f"{rank} dimensions": 1 <= rank <= _MOST_DIMS,
             f"{len(self.strides)} strides": len(self.strides) == rank - 1,

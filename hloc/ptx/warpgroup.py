@@ -72,6 +72,8 @@ class _Descriptor:
 def decode_wgmma(instruction: Instruction, frame: Frame) -> Operation:
     """wgmma.mma_async for 16-bit floats, its groups and waits; fences do nothing."""
     action = instruction.parts[1]
+    if not instruction.has("aligned"):
+        raise frame.fault("wgmma is for whole warpgroups: .aligned is missing")
     if action == "fence":
         return nothing
     if action == "commit_group":

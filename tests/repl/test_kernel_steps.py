@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.errors import HloError
+from hloc.ptx.stepping import Access
+from hloc.runtime.gpu.simulated import PROCESSORS
+from repl.kernel_memory import accessed
+from repl.kernel_steps import KernelSteps, Launched
 from repl.session import Session
 from tests.repl.conftest import Say
 
@@ -151,6 +158,10 @@ def test_the_whole_state_lists_its_launches(say: Say) -> None:
         ("ptx step %r\nptx thread 5000", "there is no thread '5000' here: threads are 0 to"),
         ("ptx step %r\nptx thread 0,1", "there is no thread '0,1'"),
         ("ptx step %r\nptx block -1", "there is no block '-1'"),
+        (f"ptx step %r\nptx to {'1' * 5000}", "cannot go to"),
+        (f"ptx step %r\nptx launch {'1' * 5000}", "launches are 1 to 1"),
+        (f"ptx step %r\nptx shared {'1' * 5000}", "an offset in bytes"),
+        (f"ptx step %r\nptx thread {'1' * 5000}", "there is no thread"),
         ("ptx step %r\nptx launch 2", "launches are 1 to 1"),
         ("ptx step %r\nptx lanes %r99", "register %r99 has no value yet"),
         ("ptx step %r\nptx shared x", "an offset in bytes"),
@@ -161,6 +172,40 @@ def test_faults_are_told(say: Say, repl: Session, script: str, said: str) -> Non
     say(MODULE)
     with pytest.raises(HloError, match=re.escape(said)):
         say(script)
+
+
+def test_a_choice_that_is_broken_off_changes_nothing(
+    say: Say, repl: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last(say, "ptx step %r\nptx next 5")
+    before = say("ptx next")
+
+    def broken_off(_: KernelSteps) -> None:
+        raise KeyboardInterrupt
+
+    assert repl.kernel is not None
+    with monkeypatch.context() as during:
+        during.setattr(KernelSteps, "trace", broken_off)
+        for choose, text in ((repl.kernel.choose_block, "2"), (repl.kernel.choose_thread, "33")):
+            with pytest.raises(KeyboardInterrupt):
+                choose(text)
+    say("ptx back")
+    assert say("ptx next") == before
+
+
+def test_blocks_that_take_turns_are_as_many_as_run() -> None:
+    function = GpuFunction("k", (), "", grid=(50, 2, 1), block=(32, 1, 1), takes_turns=True)
+    assert Launched(function, ()).grid == (PROCESSORS, 2, 1)
+    assert Launched(replace(function, takes_turns=False), ()).grid == (50, 2, 1)
+
+
+def test_wide_accesses_are_counted_in_words_and_lanes() -> None:
+    """Each of 8 lanes reads 16 bytes; a copy of a tile is one lane's, however large."""
+    lanes = np.arange(8)
+    wide = Access("shared", lanes, 16 * lanes, 16)
+    assert accessed(wide) == "8 lanes, 32 words, 1 on one bank at most"
+    tile = Access("global", np.zeros(4, int), np.arange(0, 64, 16), 16)
+    assert accessed(tile) == "1 lane, 2 sectors of 32 bytes"
 
 
 def test_another_module_closes_the_kernel(say: Say, repl: Session) -> None:

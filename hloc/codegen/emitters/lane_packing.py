@@ -52,34 +52,28 @@ class _Lanes:
         math, count = self.math, argument("%count")
         whole = math.mul(math.div(count, self.lanes), self.lanes)
         with self.body.loop(0, whole, self.lanes) as i:
+            places = self._places(i, "")
             first = self.w.offset("%offsets", i)
-            reach = math.sub(self.w.offset("%offsets", math.add(i, self.lanes - 1)), first)
             far = Value(PRED, "true")
             for step in (1, 2):
-                is_line = math.compare("EQ", reach, step * (self.lanes - 1))
+                is_line = self._all(self._equal(self._starts(places, step), first))
                 with self.body.when(is_line):
                     self._steps(i, partial(self._line, first, step))
                 other = self.fn.value(f"xor i1 {is_line.text}, true")
                 far = Value(PRED, self.fn.value(f"and i1 {far.text}, {other}"))
             with self.body.when(far):
-                self._broken(i, first, reach)
+                self._broken(i, first, places)
         with self.body.loop(whole, self.p.width, self.lanes) as i:
             self._gather(i, math.sub(count, i))
 
-    def _broken(self, i: IndexValue, first: Value, reach: IndexValue) -> None:
+    def _broken(self, i: IndexValue, first: Value, places: str) -> None:
         """Move columns of which some follow the first and the others come before the last."""
         fn, math, lanes = self.fn, self.math, self.lanes
-        kind, flags = f"<{lanes} x i64>", f"<{lanes} x i1>"
-        table = self.b.address(pointer_value("%offsets"), S64, math.value(i))
-        places = load_lanes(self.w, table, S64, lanes, "")
-        numbers = ", ".join(f"i64 {lane}" for lane in range(lanes))
-        starts = fn.value(f"sub {kind} {places}, <{numbers}>")
-        second = math.value(math.sub(math.add(first, reach), lanes - 1))
+        last = self.w.offset("%offsets", math.add(i, lanes - 1))
+        second = math.value(math.sub(last, lanes - 1))
+        starts, flags = self._starts(places, 1), f"<{lanes} x i1>"
         sides = [self._equal(starts, start) for start in (first, second)]
-        either = fn.value(f"or {flags} {sides[0]}, {sides[1]}")
-        name = f"@llvm.vector.reduce.and.v{lanes}i1"
-        fn.declare(f"declare i1 {name}({flags})")
-        is_pair = fn.value(f"call i1 {name}({flags} {either})")
+        is_pair = self._all(fn.value(f"or {flags} {sides[0]}, {sides[1]}"))
         vector = self.vector
 
         def load(at: Value) -> str:
@@ -89,10 +83,20 @@ class _Lanes:
             ]
             return fn.value(f"select {flags} {sides[0]}, {vector} {parts[0]}, {vector} {parts[1]}")
 
-        with self.body.when(Value(PRED, is_pair)):
+        with self.body.when(is_pair):
             self._steps(i, load)
-        with self.body.when(Value(PRED, fn.value(f"xor i1 {is_pair}, true"))):
+        with self.body.when(Value(PRED, fn.value(f"xor i1 {is_pair.text}, true"))):
             self._gather(i, lanes)
+
+    def _places(self, i: IndexValue, mask: str) -> str:
+        """Return where the columns from `i` on begin."""
+        table = self.b.address(pointer_value("%offsets"), S64, self.math.value(i))
+        return load_lanes(self.w, table, S64, self.lanes, mask)
+
+    def _starts(self, places: str, step: int) -> str:
+        """Return where a line would begin whose elements, `step` apart, lie at `places`."""
+        numbers = ", ".join(f"i64 {lane * step}" for lane in range(self.lanes))
+        return self.fn.value(f"sub <{self.lanes} x i64> {places}, <{numbers}>")
 
     def _equal(self, places: str, wanted: Value) -> str:
         """Return which of some places are `wanted`."""
@@ -101,6 +105,12 @@ class _Lanes:
         order = f"<{self.lanes} x i32> zeroinitializer"
         every = fn.value(f"shufflevector {kind} {one}, {kind} poison, {order}")
         return fn.value(f"icmp eq {kind} {places}, {every}")
+
+    def _all(self, flags: str) -> Value:
+        """Return whether all lanes are true."""
+        kind, name = f"<{self.lanes} x i1>", f"@llvm.vector.reduce.and.v{self.lanes}i1"
+        self.fn.declare(f"declare i1 {name}({kind})")
+        return Value(PRED, self.fn.value(f"call i1 {name}({kind} {flags})"))
 
     def _steps(self, i: IndexValue, load: Callable[[Value], str]) -> None:
         """Move every step of k; `load` returns a register, given the place of a step."""
@@ -132,8 +142,7 @@ class _Lanes:
         fn, lanes, size = self.fn, self.lanes, self.p.source.storage_bytes
         mask = first_lanes(self.w, count, lanes)
         kind, bits = vector_type(self.p.source, lanes), self.p.source.bits
-        table = self.b.address(pointer_value("%offsets"), S64, self.math.value(i))
-        offsets = load_lanes(self.w, table, S64, lanes, mask)
+        offsets = self._places(i, mask)
         name = (
             f"@llvm.masked.gather.v{lanes}{'f' if self.p.source.is_float else 'i'}{bits}.v{lanes}p0"
         )

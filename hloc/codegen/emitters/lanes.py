@@ -43,6 +43,10 @@ _OPCODES = frozenset(
 )
 """Opcodes besides the elementwise ones that a kernel with lanes may have."""
 
+_WORD_BYTES = 4
+"""Kernels on elements of this size and wider ones are LLVM's to make vectors of: with as many lanes
+as fit the wider ones, bits of `threefry` are made at half the speed."""
+
 _PROCESSORS = ("x86_64", "i686", "aarch64")
 """Where all vectors that LLVM is given become vectors of the machine."""
 
@@ -55,15 +59,18 @@ def lane_count(inst: Instruction, target: Target) -> int:
     if inst.is_a("fusion"):
         product = product_in(inst.called[0])  # routines make it
         members = [member for member in inst.called[0].instructions if member is not product]
-    size = 0
+    sizes = set()
     for member in members:
         if member.opcode.elemental is None and member.opcode.name not in _OPCODES:
             return 0
         for shape in chain(
             array_leaves(member.shape), *(array_leaves(o.shape) for o in member.operands)
         ):
-            size = max(size, _computed_bytes(shape))
-    return target.vector_bytes // size if size else 0
+            sizes.add(_computed_bytes(shape))
+    widest = max(sizes, default=0)
+    if not widest or (widest > _WORD_BYTES and _WORD_BYTES in sizes):
+        return 0
+    return target.vector_bytes // widest
 
 
 def _computed_bytes(shape: ArrayShape) -> int:

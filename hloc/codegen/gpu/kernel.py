@@ -26,7 +26,6 @@ Extent: TypeAlias = tuple[int, int, int]
 BLOCK_THREADS = 256
 """Threads of a block where nothing asks for another number."""
 
-MAX_BLOCKS_X = (1 << 31) - 1
 MAX_BLOCKS_YZ = (1 << 16) - 1
 
 

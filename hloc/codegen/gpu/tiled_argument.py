@@ -7,12 +7,10 @@ hands that to the function behind its pointers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
 from hloc.dtypes import DType
 
 MOST_DIMS = 5
-MOST_IN_BOX = 256
 STEP_BYTES = 16
 """Strides, addresses and the rows of a tile are multiples of this."""
 
@@ -38,8 +36,3 @@ class TiledArgument:
     strides: tuple[int, ...]
     box: tuple[int, ...]
     swizzle_bytes: int = 0
-
-    @property
-    def tile_bytes(self) -> int:
-        """Bytes of a tile in shared memory."""
-        return prod(self.box) * self.dtype.storage_bytes

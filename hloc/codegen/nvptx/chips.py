@@ -92,9 +92,9 @@ CHIPS: dict[str, Chip] = {
 
 
 def without_warpgroups(name: str) -> str:
-    """Return a chip, or a name that stands for one, as far as the host build can do what it does.
+    """Return the chip whose code the host build runs in place of that of chip `name`.
 
-    That lacks warpgroups and copies of tiles: sm_90a is sm_90 there.
+    It lacks warpgroups and copies of tiles: sm_90a is sm_90 there, all others are themselves.
     """
     return name.rstrip("a") if name in CHIPS and CHIPS[name].has_warpgroups else name
 

@@ -3,7 +3,7 @@
 ANSWERS = {
     "q1": None,  # how many warps a block of this kernel has
     "q2": None,  # which lane of its warp thread 45 is
-    "q3": None,  # at how many bytes from the begin of x thread 3 of block 2 reads first
+    "q3": None,  # at how many bytes from the start of x thread 3 of block 2 reads first
     "q4": None,  # how many lanes of warp 1 add a fifth element
     "q5": None,  # how many elements thread 63 adds up
     "q6": None,  # how many shuffles add up the 32 lanes of a warp

@@ -21,6 +21,12 @@ from hloc.opt.fusion.fusible import Role, role_of
 _PER_THREAD = 4
 """Elements of the largest array that one thread of an unknown kernel has."""
 
+_BYTES_PER_RESULT = 4
+"""Most that the fusion of a product reads of a bias or a residual."""
+
+_TRANSCENDENTAL = 10
+"""Instructions of an exponential or the like."""
+
 
 def module_seconds(module: Module, device: DeviceSpec) -> float:
     """Return the time of all kernels, one after another, the bodies of loops counted once."""
@@ -80,11 +86,12 @@ def _work(inst: Instruction, product: Instruction | None) -> KernelWork:
             below = post_order_from(product.operands)
             factors = {inst.operands[m.attributes.number] for m in below if m.is_a("parameter")}
     results = elements_of(inst.shape)
+    beside = _BYTES_PER_RESULT * results
     reads = tuple(
-        _read_once(operand, operand.shape.size_bytes if operand in factors else 4 * results)
+        _read_once(operand, operand.shape.size_bytes if operand in factors else beside)
         for operand in dict.fromkeys(inst.operands)
     )
-    operations = cost.flops - products + 10 * cost.transcendentals
+    operations = cost.flops - products + _TRANSCENDENTAL * cost.transcendentals
     largest = max([results, *(elements_of(operand.shape) for operand in factors)])
     threads = Threads(max(largest / _PER_THREAD, 1.0))
     return KernelWork(threads, operations, reads, inst.shape.size_bytes, products, dtype)

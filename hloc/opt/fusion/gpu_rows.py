@@ -13,7 +13,9 @@ _MOST_THREADS = 1024
 _IN_REGISTERS = 8
 """Threads that share a row at most, and elements of each that are all in registers."""
 
-_BYTES = 4
+_ELEMENT_BYTES = 4
+"""Of an element, whatever its type: an estimate."""
+
 _STAGES = 3
 """Kernels that softmax and norms are otherwise, each of which reads the rows again."""
 
@@ -25,7 +27,7 @@ def why_not_rows_on_gpu(rows: Rows, device: DeviceSpec) -> str:
     """
     if rows.size > LONGEST_ROW:
         return f"a row of {rows.size} elements is too long for the threads of a block"
-    size = rows.elements * _BYTES
+    size = rows.elements * _ELEMENT_BYTES
     threads = rows.count * min(-(-rows.size // _IN_REGISTERS), _MOST_THREADS)
     alone = 2 * size / Threads(threads).bandwidth(device)
     apart = 2 * size / Threads(rows.elements / _IN_REGISTERS).bandwidth(device) + LAUNCH_SECONDS

@@ -66,8 +66,7 @@ def pattern_of(shape: ArrayShape, lane: Lane) -> Pattern:
         if dim == lane:
             break
         distance *= shape.dims[dim]
-    near = distance == shape.dtype.storage_bytes or distance <= _NEAR_BYTES
-    return Pattern.NEIGHBOURS if near else Pattern.STRIDED
+    return Pattern.NEIGHBOURS if distance <= _NEAR_BYTES else Pattern.STRIDED
 
 
 def worst_lane(shape: ArrayShape, lanes: Iterable[Lane]) -> Lane:

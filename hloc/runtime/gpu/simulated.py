@@ -18,7 +18,7 @@ from hloc.runtime.gpu.device import Array
 _UNIT_BYTES = 16
 """LLVM may read the whole of an aligned unit where only its beginning is asked for."""
 
-_PROCESSORS = 3
+PROCESSORS = 3
 """Blocks that take turns: few, so that they do even where there is little work."""
 
 MEMORY_BYTES = 4 << 30
@@ -66,7 +66,7 @@ class SimulatedDevice:
         report = launch(
             code,
             function.name,
-            grid=function.grid_on(_PROCESSORS),
+            grid=function.grid_on(PROCESSORS),
             block=function.block,
             arguments=[*arguments, *(_tensor_map(t, arguments) for t in function.tiled)],
             memory=self.memory,

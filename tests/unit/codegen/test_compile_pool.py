@@ -77,6 +77,11 @@ def test_a_helper_that_dies_or_never_starts_is_made_up_for(monkeypatch: pytest.M
     assert compile_units(UNITS, host_target(), frozenset(), _here, 2) == expected
 
 
+def test_a_search_path_that_python_passes_over_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("somewhere")])
+    assert len(compile_units(UNITS, host_target(), frozenset(), _here, 1)) == len(UNITS)
+
+
 def test_helpers_end_when_the_work_is_broken_off() -> None:
     def interrupted(unit: Unit) -> bytes:
         raise KeyboardInterrupt
@@ -115,9 +120,10 @@ def test_the_number_of_processes_comes_from_options_and_environment(
     assert process_count() == 1
     monkeypatch.setenv(compile_pool.VARIABLE, "3")
     assert process_count() == 3
-    monkeypatch.setenv(compile_pool.VARIABLE, "many")
-    with pytest.raises(HloError, match="HLOC_COMPILE_PROCESSES must be a number"):
-        process_count()
+    for wrong in ("many", "1" * 5000):
+        monkeypatch.setenv(compile_pool.VARIABLE, wrong)
+        with pytest.raises(HloError, match="HLOC_COMPILE_PROCESSES must be a number"):
+            process_count()
 
 
 def test_a_frozen_program_has_no_python_to_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from hloc import driver
+from hloc.codegen import kernel
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.emitters.lanes import lane_count
 from hloc.codegen.routine import FINAL_WITH_SLOTS
+from hloc.codegen.split_kernel import Split
 from hloc.codegen.target import host_target, target_for
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
@@ -111,7 +113,14 @@ def test_sums_of_complex_numbers(result: str, dims: str) -> None:
 @pytest.mark.parametrize("shape", [(3, 16), (3, 67), (2, 1024), (2, 1100), (2, 3000), (5, 7)])
 @pytest.mark.parametrize(
     ("opcode", "dtype"),
-    [("add", "f32"), ("maximum", "f32"), ("minimum", "bf16"), ("multiply", "s32"), ("or", "pred")],
+    [
+        ("add", "f32"),
+        ("maximum", "f32"),
+        ("minimum", "bf16"),
+        ("multiply", "s32"),
+        ("or", "pred"),
+        ("add", "pred"),  # stays true, however many are
+    ],
 )
 def test_rows(opcode: str, dtype: str, shape: tuple[int, int], cpu: str) -> None:
     """Whole blocks, the rest of them, single vectors, and some last elements that count once."""
@@ -152,6 +161,16 @@ def test_a_result_over_its_operand(size: int) -> None:
     check_root(text, random_arrays(text), rtol=1e-5, atol=1e-5, aliased=(0,))
     root = parse_text(text).entry.root
     assert (emit(root, (0,)).level == FINAL_WITH_SLOTS) == (size % 64 == 0)
+
+
+@pytest.mark.parametrize(("split", "is_final"), [(Split(1, 2), False), (Split(64, 64), True)])
+def test_parts_of_threads_are_whole_vectors(
+    monkeypatch: pytest.MonkeyPatch, split: Split, is_final: bool
+) -> None:
+    """A vector that begins in the middle of another would end behind the result."""
+    monkeypatch.setattr(kernel, "split_of", lambda *_: split)
+    made = emit(parse_text(module_text(["f32[128]"], "f32[128] negate(p0)")).entry.root)
+    assert (made.level == FINAL_WITH_SLOTS) == is_final
 
 
 def test_functions_of_the_c_library_need_scalars() -> None:

@@ -76,6 +76,18 @@ def test_the_evaluator_knows_the_custom_call() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_matrices_of_one_row_keep_their_places_in_a_batch() -> None:
+    """NumPy may give any stride to a dimension of size 1, which a transpose leaves so."""
+    pytest.importorskip("scipy")
+    root = 'f32[3,1,2] custom-call(t, p1), custom_call_target="hloc_blas_nn_gemm"'
+    text = module_text(["f32[3,5,1]", "f32[3,5,2]"], root).replace(
+        "  ROOT", "  t = f32[3,1,5] transpose(p0), dimensions={0,2,1}\n  ROOT"
+    )
+    lhs, rhs = random_arrays(text)
+    (found,) = hloc.evaluate(text, lhs, rhs)
+    np.testing.assert_allclose(found, lhs.transpose(0, 2, 1) @ rhs, rtol=1e-5)
+
+
 def test_a_custom_call_of_wrong_shapes_is_refused() -> None:
     root = 'f32[4,4] custom-call(p0, p1), custom_call_target="hloc_blas_nn_gemm"'
     text = module_text(["f32[4,5]", "f32[6,4]"], root)

@@ -236,6 +236,22 @@ def test_columns_under_windows(dtype: str, stride: int) -> None:
     check_root(text, random_arrays(text), **exact)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "sizes", "layout"),
+    [
+        ("f32", "4,4", "{1,2,0}"),
+        ("s32", "8,4,4", "{2,3,1,0}"),
+        ("f64", "2,4", "{1,2,0}"),
+        ("f64", "31,2,4", "{2,3,0,1}"),
+    ],
+)
+def test_columns_as_far_apart_as_in_a_line(dtype: str, sizes: str, layout: str) -> None:
+    """The first and the last of a vector of columns do not tell where those between them lie."""
+    text = product(f"{dtype}[64,64]", f"{dtype}[64,{sizes}]{layout}", f"{dtype}[64,{sizes}]", 1, 0)
+    exact = {"rtol": 0.0, "atol": 0.0} if dtype == "s32" else tolerances(dtype)
+    check_root(text, random_arrays(text), **exact)
+
+
 @pytest.mark.parametrize("pieces", [1, 3])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
 def test_all_of_k_is_packed_for_some_columns(dtype: str, pieces: int) -> None:

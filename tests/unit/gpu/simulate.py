@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc import evaluate
+from hloc.codegen.gpu.emitters.table import emitter_for
+from hloc.codegen.gpu.kernel import GpuEmitter
 from hloc.codegen.nvptx.backend import NvptxBackend, NvptxModule
 from hloc.driver import optimise, parse_text
 from hloc.options import CompileOptions
 from hloc.runtime.gpu.executable import GpuExecutable
+from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.simulated import SimulatedDevice
 from tests.inputs import inputs_for
 from tests.tolerance import assert_close
@@ -42,6 +46,22 @@ def check(
     for a, b in zip(found, wanted, strict=True):
         assert_close(a, b)
     return device
+
+
+def check_bits(text: str, arrays: Sequence[Array], emitter: GpuEmitter) -> None:
+    """Run a module in the interpreter and as code of this machine: the bits are the evaluator's.
+
+    Args:
+        text: of the module.
+        arrays: its arguments.
+        emitter: must have made one of the kernels.
+    """
+    made = compiled(text)
+    assert any(emitter_for(request.inst) is emitter for request in made.plan.kernels)
+    wanted = evaluate(text, *arrays)
+    for device in (SimulatedDevice(), HostDevice(reverse=True)):
+        found = GpuExecutable(made, device)(*arrays)
+        assert [f.tobytes() for f in found] == [w.tobytes() for w in wanted]
 
 
 def entry(parameters: str, root: str, others: str = "") -> str:

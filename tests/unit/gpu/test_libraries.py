@@ -277,6 +277,21 @@ def test_faults_of_a_library_name_the_instruction(monkeypatch: pytest.MonkeyPatc
         executable(*inputs_for(parse_text(TWO), 0, special=False))
 
 
+def test_a_refused_product_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise ValueError("CUBLAS_STATUS_NOT_SUPPORTED")
+
+    cuda = FakeCuda()
+    stand_ins = fake_libraries(cuda)
+    library = stand_ins["cublaslt"]
+    monkeypatch.setattr(type(library), "_matmul_algo_get_heuristic", fail)
+    monkeypatch.setattr(libraries, "library_module", stand_ins.__getitem__)
+    executable = GpuExecutable(compiled(TWO), device_of(cuda))
+    with pytest.raises(CudaError, match="NOT_SUPPORTED"):
+        executable(*inputs_for(parse_text(TWO), 0, special=False))
+    assert set(library.things.values()) == {"handle"}
+
+
 def test_calls_are_timed_like_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     cuda = FakeCuda()
     monkeypatch.setattr(libraries, "library_module", fake_libraries(cuda).__getitem__)

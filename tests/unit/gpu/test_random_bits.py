@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc import evaluate
 from hloc.codegen.gpu.emitters import random_bits
-from hloc.codegen.gpu.emitters.table import emitter_for
-from hloc.runtime.gpu.executable import GpuExecutable
-from hloc.runtime.gpu.host_device import HostDevice
-from hloc.runtime.gpu.simulated import SimulatedDevice
-from tests.unit.gpu.simulate import compiled, entry
+from tests.unit.gpu.simulate import check_bits, compiled, entry
 
 
 def module(algorithm: str, state: int, bits: str) -> str:
@@ -37,13 +32,8 @@ def module(algorithm: str, state: int, bits: str) -> str:
 def test_bits_and_state_are_those_of_the_evaluator(algorithm: str, state: int, bits: str) -> None:
     """The counter begins right before its low word overflows."""
     text = module(algorithm, state, bits)
-    made = compiled(text)
-    assert emitter_for(made.plan.kernels[0].inst) is random_bits.EMITTER
     key = np.array([0x0123456789ABCDEF, 2**64 - 2, 7], np.uint64)[:state]
-    wanted = evaluate(text, key)
-    for device in (SimulatedDevice(), HostDevice(reverse=True)):
-        found = GpuExecutable(made, device)(key)
-        assert [f.tobytes() for f in found] == [w.tobytes() for w in wanted]
+    check_bits(text, [key], random_bits.EMITTER)
 
 
 def test_a_row_of_threefry_is_spread_over_threads() -> None:

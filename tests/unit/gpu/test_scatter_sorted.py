@@ -5,13 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc import evaluate
 from hloc.codegen.gpu.emitters import scatter_sorted
-from hloc.codegen.gpu.emitters.table import emitter_for
+from hloc.driver import parse_text
 from hloc.runtime.gpu.executable import GpuExecutable
-from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.simulated import SimulatedDevice
-from tests.unit.gpu.simulate import Array, compiled
+from tests.unit.gpu.simulate import check_bits, compiled
 
 ROWS = """HloModule m
 combine {{
@@ -53,15 +51,6 @@ ENTRY e {
 """
 
 
-def check(text: str, arrays: list[Array]) -> None:
-    made = compiled(text)
-    assert any(emitter_for(r.inst) is scatter_sorted.EMITTER for r in made.plan.kernels)
-    wanted = evaluate(text, *arrays)
-    for device in (SimulatedDevice(), HostDevice(reverse=True)):
-        found = GpuExecutable(made, device)(*arrays)
-        assert [f.tobytes() for f in found] == [w.tobytes() for w in wanted]
-
-
 @pytest.mark.parametrize(
     ("combiner", "windows"),
     [
@@ -77,7 +66,7 @@ def test_rows_that_many_updates_share(combiner: str, windows: int) -> None:
     indices[::2] = 17
     arrays = [random.standard_normal(s).astype(np.float32) for s in ((40, 3), (windows, 3))]
     text = ROWS.format(combiner=combiner, windows=windows, rows=40)
-    check(text, [arrays[0], indices, arrays[1]])
+    check_bits(text, [arrays[0], indices, arrays[1]], scatter_sorted.EMITTER)
 
 
 def test_several_operands_and_indices_of_two_dimensions() -> None:
@@ -86,7 +75,11 @@ def test_several_operands_and_indices_of_two_dimensions() -> None:
     values = random.standard_normal(2100).astype(np.float32)
     operand = random.standard_normal((7, 9)).astype(np.float32)
     counts = np.zeros((7, 9), np.int32)
-    check(PAIRS, [operand, counts, indices.astype(np.int32), values, np.ones(2100, np.int32)])
+    check_bits(
+        PAIRS,
+        [operand, counts, indices.astype(np.int32), values, np.ones(2100, np.int32)],
+        scatter_sorted.EMITTER,
+    )
 
 
 def test_work_does_not_grow_with_the_square() -> None:
@@ -97,3 +90,10 @@ def test_work_does_not_grow_with_the_square() -> None:
     operand, updates = np.zeros((4096, 3), np.float32), np.ones((2048, 3), np.float32)
     GpuExecutable(compiled(text), device)(operand, indices, updates)
     assert sum(report.thread_instructions for _, report in device.reports) < 2 * 1024 * 2048
+
+
+@pytest.mark.parametrize(("windows", "rows"), [(1 << 31, 40), (2048, 1 << 30)])
+def test_what_cannot_be_counted_in_s32_is_not_sorted(windows: int, rows: int) -> None:
+    """Numbers of windows, and places in the operand, are kept in 32 bits."""
+    text = ROWS.format(combiner="ROOT r = f32[] add(a, b)", windows=windows, rows=rows)
+    assert not scatter_sorted.can_emit(parse_text(text).entry.root)

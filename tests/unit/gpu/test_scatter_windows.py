@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc import evaluate
 from hloc.codegen.gpu.emitters import scatter_windows
-from hloc.codegen.gpu.emitters.table import emitter_for
-from hloc.runtime.gpu.executable import GpuExecutable
-from hloc.runtime.gpu.host_device import HostDevice
-from hloc.runtime.gpu.simulated import SimulatedDevice
-from tests.unit.gpu.simulate import Array, compiled
+from tests.unit.gpu.simulate import Array, check_bits
 
 COMBINERS = {
     "last": "ROOT r = f32[] copy(b)",
@@ -36,15 +31,6 @@ ENTRY e {{
 """
 
 
-def check(text: str, arrays: list[Array]) -> None:
-    made = compiled(text)
-    assert any(emitter_for(r.inst) is scatter_windows.EMITTER for r in made.plan.kernels)
-    wanted = evaluate(text, *arrays)
-    for device in (SimulatedDevice(), HostDevice(reverse=True)):
-        found = GpuExecutable(made, device)(*arrays)
-        assert [f.tobytes() for f in found] == [w.tobytes() for w in wanted]
-
-
 @pytest.mark.parametrize("combiner", COMBINERS)
 def test_windows_that_overlap(combiner: str) -> None:
     """Of 12 windows of 3 x 4 in 9 x 11, some do not fit; a window may lie on itself."""
@@ -57,7 +43,7 @@ def test_windows_that_overlap(combiner: str) -> None:
     indices = random.integers(-2, 10, (12, 2)).astype(np.int32)
     indices[5] = indices[4] = (2, 3)
     arrays = [random.standard_normal(s).astype(np.float32) for s in ((9, 11), (12, 3, 4))]
-    check(text, [arrays[0], indices, arrays[1]])
+    check_bits(text, [arrays[0], indices, arrays[1]], scatter_windows.EMITTER)
 
 
 def test_dimensions_that_indices_do_not_move_and_those_left_out() -> None:
@@ -70,7 +56,11 @@ def test_dimensions_that_indices_do_not_move_and_those_left_out() -> None:
     random = np.random.default_rng(5)
     indices = random.integers(0, 6, (2, 8)).astype(np.int32)
     operand = random.integers(-9, 9, (5, 6, 7)).astype(np.float32)
-    check(text, [operand, indices, random.integers(-9, 9, (5, 8, 2)).astype(np.float32)])
+    check_bits(
+        text,
+        [operand, indices, random.integers(-9, 9, (5, 8, 2)).astype(np.float32)],
+        scatter_windows.EMITTER,
+    )
 
 
 def test_one_window_without_a_batch() -> None:
@@ -81,4 +71,4 @@ def test_one_window_without_a_batch() -> None:
     )
     text = scatter("300", "1", "7", attributes, "last")
     arrays: list[Array] = [np.arange(300, dtype=np.float32), np.array([290], np.int32)]
-    check(text, [*arrays, -np.ones(7, np.float32)])
+    check_bits(text, [*arrays, -np.ones(7, np.float32)], scatter_windows.EMITTER)

@@ -129,7 +129,7 @@ def test_any_number_of_blocks_makes_the_same(monkeypatch: pytest.MonkeyPatch) ->
     arrays = inputs_for(parse_text(text), 0, special=False)
     module, found = compiled(text, cpu=CHIP), []
     for processors in (1, 4, 6):
-        monkeypatch.setattr(simulated, "_PROCESSORS", processors)
+        monkeypatch.setattr(simulated, "PROCESSORS", processors)
         (result,) = GpuExecutable(module, SimulatedDevice())(*arrays)
         found.append(result.tobytes())
     assert found[0] == found[1] == found[2]

@@ -120,3 +120,16 @@ def test_an_endless_story_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(run(watch), run(None))
     assert len(watch.moments) == 6
     assert watch.is_cut
+
+
+def test_nothing_is_gathered_once_the_story_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that goes on for long must not fill the memory."""
+    noted: list[str] = []
+
+    def access(space: str, *_: object) -> None:
+        noted.append(space)
+
+    monkeypatch.setattr(stepping, "MOST_MOMENTS", 6)
+    monkeypatch.setattr(stepping, "Access", access)
+    run(Watch(0, 0))
+    assert set(noted) <= {"param"}

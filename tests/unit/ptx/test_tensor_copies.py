@@ -118,6 +118,7 @@ BAD = {
     "a tile behind the end": ("[%d2], [%d4", "[%d2+4096], [%d4", "out of bounds"),
     "no map": ("mov.b64 %d5, map;", "mov.b64 %d5, out;", "no tensor map|out of bounds"),
     "a map at a wrong place": ("cvta.param.u64 %d4, %d5;", "add.u64 %d4, %d5, 8;", "of 64 bytes"),
+    "no mbarrier": ("mbarrier.init.shared.b64 [%d3], 1;", "", "no mbarrier was initialised"),
     "another rank": (".2d.", ".3d.", "3 coordinates"),
     "to global memory": ("2d.shared::cluster.global", "2d.global.shared::cta", "unknown opcode"),
     "to several blocks": (".tile.", ".tile.multicast::cluster.", "unknown opcode"),
@@ -159,6 +160,7 @@ def test_a_map_of_other_dimensions() -> None:
         ({"swizzle_bytes": 48}, "swizzle of 48 bytes"),
         ({"element_bytes": 3}, "elements of 3 bytes"),
         ({"dims": (100, 20, 1)}, "1 strides"),
+        ({"dims": (), "strides": (), "box": ()}, "0 dimensions"),
     ],
 )
 def test_maps_that_the_driver_refuses(changes: dict[str, Any], message: str) -> None:

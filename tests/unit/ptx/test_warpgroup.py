@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from hloc.ptx import Memory, PtxFault, launch, parse_ptx
 from tests.unit.ptx.ptx_running import Array, kernel_text, run
 
 N = 16
@@ -99,6 +102,24 @@ def test_sums_change_when_they_are_waited_for() -> None:
             text, "k", [np.zeros((128, 4), np.float32)], grid=(1, 1, 1), block=(128, 1, 1)
         )
         np.testing.assert_array_equal(got, np.full((128, 4), expected, np.float32))
+
+
+@pytest.mark.parametrize(("threads", "fits"), [(160, True), (128, True), (64, False), (32, False)])
+def test_a_warpgroup_is_of_one_block(threads: int, fits: bool) -> None:
+    """Blocks run beside one another here; warps of two of them never make a warpgroup."""
+    body = """
+        mov.u32 %r0, %tid.x; setp.ge.u32 %p0, %r0, 128; @%p0 bra END;
+        wgmma.fence.sync.aligned; wgmma.commit_group.sync.aligned;
+        wgmma.wait_group.sync.aligned 0;
+        END: ret;
+    """
+    module = parse_ptx(kernel_text(".param .u64 out", body))
+    arguments: dict[str, Any] = {"grid": (4, 1, 1), "block": (threads, 1, 1), "arguments": [0]}
+    if fits:
+        launch(module, "k", memory=Memory(), **arguments)
+        return
+    with pytest.raises(PtxFault, match=f"{threads} of 128 lanes are here"):
+        launch(module, "k", memory=Memory(), **arguments)
 
 
 def unit_of(turned: bool, width: int, leading: int, stride: int, lines: int) -> Array:

@@ -41,6 +41,14 @@ def test_held_arrays_are_never_handed_out_again() -> None:
     assert len({address for _, address in held}) == 5
 
 
+@pytest.mark.parametrize("dims", [(257,), (3, 1000), (64, 64)])
+def test_larger_arrays_begin_at_a_cache_line(dims: tuple[int, ...]) -> None:
+    recycler = Recycler(dims, np.dtype("f4"))
+    held = [recycler.take() for _ in range(4)]
+    assert all(address % 64 == 0 == array.ctypes.data % 64 for array, address in held)
+    assert all(array.shape == dims and array.flags.c_contiguous for array, _ in held)
+
+
 @pytest.mark.parametrize(
     "hold",
     [
@@ -54,7 +62,7 @@ def test_held_arrays_are_never_handed_out_again() -> None:
     ],
     ids=["itself", "slice", "transpose", "memoryview", "view", "interface", "dlpack"],
 )
-@pytest.mark.parametrize("text", [DOUBLE, TRANSPOSED])
+@pytest.mark.parametrize("text", [DOUBLE, TRANSPOSED, TRANSPOSED.replace("3,5", "30,50")])
 def test_a_result_does_not_change_while_somebody_holds_it(
     text: str, hold: Callable[[Any], Any]
 ) -> None:

@@ -18,7 +18,7 @@ from hloc.codegen.index import layout_strides
 from hloc.dtypes import F32
 from hloc.ir.instruction import Instruction
 
-MOST_DEPTH = 256
+_MOST_DEPTH = 256
 """Addends of a score, and columns of the values, for whose sums a thread has registers."""
 
 _LOWEST_START = -1e30
@@ -43,7 +43,7 @@ class AttentionProblem:
 def attention_problem(inst: Instruction) -> AttentionProblem | None:
     """Return the products of a fusion that is an attention a kernel can make, None for others."""
     plan = attention_plan(inst)
-    if plan is None or max(plan.attention.depth, plan.value.size) > MOST_DEPTH:
+    if plan is None or max(plan.attention.depth, plan.value.size) > _MOST_DEPTH:
         return None
     start = plan.attention.maximum.operands[1]
     if start.opcode.name != "constant" or not _value_of(start) <= _LOWEST_START:

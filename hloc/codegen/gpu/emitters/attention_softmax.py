@@ -26,7 +26,7 @@ from hloc.opt.fusion.attention_match import Attention
 
 _LOG2_E = 1.4426950408889634
 
-VANISHING = 110.0
+_VANISHING = 110.0
 """How far below the largest logit the weight of another is exactly 0, even in f32."""
 
 
@@ -175,7 +175,7 @@ class OnlineSoftmax:
         assert mask is not None
         hidden = self._converted(mask.hidden, {}, {})
         distance = b.fsub(b.load(self.maxima, F32, number), hidden)
-        return b.compare("GT", distance, b.const(F32, VANISHING))
+        return b.compare("GT", distance, b.const(F32, _VANISHING))
 
     # ---- powers
 

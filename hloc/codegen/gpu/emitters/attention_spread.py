@@ -48,10 +48,12 @@ class Spread:
 
     @property
     def row_tiles(self) -> int:
+        """Blocks that share the queries of a batch element."""
         return -(-self.problem.scores.rows.count // self.rows)
 
     @property
     def key_tiles(self) -> int:
+        """Steps in which all keys are taken."""
         return -(-self.problem.scores.columns.count // self.keys)
 
     @property

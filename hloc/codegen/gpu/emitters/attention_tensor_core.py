@@ -41,7 +41,8 @@ class TensorCoreProducts:
         problem, m = spread.problem, k.math
         self.kinds = [_kind(p) for p in (problem.scores, problem.result)]
         warps = spread.threads // WARP_THREADS
-        self.warp, self.lane = m.div(k.thread("x"), WARP_THREADS), m.rem(k.thread("x"), 32)
+        self.warp = m.div(k.thread("x"), WARP_THREADS)
+        self.lane = m.rem(k.thread("x"), WARP_THREADS)
         self.down = spread.rows // warps // 16
         self.row = m.mul(self.warp, 16 * self.down)
         depth, columns = problem.plan.attention.depth, problem.plan.value.size

@@ -73,15 +73,17 @@ class TilePlan:
         return next(size for size in _ROW_GROUPS if self.row_tiles % size == 0)
 
 
-def plans_of(p: MatrixProblem, tiles: Sequence[Tile], processors: int = 0) -> list[TilePlan]:
+def plans_of(
+    p: MatrixProblem, tiles: Sequence[Tile], processors: int | None = None
+) -> list[TilePlan]:
     """Return a plan per tile by estimated time; of equals, that of the first tile comes first.
 
     Args:
         p: the product.
         tiles: to choose from.
-        processors: of the GPU, `PROCESSORS` if 0.
+        processors: of the GPU, `PROCESSORS` if None.
     """
-    count = processors or PROCESSORS
+    count = PROCESSORS if processors is None else processors
     return sorted((_plan(p, tile, count) for tile in tiles), key=estimated_time)
 
 

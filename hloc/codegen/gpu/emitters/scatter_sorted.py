@@ -27,8 +27,8 @@ from hloc.ir.instruction import Instruction
 _LEAST_WINDOWS = 1 << 11
 """Windows from which it takes too long that threads look at all of them."""
 
-_MOST_ELEMENTS = (1 << 31) - 1
-"""Places in the operand are counted in s32."""
+_MOST = (1 << 31) - 1
+"""Windows, and places in the operand, are counted in s32; one place stands for those outside."""
 
 _PAIR_BYTES = 2 * S32.storage_bytes
 
@@ -38,8 +38,8 @@ def can_emit(inst: Instruction) -> bool:
     if not scatter.can_emit(inst):
         return False
     root = root_of(inst)
-    elements = root.operands[0].array.elements
-    return _windows(root) >= _LEAST_WINDOWS and elements < _MOST_ELEMENTS
+    fits_s32 = root.operands[0].array.elements < _MOST and _windows(root) <= _MOST
+    return fits_s32 and _windows(root) >= _LEAST_WINDOWS
 
 
 def _windows(root: Instruction) -> int:

@@ -109,7 +109,11 @@ class TileLoader:
         """True if the pieces of a thread are a constant apart in both memories."""
         rows = self.reader.p.depth if self.keeps_lines else self.reader.lines
         step, rest = divmod(self.tile.threads, self.pieces)
-        is_even = rest == 0 and (step % 8 == 0 or (8 % max(step, 1) == 0 and self.pieces >= 8))
+        if rest:
+            return False
+        # The exclusive or of a row repeats after 8 rows. A smaller step changes it by a constant
+        # only if every row has one of its own.
+        is_even = step % 8 == 0 or (8 % step == 0 and self.pieces >= 8)
         return is_even and not self.reader.side.reaches and len(rows.sizes) == 1
 
     def _copy_in_steps(
@@ -235,6 +239,7 @@ def moved(k: GpuContext, base: Value, offset: IndexValue, space: int = 3) -> Val
     """Return a pointer, into shared memory or another space, moved by a number of bytes."""
     if offset == 0:
         return base
+    # In memory of the device a pointer may leave its array: what is there is not read then.
     inside = "inbounds " if space == 3 else ""
     text = k.math.value(offset).text
     return pointer_value(

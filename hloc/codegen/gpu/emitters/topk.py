@@ -50,7 +50,7 @@ def plan_of(root: Instruction) -> Plan:
     count: int = root.attributes.k
     chunk = chunk_for(size, root.operands[0].array.dtype.storage_bytes + S32.storage_bytes)
     sizes = [size]
-    if size > chunk < 2 * count:
+    if size > chunk and 2 * count > chunk:
         return Plan((size,), chunk, count, prod(outer), (-(-size // chunk) - 1).bit_length())
     while sizes[-1] > chunk:
         whole, rest = divmod(sizes[-1], chunk)

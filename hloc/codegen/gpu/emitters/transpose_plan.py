@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 from hloc.codegen.emitters import loop
 from hloc.codegen.emitters.context import array_leaves, root_of
@@ -27,7 +28,7 @@ _MOST_SHARED_BYTES = 32 << 10
 _FEWEST_ELEMENTS = 1 << 10
 """Elements of an array from which on tiles pay."""
 
-Dims = tuple[int, ...]
+Dims: TypeAlias = tuple[int, ...]
 """Dimensions of the result, slowest first."""
 
 

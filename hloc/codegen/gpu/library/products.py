@@ -8,6 +8,7 @@ Source of what cuBLASLt takes: cuBLAS documentation, cublasLtMatmul.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from hloc.codegen.gpu.emitters.matrix_epilogue import is_product, product_root
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem, Side, Space, dot_problem
@@ -74,7 +75,7 @@ def match(inst: Instruction) -> MatmulCall | None:
     return call if p.left.dtype is not S8 or _suits_integers(call) else None
 
 
-_Loop = tuple[int, int]
+_Loop: TypeAlias = tuple[int, int]
 """Size of a loop, and its step in memory."""
 
 

@@ -38,6 +38,17 @@ class Matmul:
         number = np.dtype(scale.numpy)
         self._factors = np.array([1, 0], number)  # alpha and beta
         self._operation = api.matmul_desc_create(compute, CUDA_TYPES[scale])
+        self._layouts: list[int] = []
+        try:
+            self._describe_all()
+            self._algorithm = self._choose()
+        except BaseException:
+            self.close()
+            raise
+
+    def _describe_all(self) -> None:
+        """Say what is multiplied, and what happens to the product."""
+        api, call = self._api, self._call
         attribute = api.MatmulDescAttribute
         if call.left_transposed:
             self._describe(attribute.TRANSA, np.int32(_TRANSPOSED))
@@ -46,9 +57,8 @@ class Matmul:
         if call.bias is not None or call.relu:
             kind = "_".join(["RELU"] * call.relu + ["BIAS"] * (call.bias is not None))
             self._describe(attribute.EPILOGUE, np.int32(getattr(api.Epilogue, kind)))
-        matrices = (call.left, call.right, call.result)
-        self._layouts = [_layout(api, matrix, call.batch) for matrix in matrices]
-        self._algorithm = self._choose()
+        for matrix in (call.left, call.right, call.result):
+            self._layouts.append(_layout(api, matrix, call.batch))
 
     def _describe(self, attribute: int, value: Any) -> None:
         """Set an attribute of the operation."""

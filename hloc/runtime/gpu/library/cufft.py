@@ -39,10 +39,14 @@ class Fourier:
         self._plan = api.create()
         lengths = np.array(call.lengths, np.int64)
         # Without embedding, arrays are contiguous and steps are not looked at.
-        api.make_plan_many64(
-            self._plan, len(lengths), lengths.ctypes.data, 0, 1, 0, 0, 1, 0,
-            int(getattr(api.Type, kind)), call.batch,
-        )  # fmt: skip
+        try:
+            api.make_plan_many64(
+                self._plan, len(lengths), lengths.ctypes.data, 0, 1, 0, 0, 1, 0,
+                int(getattr(api.Type, kind)), call.batch,
+            )  # fmt: skip
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, arguments: Sequence[int], stream: int) -> None:
         """Ask for the transform on a stream."""
