@@ -63,6 +63,7 @@ def test_products_of_blas(dtype: str, left: int, right: int) -> None:
     ],
 )  # fmt: skip
 def test_other_products_keep_their_kernel(text: str) -> None:
+    pytest.importorskip("scipy")
     assert not targets_of(text)
 
 
