@@ -1,9 +1,9 @@
 """Build hook: an installation from the sources brings the routines of its machine, compiled.
 
 `pip install .` and `pip install -e .` fill `hloc/prebuilt/`, where `hloc/codegen/object_cache.py`
-looks first. HLOC_PREBUILT=0 leaves it out: for wheels that go to other machines, which would find
-nothing there that fits. Whatever goes wrong is told and is no fault: programs compile these
-routines themselves.
+looks first, and `hloc/parser/tables.py` for the tables of the grammar. HLOC_PREBUILT=0 leaves it
+out: for wheels that go to other machines, which would find nothing there that fits. Whatever goes
+wrong is told and is no fault: programs make these files themselves.
 """
 
 from __future__ import annotations
@@ -25,8 +25,10 @@ import sys
 from pathlib import Path
 try:
     from hloc.codegen.target import host_target
+    from hloc.parser.table_fill import fill_tables
     from hloc.runtime.routine_fill import fill_directory
     filled = fill_directory(Path(sys.argv[1]), host_target())
+    fill_tables(Path(sys.argv[1]))
 except Exception as fault:
     sys.exit(f"{type(fault).__name__}: {fault}".splitlines()[0])
 print(filled.compiled + filled.present)

@@ -215,14 +215,19 @@ def summary(rows: dict[str, dict[str, Any]]) -> str:
     ]
     if above:
         lines.append("slower than XLA: " + ", ".join(f"{n} {run[n]:.2f}" for n in above))
-    shared = {n: row["hloc"] / row["alone"] for n, row in good.items() if row.get("alone")}
-    if shared:
-        late = sorted((n for n in shared if shared[n] > NOISE), key=lambda n: -shared[n])
-        lines.append(
-            f"all cores / one: {mean(shared.values()):.2f}; slower on all: "
-            + (", ".join(f"{n} {shared[n]:.2f}" for n in late) or "none")
-        )
+    if threads := summary_of_threads(good):
+        lines.append(threads)
     return "\n".join(lines)
+
+
+def summary_of_threads(rows: dict[str, dict[str, Any]]) -> str:
+    """Return how all cores compare with one, "" where that was not measured."""
+    shared = {n: row["hloc"] / row["alone"] for n, row in rows.items() if row.get("alone")}
+    if not shared:
+        return ""
+    late = sorted((n for n in shared if shared[n] > NOISE), key=lambda n: -shared[n])
+    slower = ", ".join(f"{n} {shared[n]:.2f}" for n in late) or "none"
+    return f"all cores / one: {mean(shared.values()):.2f}; slower on all: {slower}"
 
 
 def mean(ratios: Any) -> float:

@@ -16,7 +16,13 @@ from pathlib import Path
 _OURS = re.compile(
     r"(?:grammar|kernel|object|program|tuning|unfinished)-\w+(?:\.json|\.o|\.bin)?", re.ASCII
 )
+INSTALLED_FILES = Path(__file__).parent / "prebuilt"
+"""What was made for this machine when hloc was installed; need not be there, is only read."""
+
 _DAY_SECONDS = 24 * 60 * 60
+_HOUR_SECONDS = 60 * 60
+_NEXT_LOOK: dict[Path, float] = {}
+"""When this process looks again whether a directory is to be trimmed, in seconds of the epoch."""
 
 
 @cache
@@ -72,8 +78,12 @@ def write_whole(directory: Path, name: str, data: bytes) -> None:
     """Write the file `name` in `directory`, whole or not at all; raises OSError if it cannot."""
     made = f"{directory}{os.sep}unfinished-{os.getpid():x}_{os.urandom(8).hex()}"
     handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(handle, left) :]
+    finally:
+        os.close(handle)
     os.replace(made, f"{directory}{os.sep}{name}")
 
 
@@ -104,13 +114,17 @@ def trim_cache(limit_bytes: int) -> None:
 
 
 def trim_cache_daily(limit_bytes: int) -> None:
-    """Do `trim_cache` if nobody has done it for a day: looking at all files takes a while."""
-    directory = cache_directory()
-    if directory is None:
+    """Do `trim_cache` if nobody has done it for a day: looking at all files takes a while.
+
+    A process looks no more than once an hour whether somebody has.
+    """
+    directory, now = cache_directory(), time.time()
+    if directory is None or now < _NEXT_LOOK.get(directory, 0):
         return
+    _NEXT_LOOK[directory] = now + _HOUR_SECONDS
     marker = directory / "trimmed"
     with suppress(OSError):
-        is_due = not marker.exists() or time.time() - marker.stat().st_mtime > _DAY_SECONDS
+        is_due = not marker.exists() or now - marker.stat().st_mtime > _DAY_SECONDS
         if is_due:
             marker.touch()
             trim_cache(limit_bytes)

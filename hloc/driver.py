@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from hloc.errors import HloError, printable, reason_of
-from hloc.formats import read as formats
-from hloc.formats.snapshot import Snapshot
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.options import CompileOptions
-from hloc.parser import parse
 from hloc.source import SourceFile
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
+    from hloc.formats.snapshot import Snapshot
     from hloc.opt.pass_base import PassContext
     from hloc.opt.pipeline import Pipeline, PipelineObserver
     from hloc.runtime.loading import Runnable
@@ -31,6 +29,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAX_TEXT_BYTES = 2 << 30
 DEFAULT = CompileOptions()
+_OPTION_NAMES = tuple(field.name for field in fields(CompileOptions))
 
 
 # ---------------------------------------------------------------- the straight way
@@ -104,6 +103,8 @@ def parse_text(text: str | bytes, *, name: str = "<string>", verify: bool = True
     Raises:
         HloError: all faults that were found.
     """
+    from hloc.parser import parse
+
     if isinstance(text, bytes):
         if len(text) > MAX_TEXT_BYTES:
             raise HloError(f"{name} has more than {MAX_TEXT_BYTES >> 30} GiB")
@@ -145,6 +146,8 @@ def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:
     Raises:
         HloError: the data are no module, or one with faults; a package that reads them is missing.
     """
+    from hloc.formats import read as formats
+
     if len(data) > MAX_TEXT_BYTES:
         raise HloError(f"{name} has more than {MAX_TEXT_BYTES >> 30} GiB")
     return formats.read_snapshot(data, name, verify=verify)
@@ -162,7 +165,6 @@ def pipeline_of(options: CompileOptions) -> Pipeline:
     from hloc.opt.pipeline import Pipeline
     from hloc.opt.pipelines import pipeline_for
     from hloc.opt.registry import canonical_name
-    from hloc.opt.rematerialization import HloRematerialization
 
     left_out = [canonical_name(name) for name in options.disabled_passes]
     found = (
@@ -171,6 +173,8 @@ def pipeline_of(options: CompileOptions) -> Pipeline:
         else pipeline_for(options.opt_level, options.target, options.cpu)
     )
     if options.memory_limit_bytes:
+        from hloc.opt.rematerialization import HloRematerialization
+
         found = Pipeline((*found.passes, HloRematerialization(options.memory_limit_bytes)))
     return found.without(left_out)
 
@@ -234,10 +238,10 @@ def make_options(opt_level: int, target: str, others: Mapping[str, Any]) -> Comp
     Raises:
         HloError: a keyword that is no option, or a value that it does not take.
     """
-    known = [field.name for field in fields(CompileOptions)]
     for name in others:
-        if name not in known:
-            raise HloError(f"there is no option {name!r}; options are {', '.join(known)}")
+        if name not in _OPTION_NAMES:
+            known = ", ".join(_OPTION_NAMES)
+            raise HloError(f"there is no option {name!r}; options are {known}")
     return CompileOptions(opt_level=opt_level, target=target, **others)
 
 

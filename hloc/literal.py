@@ -81,11 +81,6 @@ class Literal:
                 return None
         return first
 
-    def is_all(self, value: float | int | bool) -> bool:
-        """True if every element equals `value`; -0.0 equals 0 here."""
-        uniform = self.uniform
-        return uniform is not None and bool(uniform == np.asarray(value).astype(uniform.dtype))
-
 
 def literal_of(array: np.ndarray[Any, Any], dtype: DType | None = None) -> Literal:
     """Return a literal that holds a read-only view of `array` (`f32[2,3]` from float32 2x3)."""

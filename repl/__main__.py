@@ -5,12 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from hloc.cli import ending
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Start the REPL with `argv` (without the program name) and return the exit code."""
-    from repl.app import run_program
+    words = list(sys.argv[1:] if argv is None else argv)
 
-    return run_program(list(sys.argv[1:] if argv is None else argv))
+    def run() -> int:
+        from repl.app import run_program  # takes a while, in which Ctrl-C may come
+
+        return run_program(words)
+
+    return ending("hlo-repl", run)
 
 
 if __name__ == "__main__":

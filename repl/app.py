@@ -80,8 +80,18 @@ def _arguments(words: Sequence[str]) -> Namespace:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="echo commands of a script")
     parser.add_argument("--keep-going", action="store_true", help="go on after a fault")
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
-    parser.add_argument("--version", action="version", version=f"hlo-repl {__version__}")
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours; auto: on a terminal that has them, without NO_COLOR",
+    )
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"hlo-repl {__version__}",
+        help="show the version and exit",
+    )
     return parser.parse_args(list(words))
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hloc.cli.text import plural
 from hloc.errors import HloError
 from hloc.opt.pass_base import did_you_mean
 from repl.state import State
@@ -98,18 +99,20 @@ class History:
                 return inside
         elif found and int(found[1]) < len(self.states):
             return self.states[int(found[1])]
-        known = f"s0 to s{len(self.states) - 1}" if self.states else "none yet"
+        known = (
+            f"states are s0 to s{len(self.states) - 1}" if self.states else "load a module first"
+        )
         raise HloError(
-            f"there is no state {label!r}; states are {known}",
+            f"there is no state {label!r}; {known}",
             notes=did_you_mean(label, list(self.marks)),
         )
 
     def undo(self, count: int = 1) -> State:
         """Go back by `count` states."""
         state = self.current
-        for _ in range(count):
+        for done in range(count):
             if state.parent is None:
-                raise HloError("nothing to undo")
+                raise HloError(_too_few("undo", done))
             self._visited[state.parent] = state
             state = state.parent
         self._current = state
@@ -118,9 +121,9 @@ class History:
     def redo(self, count: int = 1) -> State:
         """Go forward again by `count` states, along the branch that was undone last."""
         state = self.current
-        for _ in range(count):
+        for done in range(count):
             if state not in self._visited:
-                raise HloError("nothing to redo")
+                raise HloError(_too_few("redo", done))
             state = self._visited[state]
         self._current = state
         return state
@@ -175,3 +178,10 @@ def _inside_first(state: State) -> tuple[State, ...]:
     while found[-1].parent is not None and found[-1].parent.base is not None:
         found.append(found[-1].parent)
     return tuple(reversed(found))
+
+
+def _too_few(what: str, count: int) -> str:
+    """Return why there is nothing more to undo or redo than `count` states."""
+    if not count:
+        return f"nothing to {what}"
+    return f"there {'is' if count == 1 else 'are'} only {plural(count, 'state')} to {what}"

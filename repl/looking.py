@@ -104,6 +104,8 @@ def grep(module: Module, text: str) -> Listing:
         wanted = re.compile(text)
     except re.error as fault:
         raise HloError(f"{text!r} is no regular expression: {fault}") from None
+    except RecursionError:
+        raise HloError("the regular expression is nested too deeply") from None
     found = [inst for inst in _in_order(module) if wanted.search(line_of(inst).text())]
     if not found:
         raise HloError(f"no line holds {text!r}")

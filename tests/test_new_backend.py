@@ -44,6 +44,27 @@ def check(text: str, *arrays: np.ndarray) -> None:
         assert_close(np.asarray(g), np.asarray(w), f"out{number}")
 
 
+@needs_compiler
+def test_sorts_and_topk_are_written_without_routines() -> None:
+    """Routines are LLVM IR; the emitters that take their place are not asked here."""
+    check(
+        """HloModule m
+        less {
+          a = f32[] parameter(0)
+          b = f32[] parameter(1)
+          ROOT c = pred[] compare(a, b), direction=LT, type=TOTALORDER
+        }
+        ENTRY e {
+          x = f32[3,70] parameter(0)
+          s = f32[3,70] sort(x), dimensions={1}, to_apply=less
+          k = (f32[3,5], s32[3,5]) topk(x), k=5, largest=true
+          v = f32[3,5] get-tuple-element(k), index=0
+          i = s32[3,5] get-tuple-element(k), index=1
+          ROOT t = (f32[3,70], f32[3,5], s32[3,5]) tuple(s, v, i)
+        }"""
+    )
+
+
 def test_it_is_installed_by_its_entry_point(capsys: Capture) -> None:
     assert main(["targets", "c"]) == 0
     listed = capsys.readouterr().out

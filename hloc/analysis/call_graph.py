@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 
 CONTROL_FLOW = frozenset({"while", "conditional", "call", "async-start"})
 """Opcodes whose called computations run as programs of their own, instruction by instruction."""
@@ -16,8 +16,12 @@ def control_flow_computations(module: Module) -> tuple[Computation, ...]:
 
     Fusion bodies, reducers and comparators are left out: they run inside a kernel.
     """
+    return module.derived(_control_flow_computations)
+
+
+def _control_flow_computations(module: Module) -> tuple[Computation, ...]:
     running = {module.entry}
-    order = reachable_computations(module.entry)
+    order = live_computations(module)
     for computation in reversed(order):  # callers before what they call
         if computation in running:
             running.update(
@@ -31,8 +35,12 @@ def control_flow_computations(module: Module) -> tuple[Computation, ...]:
 
 def effectful_computations(module: Module) -> frozenset[Computation]:
     """Return the computations that have a side effect, in themselves or in what they call."""
+    return module.derived(_effectful_computations)
+
+
+def _effectful_computations(module: Module) -> frozenset[Computation]:
     found: set[Computation] = set()
-    for computation in reachable_computations(module.entry):
+    for computation in live_computations(module):
         if any(has_side_effect(inst, found) for inst in computation.instructions):
             found.add(computation)
     return frozenset(found)
@@ -51,4 +59,4 @@ def has_side_effect(
 
 def has_opcode(module: Module, *names: str) -> bool:
     """True if an instruction of `module` has one of the opcodes `names`."""
-    return any(inst.opcode.name in names for c in module.computations for inst in c.instructions)
+    return not module.opcodes.isdisjoint(names)

@@ -14,7 +14,7 @@ from hloc.analysis.cumulative import plain_scan
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 TRANSCENDENTAL = frozenset(
@@ -102,7 +102,7 @@ CostOf = Callable[[Computation], Cost]
 def module_cost(module: Module) -> Cost:
     """Return the cost of one run of the entry computation, loop bodies counted once."""
     done: dict[Computation, Cost] = {}
-    for computation in reachable_computations(module.entry):
+    for computation in live_computations(module):
         done[computation] = computation_cost(computation, done.__getitem__)
     return done[module.entry]
 

@@ -120,7 +120,11 @@ def _async_start(inst: Instruction, index: ShapeIndex) -> Position | None:
 
 
 def analyse_dataflow(module: Module) -> Dataflow:
-    """Return the dataflow of a flattened `module`."""
+    """Return the dataflow of a flattened `module`, found again only after a change."""
+    return module.derived(_analyse_dataflow)
+
+
+def _analyse_dataflow(module: Module) -> Dataflow:
     callers: dict[Computation, Instruction] = {}
     order = control_flow_computations(module)
     loops: list[Instruction] = []

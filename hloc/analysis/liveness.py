@@ -13,7 +13,7 @@ from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.dataflow import Position
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.shapes import ShapeIndex, leaves
 
 
@@ -33,7 +33,7 @@ def analyse_liveness(module: Module) -> Liveness:
     marker = _Marker({})
     effectful = effectful_computations(module)
     marker.mark_all(module.entry.root)
-    for computation in reachable_computations(module.entry):
+    for computation in live_computations(module):
         for inst in computation.instructions:
             if has_side_effect(inst, effectful):
                 marker.mark_effect(inst)

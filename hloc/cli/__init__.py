@@ -64,8 +64,9 @@ def _run(words: list[str]) -> int:
         return _print(f"hloc {__version__}\n")
     from hloc.cli.command_words import command_and_words
 
-    command, words = command_and_words(words)
+    command = ""
     try:
+        command, words = command_and_words(words)
         return _dispatch(command, words)
     except UsageError as fault:
         from hloc.errors import printable
@@ -84,7 +85,7 @@ def _dispatch(command: str, words: list[str]) -> int:
         return start_repl(words)
     if not command and not words:
         raise UsageError("no input file")
-    from hloc.cli.options import parse_arguments
+    from hloc.cli.arguments import parse_arguments
 
     arguments = parse_arguments(command, words)
     if arguments.help:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cache_directory import cache_directory, cached_kinds, cached_sizes, trim_cache
+from hloc.cache_directory import (
+    INSTALLED_FILES,
+    cache_directory,
+    cached_kinds,
+    cached_sizes,
+    trim_cache,
+)
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.talk import Talk
 from hloc.cli.text import plural, size_text
-from hloc.codegen.object_cache import INSTALLED_OBJECTS
 from hloc.codegen.target import host_target
 from hloc.errors import HloError, printable, reason_of
+from hloc.parser.table_fill import fill_tables
 from hloc.runtime.routine_fill import Filled, fill_cache, fill_directory
 
 
@@ -48,12 +54,13 @@ def cache(arguments: Namespace, talk: Talk) -> int:
 def _fill_package(talk: Talk) -> int:
     """Compile the routines into the installed package."""
     try:
-        filled = fill_directory(INSTALLED_OBJECTS, host_target())
+        filled = fill_directory(INSTALLED_FILES, host_target())
+        fill_tables(INSTALLED_FILES)
     except OSError as fault:
-        where = printable(str(INSTALLED_OBJECTS))
+        where = printable(str(INSTALLED_FILES))
         raise HloError(f"cannot write {where}: {reason_of(fault)}") from None
     talk.say(_filled_text(filled))
-    talk.product(f"{INSTALLED_OBJECTS}: {plural(filled.compiled + filled.present, 'object')}")
+    talk.product(f"{INSTALLED_FILES}: {plural(filled.compiled + filled.present, 'object')}")
     return Exit.OK
 
 

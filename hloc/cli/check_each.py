@@ -97,7 +97,6 @@ class CheckEach(PipelineObserver):
         if not self._begun:
             self.talk.say("check-each: no pass changed anything")
         elif self._runner is not None:
-            runs, sets = plural(self.compared, "run"), sum(a is not None for a in self._answers)
-            self.talk.say(
-                f"check-each: {runs} of passes keep the answer on {plural(sets, 'input set')}"
-            )
+            sets = plural(sum(a is not None for a in self._answers), "input set")
+            keep = "run of a pass keeps" if self.compared == 1 else "runs of passes keep"
+            self.talk.say(f"check-each: {self.compared:,} {keep} the answer on {sets}")

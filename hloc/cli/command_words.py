@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.cli.commands import COMMANDS
+from hloc.cli.exits import UsageError
 from hloc.cli.options import OPTIONS, Option
+from hloc.cli.suggest import did_you_mean
 
 
 def command_and_words(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the subcommand, "" if none is named, and the words that are for it."""
+    """Return the subcommand, "" if none is named, and the words that are for it.
+
+    Raises:
+        UsageError: `help` of what is no command.
+    """
+    if words[:1] == ["help"]:
+        words = [*_command_to_explain(words[1:]), "--help"]
     first: list[tuple[list[Option], Sequence[str]]] = []
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):
@@ -30,6 +38,14 @@ def command_and_words(words: Sequence[str]) -> tuple[str, list[str]]:
         if not rows or any(command in row.commands for row in rows):
             kept += option
     return command, [*kept, *words[at + 1 :]]
+
+
+def _command_to_explain(words: Sequence[str]) -> Sequence[str]:
+    """Return the command that `hloc help` asks about, nothing for the program itself."""
+    for word in words[:1]:
+        if word not in COMMANDS:
+            raise UsageError(f"there is no command {word!r}{did_you_mean(word, COMMANDS)}")
+    return words[:1]
 
 
 def _rows(word: str) -> list[Option]:

@@ -17,6 +17,8 @@ from hloc.cli.diff_text import near_changes, sides_of
 from hloc.cli.emit import write_form
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.pass_report import run_data
+from hloc.cli.talk import Talk
+from hloc.cli.text import plural
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.module import Module
 from hloc.opt.pass_base import Pass, PassContext, PassRun
@@ -32,6 +34,7 @@ _STEP_FILE = re.compile(r"\d+-[\w.+-]+\.hlo")
 class DumpDir(PipelineObserver):
     """Writes `00-input.hlo`, a file per step that changed something, and `finish` the rest."""
 
+    talk: Talk
     folder: str
     context: PassContext
     pipeline: str
@@ -74,13 +77,15 @@ class DumpDir(PipelineObserver):
         self._steps.append(step)
 
     def finish(self) -> None:
-        """Write `manifest.json` and `index.html`."""
+        """Write `manifest.json` and `index.html`, and say where they are."""
         head = {"version": VERSION, "module": self._name, "pipeline": self.pipeline}
         steps = [{k: v for k, v in step.items() if k != "rows"} for step in self._steps]
         manifest = {**head, "input": "00-input.hlo", "steps": steps}
         write_form(os.path.join(self.folder, "manifest.json"), json.dumps(manifest, indent=1))
-        page = explorer_page({**head, "steps": self._steps})
-        write_form(os.path.join(self.folder, "index.html"), page)
+        page = os.path.join(self.folder, "index.html")
+        write_form(page, explorer_page({**head, "steps": self._steps}))
+        written = plural(sum("file" in step for step in self._steps), "step")
+        self.talk.say(f"dump: {written}, to walk through in {page}")
 
     def _write(self, name: str, module: Module) -> None:
         write_form(os.path.join(self.folder, name), module.to_text(large_constants=True))

@@ -73,11 +73,10 @@ def write_products(
     """
     for kind in (kind for kind in kinds if kind not in LIBRARY_KINDS):
         form = _form(kind, module, compiled, style)
-        if path is None or path == "-":
-            talk.product(form)
-        else:
-            stem = os.path.splitext(path)[0]
-            write_form(path if len(kinds) == 1 else stem + _ending(kind, compiled), form)
+        target = path
+        if path not in (None, "-") and len(kinds) > 1:
+            target = os.path.splitext(str(path))[0] + _ending(kind, compiled)
+        deliver(form, target, talk)
 
 
 def _form(kind: str, module: Module, compiled: CompiledModule | None, style: str) -> str | bytes:
@@ -97,6 +96,18 @@ def _ending(kind: str, compiled: CompiledModule | None) -> str:
         return EXTENSIONS[kind]
     assert compiled is not None
     return next(stage.suffix for stage in compiled.stages if stage.name == kind)
+
+
+def deliver(form: str | bytes, path: str | None, talk: Talk) -> None:
+    """Write a text or bytes to the file `path`, or to stdout if that is None or `-`.
+
+    Raises:
+        HloError: the file cannot be written.
+    """
+    if path is None or path == "-":
+        talk.product(form)
+    else:
+        write_form(path, form)
 
 
 def write_form(path: str, form: str | bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from hloc.analysis.extract import extract, find_instruction
-from hloc.cli.emit import write_form
+from hloc.cli.emit import deliver
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.source_input import read_module, shown_name
 from hloc.cli.talk import Talk
@@ -22,10 +22,7 @@ def extract_module(arguments: Namespace, talk: Talk) -> int:
     module = extract(inst, arguments.height)
     verify(module)
     text = module.to_text(arguments.style, large_constants=True)
-    if arguments.output_file and arguments.output_file != "-":
-        write_form(arguments.output_file, text)
-    else:
-        talk.product(text)
+    deliver(text, arguments.output_file or None, talk)
     talk.say(
         f"{shown_name(file)}: {inst.name} with {plural(module.instruction_count, 'instruction')}, "
         f"{plural(len(module.entry.parameters), 'parameter')}"

@@ -17,12 +17,13 @@ def help_text(command: str) -> str:
     """Return the help of `command`, "" for the program itself."""
     width = _width()
     lines = _usage(command)
+    if not command:
+        lines += ["", "Commands:", *_table(_shown(), width)]
     groups = dict.fromkeys(option.group for option in options_of(command))
     for group in groups:
         rows = [option for option in options_of(command) if option.group == group]
         lines += ["", f"{group}:", *_table(((o.spelling, o.help) for o in rows), width)]
     if not command:
-        lines += ["", "Commands:", *_table(_shown(), width)]
         codes = ((str(int(code)), meaning) for code, meaning in EXIT_CODES)
         lines += ["", "Exit codes:", *_table(codes, width)]
     return "\n".join(lines) + "\n"
@@ -34,7 +35,8 @@ def _usage(command: str) -> list[str]:
         return [f"usage: hloc {row.usage} [options]", "", *wrap(_sentence(row.summary), _width())]
     return [
         "usage: hloc FILE... [options]        compile HLO text, and run it with --run",
-        "       hloc COMMAND ...              see the commands below",
+        "       hloc COMMAND ...              one of the commands below",
+        "       hloc help COMMAND             the options of a command",
         "",
         "FILE `-` is stdin. A file that is named like a command is written ./diff.",
     ]
@@ -81,7 +83,7 @@ def markdown() -> str:
         "stdout carries the product (HLO text, LLVM IR, results), stderr everything else. A file "
         "`-` is stdin.",
         "",
-        *_rows("Command", (("hloc FILE...", "compile HLO text, and run it with --run"), *_shown())),
+        *_rows("Command", (*_FIRST, *_shown())),
     ]
     for group in dict.fromkeys(option.group for option in OPTIONS):
         rows = ((o.spelling, f"{o.help} ({_takers(o)})") for o in OPTIONS if o.group == group)
@@ -91,6 +93,12 @@ def markdown() -> str:
     codes = ((str(int(code)), meaning) for code, meaning in EXIT_CODES)
     lines += ["", "## Exit codes", "", *_rows("Code", codes)]
     return "\n".join(lines) + "\n"
+
+
+_FIRST = (
+    ("hloc FILE...", "compile HLO text, and run it with --run"),
+    ("hloc help COMMAND", "show the options of a command"),
+)
 
 
 def _shown() -> list[tuple[str, str]]:

@@ -1,37 +1,28 @@
-"""The options of `hloc`, one row each; parser, help, suggestions and docs derive from the rows.
-
-`parse_arguments` turns a command line into a namespace or raises `UsageError`. An option whose
-value may be left out (`--random[=SEED]`) takes it with `=` only, so that a file name after it stays
-one.
-"""
+"""The options of `hloc`, one row each; parser, help, suggestions and docs derive from the rows."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-from hloc.cli.exits import UsageError
-from hloc.cli.suggest import did_you_mean
+from hloc.cli.option_values import (
+    EMIT_KINDS,
+    byte_count,
+    count,
+    drawing,
+    emit_kinds,
+    list_of,
+    names,
+    one,
+    one_of,
+    pipeline,
+    processors,
+    tolerance,
+)
 from hloc.formats.sniff import FORMATS
 from hloc.options import SIMULATORS
 
-EMIT_KINDS = (
-    "hlo",
-    "schedule",
-    "buffers",
-    "llvm-ir",
-    "llvm-ir-opt",
-    "asm",
-    "obj",
-    "header",
-    "shared",
-    "exe",
-    "html",
-    "svg",
-    "dot",
-)
 STYLES = ("default", "short", "canonical")
 COLOR = ("auto", "always", "never")
 CHANGE_FORMS = ("summary", "diff", "side", "text", "json")
@@ -95,104 +86,6 @@ class Option:
             if self.flags[-1].startswith("--")
             else f"{flags} {self.metavar}"
         )
-
-
-def one_of(choices: Sequence[str]) -> Callable[[str], str]:
-    """Return a converter that takes one of `choices`."""
-
-    def convert(text: str) -> str:
-        if text not in choices:
-            hint = did_you_mean(text, choices)
-            raise ValueError(f"expected one of {', '.join(choices)}, found {text!r}{hint}")
-        return text
-
-    return convert
-
-
-def list_of(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """Return a converter for a comma-separated list of `choices`."""
-    one = one_of(choices)
-
-    def convert(text: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(one(part.strip()) for part in text.split(",")))
-
-    return convert
-
-
-def emit_kinds(text: str) -> tuple[str, ...]:
-    """Read a list of `EMIT_KINDS` and of stages that installed backends have."""
-    known: tuple[str, ...] = EMIT_KINDS
-    if {part.strip() for part in text.split(",")} - {*EMIT_KINDS}:
-        from hloc.codegen.backend import stage_names
-
-        known = tuple(dict.fromkeys((*EMIT_KINDS, *stage_names())))
-    return list_of(known)(text)
-
-
-def names(text: str) -> tuple[str, ...]:
-    """Split a comma-separated list."""
-    return tuple(part.strip() for part in text.split(",") if part.strip())
-
-
-def one(text: str) -> tuple[str, ...]:
-    """Take one value of an option that may be repeated."""
-    return (text,)
-
-
-def processors(text: str) -> str:
-    """Take names of processors, each once; v2, v3 and v4 are levels of x86-64."""
-    found = dict.fromkeys(f"x86-64-{n}" if n in ("v2", "v3", "v4") else n for n in names(text))
-    if not found:
-        raise ValueError("expected the name of a processor; `hloc targets NAME` lists them")
-    return ",".join(found)
-
-
-def count(least: int) -> Callable[[str], int]:
-    """Return a converter for a whole number of at least `least`."""
-
-    def convert(text: str) -> int:
-        if not text.isascii() or not text.isdigit() or len(text) > 18 or int(text) < least:
-            raise ValueError(f"expected a whole number, {least} or more, found {text!r}")
-        return int(text)
-
-    return convert
-
-
-def byte_count(text: str) -> int:
-    """Read `4096`, `64K`, `1.5G`: a number of bytes above 0, with a unit of powers of 1024."""
-    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
-    digits = number.replace(".", "", 1)
-    if unit not in ("", "K", "M", "G", "T") or not (digits.isascii() and digits.isdigit()):
-        raise ValueError(f"expected bytes such as 4096, 64K or 1.5G, found {text!r}")
-    size = int(float(number) * 1024 ** ("KMGT".index(unit) + 1 if unit else 0))
-    if not 0 < size < 1 << 62:
-        raise ValueError(f"expected a number of bytes above 0 and below 2**62, found {text!r}")
-    return size
-
-
-def drawing(text: str) -> str:
-    """Take the name of an SVG file, or none."""
-    if text and not text.lower().endswith(".svg"):
-        raise ValueError(f"expected the name of a file that ends in .svg, found {text!r}")
-    return text
-
-
-def pipeline(text: str) -> str:
-    """Take the text of a pipeline; names are looked up later, with the passes at hand."""
-    if not text.strip():
-        raise ValueError("expected names of passes, found nothing; `hloc passes` lists them")
-    return text
-
-
-def tolerance(text: str) -> float:
-    """Read a bound of a comparison: a finite number that is not negative."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 <= value < float("inf"):
-        raise ValueError(f"expected a number that is not negative, found {text!r}")
-    return value
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -372,88 +265,6 @@ OPTIONS: tuple[Option, ...] = (
 )  # fmt: skip
 
 
-class _Parser(ArgumentParser):
-    """Raises instead of leaving the process."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(message.replace("argument ", "", 1))
-
-
 def options_of(command: str) -> tuple[Option, ...]:
     """Return the options that `command` takes."""
     return tuple(option for option in OPTIONS if command in option.commands)
-
-
-def parse_arguments(command: str, words: Sequence[str]) -> Namespace:
-    """Read `words` (without the command itself) for `command`.
-
-    Returns:
-        A namespace with one attribute per option, `files` (the positional words) and `ignored`
-        (`--xla_...` flags, which are not an error).
-
-    Raises:
-        UsageError: an unknown option or a bad value.
-    """
-    rows = options_of(command)
-    parser = _Parser(add_help=False, allow_abbrev=False, prog=f"hloc {command}".strip())
-    for row in rows:
-        _add(parser, row)
-    parser.add_argument("files", nargs="*")
-    found, rest = parser.parse_known_intermixed_args(_with_implied_values(rows, words))
-    typed = words[: words.index("--")] if "--" in words else words
-    rest += [word for word in found.files if word in typed and word[:1] == "-" != word]
-    found.ignored = tuple(word for word in rest if word.startswith("--xla_"))
-    for word in rest:
-        if not word.startswith("--xla_"):
-            raise _unknown(word, rows)
-    for row in rows:
-        _convert(found, row)
-    return found
-
-
-def _add(parser: ArgumentParser, row: Option) -> None:
-    if not row.metavar:
-        parser.add_argument(*row.flags, dest=row.dest, action="store_true")
-    elif row.repeated:
-        parser.add_argument(*row.flags, dest=row.dest, action="append", metavar=row.metavar)
-    else:
-        parser.add_argument(*row.flags, dest=row.dest, metavar=row.metavar)
-
-
-def _with_implied_values(rows: Iterable[Option], words: Sequence[str]) -> list[str]:
-    """Write `--random` as `--random=0`, so that the next word is never taken as its value."""
-    implied = {flag: row.implied for row in rows for flag in row.flags if row.implied is not None}
-    out: list[str] = []
-    for i, word in enumerate(words):
-        if word == "--":
-            return [*out, *words[i:]]
-        value = implied.get(word)
-        glue = "=" if word.startswith("--") else ""
-        out.append(word if value is None else f"{word}{glue}{value}")
-    return out
-
-
-def _convert(found: Namespace, row: Option) -> None:
-    """Turn the text of an option into its value."""
-    texts = getattr(found, row.dest)
-    if not row.metavar:
-        return
-    if texts is None:
-        value = row.default
-    else:
-        try:
-            if row.repeated:
-                value = tuple(part for text in texts for part in row.convert(text))
-            else:
-                value = row.convert(texts)
-        except ValueError as fault:
-            raise UsageError(f"{row.flags[0]}: {fault}") from None
-    setattr(found, row.dest, value)
-
-
-def _unknown(word: str, rows: Iterable[Option]) -> UsageError:
-    flag = word.partition("=")[0]
-    known = [f for row in rows for f in row.flags]
-    where = [c for row in OPTIONS if flag in row.flags for c in row.commands]
-    hint = f"; it belongs to `{f'hloc {where[0]}'.strip()}`" if where else did_you_mean(flag, known)
-    return UsageError(f"unknown option {flag}{hint}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cli.emit import write_form
+from hloc.cli.emit import deliver
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.guard import guarded
 from hloc.cli.source_input import need_files, read_modules, shown_name
@@ -23,10 +23,7 @@ def parse_files(arguments: Namespace, talk: Talk) -> int:
         modules = read_modules(name, verify=not arguments.no_verify)
         texts = (module.to_text(arguments.style, large_constants=True) for module in modules)
         text = f"{SEPARATOR}\n".join(texts)
-        if arguments.output_file and arguments.output_file != "-":
-            write_form(arguments.output_file, text)
-        else:
-            talk.product(text)
+        deliver(text, arguments.output_file or None, talk)
         return Exit.OK
 
     return max(guarded(talk, lambda name=name: parse_one(name)) for name in files)  # type: ignore[misc]

@@ -6,7 +6,7 @@ import time
 from argparse import Namespace
 
 from hloc.analysis.reduction import Interesting, Reduced, reduce_module
-from hloc.cli.emit import write_form
+from hloc.cli.emit import deliver
 from hloc.cli.exits import Exit, UsageError
 from hloc.cli.outside_test import OutsideTest
 from hloc.cli.progress import progress_of
@@ -28,10 +28,7 @@ def reduce_file(arguments: Namespace, talk: Talk) -> int:
         raise HloError(f"the test does not exit with 0 for {shown_name(file)} as it is")
     reduced = shrink(module, test.shows_fault, arguments.time_limit, talk)
     text = reduced.module.to_text(large_constants=True)
-    if arguments.output_file and arguments.output_file != "-":
-        write_form(arguments.output_file, text)
-    else:
-        talk.product(text)
+    deliver(text, arguments.output_file or None, talk)
     return Exit.OK
 
 

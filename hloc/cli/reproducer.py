@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc import driver
+from hloc.cli.arguments import parse_arguments
 from hloc.cli.emit import write_form
 from hloc.cli.exits import UsageError
-from hloc.cli.options import parse_arguments
 from hloc.errors import HloError, printable
 from hloc.ir.module import Module
 from hloc.opt.bisection import module_before_step

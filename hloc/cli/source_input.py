@@ -93,6 +93,8 @@ def _check_exists(name: str) -> None:
     if not os.path.exists(name):
         hint = did_you_mean(name, COMMANDS)
         notes = (f"it is no command either{hint}",) if hint else ()
+        if name in COMMANDS:
+            notes = (f"a command is the first word: hloc {name} ...",)
         raise HloError(f"cannot read {printable(name)}: no such file", notes=notes)
 
 

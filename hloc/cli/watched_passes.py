@@ -99,7 +99,8 @@ class WatchedPasses:
             self._finishers.append(report)
             found.append(report)
         if a.dump_dir:
-            dump = DumpDir(a.dump_dir, context, str(driver.pipeline_of(self.options)))
+            pipeline = str(driver.pipeline_of(self.options))
+            dump = DumpDir(self.talk, a.dump_dir, context, pipeline)
             dump.begin(module)
             self._finishers.append(dump)
             found.append(dump)

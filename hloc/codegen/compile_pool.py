@@ -40,10 +40,21 @@ _SECONDS_PER_BYTE = {
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """LLVM text that is compiled on its own, and the level of its optimisation."""
+    """LLVM text that is compiled on its own, and the level of its optimisation.
 
-    text: str
+    Attributes:
+        source: the text, or what writes it.
+        routine: the name of routines, "" for what depends on a program.
+    """
+
+    source: str | Callable[[], str]
     level: int
+    routine: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        return self.source if isinstance(self.source, str) else self.source()
 
     @property
     def seconds(self) -> float:
@@ -117,10 +128,11 @@ def compile_units(
     try:
         for _ in range(helpers):
             crew.append(_Helper(units, (target, also), order, made))
+            crew[-1].start()
         while (number := _next(order)) is not None:
             made[number] = compile_here(units[number])
         for helper in crew:
-            helper.thread.join()
+            helper.join()
     finally:
         for helper in crew:
             helper.end()
@@ -152,9 +164,12 @@ class _Helper:
         self._order = order
         self._made = made
         self._process: subprocess.Popen[bytes] | None = None
-        self.thread = threading.Thread(target=self._feed, name="hloc-compile", daemon=True)
+        self._thread = threading.Thread(target=self._feed, name="hloc-compile", daemon=True)
+
+    def start(self) -> None:
+        """Begin; does nothing where no more processes or threads are to be had."""
         paths = [path for path in sys.path if path and isinstance(path, str)]
-        with suppress(OSError, ValueError):  # no more processes are to be had
+        with suppress(OSError, ValueError, RuntimeError):
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
                 stdin=subprocess.PIPE,
@@ -162,7 +177,12 @@ class _Helper:
                 stderr=subprocess.DEVNULL,
                 env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
             )
-        self.thread.start()
+            self._thread.start()
+
+    def join(self) -> None:
+        """Wait until it has no more to do."""
+        with suppress(RuntimeError):  # its thread never started
+            self._thread.join()
 
     def _feed(self) -> None:
         process = self._process
@@ -183,7 +203,7 @@ class _Helper:
         if self._process is None:
             return
         self._process.kill()
-        self.thread.join()
+        self.join()
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             with suppress(OSError):

@@ -126,8 +126,15 @@ class ElementBuilder(ABC):
         """Write the conversion of f32 to f16; asked for only with `has_half`."""
         raise NotImplementedError
 
-    def scaled(self, x: Value, exponent: Value) -> Value:
-        """Write x * 2**exponent of f32 and s32, rounded once; only with `has_scaling`."""
+    def scaled(self, x: Value, exponent: Value, n: Value, is_zero: Value | None = None) -> Value:
+        """Write x * 2**exponent, rounded once; only with `has_scaling`.
+
+        Args:
+            x: f32 or f64.
+            exponent: s32, or s64 for f64.
+            n: the exponent as a float like x.
+            is_zero: where the result is 0, and nothing is scaled.
+        """
         raise NotImplementedError
 
     # ---- constants

@@ -32,12 +32,10 @@ from hloc.codegen.plan import (
     Plan,
     Step,
 )
+from hloc.codegen.pointer_table import ENTRY as ENTRY
 from hloc.codegen.routine import Routines
 from hloc.codegen.split_kernel import split_numbers, split_routine
 from hloc.codegen.subnormals import FloatMode
-
-ENTRY = "hloc_entry"
-"""The one function that is called from outside."""
 
 _PART_STEPS = 256
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.codegen import reductions, remap, scalar_control
-from hloc.codegen.emitters import loop
+from hloc.codegen.emitters import loop, row_region
 from hloc.codegen.emitters.context import Emitter, KernelContext, array_leaves
-from hloc.codegen.emitters.lanes import lane_count
+from hloc.codegen.emitters.lanes import has_masks, lane_count
 from hloc.codegen.emitters.table import emitter_for
 from hloc.codegen.kernel_key import request_key
 from hloc.codegen.routine import Routines
@@ -52,6 +52,9 @@ _NO_KERNEL = frozenset(
         "replica-id",
     }
 )
+
+_FEWEST_LANES = 4
+"""Where fewer neighbours fill a vector, LLVM may find another way to make one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +145,32 @@ def emit_kernel(
         raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
     split = split_of(inst, emitter)
     lanes = lane_count(inst, target) if with_lanes else 0
+    if lanes:
+        lanes = _filled(inst, emitter, target, lanes)
     if lanes and _cuts_vectors(inst, emitter, split, lanes):
         lanes = 0
     try:
         return _written(request, emitter, name, target, stack_bytes, split, lanes)
     except NeedsScalars:
         return _written(request, emitter, name, target, stack_bytes, split, 0)
+
+
+def _filled(inst: Instruction, emitter: Emitter, target: Target, lanes: int) -> int:
+    """Return `lanes`, fewer if the neighbours in the largest array do not fill so many.
+
+    The arrays that are reduced count, or else operands and results.
+    """
+    if emitter is loop.EMITTER and loop.is_one_row(inst):
+        return lanes
+    if emitter is row_region.EMITTER and has_masks(target):
+        return lanes  # some lanes of a vector serve
+    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
+    arrays = [o for m in members if m.is_a("reduce") for o in m.operands] or [inst, *inst.operands]
+    shapes = [shape for array in arrays for shape in array_leaves(array.shape)]
+    largest = max(shapes, key=lambda shape: shape.elements)
+    size = next((largest.dims[d] for d in largest.minor_to_major if largest.dims[d] != 1), 1)
+    filled = min(lanes, 1 << (size.bit_length() - 1)) if size else 0
+    return filled if filled >= _FEWEST_LANES else lanes
 
 
 def _cuts_vectors(inst: Instruction, emitter: Emitter, split: Split | None, lanes: int) -> bool:

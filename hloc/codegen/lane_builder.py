@@ -8,11 +8,13 @@ only, functions of `math` too, so writes vectors without knowing. What has no ve
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import struct
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
+from hloc.codegen.divisor import Divisor, divisor_of, quotient
 from hloc.codegen.llvm_text import FunctionWriter
-from hloc.codegen.scalar_builder import LlvmBuilder, comparison_name
+from hloc.codegen.scalar_builder import WITHOUT_SATURATION, LlvmBuilder, comparison_name
 from hloc.codegen.target import Target
 from hloc.codegen.values import (
     REPRESENTATIONS,
@@ -21,12 +23,16 @@ from hloc.codegen.values import (
     Lanes,
     LaneSlot,
     NeedsScalars,
+    Representation,
     Value,
 )
-from hloc.dtypes import F16, F32, PRED, DType, complex_of, component_of
+from hloc.dtypes import F16, F32, F64, PRED, S32, DType, complex_of, component_of
 
 _ELEMENT_NAMES = {"float": "f32", "double": "f64"}
 _IN_FUNCTION = "%"
+_LEAST_DIVISOR = 2.0**-64
+_SCALED_BITS = 512
+"""Width of the vectors for which LLVM has the machine's multiplication by powers of two."""
 
 
 class LaneBuilder(LlvmBuilder):
@@ -36,6 +42,7 @@ class LaneBuilder(LlvmBuilder):
         lanes: 0 if there are no vectors.
         is_inside: stack memory for one value is asked for by code that may be given lanes.
         streams: lanes are stored at aligned addresses, and not read soon.
+        part: only so many lanes, the first ones, are in memory; 0 if all are.
     """
 
     def __init__(self, fn: FunctionWriter, target: Target, lanes: int = 0) -> None:
@@ -43,6 +50,8 @@ class LaneBuilder(LlvmBuilder):
         self.lanes = lanes
         self.is_inside = False
         self.streams = False
+        self.part = 0
+        self._divisors: dict[str, Divisor] = {}
 
     @contextmanager
     def streaming(self) -> Iterator[None]:
@@ -52,6 +61,15 @@ class LaneBuilder(LlvmBuilder):
             yield
         finally:
             self.streams = False
+
+    @contextmanager
+    def first_lanes(self, count: int) -> Iterator[None]:
+        """A region in which arrays have `count` of the lanes; the others are anything."""
+        self.part = count
+        try:
+            yield
+        finally:
+            self.part = 0
 
     # ---- vectors of what is given
 
@@ -122,6 +140,56 @@ class LaneBuilder(LlvmBuilder):
         chosen = f"{kind} {self.vector(on_true)}, {kind} {self.vector(on_false)}"
         return self._made(on_true.dtype, f"select {condition}, {chosen}")
 
+    # ---- f16 where the machine computes with it
+
+    def _of_halves(self, dtype: DType, text: str, *args: Value) -> Value:
+        if not any(isinstance(x, VARYING) for x in args):
+            return super()._of_halves(dtype, text, *args)
+        kind, bits = self.vector_type("half"), self.kind(F16)
+        halves = [self.fn.value(f"bitcast {bits} {self.vector(x)} to {kind}") for x in args]
+        made = self.fn.value(text.format(*halves, kind=kind))
+        if dtype is F16:
+            made = self.fn.value(f"bitcast {kind} {made} to {bits}")
+        return Lanes(dtype, made)
+
+    def _half_kind(self, args: Sequence[Value]) -> str:
+        is_varying = any(isinstance(x, VARYING) for x in args)
+        return self.vector_type("half") if is_varying else super()._half_kind(args)
+
+    def _half_suffix(self, args: Sequence[Value]) -> str:
+        is_varying = any(isinstance(x, VARYING) for x in args)
+        return f"v{self.lanes}f16" if is_varying else super()._half_suffix(args)
+
+    # ---- divisions by what all lanes share
+
+    def expect_divisions(self, x: Value) -> None:
+        """Let lanes be divided by the float `x` from here on without dividing."""
+        if self.lanes and self.has_fma and not x.dtype.is_complex:
+            self._divisors[x.text] = divisor_of(self, self._wide(x))
+
+    def fdiv(self, x: Value, y: Value) -> Value:
+        divisor = None
+        if isinstance(x, Lanes):
+            divisor = self._divisors.get(y.text) or self._constant_divisor(y)
+        if divisor is None:
+            return super().fdiv(x, y)
+        value = quotient(self, self._wide(x), divisor)
+        return value if value.dtype is x.dtype else self.convert(value, x.dtype)
+
+    def _constant_divisor(self, x: Value) -> Divisor | None:
+        """Return a number that is known as a divisor; None if it is not known or rather large."""
+        if x.dtype not in (F32, F64) or x.text.startswith(_IN_FUNCTION) or not self.has_fma:
+            return None
+        number = struct.unpack(">d", bytes.fromhex(x.text[2:]))[0]
+        if not _LEAST_DIVISOR < abs(number) < 1 / _LEAST_DIVISOR:
+            return None
+        return Divisor(None, x, self.const(x.dtype, 1 / number))
+
+    def differs(self, x: Value, y: Value) -> Value:
+        """Return where floats are smaller or larger than others; not where one is NaN."""
+        kind = self.kind(x.dtype)
+        return self._made(PRED, f"fcmp one {kind} {self.vector(x)}, {self.vector(y)}")
+
     # ---- conversions
 
     def cast(self, x: Value, dtype: DType) -> Value:
@@ -137,7 +205,7 @@ class LaneBuilder(LlvmBuilder):
         return self._made(dtype, f"{op} {self.kind(x.dtype)} {x.text} to {self.kind(dtype)}")
 
     def truncation(self, x: Value, dtype: DType) -> Value:
-        if not isinstance(x, VARYING):
+        if not isinstance(x, VARYING) or self.target.triple.startswith(WITHOUT_SATURATION):
             return super().truncation(x, dtype)
         name = "fptosi" if dtype.is_signed else "fptoui"
         kind, source = self.kind(dtype), self.kind(x.dtype)
@@ -166,14 +234,29 @@ class LaneBuilder(LlvmBuilder):
         value = self.fn.value(f"fptrunc {self.kind(F32)} {x.text} to {half}")
         return self._made(F16, f"bitcast {half} {value} to {self.kind(F16)}")
 
-    def scaled(self, x: Value, exponent: Value) -> Value:
+    def scaled(self, x: Value, exponent: Value, n: Value, is_zero: Value | None = None) -> Value:
+        is_varying = isinstance(x, VARYING) or isinstance(exponent, VARYING)
+        if not is_varying or self.lanes * x.dtype.bits != _SCALED_BITS:
+            return super().scaled(x, exponent, n, is_zero)
+        # LLVM's own instruction takes integers, which it converts to floats first.
+        kind, letter, mask = self.kind(x.dtype), "s" if x.dtype is F32 else "d", f"i{self.lanes}"
+        symbol = f"@llvm.x86.avx512.mask.scalef.p{letter}.{_SCALED_BITS}"
+        self.fn.declare(f"declare {kind} {symbol}({kind}, {kind}, {kind}, {mask}, i32)")
+        kept = "-1"
+        if is_zero is not None:
+            scales = self.xor(is_zero, self.const(PRED, True))
+            kept = self.fn.value(f"bitcast {self.kind(PRED)} {self.vector(scales)} to {mask}")
+        operands = f"{kind} {self.vector(x)}, {kind} {self.vector(n)}, {kind} zeroinitializer"
+        return self._made(x.dtype, f"call {kind} {symbol}({operands}, {mask} {kept}, i32 4)")
+
+    def _ldexp(self, x: Value, exponent: Value) -> Value:
         if not (isinstance(x, VARYING) or isinstance(exponent, VARYING)):
-            return super().scaled(x, exponent)
-        floats, words = self.kind(F32), self.vector_type("i32")
-        symbol = f"@llvm.ldexp.v{self.lanes}f32.v{self.lanes}i32"
-        self.fn.declare(f"declare {floats} {symbol}({floats}, {words})")
-        operands = f"{floats} {self.vector(x)}, {words} {self.vector(exponent)}"
-        return self._made(F32, f"call {floats} {symbol}({operands})")
+            return super()._ldexp(x, exponent)
+        kind, words = self.kind(x.dtype), self.kind(S32)
+        symbol = f"@llvm.ldexp.{self._suffix(x.dtype)}.{self._suffix(S32)}"
+        self.fn.declare(f"declare {kind} {symbol}({kind}, {words})")
+        operands = f"{kind} {self.vector(x)}, {words} {self.vector(exponent)}"
+        return self._made(x.dtype, f"call {kind} {symbol}({operands})")
 
     # ---- calls
 
@@ -204,6 +287,8 @@ class LaneBuilder(LlvmBuilder):
             short = {"add": "fadd", "mul": "fmul"}.get(short, short)
         elif name in ("maximum", "minimum"):
             short = ("s" if dtype.is_signed else "u") + name[:3]
+        if short in ("fmaximum", "fminimum"):
+            return self._extreme(short.removesuffix("imum"), x)
         kind, vector = REPRESENTATIONS[dtype].register, self.kind(dtype)
         symbol = f"@llvm.vector.reduce.{short}.{self._suffix(dtype)}"
         if short in ("fadd", "fmul"):
@@ -211,9 +296,30 @@ class LaneBuilder(LlvmBuilder):
             self.fn.declare(f"declare {kind} {symbol}({kind}, {vector})")
         else:
             self.fn.declare(f"declare {kind} {symbol}({vector})")
-        flags = "reassoc " if dtype.is_float else ""
+        flags = ""
+        if dtype.is_float:  # of zeros, a maximum takes any, see `call_flags`
+            flags = "reassoc " if start else "reassoc nsz "
         call = f"call {flags}{kind} {symbol}({start}{vector} {self.vector(x)})"
         return Value(dtype, self.fn.value(call))
+
+    def any_lane(self, pred: Value) -> Value:
+        """Return whether `pred` holds in any lane."""
+        bits = self.fn.value(f"bitcast {self.kind(PRED)} {self.vector(pred)} to i{self.lanes}")
+        return Value(PRED, self.fn.value(f"icmp ne i{self.lanes} {bits}, 0"))
+
+    def _extreme(self, short: str, x: Value) -> Value:
+        """Return the `fmax` or `fmin` of all lanes, NaN if one is.
+
+        That is found on its own: LLVM's reduction that minds NaN takes three times as long.
+        """
+        dtype, vector = x.dtype, self.kind(x.dtype)
+        kind = REPRESENTATIONS[dtype].register
+        symbol = f"@llvm.vector.reduce.{short}.{self._suffix(dtype)}"
+        self.fn.declare(f"declare {kind} {symbol}({vector})")
+        found = self.fn.value(f"call nnan nsz reassoc {kind} {symbol}({vector} {self.vector(x)})")
+        return self.select(
+            self.any_lane(self.is_nan(x)), self.const(dtype, float("nan")), Value(dtype, found)
+        )
 
     def _suffix(self, dtype: DType) -> str:
         """Return the type of lanes as names of intrinsics have it."""
@@ -230,7 +336,10 @@ class LaneBuilder(LlvmBuilder):
         r = REPRESENTATIONS[dtype]
         at = self._neighbours(pointer, dtype, index)
         memory = self.vector_type(r.memory)
-        loaded = self.fn.value(f"load {memory}, ptr {at}, align {r.bytes}")
+        if self.part:
+            loaded = self._load_part(memory, at, r)
+        else:
+            loaded = self.fn.value(f"load {memory}, ptr {at}, align {r.bytes}")
         if not r.is_part:
             return Lanes(dtype, loaded)
         if dtype.is_pred:
@@ -252,12 +361,33 @@ class LaneBuilder(LlvmBuilder):
         if r.is_part:
             text = self.fn.value(f"zext {self.kind(value.dtype)} {text} to {memory}")
         at = self._neighbours(pointer, value.dtype, index)
+        if self.part:
+            self._store_part(memory, text, at, r)
+            return
         if not self.streams:
             self.fn.line(f"store {memory} {text}, ptr {at}, align {r.bytes}")
             return
         self.fn.declare("!2 = !{i32 1}")
         whole = self.lanes * r.bytes
         self.fn.line(f"store {memory} {text}, ptr {at}, align {whole}, !nontemporal !2")
+
+    def _part_mask(self) -> str:
+        bits = ("true" if lane < self.part else "false" for lane in range(self.lanes))
+        return f"{self.vector_type('i1')} <{', '.join(f'i1 {bit}' for bit in bits)}>"
+
+    def _load_part(self, memory: str, at: str, r: Representation) -> str:
+        flags = self.vector_type("i1")
+        name = f"@llvm.masked.load.v{self.lanes}{_ELEMENT_NAMES.get(r.memory, r.memory)}.p0"
+        self.fn.declare(f"declare {memory} {name}(ptr, i32, {flags}, {memory})")
+        rest = f"{self._part_mask()}, {memory} zeroinitializer"
+        return self.fn.value(f"call {memory} {name}(ptr {at}, i32 {r.bytes}, {rest})")
+
+    def _store_part(self, memory: str, text: str, at: str, r: Representation) -> None:
+        flags = self.vector_type("i1")
+        name = f"@llvm.masked.store.v{self.lanes}{_ELEMENT_NAMES.get(r.memory, r.memory)}.p0"
+        self.fn.declare(f"declare void {name}({memory}, ptr, i32, {flags})")
+        rest = f"i32 {r.bytes}, {self._part_mask()}"
+        self.fn.line(f"call void {name}({memory} {text}, ptr {at}, {rest})")
 
     # ---- complex numbers: real parts and imaginary parts in vectors of their own
 
@@ -277,6 +407,8 @@ class LaneBuilder(LlvmBuilder):
     def load(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
         if not dtype.is_complex or not isinstance(index, VARYING):
             return super().load(pointer, dtype, index)
+        if self.part:
+            raise NeedsScalars("complex numbers in some of the lanes")
         part = component_of(dtype)
         r = REPRESENTATIONS[part]
         both = f"<{2 * self.lanes} x {r.memory}>"
@@ -292,6 +424,8 @@ class LaneBuilder(LlvmBuilder):
         if not value.dtype.is_complex or not isinstance(index, VARYING):
             super().store(pointer, index, value)
             return
+        if self.part:
+            raise NeedsScalars("complex numbers in some of the lanes")
         r = REPRESENTATIONS[component_of(value.dtype)]
         half, lanes = self.vector_type(r.memory), self.lanes
         places = [lane + part * lanes for lane in range(lanes) for part in (0, 1)]

@@ -16,11 +16,12 @@ from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.literal import Literal, literal_of
 from hloc.opt.copy_insertion import CopyInsertion
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
+from hloc.opt.pipeline import run_pass
 from hloc.options import CompileOptions
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape, TupleShape, leaves, same_layouts
 
@@ -42,8 +43,8 @@ def lower(module: Module, options: CompileOptions) -> None:
     _replace_device_numbers(module)
     make_copies_explicit(module)
     context = PassContext()
-    FlattenCallGraph().run(module, context)
-    CopyInsertion().run(module, context)
+    run_pass(FlattenCallGraph(), module, context)
+    run_pass(CopyInsertion(), module, context)
     refuse_layout_changes(module)
 
 
@@ -91,7 +92,8 @@ def _refusal_text(opcode: str, reason: str, instructions: list[Instruction]) -> 
 
 
 def _shape_reason(inst: Instruction) -> str:
-    for _, leaf in leaves(inst.shape):
+    is_array = isinstance(inst.shape, ArrayShape)
+    for leaf in (inst.shape,) if is_array else [leaf for _, leaf in leaves(inst.shape)]:
         if isinstance(leaf, ArrayShape) and (leaf.dynamic or UNBOUNDED in leaf.dims):
             return f"dynamic sizes such as {leaf.text_without_layout} are not supported"
     return ""
@@ -127,7 +129,7 @@ def _handed_on(inst: Instruction) -> Iterator[tuple[Shape, Shape]]:
 
 def _fill_constants(module: Module, how: str) -> None:
     """Put zeros where a dump left out the values of a constant, or refuse to."""
-    for computation in reachable_computations(module.entry):
+    for computation in live_computations(module):
         for inst in computation.instructions:
             if not inst.is_a("constant") or not inst.attributes.literal.is_elided:
                 continue

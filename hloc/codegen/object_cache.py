@@ -1,7 +1,7 @@
 """Objects kept between runs, so that a module compiled once needs no LLVM the next time.
 
 A file is named by a digest of all that its contents depend on and begins with a digest of them, so
-a file that was cut short or changed is never loaded. There are two folders: `INSTALLED_OBJECTS`
+a file that was cut short or changed is never loaded. There are two folders: `INSTALLED_FILES`
 lies in the package and is only read here (`hloc/runtime/routine_fill.py` fills it); the other is
 the user's own (`hloc/cache_directory.py`).
 """
@@ -9,19 +9,23 @@ the user's own (`hloc/cache_directory.py`).
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
 import llvmlite
 
-from hloc.cache_directory import cache_directory, read_file, trim_cache_daily, write_cached
+from hloc.cache_directory import (
+    INSTALLED_FILES,
+    cache_directory,
+    read_file,
+    trim_cache_daily,
+    write_cached,
+)
 from hloc.codegen.compile_pool import Unit, compile_units, helpers_for
 from hloc.codegen.object_file import check_symbols, compile_object, llvm_options
+from hloc.codegen.routine_index import read_index, write_index
 from hloc.codegen.target import Target
-
-INSTALLED_OBJECTS = Path(__file__).parents[1] / "prebuilt"
-"""Routines that were compiled for this machine when hloc was installed; need not be there."""
 
 MAX_CACHE_BYTES = 512 << 20
 _DIGEST_BYTES = 32
@@ -43,7 +47,7 @@ def cached_objects(
         also: what objects may ask for, as for `compile_object`.
         processes: how many may run; fewer do where more would not pay.
     """
-    names = [object_name(unit.text, target, unit.level) for unit in units]
+    names = [_name_of(unit, target) for unit in units]
     found = {name: kept_object(name) for name in names}
     for data in found.values():
         if data is not None:
@@ -63,9 +67,24 @@ def cached_objects(
     return tuple(data for name in names if (data := found[name]) is not None), 1 + helpers
 
 
+def _name_of(unit: Unit, target: Target) -> str:
+    known = routine_objects(INSTALLED_FILES, target).get(unit.routine) if unit.routine else None
+    return known or object_name(unit.text, target, unit.level)
+
+
+def routine_objects(directory: Path, target: Target) -> Mapping[str, str]:
+    """Return the file of each routine in a folder, as far as is known without its text."""
+    return read_index(directory, _machine_text(target))
+
+
+def write_routine_objects(directory: Path, target: Target, objects: Mapping[str, str]) -> None:
+    """Keep the file of each routine in a folder; raises OSError if it cannot be written."""
+    write_index(directory, _machine_text(target), objects)
+
+
 def kept_object(name: str, directories: Sequence[Path] = ()) -> bytes | None:
     """Return the object in the file `name`, None if none of the folders (both) has it whole."""
-    for directory in directories or (INSTALLED_OBJECTS, cache_directory()):
+    for directory in directories or (INSTALLED_FILES, cache_directory()):
         kept = None if directory is None else read_file(directory, name)
         if kept is not None:
             data = kept[_DIGEST_BYTES:]

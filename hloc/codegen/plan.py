@@ -12,36 +12,20 @@ from typing import TypeAlias
 from hloc.analysis.dataflow import hands_on
 from hloc.codegen.host_calls import HostFunction, host_function
 from hloc.codegen.kernel import KernelRequest, kernel_key
+from hloc.codegen.pointer_table import ARENA_SLOT as ARENA_SLOT
+from hloc.codegen.pointer_table import FIRST_SLOT as FIRST_SLOT
+from hloc.codegen.pointer_table import STOP_SLOT as STOP_SLOT
+from hloc.codegen.pointer_table import THREADS_SLOT as THREADS_SLOT
+from hloc.codegen.pointer_table import Place as Place
+from hloc.codegen.pointer_table import TableLayout
 from hloc.dtypes import PRED
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import (
-    ARENA,
-    CONSTANT,
-    OUTPUT,
-    PARAMETER,
-    BufferAssignment,
-    Slice,
-    data_leaves,
-)
+from hloc.memory.buffer_assignment import BufferAssignment, data_leaves
 from hloc.memory.schedule import Schedule
 from hloc.memory.values import MAKES_NOTHING
 from hloc.shapes import ShapeIndex, TupleShape
-
-ARENA_SLOT, STOP_SLOT, THREADS_SLOT, FIRST_SLOT = 0, 1, 2, 3
-"""Slots of the arena, the flag that ends loops early, the threads of a run, and all that follows.
-
-For threads see `split_kernel`; a null pointer there means that there are none.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Memory at `offset` bytes from the pointer in `slot` of the table."""
-
-    slot: int
-    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,42 +94,6 @@ class HostStep:
 
 
 Step: TypeAlias = KernelStep | CopyStep | LoopStep | BranchStep | CallStep | HostStep
-
-
-@dataclass(frozen=True, slots=True)
-class TableLayout:
-    """Where the pointer table holds what; slots count from 0."""
-
-    constants: int
-    parameters: int
-    outputs: int
-    host_functions: int
-
-    @property
-    def first_parameter(self) -> int:
-        return FIRST_SLOT + self.constants
-
-    @property
-    def first_output(self) -> int:
-        return self.first_parameter + self.parameters
-
-    @property
-    def first_host_function(self) -> int:
-        return self.first_output + self.outputs
-
-    @property
-    def size(self) -> int:
-        return self.first_host_function + self.host_functions
-
-    def place(self, found: Slice) -> Place:
-        """Return the place of a slice of a buffer assignment."""
-        first = {
-            ARENA: ARENA_SLOT,
-            CONSTANT: FIRST_SLOT,
-            PARAMETER: self.first_parameter,
-            OUTPUT: self.first_output,
-        }
-        return Place(first[found.kind] + found.number, found.offset)
 
 
 @dataclass(frozen=True, slots=True)

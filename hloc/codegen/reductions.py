@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from math import inf, prod
 from typing import Any
 
+from hloc.codegen.element_builder import ElementBuilder
 from hloc.codegen.elemental import ElementGenerator, Frame, Rule, rule
 from hloc.codegen.index import Index, physical_order
 from hloc.codegen.loops import IndexValue
@@ -82,16 +83,25 @@ def combine(
     """Return `computation(left, right)`; a plain sum or product may be done in any order."""
     name = plain_reducer(computation)
     if name and left[0].dtype.is_float:
-        b, saved = g.b, g.b.float_flags
-        b.float_flags = "reassoc contract"
-        operate = {"add": b.fadd, "multiply": b.fmul}.get(name)
-        if operate is not None:
-            value = operate(left[0], right[0])
-        else:
-            value = b.intrinsic(name, left[0], right[0])
-        b.float_flags = saved
-        return [value]
+        return [combined(g.b, name, left[0], right[0])]
     return g.inline(computation, [*left, *right])
+
+
+def combined(b: ElementBuilder, name: str, left: Value, right: Value) -> Value:
+    """Return the plain reducer `name` of two real numbers, which may be done in any order."""
+    dtype = left.dtype
+    if dtype.is_float:
+        saved, b.float_flags = b.float_flags, "reassoc contract"
+        operate = {"add": b.fadd, "multiply": b.fmul}.get(name)
+        value = operate(left, right) if operate else b.intrinsic(name, left, right)
+        b.float_flags = saved
+        return value
+    operate = {"add": b.iadd, "multiply": b.imul, "and": b.and_, "or": b.or_, "xor": b.xor}.get(
+        name
+    )
+    if operate:
+        return operate(left, right)
+    return b.intrinsic(("s" if dtype.is_signed else "u") + name[:3], left, right)
 
 
 class Accumulators:

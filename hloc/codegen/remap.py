@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from hloc.codegen.elemental import (
     ElementGenerator,
     Frame,
@@ -245,22 +247,29 @@ def _concatenate(
         at = (*index[:dim], g.math.sub(index[dim], first), *index[dim + 1 :])
         return frame, operand, (), at
 
-    if len(parts) == 1:
-        value = yield request(parts[0])
+    position = index[dim]
+    if len(parts) == 1 or isinstance(position, int):
+        known = [p for p in parts if isinstance(position, int) and p[0] <= position]
+        value = yield request(known[-1] if known else parts[0])
         return value
     fn, after = g.body.fn, g.body.fn.new_block()
     incoming = []
-    for number, part in enumerate(parts):
-        if number + 1 < len(parts):
-            here, beyond = fn.new_block(), fn.new_block()
-            inside = g.math.compare("LT", index[dim], parts[number + 1][0])
-            fn.branch(inside.text, here, beyond)
-            fn.start_block(here)
-        with g.body.scope():
-            value = yield request(part)
-        incoming.append((value, fn.block))
-        fn.jump(after)
-        fn.start_block(beyond if number + 1 < len(parts) else after)
+    with ExitStack() as stack:
+        for number, part in enumerate(parts):
+            if number + 1 < len(parts):
+                inside = g.math.compare("LT", position, parts[number + 1][0])
+                here, beyond = fn.new_block(), fn.new_block()
+                fn.branch(inside.text, here, beyond)
+                fn.start_block(here)
+            with g.body.scope():
+                value = yield request(part)
+            incoming.append((value, fn.block))
+            fn.jump(after)
+            if number + 1 < len(parts):
+                fn.start_block(beyond)
+                # What is made beyond is not there after the parts have come together.
+                stack.enter_context(g.body.scope())
+    fn.start_block(after)
     return g.body.merge(incoming)
 
 

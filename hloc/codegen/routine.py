@@ -7,7 +7,8 @@ modules share it, in a process and in the object cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 FINAL_FORM = -1
 """The level of text that is in the form in which it should run: no passes."""
@@ -21,16 +22,22 @@ class Routines:
     """Functions in a unit of their own.
 
     Attributes:
+        name: of the unit; on one machine, equal names mean equal texts.
         declarations: per function its declaration; names begin with that of the unit.
-        text: the whole unit.
+        source: the text of the whole unit, or what writes it: where it comes compiled, nobody asks.
         level: LLVM's; 0 for functions whose work is in long blocks or that run seldom, which
             compile in a third of the time without LLVM's register allocator.
     """
 
     name: str
     declarations: tuple[str, ...]
-    text: str
+    source: str | Callable[[], str] = field(compare=False)
     level: int = FINAL_FORM
+
+    @property
+    def text(self) -> str:
+        """The whole unit."""
+        return self.source if isinstance(self.source, str) else self.source()
 
     @property
     def symbols(self) -> tuple[str, ...]:

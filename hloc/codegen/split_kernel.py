@@ -58,6 +58,7 @@ _MOST_REPEATED = 4
 
 _FLOPS_PER_NANOSECOND = 32
 _PRODUCT_FLOPS_PER_NANOSECOND = 100
+_FUNCTIONS_PER_NANOSECOND = 2
 _GRAIN_NANOSECONDS = 2000
 _SHORT_STEP_NANOSECONDS = 200
 _SHORT_STEP_GRAIN = 256
@@ -116,7 +117,7 @@ def estimated_nanoseconds(inst: Instruction) -> int:
         min(moved, _CACHED_BYTES) // _CACHED_BYTES_PER_NANOSECOND
         + max(moved - _CACHED_BYTES, 0) // _BYTES_PER_NANOSECOND
         + cost.flops // flops_per_nanosecond
-        + cost.transcendentals
+        + cost.transcendentals // _FUNCTIONS_PER_NANOSECOND
     )
 
 

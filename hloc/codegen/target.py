@@ -14,7 +14,6 @@ import llvmlite.binding as llvm
 
 from hloc.codegen.matrix_registers import allow_matrix_registers
 from hloc.codegen.target_table import (
-    MACHINES,
     PointerWidth,
     machine_named,
     named_features,
@@ -54,6 +53,8 @@ class Target:
     def is_host(self) -> bool:
         """True if code for this target runs in this process: same triple, no feature it lacks."""
         host = host_target()
+        if self == host:
+            return True
         wanted = {f for f in self.features.split(",") if f.startswith("+")}
         return self.triple == host.triple and wanted <= set(host.features.split(","))
 
@@ -159,13 +160,6 @@ def _like_host(host: Target, cpu: str, features: str) -> Target:
     row = machine_named(host.triple)
     chosen = named_features(row, cpu, features)
     return replace(host, cpu=cpu, features=chosen, vector_bits=vector_bits_of(row, chosen))
-
-
-def known_triples() -> tuple[str, ...]:
-    """Return the triples that `target_for` takes by their first part, that of the host first."""
-    host = host_target().triple
-    others = [row.triple for row in MACHINES if row.arch != host.split("-")[0]]
-    return (host, *others)
 
 
 @cache

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
+from hloc.codegen.backend import backend_names
 from hloc.errors import HloError
 
 PointerWidth: TypeAlias = Literal[32, 64]
@@ -134,7 +135,7 @@ def machine_named(triple: str) -> Machine:
     for row in MACHINES:
         if row.arch == arch and ("-" not in triple or _TRIPLE.fullmatch(triple)):
             return row
-    known = ", ".join(["cpu", *(row.arch for row in MACHINES)])
+    known = ", ".join([*backend_names(), *(row.arch for row in MACHINES)])
     raise HloError(f"there is no target {triple!r}; targets are {known}, or triples of these")
 
 

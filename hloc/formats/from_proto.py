@@ -6,7 +6,6 @@ here by the same functions, and `read_module` verifies the whole.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,31 +14,34 @@ from hloc.errors import Diagnostic, HloError
 from hloc.formats.faults import BadMessage, name_of, text_of
 from hloc.formats.proto_attributes import Context, codecs_of
 from hloc.formats.proto_devices import sharding_text
-from hloc.formats.proto_literals import literal_of_proto
 from hloc.formats.proto_metadata import optional_metadata, payload_of
 from hloc.formats.proto_raw import read_accuracy, read_origin, read_statistics
 from hloc.formats.proto_shapes import shape_of
+from hloc.formats.proto_values import (
+    as_name,
+    check_choice,
+    check_index,
+    constant_of,
+    frontend_pairs,
+    index_of,
+    replication_of,
+    stack_frames_of,
+)
 from hloc.formats.runtime import message_class
 from hloc.formats.wire import check
 from hloc.ir.attributes import (
     NO_COMMON,
     Alias,
-    AttributeField,
     CommonAttributes,
     EntryLayout,
-    FileLocation,
     ModuleConfig,
-    StackFrame,
-    StackFrames,
 )
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import Opcode
-from hloc.literal import Literal
 from hloc.ops import OPCODES
 from hloc.parser.async_sugar import check_async
-from hloc.parser.attributes import string_or_json
 from hloc.parser.reader import legal_name
 from hloc.parser.special_cases import (
     adjust_attributes,
@@ -48,11 +50,9 @@ from hloc.parser.special_cases import (
     check_operand_count,
 )
 from hloc.parser.values import ValueReader
-from hloc.shapes import ArrayShape, Shape, TupleShape, leaves
+from hloc.shapes import Shape, TupleShape, leaves
 from hloc.source import SourceFile, Span
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*")
-_KEY = re.compile(r"[A-Za-z0-9_.\-]+")
 _LOCAL_BITS = 32
 """XLA's instruction ids are the computation's id and, in the low bits, one of its own."""
 
@@ -96,7 +96,7 @@ class _ModuleReader:
         self.span = Span(self.source, 0, 0)
         self.values = ValueReader(self.source)
         self.payloads = tuple(proto.payloads)
-        self.module = Module(_legal(proto.name) or "module", source=self.source)
+        self.module = Module(as_name(proto.name) or "module", source=self.source)
         self._computations: dict[int, Computation] = {}
         self._place = ""
 
@@ -115,7 +115,7 @@ class _ModuleReader:
         return HloError([Diagnostic(where + message, None, tuple(notes), code)])
 
     def _read(self) -> None:
-        self.module.stack_frames = _stack_frames(self.proto.stack_frame_index)
+        self.module.stack_frames = stack_frames_of(self.proto.stack_frame_index)
         sequences = {
             entry.key: entry.value.instruction_ids for entry in self.proto.schedule.sequences
         }
@@ -157,20 +157,20 @@ class _ModuleReader:
             )
         aliases = [
             Alias(
-                _index(alias.output_shape_index),
+                index_of(alias.output_shape_index),
                 alias.parameter_number,
-                _index(alias.parameter_shape_index),
+                index_of(alias.parameter_shape_index),
                 name_of("alias", alias.kind) == "must",
             )
             for alias in proto.input_output_alias.entries
         ]
         for alias in aliases:
-            _check_index(entry.root.shape, alias.output_index)
+            check_index(entry.root.shape, alias.output_index)
         return ModuleConfig(
             is_scheduled=proto.HasField("schedule"),
             aliases=tuple({alias.output_index: alias for alias in aliases}.values()),
             buffer_donors=tuple(
-                (donor.parameter_number, _index(donor.parameter_shape_index))
+                (donor.parameter_number, index_of(donor.parameter_shape_index))
                 for donor in proto.buffer_donor.entries
             ),
             entry_layout=layout,
@@ -189,7 +189,7 @@ class _ComputationReader:
         if not thread.isprintable() or '"' in thread or "\\" in thread:
             raise BadMessage("an execution thread cannot be called so")
         module = owner.module
-        name = legal_name(_legal(proto.name)) or "computation"
+        name = legal_name(as_name(proto.name)) or "computation"
         self.computation = Computation(
             module.new_uid(), module.computation_names.unique(name), module, thread
         )
@@ -255,7 +255,7 @@ class _ComputationReader:
         shape = adjust_shape(row, shape, operands, self.owner.span)
         inst = Instruction(
             self.owner.module.new_uid(),
-            legal_name(_legal(proto.name)) or row.name,
+            legal_name(as_name(proto.name)) or row.name,
             row,
             shape,
             operands,
@@ -288,7 +288,7 @@ class _ComputationReader:
         if row.attributes is None:
             return None
         if row.parenthesis == "literal":
-            return row.attributes(literal=_constant(proto, shape))
+            return row.attributes(literal=constant_of(proto, shape))
         if row.parenthesis:
             return row.attributes(number=proto.parameter_number)
         owner = self.owner
@@ -298,7 +298,7 @@ class _ComputationReader:
         found = {}
         for field, codec in codecs_of(row.name):
             value = codec.read(proto, context)
-            _check_choice(row, field, value)
+            check_choice(row, field, value)
             found[field.field] = value
         return row.attributes(**found)
 
@@ -315,7 +315,7 @@ class _ComputationReader:
         if proto.HasField("statistics_viz"):
             found["statistics"] = read_statistics(proto.statistics_viz, owner.grammar)
         if proto.HasField("parameter_replication"):
-            found["parameter_replication"] = _replication(row, proto, shape)
+            found["parameter_replication"] = replication_of(row, proto, shape)
         if proto.HasField("result_accuracy") and row.result_accuracy:
             found["result_accuracy"] = read_accuracy(proto.result_accuracy, owner.grammar)
         if proto.HasField("original_value"):
@@ -327,87 +327,3 @@ class _ComputationReader:
             found["backend_config"] = text_of(config)
         common = replace(NO_COMMON, **found) if found else NO_COMMON
         return NO_COMMON if common == NO_COMMON else common
-
-
-# ---------------------------------------------------------------- values
-
-
-def _legal(data: bytes) -> str:
-    """Return a name with `_` for what a name cannot have."""
-    name = re.sub(r"[^A-Za-z0-9_.\-]", "_", text_of(data))
-    return name if not name or _NAME.fullmatch(name) else "_" + name
-
-
-def _check_choice(row: Opcode, field: AttributeField, value: Any) -> None:
-    if field.kind == "enum" and field.choices and value not in (*field.choices, field.default):
-        raise BadMessage(
-            f"attribute {field.name} of {row.name} is one of {', '.join(field.choices)}, not "
-            f"{str(value)[:80]!r}"
-        )
-
-
-def _constant(proto: Any, shape: Shape) -> Literal:
-    """Return the value of a constant; without a literal its values are unknown."""
-    if not isinstance(shape, ArrayShape | TupleShape):
-        raise BadMessage(f"a constant of shape {shape} is not possible")
-    if not proto.HasField("literal"):
-        return Literal(shape, None)
-    literal = literal_of_proto(proto.literal)
-    if literal.shape.text_without_layout != shape.text_without_layout:
-        raise BadMessage(f"the literal has shape {literal.shape}, but the constant {shape}")
-    return literal
-
-
-def _replication(row: Opcode, proto: Any, shape: Shape) -> tuple[bool, ...]:
-    flags = tuple(proto.parameter_replication.replicated_at_leaf_buffers)
-    if flags and row.name != "parameter":
-        raise BadMessage("only a parameter has parameter_replication")
-    count = sum(1 for _ in leaves(shape))
-    if flags and len(flags) != count:
-        raise BadMessage(
-            f"parameter_replication has {len(flags)} entries, but the shape has {count} leaves"
-        )
-    return flags
-
-
-def frontend_pairs(proto: Any) -> tuple[tuple[str, str], ...]:
-    """Return sorted pairs of key and printed value; the last of equal keys counts."""
-    pairs = {text_of(entry.key): text_of(entry.value) for entry in proto.map}
-    for key in pairs:
-        if not _KEY.fullmatch(key):
-            raise BadMessage(f"a frontend attribute cannot be called {key[:80]!r}")
-    return tuple(sorted((key, string_or_json(value)) for key, value in pairs.items()))
-
-
-def _index(values: Sequence[int]) -> tuple[int, ...]:
-    found = tuple(values)
-    if min(found, default=0) < 0:
-        raise BadMessage(f"an index into a shape has the negative entry {min(found)}")
-    return found
-
-
-def _check_index(shape: Shape, index: tuple[int, ...]) -> None:
-    inner = shape
-    for i in index:
-        if not isinstance(inner, TupleShape) or i >= len(inner.elements):
-            raise BadMessage(f"input_output_alias: the result {shape} has no index {index}")
-        inner = inner.elements[i]
-
-
-def _stack_frames(proto: Any) -> StackFrames:
-    """Return the tables; the parent of a frame counts from 1 in the text, with 1 for none."""
-    return StackFrames(
-        tuple(text_of(name) for name in proto.file_names),
-        tuple(text_of(name) for name in proto.function_names),
-        tuple(
-            FileLocation(
-                place.file_name_id, place.function_name_id, place.line, place.end_line,
-                place.column, place.end_column,
-            )
-            for place in proto.file_locations
-        ),
-        tuple(
-            StackFrame(frame.file_location_id, frame.parent_frame_id + 1)
-            for frame in proto.stack_frames
-        ),
-    )  # fmt: skip

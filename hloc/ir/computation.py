@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Computation:
     """Instructions in the order they were added; execution order lives in a schedule.
 
-    Every change keeps users, callers, `version` and the module's change log in step.
+    Every change keeps users, callers, versions and the module's change log in step.
 
     Attributes:
         callers: ordered set of the instructions that call this computation.
@@ -132,7 +132,7 @@ class Computation:
             operand.users[inst] = None
         for computation in inst.called:
             computation.callers[inst] = None
-        self.version += 1
+        self._changed()
 
     def set_root(self, inst: Instruction) -> None:
         """Make `inst` the root."""
@@ -216,7 +216,7 @@ class Computation:
             self.set_root(new)
         if new.common.metadata is None and old.common.metadata is not None:
             self.set_common(new, new.common.with_metadata(old.common.metadata))
-        self.version += 1
+        self._changed()
 
     def _exchange(self, user: Instruction, old: Instruction, new: Instruction) -> None:
         """Let `user` use `new` for `old`; the users of its other operands stay as they are.
@@ -240,17 +240,21 @@ class Computation:
             computation.callers.pop(inst, None)
         del self._instructions[inst.uid]
         self._controlled.pop(inst.uid, None)
-        self.version += 1
+        self._changed()
 
     def reorder(self, order: Sequence[Instruction]) -> None:
         """Store the instructions in `order`, a permutation of them."""
         assert len(order) == len(self._instructions)
         self._instructions = {inst.uid: inst for inst in order}
+        self._changed()
+
+    def _changed(self) -> None:
         self.version += 1
+        self.module.version += 1
 
     def _modified(
         self, target: Instruction | Computation, what: str, before: Any, after: Any
     ) -> None:
         log = self.module.log
         log.record(Modified(target, what, before, after, log.by))
-        self.version += 1
+        self._changed()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from hloc.ir.attributes import ModuleConfig, StackFrames
 from hloc.ir.computation import Computation
 from hloc.ir.events import ChangeLog, ComputationAdded, ComputationRemoved, Modified
 from hloc.ir.names import NameUniquer
 from hloc.source import SourceFile
+
+R = TypeVar("R")
 
 
 @dataclass(eq=False, slots=True)
@@ -20,6 +24,7 @@ class Module:
         stack_frames: the tables that `stack_frame_id` of metadata points into.
         log: what was done to the module since it was read.
         source: the text it came from, for messages.
+        version: grows with every change of the module or of a computation.
     """
 
     name: str
@@ -29,9 +34,11 @@ class Module:
     log: ChangeLog = field(default_factory=ChangeLog)
     instruction_names: NameUniquer = field(default_factory=NameUniquer)
     computation_names: NameUniquer = field(default_factory=NameUniquer)
+    version: int = 0
     _entry: Computation | None = None
     _computations: dict[int, Computation] = field(default_factory=dict)
     _next_uid: int = 0
+    _derived: dict[Callable[[Module], Any], tuple[int, Any]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"module {self.name} ({len(self._computations)} computations)"
@@ -60,7 +67,23 @@ class Module:
 
     @property
     def instruction_count(self) -> int:
-        return sum(len(computation) for computation in self._computations.values())
+        return self.derived(_instruction_count)
+
+    @property
+    def opcodes(self) -> frozenset[str]:
+        """The names of all opcodes that stand in the module, in computations nobody calls too."""
+        return self.derived(_opcodes)
+
+    def derived(self, analyse: Callable[[Module], R]) -> R:
+        """Return `analyse(self)`, computed again only after a change; it is not to be changed.
+
+        Passes of which most change nothing ask for the same few facts, again and again.
+        """
+        found = self._derived.get(analyse)
+        if found is None or found[0] != self.version:
+            found = self._derived[analyse] = (self.version, analyse(self))
+        result: R = found[1]
+        return result
 
     def to_text(self, style: str = "default", *, large_constants: bool | None = None) -> str:
         """Return the module as HLO text.
@@ -95,6 +118,7 @@ class Module:
     def adopt_computation(self, computation: Computation) -> Computation:
         """Put in a computation made elsewhere, id and name as they are."""
         self._computations[computation.uid] = computation
+        self.version += 1
         self.log.record(ComputationAdded(computation, self.log.by))
         return computation
 
@@ -106,15 +130,26 @@ class Module:
             for called in inst.called:
                 called.callers.pop(inst, None)
         del self._computations[computation.uid]
+        self.version += 1
         self.log.record(ComputationRemoved(computation, self.log.by))
 
     def set_entry(self, computation: Computation) -> None:
         """Make `computation` the entry."""
         assert computation.uid in self._computations
         self._entry = computation
+        self.version += 1
 
     def set_config(self, config: ModuleConfig) -> None:
         """Replace the header attributes."""
         if config != self.config:
             self.log.record(Modified(self.entry, "config", self.config, config, self.log.by))
             self.config = config
+            self.version += 1
+
+
+def _instruction_count(module: Module) -> int:
+    return sum([len(computation) for computation in module.computations])
+
+
+def _opcodes(module: Module) -> frozenset[str]:
+    return frozenset([i.opcode.name for c in module.computations for i in c.instructions])

@@ -69,6 +69,15 @@ def reachable_computations(*roots: Computation) -> list[Computation]:
     return order
 
 
+def live_computations(module: Module) -> tuple[Computation, ...]:
+    """Return the entry and every computation it calls, directly or not, callees first."""
+    return module.derived(_live_computations)
+
+
+def _live_computations(module: Module) -> tuple[Computation, ...]:
+    return tuple(reachable_computations(module.entry))
+
+
 def all_instructions(module: Module) -> Iterator[Instruction]:
     """Yield every instruction of `module`, computations and instructions in text order."""
     for computation in module.computations:

@@ -65,6 +65,8 @@ def rounded(offset: int, alignment: int) -> int:
 
 def pack(requests: Sequence[Request]) -> Packing:
     """Return offsets so that no two requests alive at the same time overlap."""
+    if not requests:
+        return Packing((), 0, 0)
     bound = _most_alive(requests, lambda size: size)
     best = _pack_by_time(requests)
     if _total(requests, best) > _most_alive(requests, aligned):

@@ -51,12 +51,6 @@ def declared_tuple(name: str, request: ShapeRequest, size: int) -> TupleShape:
     )
 
 
-def operand_count(name: str, request: ShapeRequest, count: int) -> None:
-    """Require exactly `count` operands."""
-    found = len(request.operands)
-    require(found == count, f"{name}: expected {count} operands, but found {found}")
-
-
 def same_size(a: int, b: int) -> bool:
     """True if the two sizes of a dimension agree; `?` agrees with any."""
     return a == b or UNBOUNDED in (a, b)

@@ -25,11 +25,13 @@ class BatchNormExpander:
     """
 
     name: ClassVar[str] = "batch-norm-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset(
+        {"batch-norm-grad", "batch-norm-inference", "batch-norm-training"}
+    )
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Expand in every computation."""
-        opcodes = ("batch-norm-training", "batch-norm-inference", "batch-norm-grad")
-        return expand_all(module, context, self.name, opcodes, _expanded)
+        return expand_all(module, context, self.name, self.acts_on, _expanded)
 
 
 @dataclass(frozen=True, slots=True)

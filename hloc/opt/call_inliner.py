@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hloc.ir.clone import inline
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.opt.pass_base import PassContext
 
 
@@ -20,13 +20,14 @@ class CallInliner:
     """
 
     name: ClassVar[str] = "call-inliner"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"call"})
     max_instructions: int = 200_000
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline callees first, so that every body is copied complete."""
         room = self.max_instructions - module.instruction_count
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
+        for computation in live_computations(module):
             calls = [i for i in computation.instructions if i.opcode.name == "call"]
             for call in calls:
                 if context.spent:

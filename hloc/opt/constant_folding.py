@@ -15,7 +15,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import live_computations, post_order
 from hloc.literal import literal_of
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
@@ -54,6 +54,7 @@ class ConstantFolding:
     """
 
     name: ClassVar[str] = "constant-folding"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"constant", "iota"})
     max_elements: int = 65_536
     max_flops: int = 10_000_000
     max_total_flops: int = 200_000_000
@@ -64,7 +65,7 @@ class ConstantFolding:
         before = context.rewrites
         costs: dict[Computation, Cost] = {}
         work_left = self.max_total_flops
-        for computation in reachable_computations(module.entry):
+        for computation in live_computations(module):
             for inst in post_order(computation):
                 if context.spent:
                     return context.rewrites > before

@@ -10,7 +10,7 @@ from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
 
 RANDOM = frozenset({"rng", "rng-get-and-update-state"})
@@ -33,7 +33,9 @@ class CommonSubexpressionElimination:
         effectful = effectful_computations(module)
         structures = Structures()
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
+        for computation in live_computations(module):
+            if len(computation) - len(computation.parameters) < 2:
+                continue  # there is nothing that could be like another
             self._run_on(computation, structures, effectful, context)
         return context.rewrites > before
 

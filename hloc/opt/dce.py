@@ -9,7 +9,7 @@ from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order_from, reachable_computations
+from hloc.ir.traversal import live_computations, post_order_from, reachable_computations
 from hloc.opt.pass_base import PassContext
 
 
@@ -27,7 +27,7 @@ class DeadCodeElimination:
         """Remove dead instructions, callers first, so that what they call dies with them."""
         effectful = effectful_computations(module)
         before = context.rewrites
-        for computation in reversed(reachable_computations(module.entry)):
+        for computation in reversed(live_computations(module)):
             if computation.callers or computation is module.entry:
                 self._remove_dead(computation, effectful, context)
         self._remove_uncalled(module, context)
@@ -52,7 +52,7 @@ class DeadCodeElimination:
             _drop_fusion_parameters(computation, fusion, parameters, context)
 
     def _remove_uncalled(self, module: Module, context: PassContext) -> None:
-        reachable = set(reachable_computations(module.entry))
+        reachable = set(live_computations(module))
         dead = [c for c in module.computations if c not in reachable]
         for computation in _callers_first(dead):
             if context.spent:

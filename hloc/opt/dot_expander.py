@@ -24,10 +24,11 @@ class RaggedDotRewriter:
     """
 
     name: ClassVar[str] = "ragged-dot-rewriter"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"ragged-dot"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every computation."""
-        return expand_all(module, context, self.name, ("ragged-dot",), _ragged)
+        return expand_all(module, context, self.name, self.acts_on, _ragged)
 
 
 @dataclass(frozen=True)
@@ -35,10 +36,11 @@ class ScaledDotRewriter:
     """Replace `scaled-dot` by a dot of operands times their scales, in f32 (f64 if one is)."""
 
     name: ClassVar[str] = "scaled-dot-rewriter"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"scaled-dot"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every computation."""
-        return expand_all(module, context, self.name, ("scaled-dot",), _scaled)
+        return expand_all(module, context, self.name, self.acts_on, _scaled)
 
 
 # ---------------------------------------------------------------- ragged-dot

@@ -49,13 +49,13 @@ class DynamicPadder:
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Raises `UnsupportedError` for an opcode that has no law for its dynamic sizes."""
-        if context.spent or not _is_dynamic(module):
+        if context.spent or not module.derived(_is_dynamic):
             return False
         before = context.rewrites
         DeadCodeElimination().run(module, context)
         CallInliner().run(module, context)
         FlattenCallGraph().run(module, context)
-        if not context.spent and _is_dynamic(module):
+        if not context.spent and module.derived(_is_dynamic):
             with context.rewriting(module, self.name):
                 for computation in control_flow_computations(module):
                     _inline_fusions(computation)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from hloc.dtypes import F32, DType
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, TupleShape
 
@@ -38,17 +38,17 @@ def expand_all(
     module: Module,
     context: PassContext,
     name: str,
-    opcodes: tuple[str, ...],
+    opcodes: Collection[str],
     expand: Expansion,
     when: Condition = always,
 ) -> bool:
     """Replace the instructions of `opcodes` that fulfil `when`; pass `name` returns the result."""
     before = context.rewrites
-    for computation in reachable_computations(module.entry):
+    for computation in live_computations(module):
         for inst in computation.instructions:
             if context.spent:
                 return context.rewrites > before
-            if inst.is_a(*opcodes) and when(inst):
+            if inst.opcode.name in opcodes and when(inst):
                 context.at = inst
                 with context.rewriting(module, name):
                     _replace(inst, expand(inst))

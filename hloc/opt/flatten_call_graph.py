@@ -29,6 +29,7 @@ class FlattenCallGraph:
     """
 
     name: ClassVar[str] = "flatten-call-graph"
+    acts_on: ClassVar[frozenset[str]] = CONTROL_FLOW
     max_instructions: int = 250_000
 
     def run(self, module: Module, context: PassContext) -> bool:

@@ -40,6 +40,7 @@ class LayoutAssignment:
     """
 
     name: ClassVar[str] = "layout-assignment"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"copy", "dot", "transpose"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Look at every dot, then at every transpose and copy."""

@@ -23,6 +23,7 @@ class MapInliner:
     """
 
     name: ClassVar[str] = "map-inliner"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"map"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Inline in every computation that is called."""

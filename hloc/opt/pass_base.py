@@ -85,6 +85,8 @@ class PassContext:
         on_rewrite: called with `pass/rule` after each rewrite, when it is in the change log.
         watchers: hear of every single run of a pass, those inside a fixpoint too.
         steps: such runs so far.
+        settled: by identity of a pass, the module and its version when the pass last changed
+            nothing in it, and had nothing to tell.
     """
 
     analyses: AnalysisCache = field(default_factory=AnalysisCache)
@@ -100,6 +102,7 @@ class PassContext:
     on_rewrite: Callable[[str], None] | None = None
     watchers: tuple[StepWatcher, ...] = ()
     steps: int = 0
+    settled: dict[int, tuple[Pass, Module, int]] = field(default_factory=dict)
 
     @property
     def spent(self) -> bool:
@@ -129,7 +132,11 @@ class Pass(Protocol):
 
     `run` takes a verified module, leaves a verified module, and returns True exactly when it
     changed something. It asks `context.spent` before each rewrite and does it inside
-    `context.rewriting(module, "name/rule")`.
+    `context.rewriting(module, "name/rule")`. What it does depends on the module, its options and
+    the rules of the context alone.
+
+    A class may have `acts_on: ClassVar[frozenset[str]]`: opcodes, without any of which the pass
+    leaves a module as it is. A pipeline then does not run it for modules that have none of them.
     """
 
     name: ClassVar[str]

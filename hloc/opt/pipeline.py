@@ -113,6 +113,8 @@ class Pipeline:
     def without(self, names: Iterable[str]) -> Pipeline:
         """Return this pipeline without the passes called `names`, inside fixpoints too."""
         left_out = frozenset(names)
+        if not left_out:
+            return self
         return Pipeline(_without(self.passes, left_out), self.check_changed, self._observers)
 
     def observe(self, observer: PipelineObserver) -> None:
@@ -126,7 +128,10 @@ class Pipeline:
             InternalError: a pass failed or lied; the message says where.
             HloError: a pass refused the module.
         """
-        return any([run.changed for run in self.steps(module, context)])
+        if self._observers or self.check_changed:
+            return any([run.changed for run in self.steps(module, context)])
+        shared = context or PassContext()
+        return any([run_pass(p, module, shared) for p in self.passes])
 
     def steps(self, module: Module, context: PassContext | None = None) -> Iterator[PassRun]:
         """Run the passes one by one, each when the next item is asked for."""
@@ -204,20 +209,41 @@ def _without(passes: Sequence[Pass], names: frozenset[str]) -> tuple[Pass, ...]:
 
 
 def run_pass(p: Pass, module: Module, context: PassContext) -> bool:
-    """Run one pass; a fault inside it becomes an `InternalError` that says where it happened."""
+    """Run one pass; a fault inside it becomes an `InternalError` that says where it happened.
+
+    A pass that would change nothing is a step as any other, but is not run.
+    """
     if isinstance(p, Fixpoint):
         return p.run(module, context)
     number, context.steps = context.steps, context.steps + 1
+    if not context.watchers:
+        return _run_if_needed(p, module, context)
     for watcher in context.watchers:
         watcher.on_step_start(module, number, p)
-    run = _measured(number, p, module, context, _run_guarded)
+    run = _measured(number, p, module, context, _run_if_needed)
     for watcher in context.watchers:
         watcher.on_step_end(module, run)
     return run.changed
 
 
+def _run_if_needed(p: Pass, module: Module, context: PassContext) -> bool:
+    return not has_nothing_to_do(p, module, context) and _run_guarded(p, module, context)
+
+
+def has_nothing_to_do(p: Pass, module: Module, context: PassContext) -> bool:
+    """True if `p` would change nothing: no opcode it acts on, or no change since it found nothing.
+
+    Small modules have nothing to do for most passes, and walks to find that out add up.
+    """
+    acts_on: frozenset[str] | None = getattr(p, "acts_on", None)
+    if acts_on is not None and module.opcodes.isdisjoint(acts_on):
+        return True
+    return context.settled.get(id(p)) == (p, module, module.version)
+
+
 def _run_guarded(p: Pass, module: Module, context: PassContext) -> bool:
     context.at, context.rule = None, ""
+    warnings = len(context.warnings)
     with module.log.acting(p.name):
         try:
             changed = p.run(module, context)
@@ -227,7 +253,10 @@ def _run_guarded(p: Pass, module: Module, context: PassContext) -> bool:
             raise InternalError(_explain(p, module, context, fault)) from fault
         if changed:
             _drop_broken_schedule(module)
-        return changed
+    is_silent = context.remarks is None and len(context.warnings) == warnings
+    if not changed and not context.spent and is_silent:
+        context.settled[id(p)] = (p, module, module.version)
+    return changed
 
 
 def _explain(p: Pass, module: Module, context: PassContext, fault: Exception) -> str:

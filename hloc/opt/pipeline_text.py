@@ -27,12 +27,13 @@ def parse_passes(text: str, fixpoint: MakeFixpoint) -> tuple[Pass, ...]:
 
 
 class _Reader:
-    """A cursor over the tokens of a pipeline text."""
+    """A cursor over the tokens of a pipeline text; passes that are written alike are one object."""
 
     def __init__(self, text: str, fixpoint: MakeFixpoint) -> None:
         self.tokens = _tokens(text)
         self.position = 0
         self.fixpoint = fixpoint
+        self.made: dict[tuple[str, tuple[tuple[str, str], ...]], Pass] = {}
 
     @property
     def next(self) -> str:
@@ -67,7 +68,10 @@ class _Reader:
         name = self.word("the name of a pass")
         options = self.options() if self.next == "{" else []
         if name != "fixpoint":
-            return make_pass(pass_class(name), options)
+            key = (name, tuple(options))
+            if key not in self.made:
+                self.made[key] = make_pass(pass_class(name), options)
+            return self.made[key]
         limit = 25
         for option, value in options:
             if option != "limit" or not value.isdecimal() or not 0 < int(value) <= 1000:

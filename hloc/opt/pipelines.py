@@ -44,10 +44,13 @@ Not among them: `hlo-module-dce`, since `while-loop-simplifier` does as much onc
 some loops a fifth faster and others a fifth slower, and doubles the time to compile them.
 """
 
+_WINDOWS = "long-window-rewriter{leave-pools=true}"
+"""Only processors have a kernel for pools; other targets take the pass without its option."""
+
 _CANONICALISE: tuple[str, ...] = (
     "transpose-folding",
     "reduce-window-rewriter{leave-plain=true}",
-    "long-window-rewriter",
+    _WINDOWS,
     "select-and-scatter-unroller",
     "topk-rewriter",
     "dce",
@@ -193,6 +196,8 @@ def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
     if target in GPU_CHIPS and names == _FULL:
         known = re.fullmatch(r"(sm_|gfx)\w+", chip)
         names = (*_BEFORE_FUSION, *_fuse_on_gpu(chip if known else GPU_CHIPS[target]))
+    if target != "cpu":
+        names = tuple("long-window-rewriter" if name == _WINDOWS else name for name in names)
     return Pipeline.known(",".join(names))
 
 

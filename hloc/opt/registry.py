@@ -159,7 +159,9 @@ def canonical_name(name: str) -> str:
     found = ALIASES.get(name, name)
     if found not in PASSES:
         near = did_you_mean(name, [*PASSES, *ALIASES])
-        raise HloError(f"there is no pass {name!r}", notes=near or ("`hloc passes` lists them",))
+        raise HloError(
+            f"there is no pass {name!r}", notes=near or ("the command `passes` lists them",)
+        )
     return found
 
 

@@ -8,7 +8,7 @@ from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pattern import match
 from hloc.opt.rule import Rule, RuleSet
@@ -26,9 +26,26 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
     """
     effectful = effectful_computations(module)
     before = context.rewrites
-    for computation in reachable_computations(module.entry):
-        _Rewriter(computation, rules, context, pass_name, effectful).run()
+    allowed = _AllowedRules(rules, context)
+    for computation in live_computations(module):
+        _Rewriter(computation, allowed, context, pass_name, effectful).run()
     return context.rewrites > before
+
+
+class _AllowedRules(dict[str, tuple[Rule, ...]]):
+    """The rules that may fire on an opcode, found when they are asked for first."""
+
+    def __init__(self, rules: RuleSet, context: PassContext) -> None:
+        self.rules, self.context = rules, context
+
+    def __missing__(self, opcode: str) -> tuple[Rule, ...]:
+        found = self[opcode] = tuple(filter(self._may_fire, self.rules.for_opcode(opcode)))
+        return found
+
+    def _may_fire(self, rule: Rule) -> bool:
+        if rule.name in self.context.disabled_rules:
+            return False
+        return rule.exactness == "exact" or self.context.fast_math
 
 
 class _Rewriter:
@@ -37,7 +54,7 @@ class _Rewriter:
     def __init__(
         self,
         computation: Computation,
-        rules: RuleSet,
+        rules: _AllowedRules,
         context: PassContext,
         pass_name: str,
         effectful: frozenset[Computation],
@@ -67,11 +84,7 @@ class _Rewriter:
         return inst not in self.pinned
 
     def _try_rules(self, inst: Instruction) -> None:
-        for rule in self.rules.for_opcode(inst.opcode.name):
-            if rule.name in self.context.disabled_rules:
-                continue
-            if rule.exactness != "exact" and not self.context.fast_math:
-                continue
+        for rule in self.rules[inst.opcode.name]:
             found = match(rule.pattern, inst)
             if (
                 found is None

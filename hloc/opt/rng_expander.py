@@ -24,10 +24,11 @@ class RngExpander:
     """Replace `rng` by `rng-bit-generator` whose state is a constant: the instruction's id."""
 
     name: ClassVar[str] = "rng-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"rng"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Expand in every computation."""
-        return expand_all(module, context, self.name, ("rng",), _expanded)
+        return expand_all(module, context, self.name, self.acts_on, _expanded)
 
 
 def _expanded(inst: Instruction) -> Instruction:

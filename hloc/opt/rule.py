@@ -43,7 +43,12 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """Rules by the opcode of their root, in the order they are tried."""
+    """Rules by the opcode of their root, in the order they are tried: those for any opcode last.
+
+    Attributes:
+        by_opcode: those for any opcode included.
+        for_any: rules whose root may have any opcode.
+    """
 
     by_opcode: dict[str, tuple[Rule, ...]]
     for_any: tuple[Rule, ...]
@@ -55,8 +60,9 @@ class RuleSet:
         for rule in rules:
             for opcode in rule.pattern.opcodes:
                 by_opcode[opcode] = (*by_opcode.get(opcode, ()), rule)
-        return RuleSet(by_opcode, tuple(r for r in rules if not r.pattern.opcodes))
+        for_any = tuple(r for r in rules if not r.pattern.opcodes)
+        return RuleSet({o: found + for_any for o, found in by_opcode.items()}, for_any)
 
     def for_opcode(self, opcode: str) -> tuple[Rule, ...]:
         """Return the rules whose root may have `opcode`."""
-        return self.by_opcode.get(opcode, ()) + self.for_any
+        return self.by_opcode.get(opcode, self.for_any)

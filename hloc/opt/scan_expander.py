@@ -21,10 +21,11 @@ class ScanExpander:
     """Replace `scan` by `while`; the state is (step, carries, outputs, inputs)."""
 
     name: ClassVar[str] = "scan-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"scan"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Expand in every computation."""
-        return expand_all(module, context, self.name, ("scan",), _expanded)
+        return expand_all(module, context, self.name, self.acts_on, _expanded)
 
 
 def _expanded(inst: Instruction) -> Instruction:

@@ -32,6 +32,7 @@ class ShardingRemover:
     """
 
     name: ClassVar[str] = "sharding-remover"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every computation that is called."""

@@ -20,6 +20,7 @@ class SortSimplifier:
     """
 
     name: ClassVar[str] = "sort-simplifier"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"sort"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every computation that is called."""

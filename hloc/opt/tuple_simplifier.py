@@ -21,6 +21,7 @@ class TupleSimplifier:
     """
 
     name: ClassVar[str] = "tuple-simplifier"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"get-tuple-element", "tuple"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite until no rule fires."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.opt.pass_base import PassContext
 
 
@@ -15,7 +15,7 @@ def each_instruction(module: Module, context: PassContext, *opcodes: str) -> Ite
 
     A computation may be changed on the way: what it had when the walk reached it is visited.
     """
-    for computation in reachable_computations(module.entry):
+    for computation in live_computations(module):
         for inst in computation.instructions:
             if context.spent:
                 return

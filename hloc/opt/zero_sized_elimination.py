@@ -11,7 +11,7 @@ from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.literal import Literal
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
@@ -32,7 +32,7 @@ class ZeroSizedElimination:
         row = opcode_row("constant")
         assert row.attributes is not None
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
+        for computation in live_computations(module):
             for inst in computation.instructions:
                 if context.spent:
                     break

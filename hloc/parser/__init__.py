@@ -10,9 +10,10 @@ import gc
 
 from hloc.errors import Diagnostic, HloError
 from hloc.ir.module import Module
+from hloc.parser.scanner import MAX_ERRORS
 from hloc.parser.split import SEPARATOR as SEPARATOR
 from hloc.parser.split import split_modules as split_modules
-from hloc.parser.to_ast import MAX_ERRORS, parse_ast
+from hloc.parser.to_ast import parse_ast
 from hloc.parser.to_ir import ModuleReader
 from hloc.source import SourceFile
 

@@ -9,12 +9,10 @@ each other become one token; everything else goes piece by piece.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from lark.lexer import Lexer as LarkLexer
-
-from hloc.parser.ast import AttributeAst
+from hloc.parser.ast import AttributeAst, ModuleAst
 from hloc.parser.scanner import (
     IDENT,
     after_blanks,
@@ -106,6 +104,10 @@ class Lexer:
         self.instruction_at = at
         self.computation_at = at
         self._whole = WholeText(source.text, self.end) if whole else None
+
+    def whole_module(self) -> ModuleAst | None:
+        """Return the module if all of the text is in XLA's spelling; no token is read then."""
+        return None if self._whole is None else self._whole.module()
 
     def next_token(self) -> Token | None:
         """Return the next token, None at the end; HloError for text that begins no token."""
@@ -297,18 +299,6 @@ class Lexer:
         self.at = end
         self.previous = "BAD_INSTRUCTION" if type == "BAD_INSTRUCTION" else "RBRACE"
         return Token(type, self.text[at : min(end, at + 400)], at, end)
-
-
-class HloLexer(LarkLexer):
-    """The coarse lexer as Lark wants it: `Lark(..., lexer=HloLexer)`, text = a `Lexer`."""
-
-    def __init__(self, lexer_conf: Any) -> None:
-        """Take Lark's configuration, of which nothing is needed."""
-
-    def lex(self, lexer: Any, parser_state: Any = None) -> Iterator[Any]:
-        """Yield the tokens of `lexer`."""
-        while (token := lexer.next_token()) is not None:
-            yield token
 
 
 def _ends(source: SourceFile, at: int, end: int) -> bool:

@@ -23,18 +23,16 @@ class OpcodeValueCallbacks:
         return str(children[0]), str(children[1])
 
     def window(self, children: list[Any]) -> Window:
-        return _window(dict(once(children)))
+        return window_of(dict(once(children)))
 
     def dim_labels(self, children: list[Any]) -> ConvolutionDimensions:
-        return _dim_labels(str(children[0]))
+        return convolution_dimensions(str(children[0]))
 
     def slice_dim(self, children: list[Any]) -> SliceDimension:
         return SliceDimension(*(int_of(token) for token in children))
 
     def padding(self, children: list[Any]) -> tuple[PaddingDimension, ...]:
-        return tuple(
-            PaddingDimension(*map(int, dim.split("_"))) for dim in str(children[0]).split("x")
-        )
+        return padding_of(str(children[0]))
 
     def accuracy_mode(self, children: list[Any]) -> RawText | None:
         mode = str(children[0]).lower()
@@ -60,13 +58,23 @@ class OpcodeValueCallbacks:
         return RawText("{" + ", ".join(children) + "}") if children else None
 
 
-_WINDOW_FIELDS = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
+WINDOW_FIELDS = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_reversal")
 
 
-def _window(fields: dict[str, str]) -> Window:
+def padding_of(text: str) -> tuple[PaddingDimension, ...]:
+    """Return what a text of the terminal PAD says."""
+    return tuple(PaddingDimension(*map(int, dim.split("_"))) for dim in text.split("x"))
+
+
+def window_of(fields: dict[str, str]) -> Window:
+    """Return the window of `fields`, as `size` and `3x3`.
+
+    Raises:
+        BadValue: a field that there is not, or fields that do not fit each other.
+    """
     for key in fields:
-        if key not in _WINDOW_FIELDS:
-            raise BadValue(f"unknown window field {key}{did_you_mean(key, _WINDOW_FIELDS)}")
+        if key not in WINDOW_FIELDS:
+            raise BadValue(f"unknown window field {key}{did_you_mean(key, WINDOW_FIELDS)}")
     if not fields:
         return Window()
     if "size" not in fields:
@@ -98,7 +106,12 @@ def _by_x(text: str) -> list[int]:
         raise BadValue(f"expected numbers joined with 'x' but found {text}") from None
 
 
-def _dim_labels(text: str) -> ConvolutionDimensions:
+def convolution_dimensions(text: str) -> ConvolutionDimensions:
+    """Return what a text of the terminal DIM_LABELS says.
+
+    Raises:
+        BadValue: a dimension is missing, or there twice.
+    """
     left, _, output = text.partition("->")
     lhs, _, kernel = left.partition("_")
     spatial = sum(c.isdigit() for c in lhs)

@@ -22,8 +22,7 @@ from hloc.ir.opcode import Opcode
 from hloc.parser.ast import BrokenAst, InstructionAst, Piece
 from hloc.parser.attributes import AttributeReader
 from hloc.parser.hints import did_you_mean
-from hloc.parser.scanner import fault
-from hloc.parser.to_ast import MAX_ERRORS
+from hloc.parser.scanner import MAX_ERRORS, fault
 from hloc.parser.values import ValueReader
 from hloc.shapes import Shape
 from hloc.source import SourceFile, Span

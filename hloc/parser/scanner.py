@@ -11,6 +11,9 @@ import re
 from hloc.errors import Diagnostic, HloError
 from hloc.source import SourceFile, Span
 
+MAX_ERRORS = 100
+"""Reading stops after this many syntax errors."""
+
 MAX_DEPTH = 128
 """Deepest nesting of brackets inside one instruction; real modules need about ten."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
-
-from lark import Token
+from typing import TYPE_CHECKING, Any
 
 from hloc.dtypes import DTYPES, DType
 from hloc.parser.hints import did_you_mean
 from hloc.parser.value_tools import BadValue, int_of
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
+
+if TYPE_CHECKING:
+    from lark import Token
 
 _LARGEST = 2**63 - 1
 

@@ -1,7 +1,7 @@
 """Parsers made from the grammar, with their tables kept between runs.
 
-Lark needs about 0.1 s to make LALR tables. They are kept as JSON in the cache directory, under a
-name that is a digest of all they depend on; JSON, since reading it runs no code.
+Lark needs about 0.1 s to make LALR tables. They come with the installation or are kept in the cache
+directory, as JSON, under a name that is a digest of all they depend on; reading JSON runs no code.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lark import Lark, Transformer
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
-from hloc.cache_directory import read_cached, write_cached
+from hloc.cache_directory import INSTALLED_FILES, read_cached, read_file, write_cached
 from hloc.parser.grammar_file import grammar_text
 
 
@@ -30,14 +30,22 @@ def make_parser(
         lexer: a lexer of Lark by name, or a lexer class.
         transformer: callbacks that make values of what is parsed.
     """
-    name = _file_name(starts, lexer)
-    kept = read_cached(name)
-    if kept is not None:
+    name = file_name(starts, lexer)
+    for kept in (read_file(INSTALLED_FILES, name), read_cached(name)):
+        if kept is None:
+            continue
         try:
             return _from_tables(kept, lexer, transformer)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
             pass  # a damaged file: make the tables again
-    made = _tables_of(
+    made = made_tables(starts, lexer)
+    write_cached(name, made)
+    return _from_tables(made, lexer, transformer)
+
+
+def made_tables(starts: Sequence[str], lexer: str | type[Any]) -> bytes:
+    """Return the contents of the file of the tables that `make_parser` needs."""
+    return _tables_of(
         Lark(
             grammar_text(),
             parser="lalr",
@@ -46,11 +54,10 @@ def make_parser(
             maybe_placeholders=False,
         )
     )
-    write_cached(name, made)
-    return _from_tables(made, lexer, transformer)
 
 
-def _file_name(starts: Sequence[str], lexer: str | type[Any]) -> str:
+def file_name(starts: Sequence[str], lexer: str | type[Any]) -> str:
+    """Return the name of that file."""
     parts = (grammar_text(), lark.__version__, *starts, str(lexer))
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()
     return f"grammar-{digest[:32]}.json"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from lark import Token
+if TYPE_CHECKING:
+    from lark import Token
 
 _LARGEST = 2**63 - 1
+
+
+class BadText(Exception):
+    """A text that does not fit its rule; becomes an `HloError` at `offset` of the text."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 class BadValue(Exception):

@@ -1,7 +1,8 @@
 """Instructions and computations in the spelling that XLA prints, each by one regular expression.
 
 What is spelled in another way is left to the lexer, which goes piece by piece; both ways give the
-same syntax tree. Large modules are nearly all in this spelling: 2 us an instruction, not 30.
+same syntax tree. Large modules are nearly all in this spelling: 2 us an instruction, not 30. A
+module that is nothing but a header and such computations needs no parser above them either.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from hloc.parser.ast import AttributeAst, ComputationAst, InstructionAst, Piece
+from hloc.parser.ast import AttributeAst, ComputationAst, InstructionAst, ModuleAst, Piece
 
 _ARRAY = r"[a-z]\w*+\[[\d,<=]*+\](?:\{[\d,]*+(?::[^{}\"'/\n]*+)?\})?+"
 _MARK = r"/\*index=\d++\*/"
@@ -44,6 +45,9 @@ _TAIL = re.compile(
     rf"[ \t\r\n]*+\}}((?:{_ATTRIBUTE})*+)(?=[ \t\r]*+\n[ \t\r\n]*+[%A-Za-z_]|[ \t\r\n]*+\Z)",
     re.ASCII,
 )
+_HEADER = re.compile(rf"[ \t\r\n]*+HloModule[ \t]++({_NAME})(?=[,\s])", re.ASCII)
+_LINE_END = re.compile(r"[ \t\r]*+\n")
+_BLANKS = re.compile(r"[ \t\r\n]*+")
 _NO_NAMES = frozenset(
     ("HloModule", "ENTRY", "ROOT", "FileNames", "FunctionNames", "FileLocations", "StackFrames")
 )
@@ -56,6 +60,29 @@ class WholeText:
         self._text = text
         self._end = end
         self._attributes: dict[str, tuple[AttributeAst, ...]] = {}
+        self._found: dict[int, tuple[list[ComputationAst], int]] = {}
+
+    def module(self) -> ModuleAst | None:
+        """Return the module, None if it holds anything in another spelling."""
+        text, end = self._text, self._end
+        head = _HEADER.match(text, 0, end)
+        if head is None or head.group(1) in _NO_NAMES:
+            return None
+        at, attributes, first = head.end(), [], head.end() + 2
+        while found := _ATTRIBUTE_PIECE.match(text, at, end):
+            key_at, value_at = found.start(1) - first, found.start(2) - first
+            attributes.append(AttributeAst(found.group(1), found.group(2), key_at, value_at))
+            at = found.end()
+        line_end = _LINE_END.match(text, at, end)
+        if line_end is None:
+            return None
+        computations, at = self.computations(line_end.end())
+        if not computations or not _BLANKS.fullmatch(text, at, end):
+            return None
+        return ModuleAst(
+            head.group(1), head.start(1), tuple(attributes), first if attributes else 0, None,
+            tuple(computations),
+        )  # fmt: skip
 
     def instructions(self, at: int) -> tuple[list[InstructionAst], int]:
         """Return the instructions that follow each other from `at`, and where the last one ends."""
@@ -85,12 +112,19 @@ class WholeText:
         return run, at
 
     def computations(self, at: int) -> tuple[list[ComputationAst], int]:
-        """Return the computations that follow each other from `at`, and where the last one ends."""
-        found: list[ComputationAst] = []
-        while (one := self._computation(at)) is not None:
-            computation, at = one
-            found.append(computation)
-        return found, at
+        """Return the computations that follow each other from `at`, and where the last one ends.
+
+        They are kept: if the text is no whole module after all, the lexer asks for them again.
+        """
+        blanks = _BLANKS.match(self._text, at, self._end)
+        start = blanks.end() if blanks else at
+        if start not in self._found:
+            found: list[ComputationAst] = []
+            while (one := self._computation(at)) is not None:
+                computation, at = one
+                found.append(computation)
+            self._found[start] = (found, at)
+        return self._found[start]
 
     def _computation(self, at: int) -> tuple[ComputationAst, int] | None:
         head = _HEAD.match(self._text, at, self._end)

@@ -17,8 +17,8 @@ from typing import Any
 
 from hloc.analysis.module_diff import line_of
 from hloc.ir.origin import origin_of
+from hloc.pictures.boxes import Box
 from hloc.pictures.colours import KINDS, PALETTES, STATUS, TITLES
-from hloc.pictures.grouping import Box
 from hloc.pictures.labels import shown
 from hloc.pictures.places import all_nodes, opened
 from hloc.pictures.scene import Scene

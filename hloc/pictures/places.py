@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from hloc.pictures.grouping import Box, Edge
+from hloc.pictures.boxes import Box, Edge
 from hloc.pictures.layered import Layers, places
 from hloc.pictures.scene import Scene
 

@@ -16,9 +16,10 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order, reachable_computations
+from hloc.pictures.boxes import Box, Edge
 from hloc.pictures.changes import Changes
 from hloc.pictures.colours import kind_of
-from hloc.pictures.grouping import Box, Edge, arrange
+from hloc.pictures.grouping import arrange
 from hloc.pictures.labels import is_simple, shown, title_of, written_in_users
 
 _NAME_LETTERS, _SHAPE_LETTERS = 30, 32

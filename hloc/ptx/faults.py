@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.errors import HloError
+from hloc.ptx.program import Instruction
 
 Triple = tuple[int, int, int]
 
@@ -43,9 +44,17 @@ class PtxFault(HloError):
 
 
 class LaneFault(Exception):
-    """What one lane of the running instruction did wrong; the machine adds the place."""
+    """What one lane of the running instruction did wrong; the machine adds the place.
 
-    def __init__(self, what: str, lane: int | None = None) -> None:
+    Attributes:
+        lane: position among the active ones, None for the first.
+        instruction: what asked for it, if that is not the running one.
+    """
+
+    def __init__(
+        self, what: str, lane: int | None = None, instruction: Instruction | None = None
+    ) -> None:
         super().__init__(what)
         self.what = what
         self.lane = lane
+        self.instruction = instruction

@@ -25,6 +25,7 @@ from hloc.ptx.code import (
 )
 from hloc.ptx.faults import LaneFault, PtxFault
 from hloc.ptx.gathering import WarpGathering
+from hloc.ptx.program import Instruction
 from hloc.ptx.threads import Lanes, Threads, chosen, count_of, numbers_of, union
 
 Place = tuple[int, ...]
@@ -68,6 +69,7 @@ class Machine:
                 self._wake()
             if not groups and not self._let_a_copy_arrive():
                 self._check_all_left()
+                self._check_all_products()
 
     def _run_block(self, place: Place, lanes: Lanes) -> None:
         self._place = place
@@ -97,20 +99,20 @@ class Machine:
             return int(numbers_of(self.threads.active)[0])
         return int(numbers_of(self.threads.active)[fault.lane])
 
-    def _fault(self, what: str, position: int, lane: int | None, place: Place = ()) -> PtxFault:
+    def _fault(self, what: str, position: int, lane: int, place: Place = ()) -> PtxFault:
         instructions = self.code.blocks[(place or self._place)[-1]].instructions
-        line, text = 0, ""
-        if instructions:
-            instruction = instructions[max(0, min(position, len(instructions) - 1))]
-            line, text = instruction.line, instruction.text
+        at = max(0, min(position, len(instructions) - 1))
+        return self._fault_of(what, instructions[at] if instructions else None, lane)
+
+    def _fault_of(self, what: str, instruction: Instruction | None, lane: int) -> PtxFault:
         geometry = self.threads.geometry
         return PtxFault(
             what,
             kernel=self.code.kernel.name,
-            line=line,
-            text=text,
-            block=None if lane is None else geometry.block_of(lane),
-            thread=None if lane is None else geometry.thread_of(lane),
+            line=instruction.line if instruction else 0,
+            text=instruction.text if instruction else "",
+            block=geometry.block_of(lane),
+            thread=geometry.thread_of(lane),
         )
 
     def _add(self, place: Place, lanes: Lanes | None) -> None:
@@ -208,10 +210,21 @@ class Machine:
 
     def _let_a_copy_arrive(self) -> bool:
         """Return whether somebody can go on because a bulk copy arrived."""
-        while not self._groups and self.threads.mbarriers.finish_a_copy(self.threads):
-            if self.threads.mbarriers.completions != self._completions:
-                self._wake()
+        mbarriers = self.threads.mbarriers
+        try:
+            while not self._groups and mbarriers.finish_a_copy(self.threads):
+                if mbarriers.completions != self._completions:
+                    self._wake()
+        except LaneFault as fault:
+            raise self._fault_of(fault.what, fault.instruction, self._lane(fault)) from None
         return bool(self._groups)
+
+    def _check_all_products(self) -> None:
+        """Fault if a warpgroup left before a product that it began."""
+        forgotten = self.threads.products.forgotten()
+        if forgotten is not None:
+            lane, instruction = forgotten
+            raise self._fault_of("nobody waits for this product", instruction, lane)
 
     def _check_all_left(self) -> None:
         """Fault if nothing runs but some threads still wait."""

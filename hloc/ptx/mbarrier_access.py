@@ -7,6 +7,7 @@ import numpy as np
 from hloc.ptx.code import PhaseWait
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.mbarriers import BulkCopy
 from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Decoder, Operation, nothing
 from hloc.ptx.program import Instruction, Operand
@@ -132,7 +133,8 @@ def _bulk_load(instruction: Instruction, frame: Frame) -> Operation:
             places = np.uint64(sources[i]) + steps
             values = threads.spaces["global"].load(who, places, np.dtype(np.uint64), 2)
             place = np.uint64(targets[i]) + steps
-            threads.mbarriers.begin(threads, lane, place, values, barriers[i])
+            copy = BulkCopy(instruction, lane, place, values, barriers[i])
+            threads.mbarriers.begin(threads, copy)
         threads.active = lanes
 
     return run

@@ -12,6 +12,7 @@ import numpy as np
 
 from hloc.ptx.clocks import WarpClocks
 from hloc.ptx.faults import LaneFault
+from hloc.ptx.program import Instruction
 from hloc.ptx.threads import WARP, Geometry, Lanes, Threads, numbers_of
 from hloc.ptx.value_types import Array
 
@@ -26,12 +27,13 @@ class _Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class _BulkCopy:
-    """One copy under way; `lane` began it."""
+class BulkCopy:
+    """One copy to shared memory under way; `lane` began it by `instruction`."""
 
+    instruction: Instruction
     lane: int
     targets: Array  # addresses of its pieces of 16 bytes
-    values: Array
+    values: Array  # [pieces, 2]
     barrier: int
 
 
@@ -42,7 +44,7 @@ class Mbarriers:
         self._geometry = geometry
         self._clocks = clocks
         self._barriers: dict[int, _Barrier] = {}
-        self._copies: list[_BulkCopy] = []
+        self._copies: list[BulkCopy] = []
         self.completions = 0  # phases completed so far, of all barriers
 
     def _place(self, threads: Threads, lane: int, address: int) -> int:
@@ -121,21 +123,30 @@ class Mbarriers:
         found = lanes // self._geometry.stride, lanes % self._geometry.stride // WARP
         return list(dict.fromkeys(zip(*(numbers.tolist() for numbers in found), strict=True)))
 
-    def begin(
-        self, threads: Threads, lane: int, targets: Array, values: Array, barrier: int
-    ) -> None:
-        """Begin to copy pieces of 16 bytes, [pieces, 2], to shared memory; `lane` asks for it."""
-        threads.active = np.array([lane])
-        self._at(threads, lane, barrier, 0)  # it must be there now, not when the copy arrives
-        threads.active = who = np.full(len(targets), lane)
-        threads.spaces.shared.begin_copy(who, targets, values)
-        self._copies.append(_BulkCopy(lane, targets, values, barrier))
+    def begin(self, threads: Threads, copy: BulkCopy) -> None:
+        """Begin a copy, which nobody may look at until it has arrived."""
+        threads.active = np.array([copy.lane])
+        self._at(threads, copy.lane, copy.barrier, 0)  # must be there now, not on arrival
+        threads.active = who = np.full(len(copy.targets), copy.lane)
+        threads.spaces.shared.begin_copy(who, copy.targets, copy.values)
+        self._copies.append(copy)
 
     def finish_a_copy(self, threads: Threads) -> bool:
-        """Let the oldest bulk copy arrive; return False if none is under way."""
+        """Let the oldest bulk copy arrive; return False if none is under way.
+
+        Raises:
+            LaneFault: somebody touched where it goes; names the instruction that began it.
+        """
         if not self._copies:
             return False
         copy = self._copies.pop(0)
+        try:
+            self._arrive_with(copy, threads)
+        except LaneFault as fault:
+            raise LaneFault(fault.what, fault.lane, copy.instruction) from None
+        return True
+
+    def _arrive_with(self, copy: BulkCopy, threads: Threads) -> None:
         who = np.full(len(copy.targets), copy.lane)
         threads.active = who
         threads.spaces.shared.store(who, copy.targets, copy.values)
@@ -143,7 +154,6 @@ class Mbarriers:
         barrier.transactions -= 16 * len(copy.targets)
         self._publish(barrier, copy.lane)
         self._advance(barrier)
-        return True
 
 
 def _each(lanes: Lanes, *values: Array) -> list[tuple[int, ...]]:

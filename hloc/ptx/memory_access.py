@@ -10,7 +10,7 @@ from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
 from hloc.ptx.moves import vector_copy
 from hloc.ptx.operation import AddressReader, Decoder, Operation, type_of
-from hloc.ptx.program import Address, Instruction, Operand, Register, Symbol
+from hloc.ptx.program import Address, Immediate, Instruction, Operand, Register
 from hloc.ptx.threads import Lanes, Threads
 from hloc.ptx.value_types import TYPES, Array, PtxType
 
@@ -136,28 +136,24 @@ def decode_store(instruction: Instruction, frame: Frame) -> Operation:
     return run
 
 
-def _parameter(instruction: Instruction, frame: Frame, operand: Operand) -> tuple[str, int] | None:
-    """Return the name and offset of a parameter named in an address; None if in a register."""
+def _parameter_rows(operand: Operand, frame: Frame, count: int, plain: PtxType) -> list[int] | None:
+    """Return the rows of `count` values in the parameter of an address; None for a register."""
     if not isinstance(operand, Address):
         raise frame.fault(f"{operand} is no address")
     base = operand.base
-    if isinstance(base, Symbol):
-        return base.name, operand.offset
-    if isinstance(base, Register) and base.name not in frame.function.registers:
-        return base.name, operand.offset
-    return None
+    in_register = isinstance(base, Register) and base.name in frame.function.registers
+    if in_register or isinstance(base, Immediate):
+        return None
+    first = operand.offset
+    return [frame.parameter_row(base.name, first + i * plain.size, plain) for i in range(count)]
 
 
 def _load_parameter(
     instruction: Instruction, frame: Frame, targets: list[int], plain: PtxType
 ) -> Operation:
-    named = _parameter(instruction, frame, instruction.operands[1])
-    if named is None:
+    sources = _parameter_rows(instruction.operands[1], frame, len(targets), plain)
+    if sources is None:
         return _load_parameter_space(instruction, frame, targets, plain)
-    name, offset = named
-    sources = [
-        frame.parameter_row(name, offset + i * plain.size, plain) for i in range(len(targets))
-    ]
     return vector_copy(targets, sources)
 
 
@@ -179,13 +175,9 @@ def _load_parameter_space(
 def _store_parameter(
     instruction: Instruction, frame: Frame, sources: list[int], plain: PtxType
 ) -> Operation:
-    named = _parameter(instruction, frame, instruction.operands[0])
-    if named is None:
+    targets = _parameter_rows(instruction.operands[0], frame, len(sources), plain)
+    if targets is None:
         raise frame.fault("st.param through a register is not supported")
-    name, offset = named
-    targets = [
-        frame.parameter_row(name, offset + i * plain.size, plain) for i in range(len(sources))
-    ]
     return vector_copy(targets, sources)
 
 

@@ -1,18 +1,22 @@
 """Products of warpgroups under way: each is made as late as a wait for its group allows.
 
-So what changes an operand too early, or reads a sum too early, is found or makes a wrong result.
+So what changes an operand too early, or reads a sum too early, is found or makes a wrong result. A
+product that nobody waits for is a fault: a device leaves its sums undefined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypeAlias
 
+from hloc.ptx.program import Instruction
 from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import Array
 
-Product: TypeAlias = Callable[[Threads], None]
+Product: TypeAlias = tuple[Instruction, Callable[[Threads], None]]
+"""What asked for it, and what makes it."""
 
 
 @dataclass(slots=True)
@@ -46,5 +50,12 @@ class Products:
         """Make the products of all closed groups of a warpgroup but the last `allowed`."""
         groups = self._queue(group).groups
         while len(groups) > allowed:
-            for product in groups.pop(0):
-                product(threads)
+            for _, make in groups.pop(0):
+                make(threads)
+
+    def forgotten(self) -> tuple[int, Instruction] | None:
+        """Return the first lane and the instruction of a product that nobody waited for."""
+        for lane, queue in self._queues.items():
+            for instruction, _ in chain(*queue.groups, queue.begun):
+                return lane, instruction
+        return None

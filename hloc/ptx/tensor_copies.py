@@ -12,6 +12,7 @@ import numpy as np
 
 from hloc.ptx.faults import LaneFault, PtxFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.mbarriers import BulkCopy
 from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Operation
 from hloc.ptx.program import Address, Coordinates, Instruction
@@ -51,8 +52,10 @@ def decode_tensor_copy(instruction: Instruction, frame: Frame) -> Operation:
                 raise LaneFault(f"the tensor map has {len(tensor.dims)} dimensions", None)
             if targets[i] % _TILE_ALIGNMENT:
                 raise LaneFault(f"a tile must lie at a multiple of {_TILE_ALIGNMENT} bytes", None)
-            values = _tile(threads, lane, tensor, tuple(places[i] for places in first))
-            threads.mbarriers.begin(threads, lane, tensor.targets(targets[i]), values, barriers[i])
+            values = _tile(threads, lane, tensor, tuple(row[i] for row in first))
+            places = tensor.targets(targets[i])
+            copy = BulkCopy(instruction, lane, places, values, barriers[i])
+            threads.mbarriers.begin(threads, copy)
         threads.active = lanes
 
     return run

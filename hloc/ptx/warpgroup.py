@@ -117,57 +117,105 @@ def _product(instruction: Instruction, frame: Frame, columns: int, brain: bool) 
     accumulators = frame.vector(d)
     if len(accumulators) != columns // 2:
         raise frame.fault(f"the accumulator has {columns // 2} registers")
-    registers = [frame.source(item, TYPES["f32"]) for item in accumulators]
-    left = isinstance(a, Vector)
-    a_rows = [frame.source(x, TYPES["b32" if left else "b64"]) for x in frame.vector(a)]
-    b_row = frame.source(b, TYPES["b64"])
-    keep, negated = frame.predicate(scale_d)
-    signs = [_constant(x, frame) for x in rest[:2]]
-    transposed = [bool(_constant(x, frame)) for x in rest[2:]]
-    if left:
+    in_registers = isinstance(a, Vector)
+    if len(rest) != (3 if in_registers else 4):
+        raise frame.fault("behind scale-d, wgmma takes two scales, and how sides lie in memory")
+    sign_a, sign_b, *transposed = (_constant(x, frame) for x in rest)
+    if in_registers:
         transposed.insert(0, False)
-    sign = signs[0] * signs[1]
-    number = np.arange(len(registers))[:, None]
-    rows = 16 * _WARP + _QUAD + 8 * (number // 2 % 2)
-    places = 8 * (number // 4) + 2 * _PLACE + number % 2
-
-    def widened(values: Array) -> Array:
-        narrow = values.view(np.uint16)
-        wide = f32_of_bf16(narrow) if brain else narrow.view(np.float16)
-        return wide.astype(np.float64)
-
-    def begin(threads: Threads, lanes: Array) -> None:
-        """Read what an instruction takes when it is issued, and leave the rest for later."""
-        held = threads.rows
-        use = held[keep][lanes] != negated
-        at_a = None if left else _descriptor_of(threads, lanes, a_rows[0])
-        at_b = _descriptor_of(threads, lanes, b_row)
-
-        def finish(threads: Threads) -> None:
-            if at_a is None:
-                matrix_a = _from_registers([held[row][lanes] for row in a_rows], widened)
-            else:
-                pieces = at_a.pieces(_ROWS, transposed[0])
-                own = np.arange(len(pieces)) * 4 // len(pieces)  # each warp has 16 rows
-                matrix_a = _from_shared(threads, lanes, pieces, own, widened)
-            pieces = at_b.pieces(columns, transposed[1])
-            some = np.arange(len(pieces)) % 4  # all read all of it: a part each stands for that
-            matrix_b = _from_shared(threads, lanes, pieces, some, widened)
-            product = sign * (matrix_a @ matrix_b.T)[rows, places]
-            neighbours = lanes_of(lanes)
-            for register, values in zip(registers, product, strict=True):
-                sums = held[register][neighbours]
-                held[register][neighbours] = values + np.where(use, sums, np.float32(0))
-
-        threads.products.begin(lanes, finish)
+    product = _Product(
+        instruction,
+        columns,
+        _widened_bf16 if brain else _widened_f16,
+        sums=[frame.source(item, TYPES["f32"]) for item in accumulators],
+        keep=frame.predicate(scale_d),
+        sign=sign_a * sign_b,
+        left=[frame.source(x, TYPES["b32" if in_registers else "b64"]) for x in frame.vector(a)],
+        in_registers=in_registers,
+        right=frame.source(b, TYPES["b64"]),
+        transposed=[bool(x) for x in transposed],
+    )
 
     def run(threads: Threads, lanes: Lanes) -> None:
         for group in _groups(lanes):
             threads.active = group
-            begin(threads, group)
+            product.begin(threads, group)
         threads.active = lanes
 
     return run
+
+
+def _widened_bf16(values: Array) -> Array:
+    return f32_of_bf16(values.view(np.uint16)).astype(np.float64)
+
+
+def _widened_f16(values: Array) -> Array:
+    return values.view(np.float16).astype(np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Product:
+    """An instruction `wgmma.mma_async`, decoded; registers by their rows.
+
+    Attributes:
+        sums: the accumulator's.
+        keep: a predicate and whether it is negated: the sums are added to.
+        left: registers of A, or the one with its descriptor.
+        right: the register with the descriptor of B.
+        transposed: A and B as they lie in shared memory.
+    """
+
+    instruction: Instruction
+    columns: int
+    widened: Widened
+    sums: list[int]
+    keep: tuple[int, bool]
+    sign: int
+    left: list[int]
+    in_registers: bool
+    right: int
+    transposed: list[bool]
+
+    def begin(self, threads: Threads, lanes: Array) -> None:
+        """Read what an instruction takes when it is issued, and leave the rest for later."""
+        keep, negated = self.keep
+        use = threads.rows[keep][lanes] != negated
+        at_a = None if self.in_registers else _descriptor_of(threads, lanes, self.left[0])
+        at_b = _descriptor_of(threads, lanes, self.right)
+
+        def finish(threads: Threads) -> None:
+            self._finish(threads, lanes, use, at_a, at_b)
+
+        threads.products.begin(lanes, (self.instruction, finish))
+
+    def _finish(
+        self,
+        threads: Threads,
+        lanes: Array,
+        use: Array,
+        at_a: _Descriptor | None,
+        at_b: _Descriptor,
+    ) -> None:
+        """Read the operands and change the sums."""
+        held = threads.rows
+        if at_a is None:
+            values = [held[row][lanes] for row in self.left]
+            matrix_a = _from_registers(values, self.widened)
+        else:
+            pieces = at_a.pieces(_ROWS, self.transposed[0])
+            own = np.arange(len(pieces)) * 4 // len(pieces)  # each warp has 16 rows
+            matrix_a = _from_shared(threads, lanes, pieces, own, self.widened)
+        pieces = at_b.pieces(self.columns, self.transposed[1])
+        some = np.arange(len(pieces)) % 4  # all read all of it: a part each stands for that
+        matrix_b = _from_shared(threads, lanes, pieces, some, self.widened)
+        number = np.arange(len(self.sums))[:, None]
+        rows = 16 * _WARP + _QUAD + 8 * (number // 2 % 2)
+        places = 8 * (number // 4) + 2 * _PLACE + number % 2
+        product = self.sign * (matrix_a @ matrix_b.T)[rows, places]
+        neighbours = lanes_of(lanes)
+        for register, values_of_lanes in zip(self.sums, product, strict=True):
+            sums = held[register][neighbours]
+            held[register][neighbours] = values_of_lanes + np.where(use, sums, np.float32(0))
 
 
 def _from_registers(values: list[Array], widened: Widened) -> Array:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.codegen.plan import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
+from hloc.codegen.pointer_table import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.runtime.recycling import Recycler
 

@@ -15,8 +15,8 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.entry_function import ENTRY
 from hloc.codegen.object_file import ALLOWED_SYMBOLS, undefined_symbols
+from hloc.codegen.pointer_table import ENTRY
 from hloc.codegen.target import Target, create_target_machine
 from hloc.errors import InternalError
 

@@ -11,14 +11,13 @@ import ctypes
 import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hloc.codegen.backend import PlannedModule
-from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.host_calls import HostFunction
-from hloc.codegen.plan import FIRST_SLOT
+from hloc.codegen.pointer_table import FIRST_SLOT
 from hloc.codegen.target import physical_memory_bytes
 from hloc.dtypes import dtype_of_numpy
 from hloc.errors import HloError, UnsupportedError
@@ -31,6 +30,9 @@ from hloc.runtime.outline import Outline, outline_of, planned_outline
 from hloc.runtime.recycling import Recycler
 from hloc.runtime.threads import team_for
 from hloc.shapes import ArrayShape
+
+if TYPE_CHECKING:
+    from hloc.codegen.cpu.backend import CpuModule
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

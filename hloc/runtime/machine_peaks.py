@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 import numpy as np
 
-from hloc.codegen.entry_function import ENTRY
+from hloc.codegen.pointer_table import ENTRY
 from hloc.codegen.target import Target, create_target_machine, host_target
 from hloc.runtime.cpu_loader import LoadedCode, load_objects
 

@@ -6,19 +6,21 @@ Plain values, no IR and no LLVM, so that they can be kept in a file (`runtime/pr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from hloc.codegen.backend import PlannedModule
-from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.dynamic_boundary import DynamicBoundary
-from hloc.codegen.plan import TableLayout
+from hloc.codegen.pointer_table import TableLayout
 from hloc.ir.module import Module
 from hloc.memory.aliasing import AliasedOutput
 from hloc.memory.buffer_assignment import BufferReport, ConstantArray, data_leaves
 from hloc.shapes import ArrayShape, ShapeIndex
+
+if TYPE_CHECKING:
+    from hloc.codegen.cpu.backend import CpuModule
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -62,15 +64,13 @@ class Outline:
 
 def outline_of(compiled: CpuModule) -> Outline:
     """Return the outline of a module that was just compiled."""
-    return replace(
-        planned_outline(compiled),
-        is_split=compiled.is_split,
-        worker_bytes=compiled.worker_bytes,
-    )
+    return planned_outline(compiled, is_split=compiled.is_split, worker_bytes=compiled.worker_bytes)
 
 
-def planned_outline(compiled: PlannedModule) -> Outline:
-    """Return the outline of a module of any backend, whose kernels one thread runs."""
+def planned_outline(
+    compiled: PlannedModule, *, is_split: bool = False, worker_bytes: int = 0
+) -> Outline:
+    """Return the outline of a module of any backend; one thread runs it unless it `is_split`."""
     plan = compiled.plan
     assignment = plan.assignment
     return Outline(
@@ -82,8 +82,8 @@ def planned_outline(compiled: PlannedModule) -> Outline:
         report=assignment.report,
         boundary=compiled.boundary,
         aliases=assignment.aliases,
-        is_split=False,
-        worker_bytes=0,
+        is_split=is_split,
+        worker_bytes=worker_bytes,
     )
 
 

@@ -9,13 +9,13 @@ import json
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc.codegen.dynamic_boundary import DynamicBoundary, HiddenSize
-from hloc.codegen.plan import TableLayout
+from hloc.codegen.pointer_table import TableLayout
 from hloc.dtypes import DTYPES, dtype_of_numpy
 from hloc.memory.aliasing import AliasedOutput
 from hloc.memory.buffer_assignment import BufferReport
@@ -49,13 +49,16 @@ def program_bytes(program: Program) -> bytes | None:
             [str(dtype), constant.shape]
             for dtype, constant in zip(types, outline.constants, strict=True)
         ],
-        "table": asdict(outline.table),
+        "table": _fields(outline.table),
         "arena_bytes": outline.arena_bytes,
-        "report": asdict(outline.report),
-        "boundary": asdict(outline.boundary),
+        "report": _fields(outline.report),
+        "boundary": {
+            side: [_fields(size) for size in sizes]
+            for side, sizes in _fields(outline.boundary).items()
+        },
         "is_split": outline.is_split,
         "worker_bytes": outline.worker_bytes,
-        "aliases": [asdict(alias) for alias in outline.aliases],
+        "aliases": [_fields(alias) for alias in outline.aliases],
         "objects": [len(data) for data in program.objects],
     }
     text = json.dumps(head).encode()
@@ -96,6 +99,11 @@ def read_program(data: bytes) -> Program:
         worker_bytes=head["worker_bytes"],
     )
     return Program(outline, tuple(objects))
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that has slots, as they are; `asdict` copies deeply."""
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def _shape_fields(shape: ArrayShape) -> list[Any]:

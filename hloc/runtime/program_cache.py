@@ -15,19 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import llvmlite
 
 from hloc.cache_directory import cache_directory, read_cached, trim_cache_daily, write_cached
 from hloc.codegen.backend import CompiledModule, Stage
-from hloc.codegen.cpu.backend import STAGES, CpuModule
 from hloc.codegen.dynamic_boundary import DynamicBoundary
 from hloc.codegen.object_cache import MAX_CACHE_BYTES
-from hloc.codegen.plan import Plan
 from hloc.codegen.target import Target, target_for
 from hloc.errors import InternalError
-from hloc.ir.module import Module
 from hloc.ops.custom_call_targets import registered_targets
 from hloc.opt.registry import has_plugins
 from hloc.options import CompileOptions
@@ -37,6 +34,11 @@ from hloc.runtime.loading import Runnable, load_compiled
 from hloc.runtime.outline import Outline
 from hloc.runtime.outline_file import Program, program_bytes, read_program
 from hloc.runtime.threads import team_for
+
+if TYPE_CHECKING:
+    from hloc.codegen.cpu.backend import CpuModule
+    from hloc.codegen.plan import Plan
+    from hloc.ir.module import Module
 
 _DIGEST_BYTES = 32
 _MAX_PROGRAM_BYTES = 32 << 20
@@ -48,18 +50,28 @@ Compile: TypeAlias = Callable[[], CompiledModule]
 
 @dataclass(eq=False)
 class KeptModule:
-    """The compiled module behind a program from the cache; made again if somebody looks at it."""
+    """The compiled module behind a program from the cache; made again if somebody looks at it.
+
+    The backend is imported then, too: its emitters take longer than all else.
+    """
 
     outline: Outline
     machine: Target
     options: CompileOptions
     compile_again: Compile
     target: str = "cpu"
-    stages: tuple[Stage, ...] = STAGES
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        from hloc.codegen.cpu.backend import STAGES
+
+        return STAGES
 
     @cached_property
     def compiled(self) -> CpuModule:
         """The module as the compiler leaves it."""
+        from hloc.codegen.cpu.backend import CpuModule
+
         made = self.compile_again()
         assert isinstance(made, CpuModule)
         return made
@@ -98,12 +110,14 @@ def load_or_compile(text: str, options: CompileOptions, compile_text: Compile) -
     """
     if not _can_be_kept(options):
         return load_compiled(compile_text())
-    found = _loaded(text, options, compile_text)
+    machine = target_for(options.triple, options.cpu, options.features)
+    name = _file_name(text, options, machine)
+    found = _loaded(name, machine, options, compile_text) if machine.is_host else None
     if found is not None:
         return found
     made = load_compiled(compile_text())
     if isinstance(made, Executable):
-        _keep(text, options, made)
+        _keep(name, made)
     return made
 
 
@@ -112,9 +126,10 @@ def _can_be_kept(options: CompileOptions) -> bool:
     return can_be and cache_directory() is not None and _source_digest() != ""
 
 
-def _loaded(text: str, options: CompileOptions, compile_text: Compile) -> Executable | None:
-    machine = target_for(options.triple, options.cpu, options.features)
-    program = _kept(_file_name(text, options, machine)) if machine.is_host else None
+def _loaded(
+    name: str, machine: Target, options: CompileOptions, compile_text: Compile
+) -> Executable | None:
+    program = _kept(name)
     if program is None:
         return None
     outline, objects = program.outline, program.objects
@@ -125,7 +140,9 @@ def _loaded(text: str, options: CompileOptions, compile_text: Compile) -> Execut
         return None
 
 
-def _keep(text: str, options: CompileOptions, executable: Executable) -> None:
+def _keep(name: str, executable: Executable) -> None:
+    from hloc.codegen.cpu.backend import CpuModule
+
     compiled = executable.compiled
     if not isinstance(compiled, CpuModule) or compiled.plan.host_functions:
         return
@@ -134,7 +151,6 @@ def _keep(text: str, options: CompileOptions, executable: Executable) -> None:
     data = program_bytes(Program(executable.outline, compiled.objects()))
     if data is None or len(data) > _MAX_PROGRAM_BYTES:
         return
-    name = _file_name(text, options, compiled.machine)
     write_cached(name, hashlib.sha256(data).digest() + data)
     trim_cache_daily(MAX_CACHE_BYTES)
 
@@ -152,8 +168,8 @@ def _kept(name: str) -> Program | None:
 def _file_name(text: str, options: CompileOptions, machine: Target) -> str:
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info, _source_digest())
-    for part in (options, machine, sorted(registered_targets()), versions):
-        digest.update(f"\0{part}".encode())
+    parts = (options, machine, sorted(registered_targets()), versions)
+    digest.update("\0".join(("", *map(str, parts))).encode())
     return f"program-{digest.hexdigest()[:40]}.bin"
 
 

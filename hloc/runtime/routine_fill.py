@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hloc.cache_directory import write_cached, write_whole
 from hloc.codegen.emitters.routine_table import all_routines
-from hloc.codegen.object_cache import kept_object, object_name, sealed
+from hloc.codegen.object_cache import kept_object, object_name, sealed, write_routine_objects
 from hloc.codegen.object_file import compile_object
 from hloc.codegen.routine import Routines
 from hloc.codegen.split_kernel import MOST_ARRAYS, split_routine
@@ -68,12 +68,16 @@ def fill_directory(
         if old.name not in names:
             with suppress(OSError):
                 os.unlink(old)
-    return _fill(
+    filled = _fill(
         target,
         units,
         lambda name: kept_object(name, (directory,)) is not None,
         lambda name, data: write_whole(directory, name, data),
     )
+    called = (unit for unit in units if unit.declarations)
+    objects = {unit.name: object_name(unit.text, target, unit.level) for unit in called}
+    write_routine_objects(directory, target, objects)
+    return filled
 
 
 def _fill(

@@ -68,6 +68,8 @@ def execute(session: Session, line: str) -> Results:
         HloError: an unknown command, or what the command raises.
     """
     text = line.strip()
+    if "\0" in text:
+        raise HloError("a command holds no NUL character")
     if not text or text.startswith("#"):
         if text and not session.sourcing:
             session.lines.append(text)  # prose of an export

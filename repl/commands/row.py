@@ -10,6 +10,8 @@ from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from repl.session import Session
 
+_MOST = 99_999
+
 Results: TypeAlias = Iterator[object]
 """What a command has to show, one item after the other, as it becomes known."""
 
@@ -50,11 +52,12 @@ def needed(rest: str, question: str, usage: str) -> str:
 
 
 def number_of(text: str, default: int = 1) -> int:
-    """Return a number of 1 or more; "" is the default."""
+    """Return a number from 1 to `_MOST`; "" is the default."""
     if not text:
         return default
-    if not text.isascii() or not text.isdigit() or not 0 < int(text) < 100000:
-        raise HloError(f"expected a number of 1 or more, found {text!r}")
+    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(_MOST))
+    if not is_number or not 0 < int(text) <= _MOST:
+        raise HloError(f"expected a number from 1 to {_MOST}, found {text[:40]!r}")
     return int(text)
 
 

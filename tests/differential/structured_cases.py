@@ -11,9 +11,8 @@ from hloc.ir.attributes import PaddingDimension, SliceDimension
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, Layout, TupleShape
 from tests.differential import contraction_cases, control_cases, indexing_cases, window_cases
-from tests.differential.draft import ARRAY_TYPES, COMPLEXES, FLOATS, NUMBERS, Draft, any_values
+from tests.differential.draft import ARRAY_TYPES, COMPLEXES, NUMBERS, Draft, any_values
 
-WIDE_FLOATS = tuple(dtype for dtype in FLOATS if dtype.bits >= 16)
 LINEAR = (F32, F64, *COMPLEXES)
 
 # ---------------------------------------------------------------- moving data

@@ -248,7 +248,7 @@ WRONG = {
     "until cs": "there is no pass",
     "explain zzz": "there is nothing called",
     "reload": "no plug-in is loaded",
-    "head x": "a number of 1 or more",
+    "head x": "a number from 1 to 99999",
     "src %x": "does not say where",
 }
 

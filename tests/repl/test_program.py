@@ -6,11 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from rich.console import Console
 
 import hloc
+from repl.__main__ import main
 from repl.app import Program, run_program
 from repl.commands import ALIASES, COMMANDS, execute
 from repl.render import render
@@ -284,7 +286,9 @@ WRONG = {
     "apply -O9": "pipeline|no pass",
     "step cse,dce": "step takes one pass",
     "undo x": "expected a number",
-    "undo 0": "expected a number of 1 or more",
+    f"undo {'9' * 5000}": "expected a number from 1 to 99999, found '9{40}'",
+    "undo": "nothing to undo",
+    "undo 0": "expected a number from 1 to 99999",
     "goto": "go where",
     "goto s9": "there is no state",
     "diff a b c": "cannot read",
@@ -301,6 +305,8 @@ WRONG = {
     "verify a b c": "at most two",
     "help zzz": "there is no command, pass, opcode or setting",
     "zzz": "unknown command",
+    f"grep {'(' * 3000}": "nested too deeply",
+    "save a\0b": "a command holds no NUL character",
 }
 
 
@@ -317,6 +323,18 @@ def test_names_from_a_text_cannot_command_the_terminal(tmp_path: Path) -> None:
     text = shown(session, "show --full") + shown(session, "%n")
     assert "\x1b" not in text
     assert "[bold]" in text
+
+
+def test_an_interrupt_while_the_program_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Slow(ModuleType):
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "repl.app", Slow("repl.app"))
+    assert main([]) == 130
+    assert capsys.readouterr().err == "hlo-repl: interrupted\n"
 
 
 def test_aliases_lead_to_commands() -> None:

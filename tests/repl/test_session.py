@@ -78,7 +78,7 @@ def test_undo_and_redo_walk_the_tree(session: Session) -> None:
     assert session.undo().label == "s0"
     assert session.redo().label == "s4", "redo takes the branch that was undone last"
     assert session.goto("s3").label == "s3"
-    with pytest.raises(hloc.HloError, match="nothing to undo"):
+    with pytest.raises(hloc.HloError, match="there are only 3 states to undo"):
         session.undo(9)
     with pytest.raises(hloc.HloError, match="nothing to redo"):
         session.redo()

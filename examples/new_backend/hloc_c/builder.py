@@ -146,3 +146,6 @@ class CBuilder(ElementBuilder):
 
     def offset_pointer(self, pointer: Value, bytes_: int) -> Value:
         return Value(U8, f"((char *){pointer.text} + {bytes_})")
+
+    def clear(self, pointer: Value, size_bytes: int) -> None:
+        self.fn.line(f"memset({pointer.text}, 0, {size_bytes});")

@@ -33,11 +33,6 @@ class CArray:
     def c_type(self) -> str:
         return c_type_of(self.shape.dtype)
 
-    @property
-    def c_elements(self) -> int:
-        """How many values of `c_type` it holds."""
-        return self.shape.elements * (2 if self.shape.dtype.is_complex else 1)
-
 
 @dataclass(frozen=True, slots=True)
 class Interface:

@@ -322,7 +322,7 @@ def _units(
     return (
         Unit(without_scalable(entry, machine), 0),
         *(Unit(without_scalable(text, machine), llvm_level) for text, llvm_level in texts),
-        *(Unit(r.text, r.level) for r in routines),
+        *(Unit(r.source, r.level, r.name) for r in routines),
     )
 
 

@@ -13,6 +13,8 @@ from hloc.codegen.emitters.attention_plan import AttentionPlan, attention_plan
 from hloc.codegen.emitters.attention_products import AttentionProducts
 from hloc.codegen.emitters.attention_rows import AttentionRows
 from hloc.codegen.emitters.context import Emitter, KernelContext
+from hloc.codegen.emitters.lanes import lanes_of, neighbours, settle
+from hloc.codegen.index import layout_strides, row_major_strides
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
 from hloc.dtypes import F32, PRED, S64
@@ -44,6 +46,7 @@ def scratch_bytes(inst: Instruction) -> int:
 def emit(k: KernelContext) -> None:
     """Write the loop over blocks of queries."""
     _Kernel(k, _plan(k.inst)).write()
+    settle(k)
 
 
 class _Kernel:
@@ -93,17 +96,25 @@ class _Kernel:
         A weight of 0 makes NaN of others, so then no key may be left out.
         """
         b, math, plan = self.b, self.math, self.plan
-        dtype, total = values.array.dtype, b.allocate(F32)
-        zero = b.const(F32, 0)
+        loops = [(plan.key.size, plan.value_key), (plan.value.size, plan.value.rhs)]
+        (outer, outer_step), (inner, step) = loops if plan.value_key != 1 else loops[::-1]
+        lanes = lanes_of(self.k) if step == 1 else None
+        if lanes is not None and not lanes.serve(inner):
+            lanes = None
+        total = b.allocate(F32) if lanes is None else lanes.b.lane_slot(F32)
+        array, zero = Value(values.array.dtype, pointer), b.const(F32, 0)
         b.store(total, 0, zero)
-        array = Value(dtype, pointer)
-        with self.body.loop(0, plan.key.size) as i, self.body.loop(0, plan.value.size) as j:
-            place = math.add(math.mul(i, plan.value_key), math.mul(j, plan.value.rhs))
-            x = b.convert(b.load(array, dtype, place), F32)
+        vectors = self.body.loop(0, inner) if lanes is None else lanes.loop(0, inner, inner)
+        with self.body.loop(0, outer) as i, vectors as j:
+            place = math.add(math.mul(i, outer_step), math.mul(j, step))
+            x = b.convert(b.load(array, array.dtype, place), F32)
             b.float_flags = "reassoc"
             b.store(total, 0, b.fadd(b.load(total, F32, 0), b.fmul(x, zero)))
             b.float_flags = "contract"
-        return b.compare("EQ", b.load(total, F32, 0), zero)
+        sum_ = b.load(total, F32, 0)
+        if lanes is not None:
+            sum_ = lanes.b.folded("add", sum_)
+        return b.compare("EQ", sum_, zero)
 
     def _block(self, batch: dict[int, IndexValue], first: IndexValue) -> None:
         """Write a block of queries from `first` on."""
@@ -137,17 +148,19 @@ class _Kernel:
         axes |= {d: own + n for n, d in enumerate(free)}
         queries = self.products.memory["queries"]
         sizes = [dims[d] for d in contracted]
+        strides = row_major_strides(sizes)
+        is_row = layout_strides(operand.array)[contracted[-1]] == 1
         with self.body.loop(0, count) as row:
             at = {**batch, **self.rows.position(math.add(first, row))}
-            with self.body.nest(sizes, list(range(len(sizes)))) as inner:
-                index = [at.get(axes[d], 0) if d in axes else 0 for d in range(len(dims))]
+            index = [at.get(axes[d], 0) if d in axes else 0 for d in range(len(dims))]
+            slow = self.body.nest(sizes, list(range(len(sizes) - 1)))
+            with slow as inner, neighbours(self.k, sizes[-1], side_by_side=is_row) as last:
+                inner[-1] = last
                 for d, step in zip(contracted, inner, strict=True):
                     index[d] = step
                 value = self.b.convert(self.k.read(operand, tuple(index)), dtype)
-                strides = [prod(sizes[n + 1 :]) for n in range(len(sizes))]
-                step = math.linear(inner, strides)
-                place_at = math.add(math.mul(row, attention.depth), step)
-                self.b.store(queries, place_at, value)
+                to = math.add(math.mul(row, attention.depth), math.linear(inner, strides))
+                self.b.store(queries, to, value)
 
     # ---- causal masks
 

@@ -8,16 +8,12 @@ from math import prod
 
 from hloc.codegen.emitters.attention_plan import ALIGNMENT, DEPTH_BLOCK, AttentionPlan
 from hloc.codegen.emitters.context import KernelContext
-from hloc.codegen.emitters.micro_kernel import Arithmetic, lanes
-from hloc.codegen.emitters.packed_product import (
-    DIRECT_RUN_COLUMNS,
-    PackedProduct,
-    arithmetic_of,
-    tile_of,
-)
+from hloc.codegen.emitters.packed_product import DIRECT_RUN_COLUMNS, PackedProduct
+from hloc.codegen.emitters.packed_tiles import arithmetic_of, tile_of
 from hloc.codegen.emitters.packing import RUN
 from hloc.codegen.emitters.product_routine import ANY, DIRECT, LINES, RUNS, product_routines
 from hloc.codegen.emitters.products import Axis
+from hloc.codegen.emitters.tile_arithmetic import Arithmetic, lanes
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.values import Value

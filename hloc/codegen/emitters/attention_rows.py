@@ -7,21 +7,29 @@ the place of its instruction.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from hloc.codegen.emitters.attention_elements import attention_element
 from hloc.codegen.emitters.attention_plan import AttentionPlan
 from hloc.codegen.emitters.attention_products import AttentionProducts
 from hloc.codegen.emitters.context import KernelContext
+from hloc.codegen.emitters.lanes import lanes_of, neighbours
+from hloc.codegen.emitters.running_sums import RunningSum
 from hloc.codegen.loops import IndexValue
-from hloc.codegen.reductions import Accumulators
 from hloc.codegen.values import Value
 from hloc.dtypes import F32, PRED
 from hloc.ir.instruction import Instruction
-from hloc.opt.fusion.attention_match import is_of_logits_alone
+from hloc.opt.fusion.attention_match import reads_no_array
+
+Position = Mapping[int, IndexValue]
+"""Where something is along the axes."""
 
 _VANISHING = 110.0
 """How far below the largest logit the weight of another is exactly 0, even in f32."""
+
+_MAXIMUM_COPIES = 4
+"""Running maxima, none of which waits for another: finding one takes longer than a logit."""
 
 
 class AttentionRows:
@@ -34,6 +42,7 @@ class AttentionRows:
 
     def __init__(self, k: KernelContext, plan: AttentionPlan, products: AttentionProducts) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
+        self.lanes = lanes_of(k)
         self.plan, self.attention = plan, plan.attention
         self.scores, self.result = products.memory["scores"], products.memory["result"]
         self.weights, self.weights_dtype = products.weights, products.values.rows_dtype
@@ -41,7 +50,10 @@ class AttentionRows:
         self.maxima = self.b.allocate(dtype, plan.block_rows)
         self.divisors = self.b.allocate(F32, plan.block_rows)
         self.lacks_large = self.b.allocate(PRED)
-        self.fills_vectors = is_of_logits_alone(self.attention)
+        a = self.attention
+        weights, logits = (a.numerator, a.total.operands[0]), (a.logits, a.maximum.operands[0])
+        self.fills_vectors = reads_no_array(a, weights, (a.logits, a.maximum))
+        self.ends_within_vectors = reads_no_array(a, logits, (a.scores,))
 
     def position(self, row: IndexValue) -> dict[int, IndexValue]:
         """Return the position of a query along its axes."""
@@ -62,22 +74,87 @@ class AttentionRows:
         keys: tuple[IndexValue, IndexValue],
     ) -> None:
         """Turn scores into logits and find the largest of each row; `lacks_large` is kept up."""
-        a, b = self.attention, self.b
+        inst, b = self.attention.maximum, self.b
         with self.body.loop(0, rows) as row:
             at = {**batch, **self.position(self.math.add(first, row))}
-            largest = Accumulators(self.k.g, a.maximum)
-            largest.start(0, b.load(self.maxima, a.maximum.array.dtype, row))
-            with self.body.loop(*keys) as key:
-                place = self._score_place(row, key)
-                at[a.key] = key
-                score = b.convert(b.load(self.scores, F32, place), a.scores.array.dtype)
-                logit = self._value(a.logits, at, {a.scores: score})
-                b.store(self.scores, place, b.convert(logit, F32))
-                largest.add([self._value(a.maximum.operands[0], at, {a.logits: logit})])
+            largest = RunningSum(self.k, inst)
+            largest.sums.start(0, b.load(self.maxima, inst.array.dtype, row))
+            self._feed(largest, keys, partial(self._candidate, at, row), _MAXIMUM_COPIES)
             (found,) = largest.finish()
             b.store(self.maxima, row, found)
             if self.plan.mask is not None:
                 self._compare(found, self.plan.mask.hidden)
+
+    def _candidate(self, row_at: Position, row: IndexValue, key: IndexValue) -> Value:
+        """Put a logit in the place of its score; return what the largest one is found among."""
+        a, b = self.attention, self.b
+        place, at = self._score_place(row, key), {**row_at, a.key: key}
+        score = b.convert(b.load(self.scores, F32, place), a.scores.array.dtype)
+        logit = self._value(a.logits, at, {a.scores: score})
+        b.store(self.scores, place, b.convert(logit, F32))
+        return self._value(a.maximum.operands[0], at, {a.logits: logit})
+
+    def _feed(
+        self,
+        total: RunningSum,
+        keys: tuple[IndexValue, IndexValue],
+        element: Callable[[IndexValue], Value],
+        copies: int = 1,
+    ) -> None:
+        """Add the element of every key in a range to `total`, in vectors as far as they go."""
+        first, stop = keys
+        if self.lanes is not None:
+            total.spread(self.lanes.b, copies)
+            for step in dict.fromkeys((copies, 1)):
+                first = self._feed_vectors(total, (first, stop), element, step)
+            if self.fills_vectors and self.ends_within_vectors:
+                self._feed_last(total, (first, stop), element)
+                first = stop
+            total.gather()
+        if not _is_empty(first, stop):
+            with self.body.loop(first, stop) as key:
+                total.add([element(key)])
+
+    def _feed_vectors(
+        self,
+        total: RunningSum,
+        keys: tuple[IndexValue, IndexValue],
+        element: Callable[[IndexValue], Value],
+        step: int,
+    ) -> IndexValue:
+        """Add `step` vectors of keys at a time; return the first key that is left."""
+        assert self.lanes is not None
+        assert total.lanes is not None
+        math, count = self.math, self.lanes.count
+        start, stop = keys
+        steps = math.div(math.sub(stop, start), step * count)
+        end = math.add(start, math.mul(steps, step * count))
+        if _is_empty(start, end):
+            return end
+        with self.body.loop(start, end, step * count) as first:
+            for copy in range(step):
+                total.lanes.copy = copy
+                with self.body.scope(), self.lanes.inside():
+                    total.add([element(self.lanes.at(math.add(first, copy * count)))])
+        return end
+
+    def _feed_last(
+        self,
+        total: RunningSum,
+        keys: tuple[IndexValue, IndexValue],
+        element: Callable[[IndexValue], Value],
+    ) -> None:
+        """Add the keys that are left, less than a vector; what follows them does not count."""
+        assert self.lanes is not None
+        assert total.lanes is not None
+        if _is_empty(*keys):
+            return
+        with self.body.loop(*keys, self.lanes.count) as first, self.lanes.inside():
+            key = self.lanes.at(first)
+            total.lanes.copy = 0
+            total.lanes.counted = self.math.compare("LT", key, keys[1])
+            total.add([element(key)])
+        total.lanes.counted = None
 
     def _compare(self, largest: Value, constant: Instruction) -> None:
         """Note if a logit of `constant` may still count beside the largest one of a row."""
@@ -96,46 +173,67 @@ class AttentionRows:
     ) -> None:
         """Turn logits into weights that are not divided yet, and find the divisor of each row."""
         a, b = self.attention, self.b
-        initial = self._value(a.total.operands[1], {}, {})
         end = self._whole_vectors(stop) if self.fills_vectors else stop
         with self.body.loop(0, rows) as row:
             at = {**batch, **self.position(self.math.add(first, row))}
             with self.body.loop(stop, end) as key:
                 b.store(self.scores, self._score_place(row, key), b.const(F32, -math.inf))
             largest = b.load(self.maxima, a.maximum.array.dtype, row)
-            total = Accumulators(self.k.g, a.total, a.keys)
-            total.start(0, initial)
-            with self.body.loop(0, end) as key:
-                place = self._score_place(row, key)
-                at[a.key] = key
-                logit = b.convert(b.load(self.scores, F32, place), a.logits.array.dtype)
-                weight = self._value(a.weights, at, {a.logits: logit, a.maximum: largest})
-                numerator = self._value(a.numerator, at, {a.weights: weight})
-                b.store(self.weights, place, b.convert(numerator, self.weights_dtype))
-                total.add([self._value(a.total.operands[0], at, {a.weights: weight})])
-            at[a.key] = 0
+            total = RunningSum(self.k, a.total, a.keys)
+            self._feed(total, (0, end), partial(self._addend, at, row, largest))
             (sum_,) = total.finish()
             divisor = self._value(a.divisor, at, {a.total: sum_, a.maximum: largest})
             b.store(self.divisors, row, b.convert(divisor, F32))
 
+    def _addend(self, row_at: Position, row: IndexValue, largest: Value, key: IndexValue) -> Value:
+        """Store the weight of a key; return what is added up of it."""
+        a, b = self.attention, self.b
+        place, at = self._score_place(row, key), {**row_at, a.key: key}
+        logit = b.convert(b.load(self.scores, F32, place), a.logits.array.dtype)
+        weight = self._value(a.weights, at, {a.logits: logit, a.maximum: largest})
+        numerator = self._value(a.numerator, at, {a.weights: weight})
+        b.store(self.weights, place, b.convert(numerator, self.weights_dtype))
+        return self._value(a.total.operands[0], at, {a.weights: weight})
+
     def write(self, batch: dict[int, IndexValue], first: IndexValue, rows: IndexValue) -> None:
         """Divide the sums of weighted values and write them to the result."""
-        by_columns = self.plan.value.out != 1
-        sizes = (self.plan.value.size, rows) if by_columns else (rows, self.plan.value.size)
-        with self.body.loop(0, sizes[0]) as i, self.body.loop(0, sizes[1]) as j:
-            row, column = (j, i) if by_columns else (i, j)
-            self._write_element({**batch, **self.position(self.math.add(first, row))}, row, column)
+        size, step = self.plan.value.size, self.plan.value.out
+        self._divide(rows)
+        if step == 1:
+            with self.body.loop(0, rows) as row:
+                start = self._result_place(batch, first, row)
+                with neighbours(self.k, size) as column:
+                    self._write_element(row, column, self.math.add(start, column))
+            return
+        with self.body.loop(0, size) as column, self.body.loop(0, rows) as row:
+            start = self._result_place(batch, first, row)
+            self._write_element(row, column, self.math.add(start, self.math.mul(column, step)))
 
-    def _write_element(
-        self, at: Mapping[int, IndexValue], row: IndexValue, column: IndexValue
-    ) -> None:
-        b, math, plan, out = self.b, self.math, self.plan, self.k.output
-        axes = [axis for axis in at if axis in plan.result]
-        start = math.linear([at[x] for x in axes], [plan.result[x] for x in axes])
-        place = math.value(math.add(math.mul(row, plan.result_row), column))
-        value = b.fdiv(b.load(self.result, F32, place), b.load(self.divisors, F32, row))
-        to = math.value(math.add(start, math.mul(column, plan.value.out)))
-        b.store(out.pointer, to, b.convert(value, out.dtype))
+    def _divide(self, rows: IndexValue) -> None:
+        """Divide the sums where they are; there is room for whole vectors behind every row."""
+        b, lanes = self.b, self.lanes.count if self.lanes else 1
+        size = -(-self.plan.value.size // lanes) * lanes
+        with self.body.loop(0, rows) as row:
+            divisor = b.load(self.divisors, F32, row)
+            with neighbours(self.k, size) as column:
+                place = self._sum_place(row, column)
+                b.store(self.result, place, b.fdiv(b.load(self.result, F32, place), divisor))
+
+    def _result_place(
+        self, batch: Mapping[int, IndexValue], first: IndexValue, row: IndexValue
+    ) -> IndexValue:
+        """Return where the result of a row begins."""
+        at = {**batch, **self.position(self.math.add(first, row))}
+        axes = [axis for axis in at if axis in self.plan.result]
+        return self.math.linear([at[x] for x in axes], [self.plan.result[x] for x in axes])
+
+    def _sum_place(self, row: IndexValue, column: IndexValue) -> Value:
+        return self.math.value(self.math.add(self.math.mul(row, self.plan.result_row), column))
+
+    def _write_element(self, row: IndexValue, column: IndexValue, to: IndexValue) -> None:
+        b, out = self.b, self.k.output
+        value = b.load(self.result, F32, self._sum_place(row, column))
+        b.store(out.pointer, self.math.value(to), b.convert(value, out.dtype))
 
     def _whole_vectors(self, keys: IndexValue) -> IndexValue:
         """Return the end of the last vector of some keys.
@@ -155,3 +253,8 @@ class AttentionRows:
     ) -> Value:
         """Return the element of `inst` at a position along the axes."""
         return attention_element(self.k, self.attention, inst, at, known)
+
+
+def _is_empty(start: IndexValue, stop: IndexValue) -> bool:
+    """True if there is nothing from `start` to `stop`, as is known now."""
+    return isinstance(start, int) and isinstance(stop, int) and start >= stop

@@ -8,8 +8,10 @@ transposed in registers where the panel wants them the other way.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from hloc.codegen.emitters.matrix_kernel import ROW_BYTES, SIDE
-from hloc.codegen.emitters.micro_kernel import MATRIX_UNITS
 from hloc.codegen.emitters.packing import (
     GATHER_PARAMETERS,
     ROW_PARAMETERS,
@@ -17,7 +19,9 @@ from hloc.codegen.emitters.packing import (
     interleaved,
     transposed,
 )
+from hloc.codegen.emitters.pieces import Pieces, find_pieces
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.emitters.tile_arithmetic import MATRIX_UNITS
 from hloc.codegen.emitters.vector_loads import first_lanes, load_as, rounded, widened
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.scalar_builder import pointer_value
@@ -28,9 +32,7 @@ from hloc.dtypes import BF16, F32, PRED
 _LINE = f"<{SIDE} x i32>"
 
 
-def gathered_blocks(
-    name: str, p: Packing, target: Target, *, by_unit: bool, runs: bool
-) -> RoutineWriter:
+def gathered_blocks(name: str, p: Packing, target: Target, *, by_unit: bool) -> RoutineWriter:
     """Return a function that packs one panel from anywhere.
 
     Args:
@@ -38,10 +40,9 @@ def gathered_blocks(
         p: what it makes; elements keep their type, but for f32 that become bf16.
         target: the machine.
         by_unit: true for columns, whose units lie side by side in memory of the panel.
-        runs: blocks of k mostly lie in one piece.
     """
     w = RoutineWriter(name, GATHER_PARAMETERS, target)
-    _Blocks(w, p, by_unit).gather(runs)
+    _Blocks(w, p, by_unit).gather()
     return w
 
 
@@ -62,52 +63,110 @@ class _Blocks:
         self.element = REPRESENTATIONS[p.packed].memory
         self.block_bytes = p.width * ROW_BYTES
         self.depth, self.count = argument("%depth"), argument("%count")
+        self.square = self.fn.allocate(_LINE, SIDE) if by_unit else ""
 
-    # ---- along k, or from anywhere
+    # ---- from anywhere
 
-    def gather(self, runs: bool) -> None:
-        """Write the loop over the blocks of one panel."""
+    def gather(self) -> None:
+        """Write the loops over the blocks of one panel.
+
+        What lies side by side is looked for along k, and of columns along these first.
+        """
+        math = self.math
+        if not self.by_unit:
+            with self._all_blocks() as (first, block):
+                self._block(0, self.count, first, block)
+            return
+        with self.body.loop(0, self.count, SIDE) as i:
+            last = math.minimum(math.add(i, SIDE), self.count)
+            pieces = find_pieces(self.w, "%offsets", i, math.sub(last, i), SIDE)
+            with self.body.when(pieces.are_few):
+                self._pieces_of_columns(i, pieces)
+            with self.body.when(pieces.are_many), self._all_blocks() as (first, block):
+                self._block(i, last, first, block)
+
+    @contextmanager
+    def _all_blocks(self) -> Iterator[tuple[IndexValue, str]]:
+        """Run the region for all blocks: the first step of k, and where the block goes."""
         math = self.math
         with self.body.loop(0, self.depth, self.steps) as first:
-            block = self._at("%to", math.mul(math.div(first, self.steps), self.block_bytes))
-            left = math.minimum(math.sub(self.depth, first), self.steps)
-            broken = Value(PRED, "true")
-            if runs:
-                start = self.w.offset("%steps", first)
-                last = self.w.offset("%steps", math.sub(math.add(first, left), 1))
-                is_run = math.compare("EQ", math.sub(last, start), math.sub(left, 1))
-                broken = Value(PRED, self.fn.value(f"xor i1 {is_run.text}, true"))
-                with self.body.when(is_run):
-                    self._run(block, start, left)
-            with self.body.when(broken):
-                self._elements(block, first, left)
+            place = math.mul(math.div(first, self.steps), self.block_bytes)
+            yield first, self._at("%to", place)
 
-    def _run(self, block: str, start: IndexValue, left: IndexValue) -> None:
-        """Pack a block that lies in one piece in every line; `left` elements of it count."""
+    def _pieces_of_columns(self, i: IndexValue, pieces: Pieces) -> None:
+        """Pack 16 columns that lie side by side in a few pieces."""
+        math = self.math
+        with self._all_blocks() as (first, block), self.body.loop(0, MATRIX_UNITS) as unit:
+            offsets, valid = self._unit(first, unit)
+            vectors = [
+                self._combined(pieces, offset, SIDE, exists)
+                for offset, exists in zip(offsets, valid, strict=True)
+            ]
+            place = math.mul(math.add(i, unit), ROW_BYTES)
+            self._store(block, place, self._words(vectors, SIDE))
+
+    def _block(self, start: IndexValue, stop: IndexValue, first: IndexValue, block: str) -> None:
+        """Pack some rows or columns of a block, of which all or some pieces lie along k."""
+        math = self.math
+        left = math.minimum(math.sub(self.depth, first), self.steps)
+        pieces = find_pieces(self.w, "%steps", first, left, self.steps)
+        with self.body.when(pieces.is_one):
+            self._lines(start, stop, block, pieces.whole)
+        with self.body.when(pieces.are_several):
+            self._lines(start, stop, block, pieces)
+        with self.body.when(pieces.are_many):
+            self._elements(start, stop, first, left, block)
+
+    def _lines(self, start: IndexValue, stop: IndexValue, block: str, pieces: Pieces) -> None:
+        """Pack lines along k; those of columns are transposed."""
         math, fn = self.math, self.fn
-        mask = first_lanes(self.w, left, self.steps)
 
         def line(i: IndexValue) -> str:
-            place = math.add(self.w.offset("%offsets", i), start)
-            vector = self._load(place, self.steps, mask)
+            vector = self._combined(pieces, self.w.offset("%offsets", i), self.steps)
             return fn.value(f"bitcast <{self.steps} x {self.element}> {vector} to {_LINE}")
 
         if not self.by_unit:
-            with self.body.loop(0, self.count) as i:
+            with self.body.loop(start, stop) as i:
                 self._store(block, math.mul(i, ROW_BYTES), line(i))
             return
-        last = math.sub(self.count, 1)
-        with self.body.loop(0, self.count, SIDE) as i:
-            lines = [line(math.minimum(math.add(i, r), last)) for r in range(SIDE)]
-            for unit, vector in enumerate(transposed(self.w, lines, _LINE)):
-                self._store(block, math.add(math.mul(i, ROW_BYTES), unit * ROW_BYTES), vector)
+        last = math.sub(stop, 1)
+        with self.body.loop(0, SIDE) as r:
+            text = line(math.minimum(math.add(start, r), last))
+            self._store(self.square, math.mul(r, ROW_BYTES), text)
+        lines = [
+            fn.value(f"load {_LINE}, ptr {self._at(self.square, r * ROW_BYTES)}, align {ROW_BYTES}")
+            for r in range(SIDE)
+        ]
+        for unit, vector in enumerate(transposed(self.w, lines, _LINE)):
+            self._store(block, math.mul(math.add(start, unit), ROW_BYTES), vector)
 
-    def _elements(self, block: str, first: IndexValue, left: IndexValue) -> None:
-        """Pack a block element by element."""
+    def _combined(
+        self, pieces: Pieces, place: IndexValue, size: int, exists: Value | None = None
+    ) -> str:
+        """Return the elements from `place` on, gathered piece by piece; zeros if there are none."""
+        fn, math = self.fn, self.math
+        kind, total = f"<{size} x {self.element}>", ""
+        for base, mask in pieces.parts:
+            if exists is not None:
+                flags = f"<{size} x i1>"
+                mask = fn.value(f"select i1 {exists.text}, {flags} {mask}, {flags} zeroinitializer")
+            part = self._load(math.add(place, base), size, mask)
+            total = fn.value(f"or {kind} {total}, {part}") if total else part
+        return total
+
+    def _elements(
+        self,
+        start: IndexValue,
+        stop: IndexValue,
+        first: IndexValue,
+        left: IndexValue,
+        block: str,
+    ) -> None:
+        """Pack some rows or columns of a block element by element."""
         math, p, b = self.math, self.p, self.b
         last = math.sub(left, 1)
         zero = b.const(p.packed if p.source is F32 else p.source, 0)
-        with self.body.loop(0, self.count) as i, self.body.loop(0, self.steps) as step:
+        with self.body.loop(start, stop) as i, self.body.loop(0, self.steps) as step:
             base = self.w.offset("%offsets", i)
             offset = self.w.offset("%steps", math.add(first, math.minimum(step, last)))
             value = b.load(pointer_value("%from"), p.source, math.add(base, offset))
@@ -179,9 +238,7 @@ class _Blocks:
         for offset, exists in zip(offsets, valid, strict=True):
             here = fn.value(f"select i1 {exists.text}, {kind} {mask}, {kind} zeroinitializer")
             vectors.append(self._load(math.add(offset, i), size, here))
-        joined = interleaved(self.w, vectors, size, self.element)
-        words = f"<{size} x i32>"
-        joined = fn.value(f"bitcast <{size * self.p.group} x {self.element}> {joined} to {words}")
+        joined, words = self._words(vectors, size), f"<{size} x i32>"
         if lines == 1:
             return [joined]
         parts = []
@@ -192,6 +249,12 @@ class _Blocks:
         return parts
 
     # ---- lines
+
+    def _words(self, vectors: list[str], size: int) -> str:
+        """Return units of `size` rows or columns, given each of their elements by itself."""
+        joined = interleaved(self.w, vectors, size, self.element)
+        kind = f"<{size * self.p.group} x {self.element}>"
+        return self.fn.value(f"bitcast {kind} {joined} to <{size} x i32>")
 
     def _load(self, place: IndexValue, size: int, mask: str) -> str:
         source = self.p.source

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.dot import computed_operands, operand_arrays, operand_bytes
 from hloc.codegen.emitters.gemm import accumulator_dtype, multiply_add
+from hloc.codegen.emitters.grouped_convolution import call_grouped
 from hloc.codegen.index import Index, loop_order
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
@@ -71,7 +72,10 @@ def emit(k: KernelContext) -> None:
     """Write the loops."""
     outer = _outer_dims(k.root)
     whole = bool(computed_operands(k.inst))
-    writer = _Writer(k)
+    lhs, rhs = operand_arrays(k)
+    if call_grouped(k, lhs, rhs, None if whole or not outer else outer[0]):
+        return
+    writer = _Writer(k, lhs, rhs)
     with k.body.nest(k.output.dims, outer, None if whole else (k.begin, k.end)) as at:
         writer.features(at)
 
@@ -79,9 +83,9 @@ def emit(k: KernelContext) -> None:
 class _Writer:
     """Writes one convolution."""
 
-    def __init__(self, k: KernelContext) -> None:
+    def __init__(self, k: KernelContext, lhs: IrArray, rhs: IrArray) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
-        self.lhs, self.rhs = operand_arrays(k)
+        self.lhs, self.rhs = lhs, rhs
         a = k.root.attributes
         self.labels: ConvolutionDimensions = a.dim_labels
         self.window: tuple[WindowDimension, ...] = (a.window or Window()).dimensions

@@ -8,6 +8,7 @@ many rows; few rows with contiguous k are inner products in registers.
 from __future__ import annotations
 
 from contextlib import ExitStack
+from functools import lru_cache
 from math import prod
 
 from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
@@ -23,8 +24,10 @@ from hloc.codegen.emitters.gemm import (
     strip_width,
 )
 from hloc.codegen.emitters.inner_product import InnerProduct, emit_inner, inner_product
+from hloc.codegen.emitters.matrix_rows_product import emit_rows, reads_rows
+from hloc.codegen.emitters.packed_choice import packed_product, small_packed_product
 from hloc.codegen.emitters.packed_nest import emit_packed
-from hloc.codegen.emitters.packed_product import PackedProduct, packed_product
+from hloc.codegen.emitters.packed_product import PackedProduct
 from hloc.codegen.emitters.products import (
     Axis,
     Product,
@@ -42,6 +45,7 @@ from hloc.codegen.emitters.skinny import SkinnyProduct, emit_skinny, skinny_prod
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
+from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
 MAX_PANEL_BYTES = 1 << 26
@@ -82,14 +86,20 @@ def micro_product(inst: Instruction) -> PackedProduct | SkinnyProduct | InnerPro
     """Return how routines compute the root of `inst`, None if they do not."""
     root = root_of(inst)
     sources = (root.operands[0].array.dtype, root.operands[1].array.dtype)
-    p = product_of(inst)
-    result = root.array.dtype
     algorithm = root.attributes.algorithm if root.is_a("dot") else ""
+    return _micro_product(product_of(inst), sources, root.array.dtype, algorithm)
+
+
+@lru_cache(maxsize=256)
+def _micro_product(
+    p: Product, sources: tuple[DType, DType], result: DType, algorithm: str
+) -> PackedProduct | SkinnyProduct | InnerProduct | None:
     return (
         inner_product(p, sources, result)
         or grouped_product(p, sources, result)
         or packed_product(p, sources, result, algorithm)
         or skinny_product(p, sources, result)
+        or small_packed_product(p, sources, result)
     )
 
 
@@ -153,6 +163,8 @@ def emit(k: KernelContext) -> None:
             emit_skinny(k, tiled, arrays[0], arrays[1], offset)
         elif isinstance(tiled, InnerProduct):
             emit_inner(k, tiled, arrays[0], arrays[1], offset)
+        elif reads_rows(tiled, k.target):
+            emit_rows(k, tiled, arrays[0], arrays[1], offset)
         else:
             emit_packed(k, tiled, arrays[0], arrays[1], offset)
         return

@@ -3,7 +3,8 @@
 Several rows are transformed at a time, one per lane of a vector: they are brought into scratch
 memory side by side, real parts apart from imaginary ones, and go through Stockham's passes there,
 one per factor of the length. A real row of even length is transformed as a complex one of half the
-length. Lengths with a prime factor so large that the passes would be quadratic are refused.
+length. Lengths with a large prime factor are done as convolutions by transforms of better lengths;
+the longest of them, whose passes would be quadratic, are refused.
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
 from hloc.codegen.emitters.fft_plan import (
     MOST_TABULATED,
     complex_dtype,
+    convolved_length,
     copies_spectrum,
     factors,
+    is_convolved,
     lane_count,
     row_bytes,
+    row_length,
     table_bytes,
 )
 from hloc.codegen.emitters.fft_routines import (
@@ -34,6 +38,7 @@ from hloc.codegen.emitters.fft_routines import (
     leaving_routine,
     pass_routine,
     table_entry,
+    turning_routine,
 )
 from hloc.codegen.emitters.vectors import Vectors
 from hloc.codegen.index import Index, loop_order
@@ -63,7 +68,8 @@ def can_emit(inst: Instruction) -> bool:
     root = root_of(inst)
     if root.opcode.name != "fft":
         return False
-    return all(n * max(factors(n), default=1) <= MAX_WORK for n in root.attributes.fft_length)
+    lengths = root.attributes.fft_length
+    return all(is_convolved(n) or n * max(factors(n), default=1) <= MAX_WORK for n in lengths)
 
 
 def scratch_bytes(inst: Instruction) -> int:
@@ -131,7 +137,7 @@ class _Writer:
         self.lanes = lane_count(k.root, k.target.vector_bytes)
         self.v = Vectors(k.b, self.part, self.lanes)
         self.butterflies = Butterflies(self.v, inverse)
-        self.row_bytes = max(k.root.attributes.fft_length) * self.lanes * self.part.storage_bytes
+        self.row_bytes = row_length(k.root) * self.lanes * self.part.storage_bytes
         parts = [k.b.offset_pointer(k.scratch, self.row_bytes * i) for i in range(4)]
         self.rows = [Rows(self.v, *parts[:2]), Rows(self.v, *parts[2:])]
         self.table: tuple[Value, Value] = parts[0], parts[1]
@@ -149,13 +155,14 @@ class _Writer:
         target: IrArray,
     ) -> None:
         """Transform all rows along `axis`; what lies outside `target` is not written."""
-        self._tabulate(n)
         shape = source.array if isinstance(source, Instruction) else None
         order = loop_order(shape) if shape else [d for d in range(len(dims)) if dims[d] != 1]
         others = [d for d in order if d != axis]
         sizes = [dims[d] for d in others]
         halves = isinstance(source, Instruction) and not source.array.dtype.is_complex
         halves = halves and n % 2 == 0
+        if halves or not is_convolved(n):
+            self._tabulate(n)
         array = source if isinstance(source, IrArray) else self.k.plain_array(source)
         in_place = array is source or any(a is not None for a in self.k.aliased)
         count = prod(sizes)
@@ -370,6 +377,8 @@ class _Writer:
 
         The table is that of `n`, a multiple of `size`.
         """
+        if is_convolved(size):
+            return self._convolved(size)
         half, done, rest = 0, 1, size
         for factor in factors(size):
             rest //= factor
@@ -377,13 +386,67 @@ class _Writer:
             if factor > LARGEST:
                 self._long_pass(size, n // size, factor, (source, target), (done, rest))
             else:
-                self._call(
-                    pass_routine(self.form, factor, self.inverse, rest == 1),
-                    *(*self._parts(source), *self._parts(target), *self.table),
-                    *(done, rest, n // size),
-                )
+                self._pass(factor, self.inverse, half, (done, rest), self.table, n // size)
             half, done = 1 - half, done * factor
         return self.rows[half]
+
+    def _pass(
+        self,
+        factor: int,
+        inverse: bool,
+        half: int,
+        steps: tuple[int, int],
+        table: tuple[Value, Value],
+        stride: int,
+    ) -> None:
+        """Call a pass from rows number `half`; see `pass_routine`."""
+        source, target = self.rows[half], self.rows[1 - half]
+        self._call(
+            pass_routine(self.form, factor, inverse, steps[1] == 1),
+            *(*self._parts(source), *self._parts(target), *table, *steps, stride),
+        )
+
+    def _convolved(self, size: int) -> Rows:
+        """Transform rows as a convolution, which two transforms of a better length make.
+
+        With c[k] = exp(-pi i k**2 / size), X[k] is c[k] times the sum of all x[j] c[j] conj c[k-j].
+        The second transform is that of conjugates, so that both have the same passes.
+        """
+        length = convolved_length(size)
+        squares = np.arange(size) ** 2 % (2 * size)
+        chirp = np.exp((1j if self.inverse else -1j) * pi / size * squares)
+        around = np.zeros(length, np.complex128)
+        around[:size] = chirp.conj()
+        around[length - size + 1 :] = chirp.conj()[:0:-1]
+        waves = self._table(np.exp(-2j * pi / length * np.arange(length)))
+        self._turn(0, self._table(chirp), size, conjugate=False)
+        for part in self._parts(self.rows[0]):
+            start = self.b.offset_pointer(part, size * self.lanes * self.part.storage_bytes)
+            self.b.clear(start, (length - size) * self.lanes * self.part.storage_bytes)
+        half = self._smooth(0, length, waves)
+        self._turn(half, self._table(np.fft.fft(around)), length, conjugate=True)
+        half = self._smooth(half, length, waves)
+        self._turn(half, self._table(chirp.conj() / length), size, conjugate=True)
+        return self.rows[half]
+
+    def _smooth(self, half: int, length: int, waves: tuple[Value, Value]) -> int:
+        """Transform rows number `half`, of a length with small factors; return where they are."""
+        done, rest = 1, length
+        for factor in factors(length):
+            rest //= factor
+            self._pass(factor, False, half, (done, rest), waves, 1)
+            half, done = 1 - half, done * factor
+        return half
+
+    def _turn(self, half: int, table: tuple[Value, Value], count: int, *, conjugate: bool) -> None:
+        """Multiply elements of rows number `half` by those of a table, and conjugate them."""
+        routine = turning_routine(self.form, conjugate)
+        self._call(routine, *self._parts(self.rows[half]), *table, count)
+
+    def _table(
+        self, values: np.ndarray[tuple[int], np.dtype[np.complex128]]
+    ) -> tuple[Value, Value]:
+        return self._constants(values.real), self._constants(values.imag)
 
     def _long_pass(
         self, size: int, stride: int, factor: int, rows: tuple[Rows, Rows], steps: tuple[int, int]

@@ -155,6 +155,19 @@ def joining_routine(form: RowForm) -> Routines:
 
 
 @cache
+def turning_routine(form: RowForm, conjugate: bool) -> Routines:
+    """Return what multiplies element i of rows by number i of a table, and conjugates it or not."""
+    name = f"turned{'_conjugate' if conjugate else ''}"
+    r = _Routine(form, name, ("ptr %rows_real", "ptr %rows_imag", *_TABLE, "i64 %count"))
+    rows, butterflies = r.rows("rows"), Butterflies(r.v, inverse=False)
+    with r.body.loop(0, argument("%count")) as i:
+        at = r.at(i)
+        real, imag = butterflies.mul(rows.load(at), table_entry(r.v, r.table, i))
+        rows.store(at, (real, r.v.neg(imag) if conjugate else imag))
+    return r.finished()
+
+
+@cache
 def entering_routine(form: RowForm, pairs: bool) -> Routines:
     """Return what brings rows in, a square of floats at a time.
 
@@ -216,4 +229,6 @@ def listed_routines(target: Target) -> Iterator[Routines]:
     for pairs in (False, True):
         yield entering_routine(form, pairs)
         yield leaving_routine(form, pairs)
+    for conjugate in (False, True):
+        yield turning_routine(form, conjugate)
     yield joining_routine(form)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from functools import cache
 
-from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.emitters.carried_loop import CarriedLoop, rows_of
+from hloc.codegen.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.emitters.vector_loads import first_lanes, load_as, vector_type
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.routine import Routines
@@ -27,7 +28,6 @@ TILE_COLUMNS = (4, 3, 2)
 SUMMED_TOGETHER = 4
 """Vectors whose lanes are added up at the same time."""
 
-_TYPES = ("ptr",) * 3 + ("i64",) * 6
 _PARAMETERS = (
     "ptr noalias readonly %lhs",
     "ptr noalias readonly %rhs",
@@ -52,19 +52,19 @@ _COPY_PARAMETERS = (
 @cache
 def copy_routine(rows: int, source: DType, total: DType, target: Target) -> Routines:
     """Return the function that copies `rows` rows, which lie anywhere, so that they lie along k."""
+
+    def write(w: RoutineWriter) -> None:
+        math = w.math
+        with w.body.loop(0, argument("%depth")) as step:
+            first = math.mul(argument("%from_step"), step)
+            for row in range(rows):
+                place = math.add(first, math.mul(argument("%from_row"), row))
+                value = w.b.load(pointer_value("%from"), source, math.value(place))
+                to = math.add(math.mul(argument("%to_row"), row), step)
+                w.b.store(pointer_value("%to"), to, w.b.convert(value, total))
+
     name = f"rows_{source.name}_{total.name}_{rows}"
-    w = RoutineWriter(name, _COPY_PARAMETERS, target)
-    math = w.math
-    with w.body.loop(0, argument("%depth")) as step:
-        first = math.mul(argument("%from_step"), step)
-        for row in range(rows):
-            place = math.add(first, math.mul(argument("%from_row"), row))
-            value = w.b.load(pointer_value("%from"), source, math.value(place))
-            to = math.add(math.mul(argument("%to_row"), row), step)
-            w.b.store(pointer_value("%to"), to, w.b.convert(value, total))
-    text = "\n".join([*w.fn.declarations, "", w.text()])
-    types = ", ".join(parameter.split()[0] for parameter in _COPY_PARAMETERS)
-    return Routines(name, (f"declare void @{name}({types})",), text)
+    return routine_unit(name, _COPY_PARAMETERS, write, target)
 
 
 def tile_of(rows: int) -> tuple[int, int]:
@@ -93,10 +93,12 @@ def inner_routines(
     types = "_".join(dtype.name for dtype in (*sources, result))
     rests = "".join(name for name, is_there in zip("ck", has_rests, strict=True) if is_there)
     name = f"inner_{types}_{rows}{rests}"
-    w = RoutineWriter(name, _PARAMETERS, target)
-    _Inner(w, rows, sources, result, target).write(*has_rests)
-    text = "\n".join([*w.fn.declarations, "", w.text()])
-    return Routines(name, (f"declare void @{name}({', '.join(_TYPES)})",), text)
+    return routine_unit(
+        name,
+        _PARAMETERS,
+        lambda w: _Inner(w, rows, sources, result, target).write(*has_rests),
+        target,
+    )
 
 
 class _Inner:
@@ -199,33 +201,22 @@ class _Inner:
 
     def _whole(self, lefts: list[IndexValue], rights: list[IndexValue]) -> list[list[str]]:
         """Run over the whole vectors along k; return the sums by row."""
-        fn, entry = self.fn, self.fn.block
-        head, after = fn.new_block(), fn.new_block()
+        fn = self.fn
         end = self.math.mul(self.math.div(argument("%depth"), self.lanes), self.lanes)
-        fn.jump(head)
-        fn.start_block(head)
-        step = fn.reserve_value()
-        sums = [[fn.reserve_value() for _ in rights] for _ in lefts]
-        slots = [fn.reserve_line() for _ in range(1 + len(lefts) * len(rights))]
+        zeros = [(self.vector, "zeroinitializer")] * (len(lefts) * len(rights))
+        loop = CarriedLoop(self.w, [("i64", "0"), *zeros])
+        step, *sums = loop.values
         k = Value(argument("%depth").dtype, step)
         places = [self.math.add(right, k) for right in rights]
         ys = [self._load(1, place) for place in places]
         self._prefetch(places)
         new = []
-        for left, row in zip(lefts, sums, strict=True):
+        for left, row in zip(lefts, rows_of(sums, len(rights)), strict=True):
             x = self._load(0, self.math.add(left, k))
             new.append([self._multiply_add(x, y, s) for y, s in zip(ys, row, strict=True)])
         following = fn.value(f"add i64 {step}, {self.lanes}")
         again = fn.value(f"icmp slt i64 {following}, {self.math.value(end).text}")
-        fn.branch(again, head, after)
-        phis = [("i64", step, "0", following)]
-        for before, later in zip(sums, new, strict=True):
-            phis += [
-                (self.vector, x, "zeroinitializer", y) for x, y in zip(before, later, strict=True)
-            ]
-        for slot, (kind, name, first, next_) in zip(slots, phis, strict=True):
-            fn.fill_line(slot, f"{name} = phi {kind} [ {first}, %{entry} ], [ {next_}, %{head} ]")
-        fn.start_block(after)
+        loop.close([following, *(total for row in new for total in row)], again)
         return new
 
     def _prefetch(self, places: list[IndexValue]) -> None:

@@ -38,7 +38,9 @@ def feed_rows(
     """
     lanes = lanes_of(k)
     is_plain = all(total.reducer for total in sums)
-    if lanes is None or not order or not is_plain or not lanes.serve(dims[order[-1]]):
+    size = dims[order[-1]] if order else 0
+    serves = lanes is not None and (lanes.serve(size) or lanes.serve_part(size))
+    if lanes is None or not is_plain or not serves:
         k.is_final = False
         feed(k, dims, order, sums, element, before_block)
         return
@@ -95,6 +97,12 @@ class _Rows:
         blocks = [total for total in self.sums if isinstance(total, BlockSum)]
         others = [total for total in self.sums if not isinstance(total, BlockSum)]
         self._spread(others)
+        if self.size < self.lanes.count:
+            with k.body.nest(self.dims, self.slow) as at, self.lanes.b.first_lanes(self.size):
+                self._add(at, 0, 0, counted=range(self.size))
+            for total in others:
+                total.gather()
+            return
         with k.body.nest(self.dims, self.slow) as at:
             block = SUM_BLOCK if blocks else self.several
             with k.body.loop(0, self.several, block) as first:
@@ -125,14 +133,17 @@ class _Rows:
         with self.k.body.loop(self.several, whole, count) as position:
             self._add(at, position, 0)
         if whole < self.size:
-            self._add(at, self.size - count, 0, counted=self.size - whole)
+            counted = range(count - (self.size - whole), count)
+            self._add(at, self.size - count, 0, counted)
 
-    def _add(self, at: list[IndexValue], position: IndexValue, copy: int, counted: int = 0) -> None:
-        """Feed one vector from `position` on; of the last one, only so many elements count."""
+    def _add(
+        self, at: list[IndexValue], position: IndexValue, copy: int, counted: range | None = None
+    ) -> None:
+        """Feed one vector from `position` on; perhaps only some of its lanes count."""
         mask = None
-        if counted:
-            bits = [lane >= self.lanes.count - counted for lane in range(self.lanes.count)]
-            text = ", ".join(f"i1 {'true' if bit else 'false'}" for bit in bits)
+        if counted is not None:
+            bits = ["true" if lane in counted else "false" for lane in range(self.lanes.count)]
+            text = ", ".join(f"i1 {bit}" for bit in bits)
             mask = LaneValues(PRED, f"<{text}>")
         for total in self.sums:
             assert total.lanes is not None

@@ -63,7 +63,7 @@ class _Lanes:
                 far = Value(PRED, self.fn.value(f"and i1 {far.text}, {other}"))
             with self.body.when(far):
                 self._broken(i, first, places)
-        with self.body.loop(whole, self.p.width, self.lanes) as i:
+        with self.body.loop(whole, self.p.end(math, count), self.lanes) as i:
             self._gather(i, math.sub(count, i))
 
     def _broken(self, i: IndexValue, first: Value, places: str) -> None:

@@ -8,7 +8,7 @@ that move single elements have none.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 
@@ -20,7 +20,9 @@ from hloc.codegen.routine import FINAL_WITH_SLOTS
 from hloc.codegen.target import Target
 from hloc.codegen.values import LaneIndex, is_narrow_float
 from hloc.dtypes import S64, DType, component_of
+from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.opt.fusion.attention_match import attention_of
 from hloc.shapes import ArrayShape
 
 _OPCODES = frozenset(
@@ -38,6 +40,8 @@ _OPCODES = frozenset(
         "get-tuple-element",
         "reduce",
         "reduce-window",
+        "gather",
+        "dynamic-slice",
         "fusion",
     }
 )
@@ -46,6 +50,12 @@ _OPCODES = frozenset(
 _WORD_BYTES = 4
 """Kernels on elements of this size and wider ones are LLVM's to make vectors of: with as many lanes
 as fit the wider ones, bits of `threefry` are made at half the speed."""
+
+_FEWEST = 4
+"""Lanes that short rows have at least."""
+
+_LEAST_PART = 4
+"""Vectors are used for rows that fill more than one of so many parts of them."""
 
 _PROCESSORS = ("x86_64", "i686", "aarch64")
 """Where all vectors that LLVM is given become vectors of the machine."""
@@ -57,8 +67,8 @@ def lane_count(inst: Instruction, target: Target) -> int:
         return 0
     members = [inst]
     if inst.is_a("fusion"):
-        product = product_in(inst.called[0])  # routines make it
-        members = [member for member in inst.called[0].instructions if member is not product]
+        products = _products(inst.called[0])
+        members = [member for member in inst.called[0].instructions if member not in products]
     sizes = set()
     for member in members:
         if member.opcode.elemental is None and member.opcode.name not in _OPCODES:
@@ -70,7 +80,34 @@ def lane_count(inst: Instruction, target: Target) -> int:
     widest = max(sizes, default=0)
     if not widest or (widest > _WORD_BYTES and _WORD_BYTES in sizes):
         return 0
-    return target.vector_bytes // widest
+    count = target.vector_bytes // widest
+    shortest = _shortest_row(inst) if has_masks(target) else 0
+    while shortest and count > _FEWEST and shortest <= count // 2:
+        count //= 2
+    return count
+
+
+def has_masks(target: Target) -> bool:
+    """True if some lanes of a vector are read and written like all of them."""
+    return target.has("avx512bw") and target.has("avx512vl")
+
+
+def _shortest_row(inst: Instruction) -> int:
+    """Return the elements of the shortest row that a fusion reduces for more than its sum, or 0."""
+    body = inst.called[0] if inst.is_a("fusion") else None
+    if body is None or body.root.is_a("reduce"):
+        return 0
+    rows = [reduce.operands[0].array for reduce in body.instructions if reduce.is_a("reduce")]
+    return min((shape.dims[shape.minor_to_major[0]] for shape in rows), default=0)
+
+
+def _products(body: Computation) -> tuple[Instruction, ...]:
+    """Return the products of a fused computation that routines make."""
+    product = product_in(body)
+    if product is not None:
+        return (product,)
+    attention = attention_of(body.root) if body.root.is_a("dot") else None
+    return () if attention is None else (attention.scores, attention.result)
 
 
 def _computed_bytes(shape: ArrayShape) -> int:
@@ -103,6 +140,11 @@ class Lanes:
             return size > 0
         return size > self.count and not any(a is not None for a in self.k.aliased)
 
+    def serve_part(self, size: int) -> bool:
+        """True if `size` neighbours are better made in some lanes of a vector than one by one."""
+        is_part = self.count < size * _LEAST_PART < self.count * _LEAST_PART
+        return is_part and has_masks(self.k.target)
+
     @contextmanager
     def inside(self) -> Iterator[None]:
         """A region in which values of one element are kept per lane."""
@@ -134,6 +176,19 @@ def settle(k: KernelContext) -> None:
     """Let LLVM leave a kernel as it is whose loops are all over lanes."""
     if k.is_final:
         k.level = FINAL_WITH_SLOTS
+
+
+def neighbours(
+    k: KernelContext, size: int, *, side_by_side: bool = True
+) -> AbstractContextManager[IndexValue]:
+    """Return a loop over `size` positions, in lanes if they serve, else one by one.
+
+    Unlike `positions` it leaves nothing to LLVM: for work that is little of the whole.
+    """
+    lanes = lanes_of(k) if side_by_side else None
+    if lanes is None or not lanes.serve(size):
+        return k.body.loop(0, size)
+    return lanes.loop(0, size, size)
 
 
 @contextmanager

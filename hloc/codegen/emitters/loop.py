@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from hloc.codegen.elemental import RULES
+from hloc.codegen.emitters import repeated_rows
 from hloc.codegen.emitters.context import (
     Emitter,
     KernelContext,
@@ -19,6 +20,7 @@ from hloc.codegen.emitters.context import (
     root_of,
 )
 from hloc.codegen.emitters.lanes import Lanes, lanes_nest, positions, settle
+from hloc.codegen.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.index import loop_order, reshape_keeps_order, same_physical_order
 from hloc.codegen.ir_array import IrArray
@@ -53,6 +55,12 @@ def emit(k: KernelContext) -> None:
     for number, shape in enumerate(shapes):
         groups.setdefault(shape.dims, []).append(number)
     flat = len(groups) == 1 and is_flat(k.inst)
+    rows = None if flat or len(groups) > 1 else _repeated(k.inst)
+    lanes = repeated_rows.lanes_for(k, rows) if rows else None
+    if rows is not None and lanes is not None:
+        repeated_rows.emit(k, rows, lanes)
+        settle(k)
+        return
     for members in groups.values():
         leaders = [(paths[i], k.outputs[i]) for i in members]
         shape = shapes[members[0]]
@@ -213,6 +221,21 @@ def is_flat(inst: Instruction, given: Instruction | None = None) -> bool:
         for member in inst.called[0].instructions
         if member not in hidden
     )
+
+
+def is_one_row(inst: Instruction) -> bool:
+    """True if all arrays of the kernel are walked through as one row each."""
+    return is_flat(inst) or _repeated(inst) is not None
+
+
+def _repeated(inst: Instruction) -> RepeatedRows | None:
+    """Return the rows of `inst` that are one row but for numbers that all share."""
+    rows = repeated_rows.repeated_rows(inst)
+    if rows is None or any(not _fits(leaf, rows.shape) for leaf in array_leaves(inst.shape)):
+        return None
+    known = {*rows.shared, *repeated_rows.makers(rows)}
+    others = (member for member in inst.called[0].instructions if member not in known)
+    return rows if all(_member_is_flat(member, rows.shape) for member in others) else None
 
 
 def _hidden_by(given: Instruction) -> set[Instruction]:

@@ -9,8 +9,9 @@ else in the process need know of them.
 
 from __future__ import annotations
 
-from hloc.codegen.emitters.micro_kernel import PACKED_PARAMETERS, Arithmetic, Tile
+from hloc.codegen.emitters.micro_kernel import PACKED_PARAMETERS
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.emitters.tile_arithmetic import Arithmetic, Tile
 from hloc.codegen.emitters.tile_copy import TileCopy
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.target import Target
@@ -30,12 +31,12 @@ _REGISTER_BYTES = SIDE * ROW_BYTES
 def matrix_kernel(name: str, arithmetic: Arithmetic, tile: Tile, target: Target) -> RoutineWriter:
     """Return the function of a row of tiles."""
     w = RoutineWriter(name, PACKED_PARAMETERS, target)
-    _Writer(w, arithmetic, tile).write()
+    MatrixTiles(w, arithmetic, tile).write()
     return w
 
 
-class _Writer:
-    """Writes one micro-kernel."""
+class MatrixTiles:
+    """Writes one micro-kernel: a row of tiles, whose rows are packed."""
 
     def __init__(self, w: RoutineWriter, arithmetic: Arithmetic, tile: Tile) -> None:
         self.w, self.fn, self.body, self.math = w, w.fn, w.body, w.math
@@ -54,7 +55,7 @@ class _Writer:
     def write(self) -> None:
         """Write the loop over the panels."""
         fn, math = self.fn, self.math
-        self._call("ldtilecfg", "ptr", fn.global_constant("[64 x i8]", _configuration()))
+        self.call("ldtilecfg", "ptr", fn.global_constant("[64 x i8]", _configuration()))
         panel_bytes = math.mul(argument("%steps"), self.width * ROW_BYTES)
         with self.body.loop(0, argument("%columns"), self.width) as first:
             panel = math.mul(math.div(first, self.width), panel_bytes)
@@ -63,7 +64,7 @@ class _Writer:
             out = fn.value(f"getelementptr i8, ptr %out, i64 {math.value(start).text}")
             columns = math.minimum(math.sub(argument("%columns"), first), self.width)
             self._write_tile(b, out, math.value(columns))
-        self._call("tilerelease", "")
+        self.call("tilerelease", "")
 
     def _write_tile(self, b: str, out: str, columns: Value) -> None:
         """Sum up one tile and write it: whole ones straight into the result, if types allow."""
@@ -79,8 +80,8 @@ class _Writer:
             self._transfer("tileloadd64", out, "%row_bytes")
         with self.body.when(Value(PRED, clears)):
             for number in (number for row in self.sums for number in row):
-                self._call("tilezero", "i8", str(number))
-        self._multiply(b)
+                self.call("tilezero", "i8", str(number))
+        self.multiply(b)
         apart = Value(PRED, fn.value(f"xor i1 {whole.text}, true"))
         with self.body.when(whole):
             self._transfer("tilestored64", out, "%row_bytes")
@@ -97,29 +98,37 @@ class _Writer:
                 pointer = fn.value(f"getelementptr i8, ptr {pointer}, i64 {step}")
             for j, number in enumerate(row):
                 at = fn.value(f"getelementptr i8, ptr {pointer}, i64 {j * ROW_BYTES}")
-                self._call(name, "i8, ptr, i64", str(number), at, row_bytes)
+                self.call(name, "i8, ptr, i64", str(number), at, row_bytes)
 
-    def _multiply(self, panel: str) -> None:
+    def multiply(self, panel: str) -> None:
         """Run over the blocks of k."""
         left_bytes, right_bytes = self.down * _REGISTER_BYTES, self.width * ROW_BYTES
         with self.body.loop(0, argument("%steps")) as step:
-            a = self._at("%a", self.math.mul(step, left_bytes))
-            b = self._at(panel, self.math.mul(step, right_bytes))
-            for i, number in enumerate(self.left):
-                self._load(number, self._at(a, i * _REGISTER_BYTES), ROW_BYTES)
-            for j, number in enumerate(self.right):
-                self._load(number, self._at(b, j * _REGISTER_BYTES), ROW_BYTES)
-                for sums, left in zip(self.sums, self.left, strict=True):
-                    numbers = (str(x) for x in (sums[j], left, number))
-                    self._call(self.arithmetic.instruction, "i8, i8, i8", *numbers)
+            a = self.at("%a", self.math.mul(step, left_bytes))
+            b = self.at(panel, self.math.mul(step, right_bytes))
+            self.multiply_block(a, str(ROW_BYTES), b)
 
-    def _load(self, number: int, pointer: str, row_bytes: int) -> None:
-        self._call("tileloadd64", "i8, ptr, i64", str(number), pointer, str(row_bytes))
+    def multiply_block(self, a: str, row_bytes: str, b: str) -> None:
+        """Add the products of one block of k; rows of the left-hand side lie `row_bytes` apart."""
+        for i, number in enumerate(self.left):
+            if i:
+                step = self.fn.value(f"mul i64 {row_bytes}, {SIDE}")
+                a = self.fn.value(f"getelementptr i8, ptr {a}, i64 {step}")
+            self._load(number, a, row_bytes)
+        for j, number in enumerate(self.right):
+            self._load(number, self.at(b, j * _REGISTER_BYTES), str(ROW_BYTES))
+            for sums, left in zip(self.sums, self.left, strict=True):
+                numbers = (str(x) for x in (sums[j], left, number))
+                self.call(self.arithmetic.instruction, "i8, i8, i8", *numbers)
 
-    def _at(self, pointer: str, offset: IndexValue) -> str:
+    def _load(self, number: int, pointer: str, row_bytes: str) -> None:
+        self.call("tileloadd64", "i8, ptr, i64", str(number), pointer, row_bytes)
+
+    def at(self, pointer: str, offset: IndexValue) -> str:
+        """Return a pointer some bytes further on."""
         return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {self.math.value(offset).text}")
 
-    def _call(self, name: str, types: str, *arguments: str) -> None:
+    def call(self, name: str, types: str, *arguments: str) -> None:
         """Call an instruction of AMX."""
         self.fn.declare(f"declare void @llvm.x86.{name}({types})")
         kinds = types.split(", ") if types else []

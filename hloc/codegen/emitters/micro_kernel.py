@@ -14,15 +14,16 @@ few columns. Where steps of k follow each other in memory, some are taken for on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hloc.codegen.emitters.carried_loop import CarriedLoop, rows_of
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.emitters.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.emitters.tile_copy import EDGE_TYPES
-from hloc.codegen.emitters.vector_loads import rounded, vector_type
+from hloc.codegen.emitters.unit_products import excess_units, multiply_units
+from hloc.codegen.emitters.vector_loads import first_lanes, rounded, store_lanes
 from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.target import Target
 from hloc.codegen.values import REPRESENTATIONS, Value
-from hloc.dtypes import BF16, S8, S64, DType
+from hloc.dtypes import S8, S64
 
 _PACKED_ROWS = ("ptr noalias readonly %a",)
 
@@ -55,53 +56,6 @@ RUN_STEPS = 4
 MAX_PARTIAL_SUMS = 24
 """Registers for sums up to which even and odd steps have sums of their own: few sums wait for each
 other."""
-
-MATRIX_UNITS = 16
-"""Units of k that one instruction of matrix registers multiplies."""
-
-
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """How units are multiplied.
-
-    Attributes:
-        name: part of the routine's name.
-        total: type of the sums.
-        operand: type of the packed elements.
-        result: type in which the sums are written; sums of k in parts need that of the sums.
-        group: elements of k in a unit, which is as wide as a sum.
-        instruction: of matrix registers, "" for vectors.
-    """
-
-    name: str
-    total: DType
-    operand: DType
-    result: DType
-    group: int = 1
-    instruction: str = ""
-
-    @property
-    def is_matrix(self) -> bool:
-        """True if tiles are in matrix registers."""
-        return bool(self.instruction)
-
-    @property
-    def depth_multiple(self) -> int:
-        """Elements of k in one step of the micro-kernel."""
-        return self.group * (MATRIX_UNITS if self.is_matrix else 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """The part of the result that is in registers: `rows` by `vectors` registers."""
-
-    rows: int
-    vectors: int
-
-
-def lanes(arithmetic: Arithmetic, target: Target) -> int:
-    """Return the sums in one register."""
-    return target.vector_bits // arithmetic.total.bits
 
 
 def micro_kernel(
@@ -152,6 +106,7 @@ class _Writer:
         has_partial_sums = unroll > 1 and 2 * tile.rows * tile.vectors <= MAX_PARTIAL_SUMS
         self.sets = 2 if has_partial_sums and target.vector_bits == 512 else 1
         self.lanes = lanes(arithmetic, target)
+        self.has_masks = target.vector_bits == 512
         self.element = REPRESENTATIONS[arithmetic.total].memory
         self.vector = f"<{self.lanes} x {self.element}>"
         # The instruction takes unsigned bytes on one side; one more row sums up the excess.
@@ -183,12 +138,47 @@ class _Writer:
             start = math.mul(first, self.arithmetic.result.storage_bytes)
             out = fn.value(f"getelementptr i8, ptr %out, i64 {math.value(start).text}")
             columns = math.minimum(math.sub(argument("%columns"), first), self.width)
-            self._write_tile(b, out, math.value(columns))
+            if self.has_masks:
+                self._write_tiles(b, out, math.value(columns))
+            else:
+                self._write_tile(b, out, math.value(columns))
+
+    def _write_tiles(self, b: str, out: str, columns: Value) -> None:
+        """Write a tile for every number of vectors that `columns` may fill, the last by a mask."""
+        math, vectors = self.math, self.tile.vectors
+        for count in range(vectors, 0, -1):
+            least, most = (count - 1) * self.lanes, count * self.lanes
+            fits = [math.compare("GT", columns, least)] if count > 1 else []
+            fits += [math.compare("LE", columns, most)] if count < vectors else []
+            with self.body.when(self.body.all_of(fits)):
+                self._write_masked(b, out, columns, count)
+
+    def _write_masked(self, b: str, out: str, columns: Value, count: int) -> None:
+        """Write the loop over k for some vectors, then the tile.
+
+        It goes straight into the result if its rows are whole and nothing is added.
+        """
+        fn = self.fn
+        sums = self._loop(b, count)
+        mask = first_lanes(self.w, self.math.sub(columns, (count - 1) * self.lanes), self.lanes)
+        full = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
+        kept = fn.value("xor i1 %adds, true")
+        straight = fn.value(f"and i1 {full}, {kept}")
+        direct, through, after = fn.new_block(), fn.new_block(), fn.new_block()
+        fn.branch(straight, direct, through)
+        fn.start_block(direct)
+        self._store_tile(sums, out, "%row_bytes", mask)
+        fn.jump(after)
+        fn.start_block(through)
+        self._keep_tile(sums, self.copy)
+        self._move_edge(out, columns)
+        fn.jump(after)
+        fn.start_block(after)
 
     def _write_tile(self, b: str, out: str, columns: Value) -> None:
         """Write the loop over k, then the tile: straight into the result, or through a copy."""
         fn, copy = self.fn, self.copy
-        sums = self._loop(b)
+        sums = self._loop(b, self.tile.vectors)
         full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
         full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
         kept = fn.value("xor i1 %adds, true")
@@ -210,24 +200,31 @@ class _Writer:
             fn.jump(after)
             fn.start_block(through)
             self._keep_tile(sums, copy)
-        fn.declare(f"declare void @{self.edge}({', '.join(EDGE_TYPES)})")
-        fn.line(
-            f"call void @{self.edge}(ptr {copy}, ptr {out}, i64 {columns.text}, i64 %rows, "
-            "i64 %row_bytes, i1 %adds)"
-        )
+        self._move_edge(out, columns)
         fn.jump(after)
         fn.start_block(after)
 
-    def _store_tile(self, sums: list[list[str]], target: str, step: str) -> None:
-        """Write a whole tile as elements of the result, rows `step` bytes apart."""
+    def _move_edge(self, out: str, columns: Value) -> None:
+        """Call the function that moves the copy into the result."""
+        fn = self.fn
+        fn.declare(f"declare void @{self.edge}({', '.join(EDGE_TYPES)})")
+        fn.line(
+            f"call void @{self.edge}(ptr {self.copy}, ptr {out}, i64 {columns.text}, i64 %rows, "
+            "i64 %row_bytes, i1 %adds)"
+        )
+
+    def _store_tile(
+        self, sums: list[list[str]], target: str, step: str, last_mask: str = ""
+    ) -> None:
+        """Write a tile as elements of the result, rows `step` bytes apart."""
         fn, result = self.fn, self.arithmetic.result
-        kind = vector_type(result, self.lanes)
         for row in sums:
             for j, total in enumerate(row):
                 offset = j * self.lanes * result.storage_bytes
                 at = fn.value(f"getelementptr i8, ptr {target}, i64 {offset}")
                 value = rounded(self.w, total, self.arithmetic.total, result, self.lanes)
-                fn.line(f"store {kind} {value}, ptr {at}, align {result.storage_bytes}")
+                mask = last_mask if j == len(row) - 1 else ""
+                store_lanes(self.w, at, result, self.lanes, mask, value)
             target = fn.value(f"getelementptr i8, ptr {target}, i64 {step}")
 
     def _keep_tile(self, sums: list[list[str]], copy: str) -> None:
@@ -242,18 +239,16 @@ class _Writer:
 
     # ---- k
 
-    def _loop(self, panel: str) -> list[list[str]]:
-        """Run over the steps; return the sums by row."""
-        fn, tile, entry = self.fn, self.tile, self.fn.block
-        head, after = fn.new_block(), fn.new_block()
-        fn.jump(head)
-        fn.start_block(head)
-        step, a, b = (fn.reserve_value() for _ in range(3))
+    def _loop(self, panel: str, vectors: int) -> list[list[str]]:
+        """Run over the steps; return the sums of the first `vectors` of each row."""
+        fn, tile = self.fn, self.tile
         rows = (tile.rows + self.is_biased) * self.sets
-        sums = [[fn.reserve_value() for _ in range(tile.vectors)] for _ in range(rows)]
-        slots = [fn.reserve_line() for _ in range(3 + rows * tile.vectors)]
+        rows_start = "null" if self.rows_at else "%a"
+        zeros = [(self.vector, "zeroinitializer")] * (rows * vectors)
+        loop = CarriedLoop(self.w, [("i64", "0"), ("ptr", rows_start), ("ptr", panel), *zeros])
+        step, a, b, *sums = loop.values
         offset = self.w.offset("%lhs_steps", Value(S64, step)).text if self.rows_at else ""
-        new = list(sums)
+        new = rows_of(sums, vectors)
         for u in range(self.unroll):
             first = u % self.sets * (rows // self.sets)
             part = slice(first, first + rows // self.sets)
@@ -263,22 +258,8 @@ class _Writer:
         panel_step = self.unroll * self.width * self.bytes
         next_b = fn.value(f"getelementptr i8, ptr {b}, i64 {panel_step}")
         again = fn.value(f"icmp slt i64 {next_step}, %steps")
-        fn.branch(again, head, after)
-        rows_start = "null" if self.rows_at else "%a"
-        phis = [
-            ("i64", step, "0", next_step),
-            ("ptr", a, rows_start, next_a),
-            ("ptr", b, panel, next_b),
-        ]
-        for before, later in zip(sums, new, strict=True):
-            phis += [
-                (self.vector, x, "zeroinitializer", y) for x, y in zip(before, later, strict=True)
-            ]
-        for slot, (kind, name, start, following) in zip(slots, phis, strict=True):
-            fn.fill_line(
-                slot, f"{name} = phi {kind} [ {start}, %{entry} ], [ {following}, %{head} ]"
-            )
-        fn.start_block(after)
+        later = [total for row in new for total in row]
+        loop.close([next_step, next_a, next_b, *later], again)
         if self.sets == 2:
             plus = "fadd" if self.arithmetic.total.is_float else "add"
             new = [
@@ -295,11 +276,11 @@ class _Writer:
     ) -> list[list[str]]:
         """Add the products of step `number` of those that are taken together."""
         tile = self.tile
-        right = [self._load_panel(b, number * tile.vectors + j) for j in range(tile.vectors)]
+        right = [self._load_panel(b, number * tile.vectors + j) for j in range(len(sums[0]))]
         new = []
         for i, totals in enumerate(sums):
             if i == tile.rows:
-                left = self._bias()
+                left = excess_units(self.lanes)
             elif self.rows_at:
                 place = self.fn.value(
                     f"getelementptr {self.unit}, ptr {self.rows_at[i]}, i64 {offset}"
@@ -308,7 +289,10 @@ class _Writer:
             else:
                 left = self._broadcast(a, i)
             new.append(
-                [self._multiply(left, y, total) for y, total in zip(right, totals, strict=True)]
+                [
+                    multiply_units(self.w, self.arithmetic, self.lanes, left, y, total)
+                    for y, total in zip(right, totals, strict=True)
+                ]
             )
         return new
 
@@ -323,27 +307,3 @@ class _Writer:
         first = fn.value(f"insertelement {self.bits} poison, {self.unit} {unit}, i64 0")
         mask = f"<{self.lanes} x i32> zeroinitializer"
         return fn.value(f"shufflevector {self.bits} {first}, {self.bits} poison, {mask}")
-
-    def _bias(self) -> str:
-        """Return what the packed units of rows have too much, 128 in every byte."""
-        return "<" + ", ".join(["i32 -2139062144"] * self.lanes) + ">"
-
-    def _multiply(self, x: str, y: str, total: str) -> str:
-        fn, v = self.fn, self.vector
-        if self.arithmetic.operand is BF16:
-            halves = f"<{2 * self.lanes} x bfloat>"
-            x, y = (fn.value(f"bitcast {self.bits} {z} to {halves}") for z in (x, y))
-            name = "@llvm.x86.avx512bf16.dpbf16ps.512"
-            fn.declare(f"declare {v} {name}({v}, {halves}, {halves})")
-            return fn.value(f"call {v} {name}({v} {total}, {halves} {x}, {halves} {y})")
-        if self.arithmetic.operand is S8:
-            name = "@llvm.x86.avx512.vpdpbusd.512"
-            eighths = f"<{4 * self.lanes} x i8>"
-            x, y = (fn.value(f"bitcast {self.bits} {z} to {eighths}") for z in (x, y))
-            fn.declare(f"declare {v} {name}({v}, {eighths}, {eighths})")
-            return fn.value(f"call {v} {name}({v} {total}, {eighths} {x}, {eighths} {y})")
-        if self.arithmetic.total.is_float:
-            product = fn.value(f"fmul contract {v} {x}, {y}")
-            return fn.value(f"fadd contract {v} {total}, {product}")
-        product = fn.value(f"mul {v} {x}, {y}")
-        return fn.value(f"add {v} {total}, {product}")

@@ -1,4 +1,4 @@
-"""Products through packed panels and micro-kernels: which ones, in what tiles and blocks.
+"""Products through packed panels and micro-kernels: their axes, and the blocks they are cut into.
 
 The columns of the result lie side by side in memory; its rows are evenly spaced. Axes that do not
 fit into these two become loops around the routine. All else about the operands is in tables.
@@ -6,34 +6,14 @@ fit into these two become loops around the routine. All else about the operands 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
-from hloc.codegen.emitters.matrix_kernel import SIDE
-from hloc.codegen.emitters.micro_kernel import RUN_STEPS, Arithmetic, Tile, lanes
-from hloc.codegen.emitters.packing import LONG_RUN, RUN
-from hloc.codegen.emitters.product_routine import (
-    ANY,
-    DIRECT,
-    DIRECT_RUNS,
-    LINES,
-    LONG,
-    PIECES,
-    RUNS,
-)
-from hloc.codegen.emitters.products import Axis, Product, swapped
-from hloc.codegen.target import Target
+from hloc.codegen.emitters.micro_kernel import RUN_STEPS
+from hloc.codegen.emitters.products import Axis
+from hloc.codegen.emitters.tile_arithmetic import Arithmetic
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
-
-MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 12, 3, 8, 1 << 15
-"""Sizes below which packing does not pay."""
-
-MIN_BYTE_ROWS = 4
-"""The same for bytes, which streaming would have to widen."""
-
-MIN_LINES = 96
-"""Rows that lie side by side from which on they are packed by themselves."""
 
 DIRECT_COLUMNS, DIRECT_RUN_COLUMNS = 128, 4096
 """Columns up to which rows are read where they are: of any rows, and of rows along k."""
@@ -84,17 +64,6 @@ MIN_OUTER_PIECES = 8
 MAX_DEPTH_MULTIPLE = 64
 """Steps of k to whose multiples panels may be filled up."""
 
-_WIDE_TILES: tuple[Tile, ...] = (
-    Tile(12, 2),
-    Tile(14, 2),
-    Tile(6, 4),
-    Tile(8, 3),
-    Tile(8, 2),
-    Tile(24, 1),
-)
-_NARROW_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(12, 1))
-_WIDE_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 4), Tile(8, 3), Tile(8, 2), Tile(8, 1))
-_NARROW_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(8, 1))
 ALIGNMENT = 64
 """Bytes of a cache line; tables and panels begin at one."""
 
@@ -107,19 +76,19 @@ One would do for the first, but XLA:CPU makes that in f32, and its answers are w
 that of f32 for three parts, `dot_bf16_bf16_f32_x6`: 1.4 to 1.6.
 """
 
+BYTE_PRODUCTS = tuple(product((S8, U8), repeat=2))
+"""Element types of both sides that matrix registers multiply as bytes."""
+
 PART_PAIRS = ((1, 0), (0, 1), (0, 0))
 """Parts of both sides whose products are summed, the smallest first."""
 
-_BYTE_PRODUCTS = {
-    (S8, S8): "tdpbssd",
-    (S8, U8): "tdpbsud",
-    (U8, S8): "tdpbusd",
-    (U8, U8): "tdpbuud",
-}
-"""Instructions of matrix registers for bytes."""
+MAX_IN_ROWS_BYTES = 128
+"""Columns, times bytes of an element, up to which matrix registers read rows where they are.
 
-_MATRIX_TILES: tuple[Tile, ...] = (Tile(32, 2), Tile(16, 3), Tile(48, 1))
-"""An instruction takes as long as three others, so that there must be three sums at least."""
+Time over that of packed rows: 0.41 for 1000x31x1000 of s8, 0.58 for 1000x64x1000, 0.7 to 0.86 for
+2048x128x2048 and 2048x128x1000, 1.35 for 2048x500x1000; 0.67 for 2048x17x500 of bf16, 1.12 for
+1000x100x1000.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,36 +162,14 @@ class PackedProduct:
             width = min(columns, self.sizes[1])
             padded = -(-depth // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
             largest = max(largest, padded * (width * size + vectors))
+        if stays_in_rows(self):
+            padded = -(-self.sizes[2] // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
+            columns = -(-self.sizes[1] // MAX_TILE) * MAX_TILE
+            largest = max(largest, padded * (columns + MAX_ROWS) * self.sources[0].storage_bytes)
         return 3 * ALIGNMENT + 8 * self.table_entries + largest
 
 
-def packed_product(
-    p: Product, sources: tuple[DType, DType], result: DType, algorithm: str = ""
-) -> PackedProduct | None:
-    """Return how the routine computes `p`; None if it cannot, or is not worth it."""
-    if _total(sources, result) is None:
-        return None
-    exchanged = not any(axis.out == 1 for axis in p.columns)
-    if exchanged:
-        p = swapped(p)
-        sources = (sources[1], sources[0])
-    columns, other_columns = _chain(p.columns, 1)
-    if not columns:
-        return None
-    rows, other_rows = _chain(p.rows, min((axis.out for axis in p.rows), default=1))
-    if len(rows) > 1 and rows[-1].lhs == 1 and rows[-1].size >= MIN_LINES:
-        rows, other_rows = rows[-1:], (*rows[:-1], *other_rows)
-    outer = (*p.batch, *other_columns, *other_rows)
-    if algorithm not in PARTS or (*sources, result) != (F32, F32, F32):
-        algorithm = ""
-    found = PackedProduct(outer, rows, columns, p.contracted, exchanged, sources, result, algorithm)
-    m, n, k = found.sizes
-    fewest = MIN_BYTE_ROWS if sources in _BYTE_PRODUCTS else MIN_ROWS
-    is_worth = m >= fewest and n >= MIN_COLUMNS and k >= MIN_DEPTH and m * n * k >= MIN_WORK
-    return found if is_worth else None
-
-
-def _total(sources: tuple[DType, DType], result: DType) -> DType | None:
+def sums_type(sources: tuple[DType, DType], result: DType) -> DType | None:
     """Return the type of the sums, None if there is no micro-kernel for it."""
     floats = (F32, BF16, F16)
     if result in floats and all(source in floats for source in sources):
@@ -234,70 +181,8 @@ def _total(sources: tuple[DType, DType], result: DType) -> DType | None:
     return None
 
 
-def _chain(axes: Sequence[Axis], step: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
-    """Return the axes that together are evenly spaced in the result by `step`, and the others."""
-    chain: list[Axis] = []
-    for axis in sorted(axes, key=lambda axis: axis.out):
-        if axis.out == step:
-            chain.insert(0, axis)
-            step *= axis.size
-    return tuple(chain), tuple(axis for axis in axes if axis not in chain)
-
-
-def arithmetic_of(p: PackedProduct, target: Target) -> Arithmetic:
-    """Return the best way to multiply that the machine has."""
-    total = _total(p.sources, p.result)
-    assert total is not None
-    depth = p.sizes[2]
-    wide = target.vector_bits == 512
-    if wide and p.sources == (BF16, BF16) and target.has("amx-bf16"):
-        return Arithmetic(f"matrix_{p.result.name}", F32, BF16, p.result, 2, "tdpbf16ps")
-    if wide and p.algorithm and target.has("amx-bf16"):
-        return Arithmetic("matrix_f32", F32, BF16, F32, 2, "tdpbf16ps")
-    if wide and p.sources in _BYTE_PRODUCTS and target.has("amx-int8"):
-        return Arithmetic("matrix", S32, S8, S32, 4, _BYTE_PRODUCTS[p.sources])
-    if wide and p.sources == (BF16, BF16) and depth % 2 == 0 and target.has("avx512bf16"):
-        return Arithmetic(f"bf16_{p.result.name}", F32, BF16, p.result, 2)
-    if wide and p.sources == (S8, S8) and depth % 4 == 0 and target.has("avx512vnni"):
-        return Arithmetic("s8", S32, S8, S32, 4)
-    return Arithmetic(f"{total.name}_{p.result.name}", total, total, p.result)
-
-
-def parts_of(p: PackedProduct, arithmetic: Arithmetic) -> int:
-    """Return how many bf16 stand for an element."""
-    return PARTS[p.algorithm] if p.algorithm and arithmetic.is_matrix else 1
-
-
-def tile_of(p: PackedProduct, arithmetic: Arithmetic, target: Target) -> Tile:
-    """Return the tile that wastes least at the edges."""
-    rows, columns, _ = p.sizes
-    width = lanes(arithmetic, target)
-    tiles = tiles_of(arithmetic, target, direct=is_direct(p, arithmetic))
-
-    def cost(tile: Tile) -> float:
-        wide = tile.vectors * width
-        padded = -(-rows // tile.rows) * tile.rows * -(-columns // wide) * wide
-        down = tile.rows // SIDE if arithmetic.is_matrix else tile.rows
-        return padded * (1 + 0.2 * (tile.vectors + down) / (down * tile.vectors))
-
-    return min(tiles, key=cost)
-
-
-def tiles_of(arithmetic: Arithmetic, target: Target, *, direct: bool) -> tuple[Tile, ...]:
-    """Return the tiles to choose from; `direct` if rows are read where they are."""
-    if arithmetic.is_matrix:
-        return _MATRIX_TILES
-    if target.vector_bits == 512 or target.triple.startswith("aarch64"):
-        return _WIDE_DIRECT_TILES if direct else _WIDE_TILES  # there are 32 registers
-    return _NARROW_DIRECT_TILES if direct else _NARROW_TILES
-
-
-def is_direct(p: PackedProduct, arithmetic: Arithmetic) -> bool:
-    """True if rows are better read where they are than packed."""
-    return p.sources[0] is arithmetic.operand is arithmetic.total and _has_direct_columns(p)
-
-
-def _has_direct_columns(p: PackedProduct) -> bool:
+def has_direct_columns(p: PackedProduct) -> bool:
+    """True if there are few enough columns for reading rows where they are."""
     most = DIRECT_RUN_COLUMNS if p.depth[-1].lhs == 1 else DIRECT_COLUMNS
     return p.sizes[1] <= most
 
@@ -305,11 +190,26 @@ def _has_direct_columns(p: PackedProduct) -> bool:
 def _are_in_place(p: PackedProduct) -> bool:
     """True if vectors read rows where they are, on every machine."""
     is_line = [axis.lhs for axis in p.rows] == [1]
-    is_plain = p.sources[0] is _total(p.sources, p.result)
-    return is_plain and not is_line and _has_direct_columns(p)
+    is_plain = p.sources[0] is sums_type(p.sources, p.result)
+    return is_plain and not is_line and has_direct_columns(p)
 
 
-def _is_in_runs(p: PackedProduct) -> bool:
+def has_matrices(p: PackedProduct) -> bool:
+    """True if matrix registers multiply the elements as they are."""
+    return p.sources in BYTE_PRODUCTS or p.sources == (BF16, BF16)
+
+
+def stays_in_rows(p: PackedProduct) -> bool:
+    """True if matrix registers read the rows where they are: packing would be most of the work."""
+    lies_along_k = len(p.rows) == len(p.depth) == 1 and p.depth[0].lhs == 1
+    return (
+        has_matrices(p)
+        and lies_along_k
+        and p.sizes[1] * p.sources[0].storage_bytes <= MAX_IN_ROWS_BYTES
+    )
+
+
+def is_in_runs(p: PackedProduct) -> bool:
     """True if all of k lies in rows by runs."""
     return p.depth[-1].lhs == 1 and p.depth[-1].size % RUN_STEPS == 0
 
@@ -328,7 +228,7 @@ def _vector_blocks(p: PackedProduct) -> tuple[int, int, bool]:
         fitting = max(PANEL_BYTES // (4 * depth) // MAX_TILE, 1) * MAX_TILE
         return min(fitting, COLUMN_BLOCK), depth, False
     most = DIRECT_DEPTH_BLOCK if p.sizes[1] <= DIRECT_COLUMNS else DEPTH_BLOCK
-    if p.sizes[1] <= STREAMED_COLUMNS and _is_in_runs(p):
+    if p.sizes[1] <= STREAMED_COLUMNS and is_in_runs(p):
         most = STREAMED_DEPTH_BLOCK
     block = _even_part(depth, most, 16)
     bytes_ = 8 if p.result is F64 else 4
@@ -352,26 +252,3 @@ def _even_part(size: int, most: int, multiple: int) -> int:
     """Return the size of even parts of at most `most`, but for what makes it a multiple."""
     even = -(-size // -(-size // most))
     return -(-even // multiple) * multiple
-
-
-def forms_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[str, str]:
-    """Return how the rows and the columns lie in memory."""
-    inner, group = p.depth[-1], arithmetic.group
-    run = RUN * group
-    if arithmetic.is_matrix:
-        run = min(arithmetic.depth_multiple, p.sizes[2])
-
-    def form(axes: Sequence[Axis], steps: list[int], inner_step: int) -> str:
-        if steps == [1]:
-            return LINES
-        if group == 1 and steps and steps[-1] == 1 and axes[-1].size >= RUN:
-            return PIECES
-        if inner_step != 1 or inner.size < run:
-            return ANY
-        is_long = inner.size >= LONG_RUN * group and not arithmetic.is_matrix
-        return LONG if is_long else RUNS
-
-    left = form(p.rows, [axis.lhs for axis in p.rows], inner.lhs)
-    if left != LINES and is_direct(p, arithmetic):
-        left = DIRECT_RUNS if _is_in_runs(p) else DIRECT
-    return left, form(p.columns, [axis.rhs for axis in p.columns], inner.rhs)

@@ -13,12 +13,13 @@ from math import prod
 from hloc.analysis.epilogue import place_of, product_in, results_of
 from hloc.codegen.emitters import dot, windowed_product
 from hloc.codegen.emitters.context import Emitter, KernelContext
+from hloc.codegen.emitters.finish_function import FinishContext
 from hloc.codegen.emitters.lanes import lanes_of, settle
 from hloc.codegen.emitters.loop import is_flat
-from hloc.codegen.emitters.packed_nest import Epilogue, emit_packed
+from hloc.codegen.emitters.packed_nest import Epilogue, emit_packed, row_distance
 from hloc.codegen.emitters.packed_product import PackedProduct
+from hloc.codegen.emitters.routine_writer import argument
 from hloc.codegen.index import Index, loop_order
-from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.ir.instruction import Instruction
 
@@ -96,8 +97,11 @@ def emit(k: KernelContext) -> None:
     assert product is not None
     assert lhs is not None
     assert rhs is not None
-    rows = _Rows(k, core, k.outputs[place], _column_count(core, product), product.sizes[1])
-    epilogue = Epilogue(rows.sums, rows.finish)
+    finish = FinishContext(k)
+    rows = _Rows(finish, core, place, _column_count(core, product), product.sizes[1])
+    rows.finish(row_distance(product))
+    settle(finish)
+    epilogue = Epilogue(k.outputs[place], finish.fn.name, finish.close())
     windowed = None
     if _emitter(core) is windowed_product.EMITTER:
         windowed = windowed_product.windowed_product(core)
@@ -105,31 +109,23 @@ def emit(k: KernelContext) -> None:
         windowed_product.write(k, windowed, (lhs, rhs), 0, epilogue)
     else:
         emit_packed(k, product, lhs, rhs, 0, epilogue)
-    settle(k)
+    k.level = finish.level
 
 
 class _Rows:
     """Makes the results of rows whose sums are final."""
 
     def __init__(
-        self, k: KernelContext, core: Instruction, sums: IrArray, columns: int, width: int
+        self, k: KernelContext, core: Instruction, place: int, columns: int, width: int
     ) -> None:
-        self.k, self.core, self.sums, self.columns = k, core, sums, columns
-        k.frame.sources = {**k.frame.sources, core: [sums]}
+        self.k, self.core, self.columns = k, core, columns
+        k.frame.sources = {**k.frame.sources, core: [k.outputs[place]]}
         k.g.flat = is_flat(k.inst, core)
         self.width = width
 
-    def finish(
-        self, first: IndexValue, row_step: int, rows: IndexValue, columns: IndexValue
-    ) -> None:
-        """Write the results of some columns of some rows.
-
-        Args:
-            first: the place of the first element in memory.
-            row_step: elements from a row to the next.
-            rows: how many.
-            columns: how many of each row.
-        """
+    def finish(self, row_step: int) -> None:
+        """Write the results of some columns of some rows, which lie `row_step` elements apart."""
+        first, rows, columns = (argument(name) for name in ("%first", "%rows", "%columns"))
         k, math = self.k, self.k.math
         with k.body.loop(0, rows) as row:
             start = math.add(first, math.mul(row, row_step))

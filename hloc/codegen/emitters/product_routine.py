@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
 from hloc.codegen.emitters.block_packing import gathered_blocks, lined_blocks
+from hloc.codegen.emitters.gather_packing import gather_packing
 from hloc.codegen.emitters.lane_packing import can_gather, lane_packing
 from hloc.codegen.emitters.matrix_kernel import matrix_kernel
-from hloc.codegen.emitters.micro_kernel import (
-    DIRECT_TILE_TYPES,
-    TILE_TYPES,
-    Arithmetic,
-    Tile,
-    lanes,
-    micro_kernel,
-)
+from hloc.codegen.emitters.micro_kernel import DIRECT_TILE_TYPES, TILE_TYPES, micro_kernel
 from hloc.codegen.emitters.packing import (
     GATHER_TYPES,
     LONG_RUN,
     ROW_TYPES,
     RUN,
     Packing,
-    gather_packing,
     row_packing,
 )
 from hloc.codegen.emitters.routine_writer import RoutineWriter
+from hloc.codegen.emitters.tile_arithmetic import Arithmetic, Tile, lanes
 from hloc.codegen.emitters.tile_copy import EDGE_TYPES, edge_function
 from hloc.codegen.routine import FINAL_FORM, Routines
 from hloc.codegen.target import Target
@@ -84,7 +79,14 @@ def product_routines(
     width = lanes(arithmetic, target)
     is_matrix, is_direct = arithmetic.is_matrix, forms[0] in IN_PLACE
     pack = _block_packer if is_matrix else _packer
-    packed = Packing(sources[1], arithmetic.operand, arithmetic.group, tile.vectors * width)
+    packed = Packing(
+        sources[1],
+        arithmetic.operand,
+        arithmetic.group,
+        tile.vectors * width,
+        # Where tiles have masks, they read no vectors after the last that counts.
+        filled=width if target.vector_bits == 512 and not is_matrix else 0,
+    )
     right = [
         pack("columns", replace(packed, part=part), forms[1], width, target)
         for part in range(parts)
@@ -110,6 +112,15 @@ def product_routines(
     )
 
 
+def matrix_columns(
+    arithmetic: Arithmetic, tile: Tile, source: DType, form: str, target: Target
+) -> Routines:
+    """Return the packing of columns for matrix registers, by itself."""
+    width = tile.vectors * lanes(arithmetic, target)
+    packed = Packing(source, arithmetic.operand, arithmetic.group, width)
+    return _block_packer("columns", packed, form, width, target)
+
+
 def _tile_units(
     arithmetic: Arithmetic, tile: Tile, row_form: str, target: Target
 ) -> list[Routines]:
@@ -118,21 +129,31 @@ def _tile_units(
     kind = arithmetic.instruction or (row_form if is_direct else "packed")
     name = f"tiles_{arithmetic.name}_{tile.rows}x{tile.vectors}_{kind}"
     if arithmetic.is_matrix:
-        return [_unit(matrix_kernel(name, arithmetic, tile, target), TILE_TYPES)]
+        return [_unit(name, lambda: matrix_kernel(name, arithmetic, tile, target), TILE_TYPES)]
     total, result = arithmetic.total, arithmetic.result
     edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
     in_runs = row_form == DIRECT_RUNS
-    tiles = micro_kernel(name, edge, arithmetic, tile, target, direct=is_direct, in_runs=in_runs)
-    mover = edge_function(edge, total, result, width, tile.vectors, target)
+
+    def tiles() -> RoutineWriter:
+        return micro_kernel(name, edge, arithmetic, tile, target, direct=is_direct, in_runs=in_runs)
+
+    def mover() -> RoutineWriter:
+        return edge_function(edge, total, result, width, tile.vectors, target)
+
     return [
-        _unit(tiles, DIRECT_TILE_TYPES if is_direct else TILE_TYPES),
-        _unit(mover, EDGE_TYPES, level=0),
+        _unit(name, tiles, DIRECT_TILE_TYPES if is_direct else TILE_TYPES),
+        _unit(edge, mover, EDGE_TYPES, level=0),
     ]
 
 
-def _unit(w: RoutineWriter, types: tuple[str, ...], level: int = FINAL_FORM) -> Routines:
-    text = "\n".join([*w.fn.declarations, "", w.text()])
-    return Routines(w.fn.name, (f"declare void @{w.fn.name}({', '.join(types)})",), text, level)
+def _unit(
+    name: str,
+    write: Callable[[], RoutineWriter],
+    types: tuple[str, ...],
+    level: int = FINAL_FORM,
+) -> Routines:
+    declaration = f"declare void @{name}({', '.join(types)})"
+    return Routines(name, (declaration,), cache(lambda: write().unit_text()), level)
 
 
 def _pack_name(side: str, p: Packing, form: str) -> str:
@@ -142,11 +163,11 @@ def _pack_name(side: str, p: Packing, form: str) -> str:
 
 def _block_packer(side: str, p: Packing, form: str, _lanes: int, target: Target) -> Routines:
     """Return the packing of one side for matrix registers."""
+    form = form if form == LINES else ANY  # runs of k are looked for anyway
     name, by_unit = f"block_{_pack_name(side, p, form)}", side == "columns"
     if form == LINES:
-        return _unit(lined_blocks(name, p, target, by_unit=by_unit), ROW_TYPES)
-    packer = gathered_blocks(name, p, target, by_unit=by_unit, runs=form == RUNS)
-    return _unit(packer, GATHER_TYPES)
+        return _unit(name, lambda: lined_blocks(name, p, target, by_unit=by_unit), ROW_TYPES)
+    return _unit(name, lambda: gathered_blocks(name, p, target, by_unit=by_unit), GATHER_TYPES)
 
 
 def _row_lanes(rows: int) -> int:
@@ -162,9 +183,12 @@ def _packer(side: str, p: Packing, form: str, width: int, target: Target) -> Rou
     is_cheap = side == "columns" and form in (LINES, LONG) and is_move
     level = 0 if is_cheap else FINAL_FORM
     if form == LINES:
-        return _unit(row_packing(name, p, width, target), ROW_TYPES, level)
+        return _unit(name, lambda: row_packing(name, p, width, target), ROW_TYPES, level)
     if side == "columns" and form in (ANY, PIECES) and can_gather(p, width, target):
-        return _unit(lane_packing(name, p, width, target), GATHER_TYPES, level)
+        return _unit(name, lambda: lane_packing(name, p, width, target), GATHER_TYPES, level)
     runs = {RUNS: RUN, LONG: LONG_RUN}.get(form, 0)
-    packer = gather_packing(name, p, target, runs=runs, pieces=form == PIECES)
-    return _unit(packer, GATHER_TYPES, level)
+
+    def packer() -> RoutineWriter:
+        return gather_packing(name, p, target, runs=runs, pieces=form == PIECES)
+
+    return _unit(name, packer, GATHER_TYPES, level)

@@ -7,12 +7,14 @@ dimensions with strides in the three arrays, merged where memory allows.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hloc.codegen.emitters.context import root_of
 from hloc.codegen.emitters.gemm import MIN_ROWS_TO_PACK
 from hloc.codegen.index import layout_strides, row_major_strides
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction
+from hloc.ops.dot import DotAttributes
 from hloc.shapes import ArrayShape
 
 
@@ -76,7 +78,8 @@ def product_of(inst: Instruction, root: Instruction | None = None) -> Product:
     left, right = (_strides(inst, operand) for operand in root.operands)
     if root.opcode.name == "convolution":
         return _convolution(root, left, right)
-    return _dot(root, left, right)
+    lhs, rhs = (operand.array for operand in root.operands)
+    return _dot(lhs, rhs, root.array, root.attributes, left, right)
 
 
 def _strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
@@ -101,24 +104,28 @@ def _convolution(root: Instruction, left: tuple[int, ...], right: tuple[int, ...
     return Product((), merged(rows), merged(columns), merged(contracted))
 
 
-def _dot(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) -> Product:
-    lhs, rhs = root.operands
-    a = root.attributes
-    result = layout_strides(root.array)
+@lru_cache(maxsize=256)
+def _dot(
+    lhs: ArrayShape,
+    rhs: ArrayShape,
+    out: ArrayShape,
+    a: DotAttributes,
+    left: tuple[int, ...],
+    right: tuple[int, ...],
+) -> Product:
+    result = layout_strides(out)
     count = len(a.lhs_batch_dims)
     batch = [
-        Axis(lhs.array.dims[i], left[i], right[j], result[n])
+        Axis(lhs.dims[i], left[i], right[j], result[n])
         for n, (i, j) in enumerate(zip(a.lhs_batch_dims, a.rhs_batch_dims, strict=True))
     ]
-    free_left = _free_dims(lhs.array, a.lhs_batch_dims, a.lhs_contracting_dims)
-    free_right = _free_dims(rhs.array, a.rhs_batch_dims, a.rhs_contracting_dims)
-    rows = [Axis(lhs.array.dims[d], left[d], 0, result[count + n]) for n, d in enumerate(free_left)]
+    free_left = _free_dims(lhs, a.lhs_batch_dims, a.lhs_contracting_dims)
+    free_right = _free_dims(rhs, a.rhs_batch_dims, a.rhs_contracting_dims)
+    rows = [Axis(lhs.dims[d], left[d], 0, result[count + n]) for n, d in enumerate(free_left)]
     first = count + len(free_left)
-    columns = [
-        Axis(rhs.array.dims[d], 0, right[d], result[first + n]) for n, d in enumerate(free_right)
-    ]
+    columns = [Axis(rhs.dims[d], 0, right[d], result[first + n]) for n, d in enumerate(free_right)]
     contracted = [
-        Axis(lhs.array.dims[i], left[i], right[j], 0)
+        Axis(lhs.dims[i], left[i], right[j], 0)
         for i, j in zip(a.lhs_contracting_dims, a.rhs_contracting_dims, strict=True)
     ]
     return Product(merged(batch), merged(rows), merged(columns), merged(contracted))

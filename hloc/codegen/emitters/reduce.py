@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 
+from hloc.codegen.emitters.column_fold import STRIP
 from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch, root_of
 from hloc.codegen.emitters.extremum import extremum_of, reduce_row
 from hloc.codegen.emitters.lane_feed import feed_rows
 from hloc.codegen.emitters.lanes import lanes_of, settle
+from hloc.codegen.emitters.plain_reduction import emit_plain
 from hloc.codegen.emitters.running_sums import SUM_BLOCK, block_end, running_sum
 from hloc.codegen.index import loop_order
 from hloc.codegen.loops import IndexValue
@@ -25,9 +27,6 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order, post_order_from
 from hloc.opt.fusion.columns import shared_reduces
 from hloc.shapes import ArrayShape
-
-STRIP = 1024
-"""Columns whose running results are kept together."""
 
 _ROWS = 4
 """Rows that are added to the running results at a time."""
@@ -93,7 +92,9 @@ def extent(inst: Instruction) -> int:
 
 
 def emit(k: KernelContext) -> None:
-    """Write the loops."""
+    """Write a call of a routine, or else the loops."""
+    if emit_plain(k, extent(k.inst)):
+        return
     roots = reduces_of(k.inst)
     plan = _plan(roots[0])
     dims = roots[0].operands[0].array.dims

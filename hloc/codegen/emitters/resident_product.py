@@ -1,11 +1,13 @@
 """Products of few rows with a small right-hand side: sums stay in registers while k runs.
 
-The function has the parameters of `skinny.stream_routines`. Some vectors of columns are summed at a
-time; their rows of the right-hand side are read again from the second-level cache for the next.
+The function has the parameters of `stream_routine.stream_routines`. Some vectors of columns are
+summed at a time; their rows of the right-hand side are read again from the second-level cache for
+the next.
 """
 
 from __future__ import annotations
 
+from hloc.codegen.emitters.carried_loop import CarriedLoop, rows_of
 from hloc.codegen.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.emitters.vector_loads import load_as, store_as, vector_type
 from hloc.codegen.loops import IndexValue
@@ -72,19 +74,16 @@ class _Resident:
                 store_as(self.w, out, self.total, self.result, self.lanes, place, total)
 
     def _sums(self, rows: range, first: IndexValue, vectors: int) -> list[list[str]]:
-        fn, math, entry = self.fn, self.math, self.fn.block
-        head, after = fn.new_block(), fn.new_block()
-        fn.jump(head)
-        fn.start_block(head)
-        step = fn.reserve_value()
-        sums = [[fn.reserve_value() for _ in range(vectors)] for _ in rows]
-        slots = [fn.reserve_line() for _ in range(1 + len(rows) * vectors)]
+        fn, math = self.fn, self.math
+        zeros = [(self.vector, "zeroinitializer")] * (len(rows) * vectors)
+        loop = CarriedLoop(self.w, [("i64", "0"), *zeros])
+        step, *sums = loop.values
         k = Value(S64, step)
         start = math.add(math.mul(k, argument("%rhs_step")), first)
         ys = [self._load(math.add(start, j * self.lanes)) for j in range(vectors)]
         new = []
-        for row, totals in zip(rows, sums, strict=True):
-            x = self._splat(row, k)
+        for row, totals in zip(rows, rows_of(sums, vectors), strict=True):
+            x = splat(self.w, row, k, self.sources[0], self.total, self.lanes)
             products = [fn.value(f"fmul contract {self.vector} {x}, {y}") for y in ys]
             new.append(
                 [
@@ -93,28 +92,24 @@ class _Resident:
                 ]
             )
         following = fn.value(f"add i64 {step}, 1")
-        fn.branch(fn.value(f"icmp slt i64 {following}, %depth"), head, after)
-        phis = [("i64", step, "0", following)]
-        for before, later in zip(sums, new, strict=True):
-            phis += [
-                (self.vector, x, "zeroinitializer", y) for x, y in zip(before, later, strict=True)
-            ]
-        for slot, (kind, name, zero, next_) in zip(slots, phis, strict=True):
-            fn.fill_line(slot, f"{name} = phi {kind} [ {zero}, %{entry} ], [ {next_}, %{head} ]")
-        fn.start_block(after)
+        again = fn.value(f"icmp slt i64 {following}, %depth")
+        loop.close([following, *(total for row in new for total in row)], again)
         return new
 
     def _load(self, place: IndexValue) -> str:
         return load_as(self.w, "%rhs", self.sources[1], self.total, self.lanes, place)
 
-    def _splat(self, row: int, step: IndexValue) -> str:
-        """Return an element of the left-hand side in all lanes."""
-        math, fn = self.math, self.fn
-        place = math.mul(argument("%lhs_row"), row)
-        place = math.add(place, math.mul(step, argument("%lhs_step")))
-        x = self.b.load(pointer_value("%lhs"), self.sources[0], math.value(place))
-        x = self.b.convert(x, self.total)
-        kind = REPRESENTATIONS[self.total].memory
-        first = fn.value(f"insertelement {self.vector} poison, {kind} {x.text}, i64 0")
-        mask = f"<{self.lanes} x i32> zeroinitializer"
-        return fn.value(f"shufflevector {self.vector} {first}, {self.vector} poison, {mask}")
+
+def splat(
+    w: RoutineWriter, row: int, step: IndexValue, source: DType, total: DType, lanes: int
+) -> str:
+    """Return an element of the left-hand side, as one of `total`, in all lanes."""
+    math, fn = w.math, w.fn
+    place = math.mul(argument("%lhs_row"), row)
+    place = math.add(place, math.mul(step, argument("%lhs_step")))
+    x = w.b.load(pointer_value("%lhs"), source, math.value(place))
+    x = w.b.convert(x, total)
+    vector, kind = vector_type(total, lanes), REPRESENTATIONS[total].memory
+    first = fn.value(f"insertelement {vector} poison, {kind} {x.text}, i64 0")
+    mask = f"<{lanes} x i32> zeroinitializer"
+    return fn.value(f"shufflevector {vector} {first}, {vector} poison, {mask}")

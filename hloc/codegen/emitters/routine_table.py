@@ -10,12 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import product
 
-from hloc.codegen.emitters import fft_routines
+from hloc.codegen.emitters import (
+    fft_routines,
+    grouped_routine,
+    padding_routine,
+    plain_reduction,
+    pool_routine,
+    product_nest,
+    sort_columns,
+    sort_routines,
+    topk_routines,
+)
 from hloc.codegen.emitters.inner_product import FEW_ROWS
 from hloc.codegen.emitters.inner_product import MAX_ROWS as INNER_ROWS
 from hloc.codegen.emitters.inner_routine import copy_routine, inner_routines
-from hloc.codegen.emitters.micro_kernel import Arithmetic
-from hloc.codegen.emitters.packed_product import PackedProduct, arithmetic_of, tiles_of
+from hloc.codegen.emitters.matrix_rows import row_tiles
+from hloc.codegen.emitters.packed_product import PackedProduct
+from hloc.codegen.emitters.packed_tiles import arithmetic_of, tiles_of
 from hloc.codegen.emitters.product_routine import (
     ANY,
     IN_PLACE,
@@ -27,7 +38,9 @@ from hloc.codegen.emitters.product_routine import (
 )
 from hloc.codegen.emitters.products import Axis
 from hloc.codegen.emitters.skinny import MAX_ROWS as STREAM_ROWS
-from hloc.codegen.emitters.skinny import SPLATS, UNROLLS, stream_routines
+from hloc.codegen.emitters.skinny import SPLATS, UNROLLS
+from hloc.codegen.emitters.stream_routine import stream_routines
+from hloc.codegen.emitters.tile_arithmetic import Arithmetic
 from hloc.codegen.routine import Routines
 from hloc.codegen.target import Target
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
@@ -67,6 +80,8 @@ def packed_routines(target: Target) -> Iterator[Routines]:
                 for form in forms:
                     found = product_routines(arithmetic, tile, sources, (form, form), target)
                     yield from found.units
+                if arithmetic.is_matrix:
+                    yield row_tiles(arithmetic, tile, target)
             if not (sources[0] is arithmetic.operand is arithmetic.total):
                 continue
             for tile in tiles_of(arithmetic, target, direct=True):
@@ -119,9 +134,17 @@ def inner_product_routines(target: Target) -> Iterator[Routines]:
 
 MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     packed_routines,
+    product_nest.listed_routines,
+    padding_routine.listed_routines,
+    grouped_routine.listed_routines,
     streaming_routines,
     inner_product_routines,
     fft_routines.listed_routines,
+    plain_reduction.listed_routines,
+    pool_routine.listed_routines,
+    sort_columns.listed_routines,
+    sort_routines.listed_routines,
+    topk_routines.listed_routines,
 )
 
 

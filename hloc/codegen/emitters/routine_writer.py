@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
 from hloc.codegen.index import IndexMath
+from hloc.codegen.lane_builder import LaneBuilder
 from hloc.codegen.llvm_text import FunctionWriter
 from hloc.codegen.loops import Body, IndexValue
-from hloc.codegen.scalar_builder import LlvmBuilder, pointer_value
+from hloc.codegen.routine import FINAL_FORM, Routines
+from hloc.codegen.scalar_builder import pointer_value
 from hloc.codegen.target import Target
 from hloc.codegen.values import Value
 from hloc.dtypes import S64
 
 
 class RoutineWriter:
-    """A function in its final form being written, with the same tools as a kernel."""
+    """A function in its final form being written, with the same tools as a kernel.
 
-    def __init__(self, name: str, parameters: tuple[str, ...], target: Target) -> None:
+    Where there are `lanes`, the builder writes vectors of so many elements too.
+    """
+
+    def __init__(
+        self, name: str, parameters: tuple[str, ...], target: Target, lanes: int = 0
+    ) -> None:
         bits = target.vector_bits
         self.fn = FunctionWriter(
             name,
             list(parameters),
             f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" ',
         )
-        self.b = LlvmBuilder(self.fn, target)
+        self.b = LaneBuilder(self.fn, target, lanes)
         self.body = Body(self.fn, self.b)
         self.math = IndexMath(self.body)
 
@@ -29,9 +39,31 @@ class RoutineWriter:
         """Return the function."""
         return self.fn.finish()
 
+    def unit_text(self) -> str:
+        """Return the unit of this function alone, with what it declares."""
+        return "\n".join([*self.fn.declarations, "", self.text()])
+
     def offset(self, table: str, index: IndexValue) -> Value:
         """Return an entry of a table of offsets."""
         return self.b.load(pointer_value(table), S64, index)
+
+
+def routine_unit(
+    name: str,
+    parameters: tuple[str, ...],
+    write: Callable[[RoutineWriter], object],
+    target: Target,
+    level: int = FINAL_FORM,
+) -> Routines:
+    """Return a unit of one function, whose text `write` makes when somebody asks for it."""
+    types = ", ".join(parameter.split()[0] for parameter in parameters)
+
+    def text() -> str:
+        w = RoutineWriter(name, parameters, target)
+        write(w)
+        return w.unit_text()
+
+    return Routines(name, (f"declare void @{name}({types})",), cache(text), level)
 
 
 def argument(name: str) -> Value:

@@ -11,16 +11,24 @@ from collections.abc import Sequence
 from functools import partial
 
 from hloc.analysis.rows import FULL
+from hloc.codegen.elemental import Frame
 from hloc.codegen.emitters.context import Emitter, KernelContext, no_scratch
 from hloc.codegen.emitters.lane_feed import feed_rows
-from hloc.codegen.emitters.lanes import settle
+from hloc.codegen.emitters.lanes import lanes_of, settle
+from hloc.codegen.emitters.plain_reduction import plain_reduction
 from hloc.codegen.emitters.running_sums import RunningSum, running_sum
 from hloc.codegen.index import Index, row_major_strides
 from hloc.codegen.ir_array import IrArray
+from hloc.codegen.lane_builder import LaneBuilder
 from hloc.codegen.loops import IndexValue
+from hloc.codegen.reductions import plain_reducer
 from hloc.codegen.values import Value
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.row_plan import RowPlan, Stage, outer_rank, row_plan
+
+_MANY_ROWS = 64
+_TOGETHER = ((1, 4), (4, 2))
+"""Vectors of a row up to which so many rows are made together, if there are many."""
 
 _LINE_BYTES = 64
 """What the cache fetches at a time."""
@@ -38,8 +46,8 @@ def plan_of(inst: Instruction) -> RowPlan | None:
 
 
 def can_emit(inst: Instruction) -> bool:
-    """True for a fusion that can be made row by row."""
-    return plan_of(inst) is not None
+    """True for a fusion that can be made row by row, and not by a routine (`plain_reduction`)."""
+    return plan_of(inst) is not None and plain_reduction(inst) is None
 
 
 def extent(inst: Instruction) -> int:
@@ -53,9 +61,32 @@ def emit(k: KernelContext) -> None:
     """Write the loop over rows."""
     plan = plan_of(k.inst)
     assert plan is not None
-    with k.body.loop(k.begin, k.end) as row:
-        _Row(k, plan, row).write()
+    m, together = k.math, _rows_together(k, plan)
+    with k.body.loop(k.begin, k.end, together) as first:
+        last = m.sub(k.end, 1) if together > 1 else first
+        rows = [
+            _Row(k, plan, m.minimum(m.add(first, number), last) if number else first)
+            for number in range(together)
+        ]
+        for number in range(len(plan.stages)):
+            for row in rows:
+                row.write_stage(number)
+        for row in rows:
+            row.write_values()
     settle(k)
+
+
+def _rows_together(k: KernelContext, plan: RowPlan) -> int:
+    """Return how many rows are made at a time: several if each of them would be waited for.
+
+    A row is a chain of sums and functions, and what the processor looks ahead is hardly more than
+    one that is short. The last ones may be made twice, so nothing may be written over operands.
+    """
+    lanes = lanes_of(k)
+    if lanes is None or plan.rows.count < _MANY_ROWS or any(a is not None for a in k.aliased):
+        return 1
+    vectors = -(-plan.rows.size // lanes.count)
+    return next((rows for most, rows in _TOGETHER if vectors <= most), 1)
 
 
 class _Row:
@@ -64,14 +95,24 @@ class _Row:
     def __init__(self, k: KernelContext, plan: RowPlan, row: IndexValue) -> None:
         self.k, self.plan = k, plan
         self.sources = dict(k.frame.sources)
-        k.frame.sources = self.sources
+        self.frame = Frame(self.sources)
         outer = plan.dims[: plan.outer]
         self.outer = k.math.delinear(row, outer)
         self.inner = [
             d for d in range(plan.outer, len(plan.dims)) if plan.dims[d] != 1
         ]  # fmt: skip
         self.row = row
+        self.is_vector = self._is_vector()
         self.streams = self._streams()
+
+    def _is_vector(self) -> bool:
+        """True if a row is made in some lanes of one vector."""
+        lanes = lanes_of(self.k)
+        if lanes is None or len(self.inner) != 1:
+            return False
+        reduces = [inst for stage in self.plan.stages for inst in stage.reduces]
+        is_plain = all(plain_reducer(inst.called[0]) for inst in reduces)
+        return is_plain and lanes.serve_part(self.plan.rows.size)
 
     def _streams(self) -> list[IrArray]:
         """Return the operands whose next row is asked for while the second stage computes.
@@ -104,22 +145,25 @@ class _Row:
             with k.body.loop(first, end, _LINE_BYTES // array.dtype.storage_bytes) as position:
                 k.b.prefetch(array.pointer, array.dtype, m.value(m.add(start, position)))
 
-    def write(self) -> None:
-        for number, stage in enumerate(self.plan.stages):
-            for inst in stage.row_values:
-                self._fix(inst)
-            kept = {inst: self._temporary(inst) for inst in stage.keeps}
-            size = self.plan.rows.size
-            sums = [running_sum(self.k, inst, size) for inst in stage.reduces]
-            element = partial(self._element, stage, kept, sums)
-            ask = self._ask_for_next_row if number == 1 and self.streams else None
-            feed_rows(
-                self.k, self.plan.dims, self.inner, sums, element, ask, (*kept, *stage.writes)
-            )
-            for inst, array in kept.items():
-                self.sources[inst] = [array]
-            for inst, done in zip(stage.reduces, sums, strict=True):
-                self._finish(inst, done.finish())
+    def write_stage(self, number: int) -> None:
+        """Write the loop of stage `number`."""
+        self.k.frame, stage = self.frame, self.plan.stages[number]
+        for inst in stage.row_values:
+            self._fix(inst)
+        kept = {inst: self._temporary(inst) for inst in stage.keeps}
+        size = self.plan.rows.size
+        sums = [running_sum(self.k, inst, size) for inst in stage.reduces]
+        element = partial(self._element, stage, kept, sums)
+        ask = self._ask_for_next_row if number == 1 and self.streams else None
+        feed_rows(self.k, self.plan.dims, self.inner, sums, element, ask, (*kept, *stage.writes))
+        for inst, array in kept.items():
+            self.sources[inst] = [array]
+        for inst, done in zip(stage.reduces, sums, strict=True):
+            self._finish(inst, done.finish())
+
+    def write_values(self) -> None:
+        """Write the results that have one element per row."""
+        self.k.frame = self.frame
         for inst in self.plan.writes_rows:
             self._store(inst, self._row_element(inst), self._row_index(inst))
 
@@ -127,8 +171,12 @@ class _Row:
 
     def _fix(self, inst: Instruction) -> None:
         """Make a value that the whole row shares, once."""
-        if not isinstance(self.sources.get(inst), Value):
-            self.sources[inst] = self._row_element(inst)
+        value = self.sources.get(inst)
+        if not isinstance(value, Value):
+            value = self.sources[inst] = self._row_element(inst)
+        size = self.plan.rows.size
+        if isinstance(self.k.b, LaneBuilder) and size > self.k.lanes and _divides(inst):
+            self.k.b.expect_divisions(value)
 
     def _row_element(self, inst: Instruction) -> Value:
         return self.k.g.element(self.k.frame, inst, self._row_index(inst))
@@ -153,7 +201,10 @@ class _Row:
         outer = outer_rank(shape.dims, self.plan.rows)
         assert outer is not None
         strides = [0] * outer + row_major_strides(shape.dims[outer:])
-        pointer = self.k.b.allocate(shape.dtype, self.plan.rows.size)
+        if self.is_vector and isinstance(self.k.b, LaneBuilder):
+            pointer: Value = self.k.b.lane_slot(shape.dtype)
+        else:
+            pointer = self.k.b.allocate(shape.dtype, self.plan.rows.size)
         return IrArray(pointer, shape.dtype, shape.dims, tuple(strides))
 
     # ---- loops
@@ -189,6 +240,21 @@ class _Row:
         for output, array in zip(self.plan.outputs, self.k.outputs, strict=True):
             if output is inst:
                 array.store(self.k.math, index, value)
+
+
+def _divides(inst: Instruction) -> bool:
+    """True if something is divided by `inst`, a value of its row."""
+    if not inst.array.dtype.is_float:
+        return False
+    waiting = [inst]
+    while waiting:
+        value = waiting.pop()
+        for user in value.users:
+            if user.opcode.name == "divide" and user.operands[1] is value:
+                return True
+            if user.opcode.name in ("broadcast", "reshape", "bitcast"):
+                waiting.append(user)
+    return False
 
 
 EMITTER = Emitter("row-region", can_emit, emit, extent, no_scratch)

@@ -30,9 +30,9 @@ SUM_BLOCK = 1024
 class RunningSum:
     """The running results of one reduction, which may be of several arrays."""
 
-    def __init__(self, k: KernelContext, inst: Instruction) -> None:
+    def __init__(self, k: KernelContext, inst: Instruction, addends: int = 0) -> None:
         self.k, self.inst = k, inst
-        self.sums = Accumulators(k.g, inst)
+        self.sums = Accumulators(k.g, inst, addends)
         self.reducer = plain_reducer(inst.called[0])
         self.lanes: LaneResults | None = None
         for number, start in enumerate(self.sums.starts):

@@ -1,7 +1,8 @@
 """topk: the first elements of every row in total order, ties by place.
 
 A few elements of a long row are selected before they are sorted: the leading digits of all keys are
-counted, and only elements up to the digit in which number k lies go on.
+counted, and only elements up to the digit in which number k lies go on. Types whose order routines
+know are left to these (`topk_calls`), where kernels are LLVM IR.
 """
 
 from __future__ import annotations

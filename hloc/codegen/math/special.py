@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hloc.codegen.math.exponential import exp
+from hloc.codegen.math.exponential import normal_exp
 from hloc.codegen.math.parts import (
     absolute,
     c,
-    estrin,
     f32_function,
     fma,
     horner,
-    keep_nan,
     lower,
     with_sign,
 )
@@ -38,7 +36,6 @@ def erf(b: LlvmBuilder, x: Value) -> Value:
     """Return the error function."""
     magnitude = absolute(b, x)
     small = fma(b, x, horner(b, b.fmul(x, x), _SMALL), x)
-    exponent = estrin(b, b.fsub(lower(b, magnitude, 4.0), c(b, 2.5)), _LARGE)
-    large = with_sign(b, b.fsub(c(b, 1.0), exp(b, exponent)), x)
-    value = b.select(b.compare("LT", magnitude, c(b, 1.0)), small, large)
-    return keep_nan(b, x, value)
+    exponent = horner(b, b.fsub(lower(b, magnitude, 4.0), c(b, 2.5)), _LARGE)
+    large = with_sign(b, b.fsub(c(b, 1.0), normal_exp(b, exponent)), x)
+    return b.select(b.compare("LT", magnitude, c(b, 1.0)), small, large)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import live_computations, post_order
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, dot_of, sides
 from hloc.opt.expander import is_static
@@ -35,7 +35,7 @@ class DotMerger:
     def run(self, module: Module, context: PassContext) -> bool:
         """Merge in every computation."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
+        for computation in live_computations(module):
             if computation.is_fusion:
                 continue
             for shared in (0, 1):

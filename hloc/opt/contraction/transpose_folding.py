@@ -24,6 +24,7 @@ class TransposeFolding:
     """
 
     name: ClassVar[str] = "transpose-folding"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"transpose"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Fold in every computation."""

@@ -45,6 +45,7 @@ class ConditionalSimplifier:
     """
 
     name: ClassVar[str] = "conditional-simplifier"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"conditional"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify conditionals in branches and bodies first."""

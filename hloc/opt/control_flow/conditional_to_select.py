@@ -10,7 +10,7 @@ from hloc.ir.clone import copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.opt.control_flow.branches import Branches, branches_of, selected
 from hloc.opt.control_flow.leafwise import (
     has_control_dependencies,
@@ -41,13 +41,14 @@ class ConditionalToSelect:
     """
 
     name: ClassVar[str] = "conditional-to-select"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"conditional"})
     max_instructions: int = 16
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace conditionals in branches first."""
         before = context.rewrites
         effects = Effects()
-        for computation in reachable_computations(module.entry):
+        for computation in live_computations(module):
             applied = _is_applied(computation)
             for inst in computation.instructions:
                 if context.spent:

@@ -11,7 +11,7 @@ from hloc.analysis.loop_state import loop_state
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.opt.control_flow.leafwise import has_control_dependencies
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
@@ -43,7 +43,7 @@ class HloModuleDce:
         for inst in each_instruction(module, context, "while"):
             if not has_control_dependencies(inst):
                 self._shrink(inst, effects, liveness, context)
-        for computation in reversed(reachable_computations(module.entry)):
+        for computation in reversed(live_computations(module)):
             if context.spent:
                 break
             if computation is not module.entry:

@@ -30,6 +30,7 @@ class WhileLoopConstantSinking:
     """
 
     name: ClassVar[str] = "while-loop-constant-sinking"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
     broadcasts: bool = True
 
     def run(self, module: Module, context: PassContext) -> bool:

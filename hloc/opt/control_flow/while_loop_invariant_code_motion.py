@@ -92,6 +92,7 @@ class WhileLoopInvariantCodeMotion:
     """
 
     name: ClassVar[str] = "while-loop-invariant-code-motion"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Move out of inner loops first, so that it may move on out of outer ones."""

@@ -44,6 +44,7 @@ class WhileLoopSimplifier:
     """
 
     name: ClassVar[str] = "while-loop-simplifier"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Simplify inner loops first."""

@@ -39,6 +39,7 @@ class WhileLoopUnroller:
     """
 
     name: ClassVar[str] = "while-loop-unroller"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
     max_trip_count: int = 16
     max_instructions: int = 400
     max_total_instructions: int = 10_000

@@ -33,6 +33,8 @@ def static(shape: Shape) -> Shape:
 
 def has_dynamic(shape: Shape) -> bool:
     """True if a dimension anywhere in `shape` is dynamic."""
+    if isinstance(shape, ArrayShape):
+        return bool(shape.dynamic)
     return any(isinstance(leaf, ArrayShape) and bool(leaf.dynamic) for _, leaf in leaves(shape))
 
 

@@ -37,6 +37,7 @@ class AttentionFusion:
     """
 
     name: ClassVar[str] = "attention-fusion"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"exponential"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Fuse in the entry and in the bodies of loops, branches and calls."""

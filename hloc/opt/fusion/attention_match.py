@@ -11,6 +11,7 @@ the kernel that runs such a fusion both look for it here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
@@ -133,16 +134,24 @@ def is_attention_fusion(inst: Instruction) -> bool:
     return inst.opcode.name == "fusion" and attention_of(inst.called[0].root) is not None
 
 
-def is_of_logits_alone(attention: Attention) -> bool:
-    """True if the weight of a key is made of its logit and the largest one, and of constants."""
-    stack = [attention.numerator, attention.total.operands[0]]
-    done = {attention.logits, attention.maximum}
+def reads_no_array(
+    attention: Attention, wanted: Iterable[Instruction], known: Iterable[Instruction]
+) -> bool:
+    """True if `wanted` are made of `known` and of scalars: at any position, past the last key too.
+
+    Args:
+        attention: what they are members of.
+        wanted: made for every key.
+        known: made before them.
+    """
+    stack, done = list(wanted), set(known)
     while stack:
         inst = stack.pop()
         if inst in done:
             continue
         done.add(inst)
-        if inst not in attention.dims and inst.opcode.name not in ("constant", "broadcast"):
+        is_scalar = isinstance(inst.shape, ArrayShape) and not inst.array.dims
+        if not (inst in attention.dims or is_scalar or inst.is_a("broadcast", "iota")):
             return False
         stack += inst.operands
     return True

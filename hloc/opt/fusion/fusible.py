@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from hloc.analysis.cumulative import plain_scan
 from hloc.analysis.dataflow import hands_on
+from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, Shape, TupleShape
@@ -70,6 +71,11 @@ WEIGHTS: dict[str, int] = {
 _UNLISTED_FUNCTION = 30  # acos, sinh and the like
 EXPENSIVE = 10
 """From this weight on, an element is never computed twice."""
+
+
+def is_one_step(computation: Computation) -> bool:
+    """True if there is one instruction beside the parameters, and so nothing to fuse it with."""
+    return len(computation) - len(computation.parameters) < 2
 
 
 def role_of(inst: Instruction) -> Role:

@@ -15,7 +15,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
-from hloc.opt.fusion.fusible import Role, role_of
+from hloc.opt.fusion.fusible import Role, is_one_step, role_of
 from hloc.opt.fusion.group import Group, Maps
 from hloc.opt.fusion.outline_fusion import outline_fusion
 from hloc.opt.pass_base import PassContext, Remark
@@ -40,6 +40,8 @@ class InstructionFusion:
         before = context.rewrites
         limits = Limits(self.max_operands, self.max_instructions)
         for computation in control_flow_computations(module):
+            if is_one_step(computation):
+                continue
             for group in _groups(computation, limits, context):
                 if context.spent:
                     return context.rewrites > before

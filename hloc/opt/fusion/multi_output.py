@@ -19,7 +19,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
-from hloc.opt.fusion.fusible import EXPENSIVE, weight_of
+from hloc.opt.fusion.fusible import EXPENSIVE, is_one_step, weight_of
 from hloc.opt.fusion.gpu_rows import why_not_rows_on_gpu
 from hloc.opt.fusion.merge import merge
 from hloc.opt.fusion.reach import Reach
@@ -36,9 +36,11 @@ _MAX_SIBLINGS = 2
 _KERNEL_BYTES = 1 << 12
 """A kernel less is worth reading so many bytes of two small kernels in one."""
 
-_MIN_ROW = 16
+_MIN_ROW = 5
+_LONG_ROW = 16
 _SMALL = 1 << 12
-"""Rows shorter than `_MIN_ROW` are slow, which does not matter for so few cheap elements."""
+"""Rows shorter than `_MIN_ROW` are slow, and so are those shorter than `_LONG_ROW` whose sums go
+through functions, one by one. Neither matters for so few elements."""
 
 _FEW_ROWS = 8
 _LARGE_BYTES = 1 << 20
@@ -67,6 +69,8 @@ class MultiOutputFusion:
         """Merge in the entry and in the bodies of loops, branches and calls."""
         before = context.rewrites
         for computation in control_flow_computations(module):
+            if is_one_step(computation):
+                continue
             for region in _Merger(computation, self, context).regions():
                 if context.spent:
                     return context.rewrites > before
@@ -274,8 +278,10 @@ def _bytes_touched(region: Region) -> int:
 
 
 def _why_not_rows(own: Region, region: Region, rows: Rows, chained: bool) -> str:
-    if rows.size < _MIN_ROW and (rows.elements > _SMALL or _is_dear(own, region, rows)):
+    if rows.size < _MIN_ROW and (rows.elements > _SMALL or _is_dear(own, region, rows.elements)):
         return f"rows of {rows.size} elements are too short"
+    if rows.size < _LONG_ROW and rows.elements > _SMALL and _is_dear(own, region, rows.count):
+        return f"rows of {rows.size} elements are too short for functions of their sums"
     if not chained:
         return ""
     size = max(value.shape.size_bytes for value in (*own.values, *own.reads))
@@ -286,10 +292,10 @@ def _why_not_rows(own: Region, region: Region, rows: Rows, chained: bool) -> str
     return ""
 
 
-def _is_dear(own: Region, region: Region, rows: Rows) -> bool:
+def _is_dear(own: Region, region: Region, elements: int) -> bool:
     """True if functions are computed that are much faster for many elements at once."""
     return any(
-        weight_of(inst) >= EXPENSIVE and elements_of(inst.shape) == rows.elements
+        weight_of(inst) >= EXPENSIVE and elements_of(inst.shape) == elements
         for kernel in (*own.kernels, *region.kernels)
         for inst in kernel.order
     )

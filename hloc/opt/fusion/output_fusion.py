@@ -13,6 +13,7 @@ from typing import ClassVar, Literal
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.epilogue import PRODUCTS, follows, results_of
 from hloc.analysis.in_place import InPlace
+from hloc.analysis.pools import pool_of, scaled_pool
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 from hloc.ir.clone import common_of, copy_instructions
 from hloc.ir.computation import Computation
@@ -51,8 +52,9 @@ _SOURCES: dict[DType, tuple[DType, ...]] = {
 class OutputFusion:
     """Make one fusion of a large dot or convolution and the elementwise kernel that reads it.
 
-    Only where nothing else reads the product. Expects the fusions that `fusion` makes of
-    elementwise instructions; leaves `fusion` instructions of kind kOutput. Cost: O(instructions).
+    Also of sums of windows and what makes means of them, of any size. Only where nothing else
+    reads the product. Expects the fusions that `fusion` makes of elementwise instructions; leaves
+    `fusion` instructions of kind kOutput. Cost: O(instructions).
 
     Attributes:
         min_bytes: size of the smallest product that is fused.
@@ -63,6 +65,7 @@ class OutputFusion:
     min_bytes: int = MIN_BYTES
     on_gpu: bool = False
     name: ClassVar[str] = "output-fusion"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"convolution", "dot", "reduce-window"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Fuse in the entry and in the bodies of loops, branches and calls."""
@@ -74,6 +77,8 @@ class OutputFusion:
                     continue
                 reader = _reader(inst, one_result=self.on_gpu)
                 if reader is None or reader in pinned:
+                    continue
+                if inst.is_a("reduce-window") and not _is_scaled(reader):
                     continue
                 if _overwrites_state(module, reader):
                     _remark(context, inst, "missed", f"{reader.name} overwrites a state")
@@ -88,6 +93,9 @@ class OutputFusion:
         return context.rewrites > before
 
     def _takes(self, inst: Instruction) -> bool:
+        if inst.is_a("reduce-window"):
+            is_free = not inst.is_root and not inst.control_predecessors
+            return is_free and not self.on_gpu and pool_of(inst) is not None
         if not inst.is_a(*PRODUCTS) or inst.is_root or inst.control_predecessors:
             return False
         arrays = (inst.shape, *(operand.shape for operand in inst.operands))
@@ -121,6 +129,8 @@ def _fills_tiles(product: Instruction) -> bool:
         depth = prod(left.dims[d] for d in a.lhs_contracting_dims)
         sides = left.elements // max(batch * depth, 1), right.elements // max(batch * depth, 1)
     else:
+        if a.window is not None and any(d.base_dilation > 1 for d in a.window.dimensions):
+            return False  # rows come from one product for each place between the elements
         features = product.array.dims[a.dim_labels.output_feature]
         depth = right.elements // features
         groups = a.feature_group_count * a.batch_group_count
@@ -132,7 +142,7 @@ def _reader(product: Instruction, *, one_result: bool) -> Instruction | None:
     """Return the one reader of `product`, if its results are made of it one by one element.
 
     Args:
-        product: a dot or convolution.
+        product: a dot, a convolution or windows.
         one_result: take readers with one result only, but of any type.
     """
     if len(product.users) != 1:
@@ -151,6 +161,13 @@ def _reader(product: Instruction, *, one_result: bool) -> Instruction | None:
     if one_result and body.root.is_a("tuple"):
         return None
     return user if follows(parameter, results, in_place=not one_result) else None
+
+
+def _is_scaled(reader: Instruction) -> bool:
+    """True if all that a kernel does is multiplying or dividing by a constant."""
+    root = reader.called[0].root if reader.is_a("fusion") else reader
+    source, factor = scaled_pool(root)
+    return factor is not None and source.is_a("parameter")
 
 
 def _overwrites_state(module: Module, reader: Instruction) -> bool:
@@ -198,13 +215,14 @@ def _fuse(computation: Computation, product: Instruction, reader: Instruction) -
         body.set_root(_copied(reader, body, inner))
     row = opcode_row("fusion")
     assert row.attributes is not None
+    source = product.opcode.name.replace("-", "_")
     fusion = computation.add(
         row,
         reader.shape,
         operands,
         row.attributes(kind="kOutput"),
         (body,),
-        name=f"{product.opcode.name}_{reader.name.removesuffix('_fusion')}_fusion",
+        name=f"{source}_{reader.name.removesuffix('_fusion')}_fusion",
         common=common_of(reader),
     )
     computation.replace(reader, fusion)

@@ -27,10 +27,11 @@ class LapackRewriter:
     """
 
     name: ClassVar[str] = "lapack-rewriter"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every computation."""
-        return expand_all(module, context, self.name, ("custom-call",), _solved, _is_solve)
+        return expand_all(module, context, self.name, self.acts_on, _solved, _is_solve)
 
 
 def _is_solve(inst: Instruction) -> bool:

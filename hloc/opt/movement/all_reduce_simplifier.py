@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import TupleShape
@@ -36,11 +36,12 @@ class AllReduceSimplifier:
     """
 
     name: ClassVar[str] = "all-reduce-simplifier"
+    acts_on: ClassVar[frozenset[str]] = _COLLECTIVES
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every computation that is called."""
         before = context.rewrites
-        for computation in reachable_computations(module.entry):
+        for computation in live_computations(module):
             order = post_order(computation)
             pinned = {p for inst in order for p in inst.control_predecessors}
             for inst in order:

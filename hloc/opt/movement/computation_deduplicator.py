@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
-from hloc.ir.traversal import all_instructions, reachable_computations
+from hloc.ir.traversal import all_instructions, live_computations
 from hloc.opt.cse import Structures
 from hloc.opt.pass_base import PassContext
 
@@ -29,7 +29,7 @@ class ComputationDeduplicator:
         structures = Structures()
         first: dict[int, Computation] = {}
         stands_for: dict[Computation, Computation] = {}
-        for computation in reversed(reachable_computations(module.entry)):
+        for computation in reversed(live_computations(module)):
             if computation is not module.entry:
                 key = structures.structure(computation)
                 stands_for[computation] = first.setdefault(key, computation)
@@ -46,7 +46,7 @@ class ComputationDeduplicator:
 
 
 def _remove_uncalled(module: Module) -> None:
-    reachable = set(reachable_computations(module.entry))
+    reachable = set(live_computations(module))
     dead = [c for c in module.computations if c not in reachable]
     while dead:
         leaves = [c for c in dead if not c.callers]

@@ -24,6 +24,7 @@ class SimplifyFpConversions:
     """
 
     name: ClassVar[str] = "simplify-fp-conversions"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"convert"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Shorten chains everywhere, operands first, so that each is looked at once."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
 
@@ -19,7 +19,7 @@ def candidates(
     Leaves out those with control dependencies or dynamic dimensions, and what is not an array; ends
     when the rewrite limit is reached. Cost: O(instructions).
     """
-    for computation in reachable_computations(module.entry):
+    for computation in live_computations(module):
         if computation.is_fusion:
             continue
         order = post_order(computation)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hloc.ir.attributes import EntryLayout
 from hloc.ir.module import Module
-from hloc.ir.traversal import reachable_computations
+from hloc.ir.traversal import live_computations
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, row_major
 
@@ -30,7 +30,7 @@ class SubByteNormalization:
         before = context.rewrites
         if context.spent:
             return False
-        for computation in reachable_computations(module.entry):
+        for computation in live_computations(module):
             for inst in computation.instructions:
                 shape = self._normalised(inst.shape)
                 if shape != inst.shape:

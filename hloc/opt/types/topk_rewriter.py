@@ -26,6 +26,7 @@ class TopkRewriter:
     """
 
     name: ClassVar[str] = "topk-rewriter"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"sort"})
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every computation."""

@@ -7,6 +7,7 @@ from math import prod
 from typing import ClassVar
 
 from hloc.analysis.cumulative import plain_scan
+from hloc.analysis.pools import folds_every_window
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -30,12 +31,15 @@ class LongWindowRewriter:
 
     Done from `min_work` folded elements on, where the steps are `gain` times less work than folding
     every window. An element of a window that is padded or short in the fastest dimension counts
-    fourfold there: its loop is not vectorised, while every step is.
+    fourfold there: its loop is not vectorised, while every step is. With `leave_pools`, short
+    windows around many neighbours stay, for a kernel that folds some neighbours at a time.
     """
 
     name: ClassVar[str] = "long-window-rewriter"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"reduce-window"})
     gain: int = 1
     min_work: int = 4096
+    leave_pools: bool = False
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Rewrite in every computation."""
@@ -51,13 +55,15 @@ class LongWindowRewriter:
                 return False
             if plain_scan(inst) is not None:
                 return False  # it has a kernel that reads every element once
+            if self.leave_pools and folds_every_window(inst):
+                return False
             if any(d.base_dilation != 1 for d in window.dimensions):
                 return False
             direct = _direct_work(inst)
             pays = direct >= self.min_work and direct * _weight(inst) > self.gain * _work(inst)
             return pays and window_regrouping(inst) is not None
 
-        return expand_all(module, context, self.name, ("reduce-window",), _rewritten, is_long)
+        return expand_all(module, context, self.name, self.acts_on, _rewritten, is_long)
 
 
 def _padded(size: int, d: WindowDimension) -> int:

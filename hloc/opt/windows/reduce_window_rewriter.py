@@ -30,6 +30,7 @@ class ReduceWindowRewriter:
     """
 
     name: ClassVar[str] = "reduce-window-rewriter"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"reduce-window"})
     base_length: int = 16
     any_reducer: bool = False
     leave_plain: bool = False
@@ -53,7 +54,7 @@ class ReduceWindowRewriter:
         def rewritten(inst: Instruction) -> Instruction:
             return _rewritten(inst, base, trusted=self.any_reducer)
 
-        return expand_all(module, context, self.name, ("reduce-window",), rewritten, is_cumulative)
+        return expand_all(module, context, self.name, self.acts_on, rewritten, is_cumulative)
 
 
 def _rewritten(inst: Instruction, base: int, *, trusted: bool) -> Instruction:

@@ -31,6 +31,7 @@ class SelectAndScatterUnroller:
     """
 
     name: ClassVar[str] = "select-and-scatter-unroller"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"select-and-scatter"})
     max_positions: int = 16
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -45,7 +46,7 @@ class SelectAndScatterUnroller:
             empty = any(0 in operand.array.dims for operand in inst.operands)
             return places <= self.max_positions and not dilated and not empty and _is_plain(inst)
 
-        return expand_all(module, context, self.name, ("select-and-scatter",), _unrolled, is_small)
+        return expand_all(module, context, self.name, self.acts_on, _unrolled, is_small)
 
 
 def _is_plain(inst: Instruction) -> bool:

@@ -11,8 +11,7 @@ import hashlib
 import json
 import math
 import statistics
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -27,6 +26,7 @@ from hloc.codegen.nvptx.backend import NvptxModule
 from hloc.errors import HloError
 from hloc.runtime.gpu.cuda import CudaDevice
 from hloc.runtime.gpu.device import Array
+from hloc.runtime.gpu.measuring import reports_of
 from hloc.runtime.gpu.memory import Allocations
 from hloc.shapes import ArrayShape
 
@@ -100,23 +100,11 @@ def _seconds(
 def _measured(kernel: GpuKernel, code: Any, arguments: Sequence[int], device: CudaDevice) -> float:
     rounds: list[float] = []
     for _ in range(1 + ROUNDS):
-        with _reports(device) as reports:
+        with reports_of(device) as reports:
             for function in kernel.functions:
                 device.launch(code, function, arguments)
             rounds.append(sum(seconds for _, seconds in reports))
     return statistics.median(rounds[1:])
-
-
-@contextmanager
-def _reports(device: CudaDevice) -> Iterator[list[Any]]:
-    """Let the device tell of every launch."""
-    before, device.metrics = device.metrics, True
-    device.reports.clear()
-    try:
-        yield device.reports
-    finally:
-        device.metrics = before
-        device.reports.clear()
 
 
 def _arguments(memory: Allocations, request: KernelRequest, scratch_bytes: int) -> list[int]:

@@ -27,6 +27,7 @@ from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError, installed_driver
 from hloc.runtime.gpu.cuda_graph import capture
 from hloc.runtime.gpu.cuda_image import image_for, is_for
 from hloc.runtime.gpu.cuda_tensor_map import encode_tensor_map
+from hloc.runtime.gpu.cuda_timing import LaunchTimes, seconds_on
 from hloc.runtime.gpu.device import Array
 from hloc.runtime.gpu.library.libraries import Handles, Libraries
 
@@ -62,7 +63,8 @@ class CudaDevice:
         capability: compute capability, 10 times major plus minor.
         processors: multiprocessors.
         records: whether `record` is to be used; not while every launch is looked at.
-        metrics: time every launch, for `reports`: name of the function and seconds.
+        metrics: time every launch that this thread asks for.
+        reports: of this thread: name of the function and seconds.
     """
 
     def __init__(self, driver: CudaDriver, number: int = 0, *, sync: bool | None = None) -> None:
@@ -101,8 +103,7 @@ class CudaDevice:
         self._lock = threading.RLock()
         self._tensor_map = lru_cache(_KEPT_MAPS)(partial(encode_tensor_map, driver))
         self._handles: Handles = {}
-        self.metrics = False
-        self.reports: list[tuple[str, float]] = []
+        self._times = LaunchTimes()
 
     def attribute(self, name: str) -> int:
         """Return a fact about the device, by CUDA's name without `CU_DEVICE_ATTRIBUTE_`."""
@@ -122,6 +123,18 @@ class CudaDevice:
     @property
     def records(self) -> bool:
         return not (self._sync or self.metrics)
+
+    @property
+    def metrics(self) -> bool:
+        return self._times.wanted
+
+    @metrics.setter
+    def metrics(self, wanted: bool) -> None:
+        self._times.wanted = wanted
+
+    @property
+    def reports(self) -> list[tuple[str, float]]:
+        return self._times.reports
 
     def _bind(self) -> None:
         """Make the context that of this thread, where another package may have changed it."""
@@ -253,7 +266,8 @@ class CudaDevice:
     def _watched(self, name: str, ask: Callable[[], None]) -> None:
         """Ask for work on the usual stream; time it or wait for it where that is wanted."""
         if self.metrics:
-            self.reports.append((name, self._timed(ask)))
+            seconds = seconds_on(self._driver, self._stream, ask, self.synchronize)
+            self.reports.append((name, seconds))
             return
         ask()
         if self._sync:
@@ -275,20 +289,6 @@ class CudaDevice:
             ((*arguments, *maps), types),
             0,
         )
-
-    def _timed(self, ask: Callable[[], None]) -> float:
-        """Return the seconds that what `ask` asks for takes on the device."""
-        call = self._driver.call
-        begin, end = (call("cuEventCreate", 0) for _ in range(2))
-        try:
-            call("cuEventRecord", begin, self._stream)
-            ask()
-            call("cuEventRecord", end, self._stream)
-            self.synchronize()
-            return float(call("cuEventElapsedTime", begin, end)) / 1e3
-        finally:
-            for event in (begin, end):
-                self._driver.attempt("cuEventDestroy", event)
 
     def synchronize(self) -> None:
         """Wait for all that was asked.

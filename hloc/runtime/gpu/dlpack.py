@@ -14,6 +14,7 @@ import numpy as np
 
 from hloc.dtypes import DType
 from hloc.errors import HloError
+from hloc.memory.heap import alignment_of
 from hloc.runtime.executable import ArraySpec
 
 CPU, CUDA = 1, 2
@@ -91,10 +92,20 @@ class StreamOwner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Borrowed:
-    """Memory of another package's array; it stays there as long as `owner`."""
+    """Memory of another package's array; it stays there as long as `owner`.
+
+    Attributes:
+        is_aligned: it begins where kernels may read it.
+    """
 
     address: int
     owner: object
+    is_aligned: bool
+
+    @classmethod
+    def of(cls, address: int, owner: object, spec: ArraySpec) -> Borrowed:
+        """Return the memory at `address`, which holds what `spec` says."""
+        return cls(address, owner, address % alignment_of(spec.shape.size_bytes) == 0)
 
 
 def borrow(argument: Any, spec: ArraySpec, device: StreamOwner) -> Borrowed | None:
@@ -123,7 +134,7 @@ def borrow(argument: Any, spec: ArraySpec, device: StreamOwner) -> Borrowed | No
         _check_strides(spec, [stride // numpy.itemsize for stride in strides])
     elif spec.order is not None:
         _check_strides(spec, _row_major(spec.dims))
-    return Borrowed(int(interface["data"][0]), argument)
+    return Borrowed.of(int(interface["data"][0]), argument, spec)
 
 
 _NAME = b"dltensor"
@@ -143,7 +154,7 @@ def _checked(tensor: Tensor, spec: ArraySpec, capsule: object) -> Borrowed:
     fits = (kind.code, kind.bits) == type_code(spec.shape.dtype) and kind.lanes == 1
     _check_shape(spec, fits, dims, f"type {kind.code}:{kind.bits} of DLPack")
     _check_strides(spec, tensor.strides[: tensor.ndim] if tensor.strides else _row_major(dims))
-    return Borrowed((tensor.data or 0) + tensor.byte_offset, capsule)
+    return Borrowed.of((tensor.data or 0) + tensor.byte_offset, capsule, spec)
 
 
 def _check_shape(spec: ArraySpec, same_type: bool, dims: Sequence[int], kind: str) -> None:

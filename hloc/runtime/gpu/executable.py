@@ -122,7 +122,8 @@ class GpuExecutable:
         Args:
             arrays: one per parameter leaf. Those with `__dlpack__` or `__cuda_array_interface__`
                 that lie on the device are read where they are, as of PyTorch, JAX or CuPy; others
-                are copied to it.
+                are copied to it. Part of an array that does not begin at a multiple of 64 bytes is
+                copied on the device, since kernels read many bytes at once.
 
         Returns:
             Arrays that these packages take without a copy, complete.
@@ -145,8 +146,10 @@ class GpuExecutable:
                 zip(self._specs, arrays, strict=True), plan.table.first_parameter
             ):
                 borrowed = borrow(array, spec, device)
-                if borrowed is not None:
+                if borrowed is not None and borrowed.is_aligned:
                     table[slot] = borrowed.address
+                elif borrowed is not None:
+                    device.copy(table[slot], borrowed.address, spec.shape.size_bytes)
                 elif spec.shape.size_bytes:
                     device.write(table[slot], spec.in_memory(array))
                 used.append(borrowed)  # must live as long as the call

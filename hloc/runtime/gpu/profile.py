@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.gpu_devices import DeviceSpec, spec_of_device
@@ -16,17 +16,10 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import reachable_computations
 from hloc.ptx import LaunchReport
 from hloc.runtime.gpu.executable import GpuExecutable
+from hloc.runtime.gpu.measuring import MeasuringDevice, reports_of
 
 ROUNDS = 7
 """Runs of a module on a device, of which the median counts."""
-
-
-@runtime_checkable
-class MeasuringDevice(Protocol):
-    """A device that tells of every launch while `metrics` is set."""
-
-    metrics: bool
-    reports: list[Any]  # of pairs: name of the function, and seconds or a LaunchReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,18 +115,13 @@ def _measured(
 ) -> list[list[tuple[str, Any]]]:
     """Return the reports of every round; one is enough where nothing is timed."""
     executable(*arrays)  # kernels are loaded at their first launch
-    before, device.metrics = device.metrics, True
-    rounds = []
-    try:
-        for _ in range(ROUNDS):
-            device.reports.clear()
+    rounds: list[list[tuple[str, Any]]] = []
+    while len(rounds) < ROUNDS:
+        with reports_of(device) as reports:
             executable(*arrays)
-            rounds.append(list(device.reports))
-            if not any(isinstance(value, float) for _, value in device.reports):
-                break
-    finally:
-        device.metrics = before
-        device.reports.clear()
+            rounds.append(list(reports))
+        if not any(isinstance(value, float) for _, value in rounds[-1]):
+            break
     return rounds
 
 

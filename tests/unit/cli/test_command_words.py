@@ -3,6 +3,7 @@
 import pytest
 
 from hloc.cli.command_words import command_and_words
+from hloc.cli.exits import UsageError
 
 _GPU = ["--target=nvptx64", "--simulate"]
 
@@ -19,6 +20,9 @@ _GPU = ["--target=nvptx64", "--simulate"]
         ("-o run m.hlo", "", "-o run m.hlo"),  # a file called run
         ("--zork run m.hlo", "run", "--zork m.hlo"),  # to be refused
         ("-- run", "", "-- run"),
+        ("help", "", "--help"),
+        ("help run", "run", "--help"),
+        ("help repl", "repl", "--help"),
         ("", "", ""),
     ],
 )
@@ -26,6 +30,11 @@ def test_the_command_is_the_first_word_that_is_no_option(
     words: str, command: str, rest: str
 ) -> None:
     assert command_and_words(words.split()) == (command, rest.split())
+
+
+def test_help_of_what_is_no_command() -> None:
+    with pytest.raises(UsageError, match="there is no command 'pasre'; did you mean parse"):
+        command_and_words(["help", "pasre"])
 
 
 def test_a_command_takes_no_notice_of_options_of_others_before_it() -> None:

@@ -208,6 +208,8 @@ def test_a_missing_file_is_told_and_a_misspelt_command_guessed(capsys: Capture) 
     error = capsys.readouterr().err
     assert "cannot read pasre: no such file" in error
     assert "did you mean parse?" in error
+    assert main(["--", "parse"]) == 1
+    assert "note: a command is the first word: hloc parse ..." in capsys.readouterr().err
 
 
 USAGE = {

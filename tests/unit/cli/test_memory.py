@@ -112,7 +112,7 @@ def test_a_limit_that_cannot_be_kept_refuses_to_run(chain: str, capsys: Capture)
     assert "more than the memory limit, 1024 bytes" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("text", ["0", "x", "0.5", "-3", "5E", "9999999999G", ""])
+@pytest.mark.parametrize("text", ["0", "x", "0.5", "-3", "5E", "9999999999G", "9" * 400, ""])
 def test_a_limit_is_a_number_of_bytes(chain: str, text: str, capsys: Capture) -> None:
     assert main([chain, f"--memory-limit={text}", "-o", "/dev/null"]) == 2
     assert "--memory-limit" in capsys.readouterr().err

@@ -1,13 +1,16 @@
 """The command line is read as users of compilers write it; mistakes are answered with a hint."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from hloc.cli.arguments import parse_arguments
 from hloc.cli.commands import COMMANDS
 from hloc.cli.exits import UsageError
 from hloc.cli.help import help_text, markdown
-from hloc.cli.options import EMIT_KINDS, OPTIONS, options_of, parse_arguments
+from hloc.cli.option_values import EMIT_KINDS
+from hloc.cli.options import OPTIONS, options_of
 
 
 def test_options_and_files_may_be_mixed() -> None:
@@ -22,6 +25,14 @@ def test_an_option_with_an_implied_value_never_eats_the_file() -> None:
     assert (found.random, found.print_changed) == (0, "diff")
     assert parse_arguments("", ["--random=7"]).random == 7
     assert parse_arguments("", ["-O", "a.hlo"]).opt_level == "2"
+
+
+def test_all_words_behind_two_dashes_are_files() -> None:
+    assert parse_arguments("", ["--", "-x.hlo"]).files == ["-x.hlo"]
+    found = parse_arguments("", ["a.hlo", "--", "-x.hlo", "--run", "--random"])
+    assert (found.files, found.run) == (["a.hlo", "-x.hlo", "--run", "--random"], False)
+    with pytest.raises(UsageError, match="unknown option -x"):
+        parse_arguments("", ["-x.hlo", "--", "-x.hlo"])
 
 
 def test_lists_are_joined_and_checked() -> None:
@@ -48,6 +59,8 @@ WRONG = {
     "--emit=llvmir": "--emit: expected one of .*found 'llvmir'; did you mean llvm-ir?",
     "--random=-1": "--random: expected a whole number, 0 or more, found '-1'",
     "--repeat=0": "--repeat: expected a whole number, 1 or more, found '0'",
+    f"--repeat={'9' * 5000}": "--repeat: expected at most 18 digits, found 5000",
+    f"--rtol=-{'9' * 5000}": "--rtol: expected a number that is not negative, found '-9{59}...'$",
     "--rtol=nan": "--rtol: expected a number that is not negative, found 'nan'",
     "--passes": "expected one argument",
     "--no-verify": "unknown option --no-verify; it belongs to `hloc parse`",
@@ -61,6 +74,20 @@ WRONG = {
 def test_mistakes_are_explained(word: str) -> None:
     with pytest.raises(UsageError, match=WRONG[word].replace("?", r"\?")):
         parse_arguments("", ["a.hlo", word])
+
+
+ODD = ["", "9" * 400, "1e400", "--", "\0\udcff", "²", ",,"]
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_odd_values_are_refused_or_taken(text: str) -> None:
+    """Whatever stands behind an option, nobody sees a traceback of the converters."""
+    for option in OPTIONS:
+        flag = max(option.flags, key=len)
+        word = f"{flag}={text}" if flag.startswith("--") else flag + text
+        if option.metavar:
+            with suppress(UsageError):
+                parse_arguments(option.commands[0], ["a.hlo", word])
 
 
 def test_rows_are_consistent() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +19,7 @@ from hloc.codegen.object_file import (
     optimize_module,
     parse_module,
 )
+from hloc.codegen.routine import Routines
 from hloc.codegen.target import Target, create_target_machine, host_target
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -42,6 +44,12 @@ def emit(
     return emit_kernel(KernelRequest(inst, shared), "kernel", target or host_target())
 
 
+@cache
+def _routine_object(routines: Routines, target: Target, known: frozenset[str]) -> bytes:
+    """Return the object of routines, which many kernels share."""
+    return compile_object(routines.text, target, routines.level, known)
+
+
 class Compiled:
     """A kernel in executable memory."""
 
@@ -53,9 +61,7 @@ class Compiled:
         objects = [data]
         known = frozenset(routine_names(kernel))
         for routines in kernel.routines:
-            objects.append(
-                compile_object(routines.text, target or host_target(), routines.level, known)
-            )
+            objects.append(_routine_object(routines, target or host_target(), known))
         check_symbols(data, also=known)
         self._jit = llvm.create_lljit_compiler(machine)
         builder = llvm.JITLibraryBuilder().add_current_process()
@@ -73,12 +79,15 @@ class Compiled:
     ) -> None:
         """Call the kernel on buffers for operands and results."""
         pointers = [b.ctypes.data for b in buffers]
+        scratch = np.full(self.kernel.scratch_bytes + 128 + scratch_offset, 0xA5, np.uint8)
+        start = -scratch.ctypes.data % 64 + scratch_offset
         if self.kernel.scratch_bytes:
-            scratch = np.full(self.kernel.scratch_bytes + 128, 0xA5, np.uint8)
-            pointers.append((scratch.ctypes.data + 63) // 64 * 64 + scratch_offset)
+            pointers.append(scratch.ctypes.data + start)
         kinds = [ctypes.c_void_p] * len(pointers) + [ctypes.c_int64] * 2
         function = ctypes.CFUNCTYPE(None, *kinds)(self._address)
         function(*pointers, begin, self.kernel.extent if end is None else end)
+        beyond = scratch[start + self.kernel.scratch_bytes :]
+        assert np.all(beyond == 0xA5), "the kernel writes beyond its scratch memory"
 
 
 def to_memory(array: Array, shape: ArrayShape) -> Array:

@@ -430,7 +430,7 @@ def test_levels_of_x86_64_set_the_width_of_vectors() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("vax",), "there is no target 'vax'"),
+        (("vax",), "there is no target 'vax'; targets are cpu, nvptx64, amdgcn"),
         (("x86_64-;rm",), "there is no target"),
         (("aarch64", "cortex-a77"), "did you mean cortex-a7"),
         (("aarch64", "", "sve"), "features are written"),

@@ -13,6 +13,9 @@ from hloc.codegen.emitters import attention
 from hloc.codegen.emitters.table import emitter_for
 from hloc.codegen.expansion import expand
 from hloc.codegen.fusible import needs_defusion
+from hloc.codegen.kernel import KernelRequest, emit_kernel
+from hloc.codegen.routine import FINAL_WITH_SLOTS
+from hloc.codegen.target import target_for
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.attention_match import is_attention_fusion
 from hloc.opt.pipeline import Pipeline
@@ -44,6 +47,21 @@ def test_every_part_of_the_loop_stands_alone(dtype: str, pieces: int, scratch_of
     assert not needs_defusion(inst)
     assert attention.extent(inst) >= 12
     (got,) = run_instruction(inst, arrays, pieces=pieces, scratch_offset=scratch_offset)
+    assert difference(got, want) is None
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "padding", "added"])
+@pytest.mark.parametrize("keys", [64, 67, 110])
+@pytest.mark.parametrize(("dtype", "depth"), [("f32", 24), ("bf16", 24), ("f32", 40)])
+def test_keys_are_taken_in_vectors(mask: str, keys: int, dtype: str, depth: int) -> None:
+    """Whole vectors, and a rest that does not count towards the largest logit."""
+    sizes = (2, 2, keys, keys, depth, 40)
+    inst, arrays, want = fusion_of(replace(TEXT, sizes=sizes, mask=mask, dtype=dtype))
+    target = target_for()
+    kernel = emit_kernel(KernelRequest(inst, (None,)), "kernel", target, stack_bytes=0)
+    if target.triple.startswith(("x86_64", "aarch64")):
+        assert kernel.level == FINAL_WITH_SLOTS
+    (got,) = run_instruction(inst, arrays)
     assert difference(got, want) is None
 
 

@@ -77,6 +77,17 @@ def test_a_helper_that_dies_or_never_starts_is_made_up_for(monkeypatch: pytest.M
     assert compile_units(UNITS, host_target(), frozenset(), _here, 2) == expected
 
 
+def test_no_helper_is_left_where_threads_do_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = _children()
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    made = compile_units(UNITS, host_target(), frozenset(), _here, 2)
+    assert made == [_here(unit) for unit in UNITS]
+    assert _children() == before
+
+
 def test_a_search_path_that_python_passes_over_is_no_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [*sys.path, Path("somewhere")])
     assert len(compile_units(UNITS, host_target(), frozenset(), _here, 1)) == len(UNITS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloc.codegen.emitters import convolution_product, dot, windowed_product
+from hloc.codegen.emitters import convolution_product, dilated_product, dot, windowed_product
 from hloc.codegen.emitters.table import emitter_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 
@@ -87,6 +87,10 @@ GROUPS = [
     ("f64[2,9,8,24]", "f64[3,3,1,24]", "f64[2,9,8,24]", NHWC, "feature_group_count=24"),
     ("f32[2,9,8,6]", "f32[3,3,2,24]", "f32[2,9,8,24]", NHWC, "feature_group_count=3"),
     ("f32[2,9,8,18]", "f32[3,3,9,8]", "f32[2,9,8,8]", NHWC, "feature_group_count=2"),
+    # inputs of groups moved to the lanes of outputs: whole vectors, and a rest of groups
+    ("f32[2,9,13,64]", "f32[3,3,4,64]", "f32[2,9,13,64]", NHWC, "feature_group_count=16"),
+    ("f32[2,9,13,60]", "f32[3,3,2,90]", "f32[2,9,13,90]", NHWC, "feature_group_count=30"),
+    ("f64[2,9,13,35]", "f64[3,3,5,21]", "f64[2,9,13,21]", NHWC, "feature_group_count=7"),
 ]
 
 
@@ -98,6 +102,86 @@ def test_groups(lhs: str, rhs: str, result: str, labels: str, groups: str) -> No
     )
     text = module_text([lhs, rhs], root)
     check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+
+
+GROUP_WINDOWS = {
+    "stride": ("f32[2,9,15,40]", "f32[3,5,1,40]", "f32[2,5,8,40]", "3x5 stride=2x2 pad=1_1x2_2"),
+    "dilated": (
+        "f32[2,9,15,40]", "f32[3,3,1,40]", "f32[2,9,11,40]", "3x3 pad=2_2x0_0 rhs_dilate=2x2",
+    ),
+    "reversed": (
+        "f32[2,9,15,40]", "f32[3,2,2,40]", "f32[2,9,14,40]", "3x2 pad=1_1x0_0 rhs_reversal=1x1",
+    ),
+    "cropped": ("f32[2,9,15,40]", "f32[3,3,1,40]", "f32[2,5,10,40]", "3x3 pad=-1_-1x-2_-1"),
+    "mostly-outside": ("f32[1,3,3,40]", "f32[3,3,1,40]", "f32[1,9,11,40]", "3x3 pad=4_4x5_5"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GROUP_WINDOWS)
+def test_windows_of_groups(name: str) -> None:
+    lhs, rhs, result, window = GROUP_WINDOWS[name]
+    groups = 20 if name == "reversed" else 40
+    root = (
+        f"{result} convolution(p0, p1), window={{size={window}}}, "
+        f"dim_labels={NHWC}, feature_group_count={groups}"
+    )
+    text = module_text([lhs, rhs], root)
+    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "result", "window", "labels"),
+    [
+        ("f32[3,40,24]", "f32[4,1,24]", "f32[3,40,24]", "4 pad=3_0", "b0f_0io->b0f"),
+        (
+            "f32[2,3,5,9,24]", "f32[3,1,3,1,24]", "f32[2,3,5,9,24]", "3x1x3 pad=1_1x0_0x1_1",
+            "b012f_012io->b012f",
+        ),
+    ],
+)  # fmt: skip
+def test_groups_of_other_ranks(lhs: str, rhs: str, result: str, window: str, labels: str) -> None:
+    root = f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}"
+    text = module_text([lhs, rhs], f"{root}, feature_group_count=24")
+    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+
+
+HOLES = {
+    "transposed": (
+        "f32[2,14,13,24]", "f32[4,4,24,32]", "f32[2,27,25,32]", "4x4 pad=2_1x2_1 lhs_dilate=2x2",
+        NHWC,
+    ),
+    "gradient": (
+        "f32[2,24,14,13]", "f32[32,24,3,3]", "f32[2,32,28,26]",
+        "3x3 pad=1_2x1_2 lhs_dilate=2x2 rhs_reversal=1x1", NCHW,
+    ),
+    "of-threes": (
+        "f32[2,9,8,24]", "f32[3,5,24,32]", "f32[2,27,24,32]", "3x5 pad=0_4x2_4 lhs_dilate=3x3",
+        NHWC,
+    ),
+    "one-side": (
+        "f32[2,14,13,24]", "f32[2,3,24,32]", "f32[2,27,6,32]",
+        "2x3 stride=1x2 pad=0_1x0_0 lhs_dilate=2x1", NHWC,
+    ),
+    "cropped": (
+        "f32[2,24,150]", "f32[32,24,7]", "f32[2,32,588]", "7 pad=-2_-1 lhs_dilate=4",
+        "bf0_oi0->bf0",
+    ),
+    "narrow": (
+        "bf16[2,14,13,24]", "bf16[3,3,24,32]", "bf16[2,27,25,32]", "3x3 pad=1_1x1_1 lhs_dilate=2x2",
+        NHWC,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_inputs_with_holes_take_a_product_for_each_place(name: str) -> None:
+    lhs, rhs, result, window, labels = HOLES[name]
+    root = f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}"
+    text = module_text([lhs, rhs], root)
+    inst = parse_text(text).entry.root
+    assert emitter_for(inst) is dilated_product.EMITTER
+    tolerance = 2e-2 if name == "narrow" else 1e-4
+    check_root(text, random_arrays(text), rtol=tolerance, atol=10 * tolerance)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("bf16", 0.1), ("s8", 0), ("f64", 1e-12)])

@@ -58,7 +58,7 @@ def test_a_damaged_file_is_not_loaded(directory: Path, damage: str) -> None:
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of the installation, in which there is nothing yet."""
     folder = tmp_path / "installed"
-    monkeypatch.setattr(object_cache, "INSTALLED_OBJECTS", folder)
+    monkeypatch.setattr(object_cache, "INSTALLED_FILES", folder)
     return folder
 
 
@@ -73,7 +73,7 @@ def test_what_was_installed_needs_neither_llvm_nor_the_cache(
 
 def test_what_was_installed_is_checked_too(directory: Path, installed: Path) -> None:
     fill_directory(installed, host_target(), [UNIT])
-    (file,) = installed.iterdir()
+    (file,) = installed.glob("object-*")
     whole = _object()
     file.write_bytes(file.read_bytes()[:-1] + b"?")
     assert _object() == whole
@@ -95,12 +95,12 @@ def test_a_folder_is_filled_once_and_holds_nothing_old(installed: Path) -> None:
     first = fill_directory(installed, host_target(), [UNIT])
     again = fill_directory(installed, host_target(), [UNIT])
     assert (first.compiled, first.present, again.compiled, again.present) == (1, 0, 0, 1)
-    assert sorted(file.name[:7] for file in installed.iterdir()) == ["object-", "thesis."]
+    assert sorted(f.name[:7] for f in installed.iterdir()) == ["object-", "routine", "thesis."]
     assert not (installed / "object-0.o").exists()
 
 
 def test_the_cache_is_filled_with_what_is_not_installed(directory: Path, installed: Path) -> None:
-    other = replace(UNIT, text=TEXT.replace("@f", "@g"))
+    other = replace(UNIT, source=TEXT.replace("@f", "@g"))
     fill_directory(installed, host_target(), [UNIT])
     filled = fill_cache(host_target(), [UNIT, other])
     assert (filled.compiled, filled.present) == (1, 1)

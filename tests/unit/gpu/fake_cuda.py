@@ -19,46 +19,19 @@ import numpy as np
 
 from hloc.ptx import Memory, PtxFault, PtxModule, launch, parse_ptx
 from hloc.ptx.tensor_maps import TensorMap
+from tests.unit.gpu.fake_cuda_types import StandIns
 
 _NO_CONTEXT_NEEDED = {
     "cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName",
     "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuGetErrorName",
     "cuGetErrorString", "cuDeviceGetDefaultMemPool", "cuMemPoolSetAttribute", "cuLibraryUnload",
 }  # fmt: skip
-_ENUMERATIONS = {
-    "CUresult", "CUstreamCaptureMode", "CUtensorMapDataType", "CUtensorMapInterleave",
-    "CUtensorMapSwizzle", "CUtensorMapL2promotion", "CUtensorMapFloatOOBfill",
-}  # fmt: skip
 _FREE_SHARED = 48 << 10
 _UNIT_BYTES = 16  # LLVM may read the whole of an aligned unit, which the driver allocates anyway
 
 
-class _Names:
-    """An enumeration whose values are their names."""
-
-    def __getattr__(self, name: str) -> str:
-        return name
-
-
-class _TensorMap:
-    """Like a tensor map: 16 words."""
-
-    opaque: list[int]
-
-
 def _bytes_of(tensor_map: Any) -> bytes:
     return np.array([int(word) for word in tensor_map.opaque], np.uint64).tobytes()
-
-
-class StandIns:
-    """The types of `cuda.bindings.driver`: handles are integers, enumerations are names."""
-
-    CUtensorMap = _TensorMap
-
-    def __getattr__(self, name: str) -> Any:
-        has_values = name.startswith("CU") and "_" in name
-        is_enumeration = has_values or name in _ENUMERATIONS
-        return _Names() if is_enumeration else int
 
 
 class Refused(Exception):

@@ -20,6 +20,7 @@ from hloc.errors import HloError, UnsupportedError
 from hloc.runtime.gpu.cuda import CudaDevice, nearest_chip
 from hloc.runtime.gpu.cuda_driver import CudaDriver
 from hloc.runtime.gpu.executable import GpuExecutable
+from hloc.runtime.gpu.measuring import reports_of
 from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 from tests.unit.gpu.fake_cuda import FakeCuda
@@ -215,6 +216,28 @@ def test_launches_are_timed_on_request() -> None:
     names = {f.name for kernel in executable.compiled.kernels for f in kernel.functions}
     assert {name for name, _ in device.reports} == names
     assert all(seconds == 0.25e-3 for _, seconds in device.reports)
+
+
+def test_launches_of_other_threads_are_not_timed() -> None:
+    """Neither beside a tuning or a profile, nor among its times."""
+    executable = check(BRANCHES, FakeCuda(), calls=1)
+    device = executable.device
+    assert isinstance(device, CudaDevice)
+    seen: list[object] = []
+
+    def run_elsewhere() -> None:
+        seen.append(device.records)
+        executable(*inputs_for(parse_text(BRANCHES), 0, special=False))
+        seen.append(list(device.reports))
+
+    with reports_of(device) as reports:
+        assert not device.records
+        other = threading.Thread(target=run_elsewhere)
+        other.start()
+        other.join()
+        assert reports == []
+    assert seen == [True, []]
+    assert device.records
 
 
 # ---------------------------------------------------------------- faults

@@ -129,6 +129,20 @@ def test_arrays_that_do_not_fit(array: Any, changes: dict[str, Any], message: st
         executable.on_device(np.zeros((3, 4), np.float32), Foreign(device, array, **changes))
 
 
+def test_arrays_that_begin_between_aligned_places_are_copied() -> None:
+    """Kernels read 16 bytes at once, which a part of another package's array may not allow."""
+    api = FakeCuda()
+    device = device_of(api)
+    executable = GpuExecutable(compiled(entry("f32[64]", "f32[64] negate(p0)")), device)
+    whole = np.arange(65, dtype=np.float32)
+    foreign = Foreign(device, whole)
+    for start, copies in ((0, 0), (1, 1)):
+        part = Foreign(device, whole[:64], data=(foreign.address + 4 * start, False))
+        (result,) = executable.on_device(part)
+        assert np.array_equal(np.asarray(result), -whole[start : start + 64])
+        assert api.calls.count("cuMemcpyDtoDAsync") == copies
+
+
 def test_wrong_places_are_told() -> None:
     class Elsewhere:
         def __dlpack_device__(self) -> tuple[int, int]:

@@ -277,18 +277,31 @@ def test_faults_of_a_library_name_the_instruction(monkeypatch: pytest.MonkeyPatc
         executable(*inputs_for(parse_text(TWO), 0, special=False))
 
 
-def test_a_refused_product_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "refused",
+    [
+        "_matmul_desc_set_attribute",
+        "_matrix_layout_set_attribute",
+        "_matmul_preference_set_attribute",
+        "_matmul_algo_get_heuristic",
+    ],
+)
+def test_a_refused_product_leaves_nothing_behind(
+    refused: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = dot("f32[3,64,40]", "f32[3,64,48]", "f32[3,40,48]", (1, 1), "0")
+
     def fail(*_: Any) -> None:
         raise ValueError("CUBLAS_STATUS_NOT_SUPPORTED")
 
     cuda = FakeCuda()
     stand_ins = fake_libraries(cuda)
     library = stand_ins["cublaslt"]
-    monkeypatch.setattr(type(library), "_matmul_algo_get_heuristic", fail)
+    monkeypatch.setattr(type(library), refused, fail)
     monkeypatch.setattr(libraries, "library_module", stand_ins.__getitem__)
-    executable = GpuExecutable(compiled(TWO), device_of(cuda))
+    executable = GpuExecutable(compiled(text), device_of(cuda))
     with pytest.raises(CudaError, match="NOT_SUPPORTED"):
-        executable(*inputs_for(parse_text(TWO), 0, special=False))
+        executable(*inputs_for(parse_text(text), 0, special=False))
     assert set(library.things.values()) == {"handle"}
 
 

@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from hloc import evaluate
@@ -184,7 +183,12 @@ BAD = {
         "wait_group.sync.aligned 2",
         "before the wait|race",
     ),
-    "sums are read too soon": ("inc", r"wgmma\.wait_group\.sync\.aligned 0;", "", ""),
+    "sums are read too soon": (
+        "inc",
+        r"wgmma\.wait_group\.sync\.aligned 0;",
+        "",
+        "nobody waits for this product",
+    ),
     "fewer bytes than arrive": ("dec", r"\b32768;", "32752;", "mbarrier that never ends"),
     "tiles overlap": ("dec", r"(tile\S* \[)(%rd\d+)\]", r"\1\2+16384]", "under way"),
     "stages are never given back": ("", r"(mov\.b32 \t%r\d+), 8;", r"\1, 9;", "never ends"),
@@ -212,12 +216,8 @@ def test_a_planted_bug_is_found(name: str) -> None:
     assert changes == 1
     module._ptx = "".join(parts)
     arrays = inputs_for(parse_text(LONG), 0, special=False)
-    executable = GpuExecutable(module, SimulatedDevice())
-    if not message:
-        assert not np.allclose(executable(*arrays)[0], evaluate(LONG, *arrays)[0])
-        return
     with pytest.raises(PtxFault, match=message):
-        executable(*arrays)
+        GpuExecutable(module, SimulatedDevice())(*arrays)
 
 
 def on_cuda(text: str, api: FakeCuda, calls: int) -> GpuExecutable:

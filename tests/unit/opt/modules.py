@@ -1,7 +1,5 @@
 """Small modules for tests of the machinery."""
 
-import numpy as np
-
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.shapes import array_shape
@@ -16,17 +14,6 @@ def negations(count: int) -> Module:
     for _ in range(count):
         value = b.negate(value)
     entry.set_root(value)
-    module.set_entry(entry)
-    module.log.recording = True
-    return module
-
-
-def sum_of_constants() -> Module:
-    """Return a module that adds two scalar constants."""
-    module = Module("constants")
-    entry = module.add_computation("entry")
-    b = Builder(entry)
-    entry.set_root(b.add(b.constant(np.float32(1)), b.constant(np.float32(2))))
     module.set_entry(entry)
     module.log.recording = True
     return module

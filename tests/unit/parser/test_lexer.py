@@ -73,6 +73,52 @@ def test_faults_beside_whole_computations_are_those_of_the_spelled_ones(old: str
     assert whole == spelled
 
 
+_PLAIN = """
+ENTRY e {
+  ROOT a = f32[2]{0} parameter(0)
+}
+"""
+_HEADERS = (
+    "HloModule m",
+    "HloModule %m.1, is_scheduled=true",
+    "\n\nHloModule jit_f, entry_computation_layout={(f32[2]{0})->f32[2]{0}}, num_partitions=4",
+    "HloModule m, input_output_alias={ {}: (0, {}, may-alias) }, replica_count=2",
+    'HloModule m, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2]>}}',
+    'HloModule m, frontend_attributes={a="}{",b={"c": 1}}, is_scheduled=true',
+    "HloModule m, entry_computation_layout={(f32[2], /*index=5*/f32[2])->f32[2]}",
+)
+
+
+@pytest.mark.parametrize("header", _HEADERS)
+@pytest.mark.parametrize("tail", ["", "\n\n", "\n// the end"])
+def test_headers_are_read_the_same_as_a_whole_and_piece_by_piece(header: str, tail: str) -> None:
+    source = SourceFile(f"{header}\n{_PLAIN}{tail}")
+    whole, faults = parse_ast(source)
+    spelled, more = parse_ast(source, whole=False)
+    assert whole == spelled
+    assert faults == more == []
+
+
+_HEADER_PIECES = st.lists(
+    st.sampled_from(
+        ["HloModule", " ", "m", "%m", ",", ", ", "is_scheduled=", "true", "{", "}", "(", ")", "x=",
+         "metadata=", "3", '"a"', "'", "//", "/*", "*/", "\n", "ENTRY", "FileNames", ".", "a-b=",
+         "f32[2]{0}", "->", "[1,2]<=[2]"]
+    ),
+    max_size=9,
+).map("".join)  # fmt: skip
+
+
+@given(_HEADER_PIECES)
+def test_nonsense_in_a_header_is_read_the_same_both_ways(rest: str) -> None:
+    source = SourceFile(f"HloModule {rest}\n{_PLAIN}")
+    whole, faults = parse_ast(source)
+    spelled, more = parse_ast(source, whole=False)
+    assert bool(faults) == bool(more)
+    if not faults:
+        assert whole == spelled
+
+
 _PIECES = st.lists(
     st.sampled_from(
         ["{", "}", "(", ")", "[", "]", '"', "'", "/*", "*/", "//", ",", "=", "a", "%b", "ROOT ",

@@ -8,7 +8,8 @@ import pytest
 from hloc.cache_directory import cache_directory
 from hloc.parser import tables
 from hloc.parser.shape_values import plain_array
-from hloc.parser.values import _STARTS, _ToValue
+from hloc.parser.table_fill import PARSERS, fill_tables
+from hloc.parser.value_grammar import STARTS, _ToValue
 
 
 @pytest.fixture
@@ -20,7 +21,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
 
 
 def _shape_by_a_new_parser() -> object:
-    parser = tables.make_parser(_STARTS, "contextual", _ToValue())
+    parser = tables.make_parser(STARTS, "contextual", _ToValue())
     return parser.parse("f32[2,3]{0,1}", start="shape")
 
 
@@ -51,3 +52,19 @@ def test_no_directory_is_a_choice(monkeypatch: pytest.MonkeyPatch) -> None:
     cache_directory.cache_clear()
     assert cache_directory() is None
     cache_directory.cache_clear()
+
+
+def test_tables_of_the_installation_come_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill_tables(tmp_path)
+    monkeypatch.setattr(tables, "INSTALLED_FILES", tmp_path)
+    monkeypatch.setattr(tables, "made_tables", None)  # nothing is made
+    assert _shape_by_a_new_parser() == plain_array("f32", "2,3", "0,1")
+
+
+def test_a_folder_holds_no_old_tables(tmp_path: Path) -> None:
+    (tmp_path / "grammar-0123.json").write_bytes(b"{}")
+    fill_tables(tmp_path)
+    assert len(list(tmp_path.iterdir())) == len(PARSERS)
+    assert not (tmp_path / "grammar-0123.json").exists()

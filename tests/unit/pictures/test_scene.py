@@ -5,8 +5,8 @@ import pytest
 from hloc.driver import parse_text
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
+from hloc.pictures.boxes import Box
 from hloc.pictures.changes import changes_between
-from hloc.pictures.grouping import Box
 from hloc.pictures.labels import written_in_users
 from hloc.pictures.places import BOXES_AT_START, all_nodes, lines_of, opened, place, ways
 from hloc.pictures.scene import Scene, scene_of

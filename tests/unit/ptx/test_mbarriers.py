@@ -105,6 +105,21 @@ BAD = {
 }
 
 
+def test_a_copy_that_arrives_after_all_have_left_is_looked_at() -> None:
+    """Warp 1 begins a copy and nobody waits; warp 0 wrote where it goes, in no order with it."""
+    body = """
+    @%p0 bra READY; mbarrier.init.shared.b64 [%d3], 1;
+READY: bar.sync 0; mad.wide.u32 %d4, %r0, 4, %d2; setp.gt.u32 %p1, %r0, 31; @%p1 bra COPY;
+    st.shared.u32 [%d4], %r0; ret;
+COPY: setp.ne.u32 %p4, %r0, 32; @%p4 ret;
+    cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%d2], [%d1], 64, [%d3];
+"""
+    with pytest.raises(PtxFault, match="overwrites shared memory") as caught:
+        launch_it(body, np.zeros(64, np.uint32))
+    assert caught.value.text.startswith("cp.async.bulk")
+    assert caught.value.thread == (32, 0, 0)
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_a_planted_bug_is_found(name: str) -> None:
     body, right, wrong, message = BAD[name]

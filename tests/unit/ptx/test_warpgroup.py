@@ -81,8 +81,11 @@ FILL: ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%d3]; st.shared.v4.u32 [%d4], {%r4
     np.testing.assert_array_equal(got, expected[row, column])
 
 
-def test_sums_change_when_they_are_waited_for() -> None:
-    """A kernel that does not wait reads what the sums were before."""
+def ones_and_twos(after: str) -> Array:
+    """Return what a kernel stores that adds 16 products of two and two to ones, and then `after`.
+
+    In `after`, STORE keeps the sums.
+    """
     body = """
     mov.u32 %r0, %tid.x; ld.param.u64 %d0, [out]; mov.u64 %d2, tile; mov.b32 %r1, 0x40004000;
     mad.wide.u32 %d4, %r0, 32, %d2; st.shared.v4.b32 [%d4], {%r1, %r1, %r1, %r1};
@@ -90,18 +93,45 @@ def test_sums_change_when_they_are_waited_for() -> None:
     mov.b32 %r21, %r20; mov.b32 %r22, %r20; mov.b32 %r23, %r20; wgmma.fence.sync.aligned;
     wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
         {%r20, %r21, %r22, %r23}, DESCRIPTOR, DESCRIPTOR, 1, 1, 1, 0, 0;
-    wgmma.commit_group.sync.aligned; WAIT
-    mad.wide.u32 %d8, %r0, 16, %d0; st.global.v4.b32 [%d8], {%r20, %r21, %r22, %r23};
+    mad.wide.u32 %d8, %r0, 16, %d0; AFTER
 """
+    store = "st.global.v4.b32 [%d8], {%r20, %r21, %r22, %r23};"
+    body = body.replace("AFTER", after.replace("STORE", store))
     body = body.replace("DESCRIPTOR", str(128 >> 4 << 16 | 256 >> 4 << 32))
-    for wait, expected in (("wgmma.wait_group.sync.aligned 0;", 65), ("", 1)):
-        text = kernel_text(
-            ".param .u64 out", body.replace("WAIT", wait), ".shared .align 1024 .b8 tile[4096];"
-        )
-        (got,), _ = run(
-            text, "k", [np.zeros((128, 4), np.float32)], grid=(1, 1, 1), block=(128, 1, 1)
-        )
-        np.testing.assert_array_equal(got, np.full((128, 4), expected, np.float32))
+    text = kernel_text(".param .u64 out", body, ".shared .align 1024 .b8 tile[4096];")
+    buffers: list[Array] = [np.zeros((128, 4), np.float32)]
+    (got,), _ = run(text, "k", buffers, grid=(1, 1, 1), block=(128, 1, 1))
+    return got
+
+
+COMMIT, WAIT = "wgmma.commit_group.sync.aligned;", "wgmma.wait_group.sync.aligned 0;"
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"), [(f"{COMMIT} {WAIT} STORE", 65), (f"{COMMIT} STORE {WAIT}", 1)]
+)
+def test_sums_change_when_they_are_waited_for(after: str, expected: int) -> None:
+    """A kernel that waits too late reads what the sums were before."""
+    np.testing.assert_array_equal(ones_and_twos(after), np.full((128, 4), expected, np.float32))
+
+
+@pytest.mark.parametrize(
+    "after", ["STORE", f"{COMMIT} STORE", f"{WAIT} {COMMIT} STORE", f"{WAIT} STORE"]
+)
+def test_a_product_that_nobody_waits_for_is_a_fault(after: str) -> None:
+    """Its sums are undefined on a device, also where its group was not closed before the wait."""
+    with pytest.raises(PtxFault, match="nobody waits for this product") as caught:
+        ones_and_twos(after)
+    assert caught.value.text.startswith("wgmma.mma_async")
+    assert (caught.value.block, caught.value.thread) == ((0, 0, 0), (0, 0, 0))
+
+
+def test_operands_that_are_missing() -> None:
+    body = """wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16
+        {%r20, %r21, %r22, %r23}, 0, 0, 1, 1, 1;"""
+    with pytest.raises(PtxFault, match="wgmma takes two scales") as caught:
+        run(kernel_text(".param .u64 out", body), "k", [np.zeros(128, np.float32)])
+    assert caught.value.line > 0
 
 
 @pytest.mark.parametrize(("threads", "fits"), [(160, True), (128, True), (64, False), (32, False)])

@@ -6,7 +6,7 @@ ahead of the arithmetic. Weights go there, too, since every thread needs those o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hloc.codegen.emitters.gemm import multiply_add
 from hloc.codegen.gpu.context import GpuContext
@@ -15,6 +15,7 @@ from hloc.codegen.gpu.emitters.attention_spread import Spread
 from hloc.codegen.gpu.emitters.matrix_plan import Tile
 from hloc.codegen.gpu.emitters.matrix_reader import ResultWriter
 from hloc.codegen.gpu.emitters.tiled_dot import FactorLoader, when_below, write_columns
+from hloc.codegen.gpu.emitters.two_buffers import through_two_buffers
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value
@@ -107,9 +108,8 @@ class ScalarProducts:
                 right = self._row_of(self.keys, buffer, depth, self.tile_keys)
                 self._add(self.scores, left, right)
 
-        self._steps(
-            -(-self.spread.problem.plan.attention.depth // self.depth_step), read, put, multiply
-        )
+        steps = -(-self.spread.problem.plan.attention.depth // self.depth_step)
+        through_two_buffers(self.k, steps, read, put, multiply)
 
     def add_values(self, tile: IndexValue, stop: IndexValue) -> None:
         """Add the values of a tile of keys times the weights in slots to the sums."""
@@ -139,29 +139,7 @@ class ScalarProducts:
         if count % self.spread.keys:
             left_over = m.add(m.sub(count, first_key), self.key_step - 1)
             steps = m.minimum(steps, m.div(left_over, self.key_step))
-        self._steps(steps, read, self.values.put, multiply)
-
-    def _steps(
-        self,
-        count: IndexValue,
-        read: Callable[[IndexValue], None],
-        put: Callable[[IndexValue], None],
-        multiply: Callable[[IndexValue, IndexValue], None],
-    ) -> None:
-        """Write the loop over steps: while one is multiplied, the next is on its way."""
-        k, m = self.k, self.k.math
-        read(0)
-        put(0)
-        k.barrier()
-        with k.body.loop(0, count) as step:
-            following = m.add(step, 1)
-            has_next = m.compare("LT", following, count)
-            with k.body.when(has_next):
-                read(following)
-            multiply(step, m.rem(step, 2))
-            with k.body.when(has_next):
-                put(m.rem(following, 2))
-            k.barrier()
+        through_two_buffers(k, steps, read, self.values.put, multiply)
 
     # ---- arithmetic
 

@@ -14,7 +14,7 @@ from hloc.codegen.emitters.products import is_in_memory
 from hloc.codegen.gpu.emitters.matrix_epilogue import product_root
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem, Reach, Side, Space
 from hloc.codegen.index import layout_strides, row_major_strides
-from hloc.ir.attributes import Window
+from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 
 
@@ -29,49 +29,28 @@ class _Loop:
     spatial: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """All loops of a convolution but those of one step, by what they are in the product."""
+
+    batch: list[_Loop]
+    rows: list[_Loop]
+    columns: list[_Loop]
+    depth: list[_Loop]
+
+
 def convolution_problem(inst: Instruction) -> MatrixProblem:
     """Return the product that the convolution of `inst` is."""
     root = product_root(inst)
-    a, labels = root.attributes, root.attributes.dim_labels
-    window = (a.window or Window()).dimensions
     lhs, rhs = root.operands
-    left, right = _strides(inst, lhs), _strides(inst, rhs)
-    result, dims = layout_strides(root.array), root.array.dims
-    groups = a.feature_group_count * a.batch_group_count
-    channels = rhs.array.dims[labels.kernel_input_feature]
-    features = dims[labels.output_feature] // groups
-    batches = dims[labels.output_batch]
-    group_step = (
-        batches * left[labels.input_batch]
-        if a.batch_group_count > 1
-        else channels * left[labels.input_feature]
-    )
-    group = _Loop(
-        groups,
-        group_step,
-        features * right[labels.kernel_output_feature],
-        features * result[labels.output_feature],
-    )
-    rows = [_Loop(batches, left[labels.input_batch], 0, result[labels.output_batch])]
-    rows += [_Loop(dims[d], 0, 0, result[d], n) for n, d in enumerate(labels.output_spatial)]
-    depth = [
-        _Loop(channels, left[labels.input_feature], right[labels.kernel_input_feature], 0),
-        *(_Loop(d.size, 0, right[labels.kernel_spatial[n]], 0, n) for n, d in enumerate(window)),
-    ]
-    places = labels.input_spatial
-
-    def in_input(loop: _Loop) -> int:
-        return loop.input if loop.spatial is None else left[places[loop.spatial]]
-
-    rows = sorted((r for r in rows if r.size != 1), key=lambda r: -r.result)
-    depth = sorted((d for d in depth if d.size != 1), key=lambda d: -in_input(d))
+    left = _strides(inst, lhs)
+    found = _loops_of(root, left, _strides(inst, rhs))
+    batch, rows, columns, depth = found.batch, found.rows, found.columns, found.depth
+    places = root.attributes.dim_labels.input_spatial
     reaches = tuple(
         Reach(d, lhs.array.dims[places[n]], left[places[n]], _find(rows, n), _find(depth, n))
-        for n, d in enumerate(window)
+        for n, d in enumerate(_window(root))
     )
-    batch = [group] if groups != 1 else []
-    column = _Loop(features, 0, right[labels.kernel_output_feature], result[labels.output_feature])
-    columns = [column] if features != 1 else []
     return MatrixProblem(
         root,
         inst.array,
@@ -99,6 +78,54 @@ def convolution_problem(inst: Instruction) -> MatrixProblem:
         tuple(loop.result for loop in columns),
         accumulator_dtype(root.array.dtype),
     ).oriented()
+
+
+def _loops_of(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) -> _Loops:
+    """Return the loops of a convolution, given the steps of its operands by dimension.
+
+    Of rows those come first that are furthest apart in the result, of the depth those in the input.
+    """
+    a, labels = root.attributes, root.attributes.dim_labels
+    result, dims = layout_strides(root.array), root.array.dims
+    groups = a.feature_group_count * a.batch_group_count
+    channels = root.operands[1].array.dims[labels.kernel_input_feature]
+    features = dims[labels.output_feature] // groups
+    batches = dims[labels.output_batch]
+    group_step = (
+        batches * left[labels.input_batch]
+        if a.batch_group_count > 1
+        else channels * left[labels.input_feature]
+    )
+    group = _Loop(
+        groups,
+        group_step,
+        features * right[labels.kernel_output_feature],
+        features * result[labels.output_feature],
+    )
+    rows = [_Loop(batches, left[labels.input_batch], 0, result[labels.output_batch])]
+    rows += [_Loop(dims[d], 0, 0, result[d], n) for n, d in enumerate(labels.output_spatial)]
+    depth = [
+        _Loop(channels, left[labels.input_feature], right[labels.kernel_input_feature], 0),
+        *(
+            _Loop(d.size, 0, right[labels.kernel_spatial[n]], 0, n)
+            for n, d in enumerate(_window(root))
+        ),
+    ]
+
+    def in_input(loop: _Loop) -> int:
+        return loop.input if loop.spatial is None else left[labels.input_spatial[loop.spatial]]
+
+    column = _Loop(features, 0, right[labels.kernel_output_feature], result[labels.output_feature])
+    return _Loops(
+        batch=[group] if groups != 1 else [],
+        rows=sorted((r for r in rows if r.size != 1), key=lambda r: -r.result),
+        columns=[column] if features != 1 else [],
+        depth=sorted((d for d in depth if d.size != 1), key=lambda d: -in_input(d)),
+    )
+
+
+def _window(root: Instruction) -> tuple[WindowDimension, ...]:
+    return (root.attributes.window or Window()).dimensions
 
 
 def _strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:

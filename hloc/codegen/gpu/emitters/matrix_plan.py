@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hloc.analysis.gpu_devices import DEFAULT_CHIP, spec_of_chip
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem
 
-PROCESSORS = 108
+PROCESSORS = spec_of_chip(DEFAULT_CHIP).processors
 """Multiprocessors of the GPU that plans are made for; more of them only get fuller blocks."""
 
 MOST_PARTS = 32

@@ -17,6 +17,7 @@ from hloc.codegen.gpu.emitters.matrix_plan import Tile, TilePlan, plans_of
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.matrix_reader import Reader, ResultWriter
 from hloc.codegen.gpu.emitters.split_sums import join_parts
+from hloc.codegen.gpu.emitters.two_buffers import through_two_buffers
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
@@ -185,18 +186,7 @@ class _TileWriter:
             self.left.put(buffer)
             self.right.put(buffer)
 
-        read(0)
-        put(0)
-        k.barrier()
-        with k.body.loop(0, steps) as step:
-            following = m.add(step, 1)
-            has_next = m.compare("LT", following, steps)
-            with k.body.when(has_next):
-                read(following)
-            self._multiply(m.rem(step, 2))
-            with k.body.when(has_next):
-                put(m.rem(following, 2))
-            k.barrier()
+        through_two_buffers(k, steps, read, put, lambda _, buffer: self._multiply(buffer))
         self._write(part, batch, first_row, first_column)
 
     def _multiply(self, buffer: IndexValue) -> None:

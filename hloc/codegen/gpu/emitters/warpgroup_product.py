@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from hloc.analysis.gpu_devices import spec_of_chip
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.matrix_plan import (
     Tile,
@@ -53,8 +54,8 @@ _FEWEST_LINES, _FEWEST_DEPTH = 128, 64
 _ADDRESS_BYTES = 1 << 18
 """Of shared memory, which matrix descriptors can tell apart."""
 
-_PROCESSORS = 132
-"""Multiprocessors of an H100."""
+_PROCESSORS = spec_of_chip("sm_90").processors
+"""Multiprocessors of the first GPU that has warpgroups."""
 
 _TILES = (
     Tile(128, 256, ROW_ELEMENTS, _THREADS, 1, 1.6),

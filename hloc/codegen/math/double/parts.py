@@ -56,11 +56,21 @@ def power_of_two(b: LlvmBuilder, exponent: Value) -> Value:
     return b.bitcast(b.shl(b.iadd(exponent, word(b, 1023)), word(b, 52)), F64)
 
 
-def scale(b: LlvmBuilder, x: Value, exponent: Value) -> Value:
-    """Return x * 2**exponent, for exponents between -2044 and 2046."""
+def scale(
+    b: LlvmBuilder, x: Value, exponent: Value, n: Value, is_zero: Value | None = None
+) -> Value:
+    """Return x * 2**exponent, for exponents between -2044 and 2046.
+
+    `n` is the exponent as a float. Where `is_zero` holds the result is 0, and nothing is scaled.
+    """
+    if b.has_scaling:
+        return b.scaled(x, exponent, n, is_zero)
+    if is_zero is not None:
+        exponent = b.select(is_zero, word(b, 0), exponent)
     half = b.ashr(exponent, word(b, 1))
     rest = b.isub(exponent, half)
-    return b.fmul(b.fmul(x, power_of_two(b, half)), power_of_two(b, rest))
+    value = b.fmul(b.fmul(x, power_of_two(b, half)), power_of_two(b, rest))
+    return value if is_zero is None else b.select(is_zero, d(b, 0.0), value)
 
 
 # ---------------------------------------------------------------- sums in two parts

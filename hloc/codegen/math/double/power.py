@@ -67,7 +67,7 @@ def _exp(b: LlvmBuilder, x: Pair) -> Value:
     n, exponent = nearest_integer(b, bounded, LOG2_E)
     rest = b.select(b.compare("EQ", bounded, x[0]), x[1], d(b, 0.0))
     grown = less_one(b, *remainder(b, bounded, rest, n))
-    return scale(b, b.fadd(grown, d(b, 1.0)), exponent)
+    return scale(b, b.fadd(grown, d(b, 1.0)), exponent, n)
 
 
 @f64_function("pow")

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.codegen.gpu.library_call import MatmulCall, Matrix
+from hloc.codegen.gpu.library_call import MatmulCall
 from hloc.dtypes import BF16, C64, C128, F16, F32, F64, S8, S32, DType
 from hloc.errors import UnsupportedError
 
@@ -58,7 +58,12 @@ class Matmul:
             kind = "_".join(["RELU"] * call.relu + ["BIAS"] * (call.bias is not None))
             self._describe(attribute.EPILOGUE, np.int32(getattr(api.Epilogue, kind)))
         for matrix in (call.left, call.right, call.result):
-            self._layouts.append(_layout(api, matrix, call.batch))
+            layout = api.matrix_layout_create(
+                CUDA_TYPES[matrix.dtype], matrix.rows, matrix.columns, matrix.leading
+            )
+            self._layouts.append(layout)  # before anything else may be refused
+            if call.batch > 1:
+                _repeat(api, layout, call.batch, matrix.batch_step)
 
     def _describe(self, attribute: int, value: Any) -> None:
         """Set an attribute of the operation."""
@@ -71,14 +76,14 @@ class Matmul:
         api = self._api
         if self._call.bias is not None:  # its alignment counts, so there must be a pointer
             self._describe(api.MatmulDescAttribute.BIAS_POINTER, np.uint64(256))
-        preference = api.matmul_preference_create()
         held = np.array([self._call.workspace_bytes], np.uint64)
         which = int(api.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
-        api.matmul_preference_set_attribute(preference, which, held.ctypes.data, held.nbytes)
         found = api.MatmulHeuristicResult()
         count = np.zeros(1, np.int32)
         left, right, result = self._layouts
+        preference = api.matmul_preference_create()
         try:
+            api.matmul_preference_set_attribute(preference, which, held.ctypes.data, held.nbytes)
             api.matmul_algo_get_heuristic(
                 self._handle, self._operation, left, right, result, result,
                 preference, 1, found.ptr, count.ctypes.data,
@@ -124,15 +129,12 @@ def _arithmetic(call: MatmulCall) -> tuple[int, DType]:
     return (_COMPUTE_TF32 if rounded else _COMPUTE_F32), (C64 if dtype is C64 else F32)
 
 
-def _layout(api: Any, matrix: Matrix, batch: int) -> int:
-    kind = CUDA_TYPES[matrix.dtype]
-    layout: int = api.matrix_layout_create(kind, matrix.rows, matrix.columns, matrix.leading)
-    if batch > 1:
-        attribute = api.MatrixLayoutAttribute
-        for which, value in (
-            (attribute.BATCH_COUNT, np.int32(batch)),
-            (attribute.STRIDED_BATCH_OFFSET, np.int64(matrix.batch_step)),
-        ):
-            held = np.array([value])
-            api.matrix_layout_set_attribute(layout, int(which), held.ctypes.data, held.nbytes)
-    return layout
+def _repeat(api: Any, layout: int, batch: int, step: int) -> None:
+    """Say that there are `batch` matrices of a layout, `step` elements apart."""
+    attribute = api.MatrixLayoutAttribute
+    for which, value in (
+        (attribute.BATCH_COUNT, np.int32(batch)),
+        (attribute.STRIDED_BATCH_OFFSET, np.int64(step)),
+    ):
+        held = np.array([value])
+        api.matrix_layout_set_attribute(layout, int(which), held.ctypes.data, held.nbytes)

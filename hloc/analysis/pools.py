@@ -1,0 +1,123 @@
+"""Pooling: windows of one or two dimensions around which the fastest ones are left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloc.dtypes import BF16, F16, F32, F64, S8, U8, DType
+from hloc.ir.attributes import WindowDimension
+from hloc.ir.instruction import Instruction
+from hloc.ops.folding import recognised_reducer
+from hloc.shapes import ArrayShape
+
+MOST_READS, MOST_POOLED = 32, 256
+"""How often an element may be read, and elements of a window, up to which folding every window is
+better than steps that double: these keep the digits of longer sums, too."""
+
+LEAST_BYTES = 32
+"""Neighbours from which on they fill vectors of machines that cannot load a part of one."""
+
+POOLED_TYPES: dict[str, tuple[DType, ...]] = {
+    "add": (F32, F64, BF16, F16),
+    "maximum": (F32, F64, BF16, F16, S8, U8),
+    "minimum": (F32,),
+}
+"""Element types of windows that programs are likely to have, by what folds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A dimension along which windows move.
+
+    Attributes:
+        size, count: elements of the operand and of the result.
+        window: how windows lie along it.
+    """
+
+    size: int
+    count: int
+    window: WindowDimension
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A reduce-window of a row-major array [batch, y, x, channels].
+
+    Attributes:
+        y, x: dimensions with windows; `x` has one element if there is one dimension only.
+        channels: neighbours that are folded alike.
+    """
+
+    batch: int
+    y: Axis
+    x: Axis
+    channels: int
+
+
+_LINE = Axis(1, 1, WindowDimension(1))
+
+
+def pool_of(inst: Instruction) -> Pool | None:
+    """Return the pooling that reduce-window `inst` is, None if it is none; sizes are static."""
+    window = inst.attributes.window
+    if window is None or len(inst.operands) != 2 or not isinstance(inst.shape, ArrayShape):
+        return None
+    source, result = inst.operands[0].array, inst.array
+    types = POOLED_TYPES.get(recognised_reducer(inst.called[0]), ())
+    if result.dtype not in types or any(o.array.dtype is not result.dtype for o in inst.operands):
+        return None
+    if inst.called[0].root.array.dtype is not result.dtype or source.dynamic or result.dynamic:
+        return None
+    if 0 in source.dims or 0 in result.dims:
+        return None
+    if source.minor_to_major != result.minor_to_major:
+        return None
+    order = tuple(reversed(source.minor_to_major))
+    moved = [i for i, dim in enumerate(order) if not _is_still(window.dimensions[dim])]
+    if len(moved) not in (1, 2) or moved[-1] - moved[0] != len(moved) - 1:
+        return None
+    if any(window.dimensions[order[i]].base_dilation != 1 for i in moved):
+        return None
+    axes = [Axis(source.dims[d], result.dims[d], window.dimensions[d]) for d in order[moved[0] :]]
+    channels = prod(axis.size for axis in axes[len(moved) :])
+    if channels == 1:
+        return None
+    x = axes[1] if len(moved) == 2 else _LINE
+    return Pool(prod(source.dims[d] for d in order[: moved[0]]), axes[0], x, channels)
+
+
+def _is_still(d: WindowDimension) -> bool:
+    return d.size == 1 and d.stride == 1 and d.pad_low == d.pad_high == 0 and d.base_dilation == 1
+
+
+def folds_every_window(inst: Instruction) -> bool:
+    """True if reduce-window `inst` is best folded window by window, some neighbours at a time."""
+    pool = pool_of(inst)
+    if pool is None:
+        return False
+    window = pool.y.window.size * pool.x.window.size
+    reads = window * pool.y.count * pool.x.count
+    is_repeated = window > MOST_READS and reads > MOST_READS * pool.y.size * pool.x.size
+    if is_repeated or window > MOST_POOLED:
+        return False
+    dtype = inst.array.dtype
+    size = F32.storage_bytes if dtype in (BF16, F16) else dtype.storage_bytes
+    return pool.channels * size >= LEAST_BYTES
+
+
+def scaled_pool(root: Instruction) -> tuple[Instruction, Instruction | None]:
+    """Return what `root` multiplies or divides by a constant, and that scalar; `root` if nothing.
+
+    A window's mean is its sum times a constant, or divided by one; of floats.
+    """
+    if not root.is_a("multiply", "divide") or not root.array.dtype.is_float:
+        return root, None
+    source, factor = root.operands
+    if root.is_a("multiply") and source.is_a("broadcast"):
+        source, factor = factor, source
+    if factor.is_a("broadcast") and factor.operands[0].is_a("constant"):
+        scalar = factor.operands[0]
+        if scalar.array.is_scalar:
+            return source, scalar
+    return root, None

@@ -1,0 +1,64 @@
+"""The table of pointers that a program is given: what lies in which slot.
+
+All that a program which is loaded from the cache needs to know of its plan; nothing here knows of
+kernels, whose emitters take long to import.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.memory.buffer_assignment import ARENA, CONSTANT, OUTPUT, PARAMETER, Slice
+
+ENTRY = "hloc_entry"
+"""The one function that is called from outside."""
+
+ARENA_SLOT, STOP_SLOT, THREADS_SLOT, FIRST_SLOT = 0, 1, 2, 3
+"""Slots of the arena, the flag that ends loops early, the threads of a run, and all that follows.
+
+For threads see `split_kernel`; a null pointer there means that there are none.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Memory at `offset` bytes from the pointer in `slot` of the table."""
+
+    slot: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TableLayout:
+    """Where the pointer table holds what; slots count from 0."""
+
+    constants: int
+    parameters: int
+    outputs: int
+    host_functions: int
+
+    @property
+    def first_parameter(self) -> int:
+        return FIRST_SLOT + self.constants
+
+    @property
+    def first_output(self) -> int:
+        return self.first_parameter + self.parameters
+
+    @property
+    def first_host_function(self) -> int:
+        return self.first_output + self.outputs
+
+    @property
+    def size(self) -> int:
+        return self.first_host_function + self.host_functions
+
+    def place(self, found: Slice) -> Place:
+        """Return the place of a slice of a buffer assignment."""
+        first = {
+            ARENA: ARENA_SLOT,
+            CONSTANT: FIRST_SLOT,
+            PARAMETER: self.first_parameter,
+            OUTPUT: self.first_output,
+        }
+        return Place(first[found.kind] + found.number, found.offset)

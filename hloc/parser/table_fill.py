@@ -1,0 +1,33 @@
+"""The tables of both levels of the grammar, made where hloc is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from hloc.cache_directory import write_whole
+from hloc.parser import structure, value_grammar
+from hloc.parser.tables import file_name, made_tables
+
+PARSERS: tuple[tuple[Sequence[str], str | type[Any]], ...] = (
+    (structure.STARTS, structure.HloLexer),
+    (value_grammar.STARTS, "contextual"),
+)
+"""The rules at which texts begin, and the lexer."""
+
+
+def fill_tables(directory: Path) -> None:
+    """Write the tables into `directory`, which holds no older ones afterwards.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    made = {file_name(*parser): made_tables(*parser) for parser in PARSERS}
+    for name, data in made.items():
+        write_whole(directory, name, data)
+    for old in directory.glob("grammar-*.json"):
+        if old.name not in made:
+            with suppress(OSError):
+                old.unlink()

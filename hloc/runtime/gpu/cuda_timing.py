@@ -1,0 +1,43 @@
+"""Times of launches on a CUDA device, as its events tell them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from hloc.runtime.gpu.cuda_driver import CudaDriver
+
+
+class LaunchTimes(threading.local):
+    """What one thread measures; others that use the device meanwhile have their own.
+
+    Attributes:
+        wanted: whether launches are to be timed.
+        reports: name of the function and seconds, one per launch.
+    """
+
+    def __init__(self) -> None:
+        """Measure nothing; runs once in every thread."""
+        self.wanted = False
+        self.reports: list[tuple[str, float]] = []
+
+
+def seconds_on(
+    driver: CudaDriver, stream: Any, ask: Callable[[], None], wait: Callable[[], None]
+) -> float:
+    """Return the seconds that what `ask` asks for takes on a stream, which `wait` waits for.
+
+    Raises:
+        CudaError: the driver refuses something, or a kernel went wrong.
+    """
+    begin, end = (driver.call("cuEventCreate", 0) for _ in range(2))
+    try:
+        driver.call("cuEventRecord", begin, stream)
+        ask()
+        driver.call("cuEventRecord", end, stream)
+        wait()
+        return float(driver.call("cuEventElapsedTime", begin, end)) / 1e3
+    finally:
+        for event in (begin, end):
+            driver.attempt("cuEventDestroy", event)

@@ -1,0 +1,30 @@
+"""Devices that tell what each launch cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, runtime_checkable
+
+
+@runtime_checkable
+class MeasuringDevice(Protocol):
+    """A device that tells of every launch while `metrics` is set."""
+
+    metrics: bool
+
+    @property
+    def reports(self) -> list[Any]:
+        """Pairs, one per launch: name of the function, and seconds or a LaunchReport."""
+
+
+@contextmanager
+def reports_of(device: MeasuringDevice) -> Iterator[list[Any]]:
+    """Let a device tell of every launch, in a list that is empty at first and at the end."""
+    before, device.metrics = device.metrics, True
+    device.reports.clear()
+    try:
+        yield device.reports
+    finally:
+        device.metrics = before
+        device.reports.clear()

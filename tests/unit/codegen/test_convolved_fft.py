@@ -1,0 +1,45 @@
+"""Transforms of lengths with a large prime factor, which are done as convolutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.codegen.emitters.fft_plan import convolved_length, factors, is_convolved
+
+
+def transformed(x: np.ndarray, kind: str, n: int) -> np.ndarray:
+    shape = {np.dtype(np.complex64): "c64", np.dtype(np.float32): "f32"}.get(x.dtype, "c128")
+    dims = [*x.shape[:-1], n // 2 + 1 if kind == "RFFT" else n]
+    text = (
+        f"HloModule m\nENTRY e {{ x = {shape}[{','.join(map(str, x.shape))}] parameter(0)\n"
+        f" ROOT r = {'f32' if kind == 'IRFFT' else 'c128' if shape == 'c128' else 'c64'}"
+        f"[{','.join(map(str, dims))}] fft(x), fft_type={kind}, fft_length={{{n}}} }}"
+    )
+    (found,) = hloc.compile(text)(x)
+    return np.asarray(found)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 20])
+@pytest.mark.parametrize("n", [23, 46, 97, 254, 713, 1009, 2018])
+def test_all_kinds(n: int, rows: int) -> None:
+    assert is_convolved(n)
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((rows, n)) + 1j * rng.standard_normal((rows, n))
+    bound = 1e-6 * np.abs(np.fft.fft(x)).max()
+    narrow = x.astype(np.complex64)
+    assert np.abs(transformed(narrow, "FFT", n) - np.fft.fft(x)).max() < bound
+    assert np.abs(transformed(narrow, "IFFT", n) - np.fft.ifft(x)).max() < bound / n
+    real = x.real.astype(np.float32)
+    spectrum = np.fft.rfft(x.real)
+    assert np.abs(transformed(real, "RFFT", n) - spectrum).max() < bound
+    assert np.abs(transformed(spectrum.astype(np.complex64), "IRFFT", n) - real).max() < 1e-5
+    assert np.abs(transformed(x, "FFT", n) - np.fft.fft(x)).max() < 1e-14 * bound / 1e-6
+
+
+@pytest.mark.parametrize("n", [23, 254, 1009, 10007])
+def test_length_of_the_convolution(n: int) -> None:
+    length = convolved_length(n)
+    assert 2 * n - 1 <= length < 4 * n
+    assert max(factors(length)) <= 8

@@ -1,0 +1,69 @@
+"""Softmax and norms of rows that fill a part of a vector, or few vectors: several at a time.
+
+The last rows may be made twice, and what lies beside a row in its vector must not count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.dtypes import DTYPES
+
+
+def softmax(dtype: str, rows: int, size: int) -> str:
+    array, row = f"{dtype}[{rows},{size}]", f"{dtype}[{rows}]"
+    return f"""HloModule m
+add {{
+  a = {dtype}[] parameter(0)
+  b = {dtype}[] parameter(1)
+  ROOT c = {dtype}[] add(a, b)
+}}
+top {{
+  a = {dtype}[] parameter(0)
+  b = {dtype}[] parameter(1)
+  ROOT c = {dtype}[] maximum(a, b)
+}}
+ENTRY e {{
+  x = {array} parameter(0)
+  low = {dtype}[] constant(-inf)
+  zero = {dtype}[] constant(0)
+  m = {row} reduce(x, low), dimensions={{1}}, to_apply=top
+  mb = {array} broadcast(m), dimensions={{0}}
+  d = {array} subtract(x, mb)
+  e = {array} exponential(d)
+  s = {row} reduce(e, zero), dimensions={{1}}, to_apply=add
+  sb = {array} broadcast(s), dimensions={{0}}
+  q = {array} divide(e, sb)
+  ROOT r = ({array}, {row}) tuple(q, m)
+}}"""
+
+
+@pytest.mark.parametrize("rows", [3, 64, 1027])
+@pytest.mark.parametrize("size", [4, 5, 7, 8, 9, 13, 16, 17, 33, 65])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
+def test_softmax(dtype: str, rows: int, size: int) -> None:
+    rng = np.random.default_rng(0)
+    x = (3 * rng.standard_normal((rows, size))).astype(DTYPES[dtype].numpy)
+    x[0, 0], x[1, 1], x[2, 2:] = np.nan, np.inf, -np.inf
+    text = softmax(dtype, rows, size)
+    found = hloc.compile(text, threads=1)(x)
+    with np.errstate(all="ignore"):
+        expected = hloc.evaluate(text, x)
+    tolerance = {"f32": 1e-6, "f64": 1e-14, "bf16": 1e-2, "f16": 2e-3}[dtype]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(
+            one.astype(np.float64), other.astype(np.float64), tolerance, tolerance
+        )
+    for one, other in zip(found, hloc.compile(text, threads=2)(x), strict=True):
+        assert one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("size", [7, 33])
+def test_a_nan_in_any_place_of_a_row_is_found(size: int) -> None:
+    """The largest of a vector is looked for without minding NaN, which are looked for apart."""
+    x = np.random.default_rng(0).standard_normal((size + 60, size)).astype(np.float32)
+    x[np.arange(size), np.arange(size)] = np.nan
+    found = hloc.compile(softmax("f32", *x.shape))(x)
+    np.testing.assert_array_equal(np.isnan(found[1]), np.arange(len(x)) < size)

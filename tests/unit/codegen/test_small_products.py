@@ -1,0 +1,141 @@
+"""Products with few rows, columns or steps of k: which routine takes them, and that it is right."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from hloc.codegen import matrix_registers
+from hloc.codegen.emitters.dot import micro_product
+from hloc.codegen.emitters.inner_product import MAX_ROWS, InnerProduct
+from hloc.codegen.emitters.packed_product import PackedProduct, stays_in_rows
+from hloc.codegen.target import host_target, target_for
+from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
+from tests.unit.codegen.test_matrix_registers import needs_amx, routine_text
+from tests.unit.codegen.test_products import dims, narrower, product, tolerances
+
+TYPES = [
+    ("f32", "f32"), ("f64", "f64"), ("f16", "f16"), ("bf16", "bf16"), ("bf16", "f32"),
+    ("s8", "s32"), ("u8", "s32"), ("s32", "s32"),
+]  # fmt: skip
+
+
+def check(text: str, dtype: str, *, pieces: int = 1, bits: int = 512) -> np.ndarray:
+    """Compare with the evaluator, and if there are some pieces, with the whole, bit by bit."""
+    arrays = random_arrays(text)
+    machine = narrower(bits)
+    (found,) = check_root(text, arrays, target=machine, pieces=pieces, **tolerances(dtype))
+    if pieces > 1:
+        (whole,) = check_root(text, arrays, target=machine, **tolerances(dtype))
+        np.testing.assert_array_equal(found, whole)
+    return found
+
+
+@pytest.mark.parametrize("bits", [256, 512])
+@pytest.mark.parametrize(("dtype", "result"), TYPES)
+@pytest.mark.parametrize("right", [0, 1])
+def test_few_steps_of_k(bits: int, dtype: str, result: str, right: int) -> None:
+    text = product(f"{dtype}[61,5]", dtype + dims(5, 200, right), f"{result}[61,200]", 1, right)
+    assert isinstance(micro_product(parse_text(text).entry.root), PackedProduct)
+    check(text, dtype, bits=bits)
+
+
+@pytest.mark.parametrize(("dtype", "result"), TYPES)
+@pytest.mark.parametrize("columns", [1, 15, 17, 33, 63, 65, 100])
+def test_vectors_of_the_last_tile(dtype: str, result: str, columns: int) -> None:
+    """Every number of vectors that the last tile of a row may need, shared by threads or not."""
+    text = product(f"{dtype}[50,40]", f"{dtype}[40,{columns}]", f"{result}[50,{columns}]", 1, 0)
+    check(text, dtype, pieces=2)
+
+
+@needs_amx
+@pytest.mark.parametrize(("dtype", "result"), [("s8", "s32"), ("u8", "s32"), ("bf16", "f32")])
+@pytest.mark.parametrize(("rows", "columns"), [(49, 17), (64, 9), (100, 64), (257, 5)])
+@pytest.mark.parametrize("depth", [128, 135, 257])
+@pytest.mark.parametrize("right", [0, 1])
+def test_rows_that_stay_where_they_are(
+    dtype: str, result: str, rows: int, columns: int, depth: int, right: int
+) -> None:
+    """Whole tiles, rows after the last of them, and the end of k."""
+    rhs = dtype + dims(depth, columns, right)
+    text = product(f"{dtype}[{rows},{depth}]", rhs, f"{result}[{rows},{columns}]", 1, right)
+    check(text, dtype, pieces=3)
+
+
+@needs_amx
+@pytest.mark.parametrize("pieces", [1, 2, 5])
+def test_batches_of_rows_that_stay(pieces: int) -> None:
+    root = (
+        "s32[5,100,12] dot(p0, p1), lhs_batch_dims={0}, rhs_batch_dims={1}, "
+        "lhs_contracting_dims={2}, rhs_contracting_dims={2}"
+    )
+    text = module_text(["s8[5,100,140]", "s8[12,5,140]"], root)
+    found = micro_product(parse_text(text).entry.root)
+    assert isinstance(found, PackedProduct)
+    assert stays_in_rows(found)
+    assert "row_tiles" in routine_text(text, host_target())
+    check(text, "s8", pieces=pieces)
+
+
+@needs_amx
+def test_not_a_number_stays_in_its_row_in_place() -> None:
+    """Neither the next row nor what memory held before reaches a result."""
+    text = product("bf16[83,70]", "bf16[70,20]", "f32[83,20]", 1, 0)
+    assert "row_tiles" in routine_text(text, host_target())
+    root = parse_text(text).entry.root
+    dtype = root.operands[0].array.dtype.numpy
+    lhs, rhs = np.ones((83, 70), dtype), np.ones((70, 20), dtype)
+    lhs[7, 0], lhs[82, 69] = np.nan, np.inf
+    (found,) = check_root(text, [lhs, rhs])
+    assert np.isnan(found[7]).all()
+    assert np.isposinf(found[82]).all()
+    assert (np.delete(found, (7, 82), axis=0) == 70).all()
+
+
+def test_machines_without_matrix_registers_pack_rows() -> None:
+    text = product("s8[64,170]", "s8[170,12]", "s32[64,12]", 1, 0)
+    for machine in (narrower(256), target_for("aarch64"), target_for(cpu="x86-64-v4")):
+        assert "row_tiles" not in routine_text(text, machine)
+    wide = target_for("x86_64", "sapphirerapids")
+    assert matrix_registers.uses_matrix_registers(routine_text(text, wide))
+    assert "row_tiles" in routine_text(text, wide)
+
+
+@pytest.mark.parametrize("rows", [MAX_ROWS, MAX_ROWS + 1, 31, 32])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_rows_along_k_in_two_parts(rows: int, dtype: str, pieces: int) -> None:
+    text = product(f"{dtype}[90,133]", f"{dtype}[{rows},133]", f"{dtype}[90,{rows}]", 1, 1)
+    found = micro_product(parse_text(text).entry.root)
+    assert isinstance(found, InnerProduct)
+    assert sum(found.row_parts) == rows
+    check(text, dtype, pieces=pieces)
+
+
+@pytest.mark.parametrize("columns", range(1, 49, 3))
+def test_columns_along_k_that_fill_no_square(columns: int) -> None:
+    """Squares of 16 columns are packed at a time; the last repeats its last column."""
+    text = product("f32[160,165]", f"f32[{columns},165]", f"f32[160,{columns}]", 1, 1)
+    check(text, "f32")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_sizes(seed: int) -> None:
+    """Any sizes, order of dimensions, types, vectors and pieces."""
+    r = random.Random(seed)
+    dtype, result = r.choice(TYPES)
+    sizes = (1, 2, 3, 5, 8, 12, 16, 17, 31, 33, 48, 64, 65, 100, 129, 200)
+    m, n, k = (r.choice(sizes) for _ in range(3))
+    left, right, batch = r.randint(0, 1), r.randint(0, 1), r.choice((0, 0, 1, 3))
+    b = f"{batch}," if batch else ""
+    lhs, rhs = dims(m, k, 1 - left), dims(k, n, right)
+    at = int(batch > 0)
+    batches = "lhs_batch_dims={0}, rhs_batch_dims={0}, " if batch else ""
+    root = (
+        f"{result}[{b}{m},{n}] dot(p0, p1), {batches}"
+        f"lhs_contracting_dims={{{left + at}}}, rhs_contracting_dims={{{right + at}}}"
+    )
+    text = module_text([f"{dtype}[{b}{lhs[1:]}", f"{dtype}[{b}{rhs[1:]}"], root)
+    check(text, dtype, pieces=r.choice((1, 2, 3)), bits=r.choice((256, 512, 512)))

@@ -1,0 +1,37 @@
+"""What need not be imported: the grammar for plain text, the compiler for kept programs."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+_PRINT_MODULES = "; import sys; print(*sys.modules)"
+
+
+def _imported(program: str, cache: Path) -> set[str]:
+    """Return the modules that are there after `program`, which finds the text of an example."""
+    found = subprocess.run(
+        [sys.executable, "-c", f"import hloc; {program}{_PRINT_MODULES}"],
+        input=(ROOT / "examples" / "softmax_relu.hlo").read_text(),
+        env={**os.environ, "HLOC_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(found.stdout.split())
+
+
+def test_a_module_as_xla_prints_it_is_read_without_lark(tmp_path: Path) -> None:
+    found = _imported("import sys; hloc.parse(sys.stdin.read())", tmp_path)
+    assert "hloc.parser.whole_text" in found
+    assert not found & {"lark", "hloc.parser.structure", "hloc.parser.value_grammar"}
+
+
+def test_a_kept_program_is_loaded_without_the_compiler(tmp_path: Path) -> None:
+    compiles = "import sys; hloc.compile(sys.stdin.read())"
+    first, second = _imported(compiles, tmp_path), _imported(compiles, tmp_path)
+    for name in ("hloc.parser", "hloc.opt.pipeline", "hloc.codegen.cpu.backend"):
+        assert name in first
+        assert name not in second
+    assert not any(name.startswith("hloc.codegen.emitters") for name in second)
