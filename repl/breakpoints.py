@@ -13,7 +13,7 @@ from hloc.errors import HloError
 from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.opt.pass_base import did_you_mean
 from hloc.opt.registry import all_rules, canonical_name
 from repl.expressions import Condition, condition

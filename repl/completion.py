@@ -17,7 +17,7 @@ from prompt_toolkit.document import Document
 from hloc.cli.list_commands import pass_summaries
 from hloc.cli.text import plural
 from hloc.errors import HloError, printable
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.registry import all_rules, canonical_name, pass_class
 from hloc.opt.rule import Rule

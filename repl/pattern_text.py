@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.opt.pass_base import did_you_mean
 from hloc.opt.pattern import P
 

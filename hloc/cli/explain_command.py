@@ -13,7 +13,7 @@ from hloc.cli.suggest import did_you_mean
 from hloc.cli.talk import Talk
 from hloc.diagnostics import EXPLANATIONS, Explanation
 from hloc.errors import HloError, printable
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.opt.registry import ALIASES, PASSES, rules_of_passes
 from hloc.opt.rule import Rule
 

@@ -15,7 +15,8 @@ from hloc.cli.suggest import did_you_mean
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.ir.attributes import AttributeField, attribute_fields
-from hloc.ir.opcode import OPCODES, Opcode
+from hloc.ir.opcode import Opcode
+from hloc.ops import OPCODES
 from hloc.opt import registry
 from hloc.opt.pass_base import option_kind
 from hloc.opt.registry import ALIASES, PASSES, canonical_name, pass_class

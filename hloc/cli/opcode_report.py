@@ -18,7 +18,7 @@ from hloc.driver import evaluate, generate, parse_text
 from hloc.dtypes import DTYPES, component_of
 from hloc.errors import HloError
 from hloc.ir.module import Module
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.options import CompileOptions
 from hloc.shapes import ArrayShape, leaves
 

@@ -31,7 +31,7 @@ from hloc.formats.proto_windows import (
     read_window,
 )
 from hloc.ir.attributes import AttributeField, attribute_fields
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.shapes import ArrayShape, Shape
 
 

@@ -9,7 +9,8 @@ from hloc.errors import HloError
 from hloc.ir.attributes import CommonAttributes
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import OPCODES, Opcode
+from hloc.ir.opcode import Opcode
+from hloc.ops import OPCODES
 from hloc.shapes import Shape, TupleShape, compatible
 from hloc.source import Span
 

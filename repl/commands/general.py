@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 
 import hloc
 from hloc.errors import HloError
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.opt.pass_base import did_you_mean
 from hloc.opt.registry import ALIASES as PASS_ALIASES
 from hloc.opt.registry import PASSES

@@ -8,7 +8,8 @@ from functools import cache
 import hloc.ops  # noqa: F401  fills the table
 from hloc.dtypes import DTYPES, F32, F64, PRED, DType
 from hloc.errors import HloError
-from hloc.ir.opcode import OPCODES, ShapeRequest, opcode_row
+from hloc.ir.opcode import ShapeRequest, opcode_row
+from hloc.ops import OPCODES
 from hloc.shapes import ArrayShape
 from tests.differential.draft import ARRAY_TYPES, FLOATS, INTEGERS, Draft
 

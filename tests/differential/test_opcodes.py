@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, note, settings
 
 from hloc.cli.opcode_examples import EXAMPLES
 from hloc.cli.opcode_report import ask
-from hloc.ir.opcode import OPCODES
 from hloc.ir.verifier import verify
+from hloc.ops import OPCODES
 from tests.differential import elementwise_cases, structured_cases
 from tests.differential.agreement import check
 from tests.differential.draft import Draft

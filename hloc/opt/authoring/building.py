@@ -8,7 +8,7 @@ from typing import Any
 from hloc.dtypes import DTYPES, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.opt.authoring.found import Value, plain
 from hloc.opt.authoring.patterns import opcode_of

@@ -11,7 +11,7 @@ import numpy as np
 from hloc.dtypes import DTYPES
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.opt.authoring.found import Value
 from hloc.opt.pass_base import did_you_mean
 from hloc.opt.pattern import P

@@ -9,7 +9,7 @@ from hloc.dtypes import DType
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.opt.expander import expand_all, is_static
 from hloc.opt.pass_base import PassContext

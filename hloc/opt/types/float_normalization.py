@@ -10,7 +10,7 @@ from hloc.dtypes import F32
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.ops.folding import recognised_reducer
 from hloc.opt.expander import expand_all, is_static

@@ -10,7 +10,7 @@ from hloc.cli import main
 from hloc.cli.explain_command import explanation_of
 from hloc.cli.list_commands import all_rules
 from hloc.diagnostics import EXPLANATIONS
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.opt.registry import PASSES
 
 TEXT = """HloModule m

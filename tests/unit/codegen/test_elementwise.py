@@ -7,7 +7,7 @@ import pytest
 
 import hloc.ops  # noqa: F401  (fills the table)
 from hloc.errors import HloError
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from tests.unit.codegen.harness import (
     Array,
     check_root,

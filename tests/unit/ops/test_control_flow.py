@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hloc.errors import HloError, UnsupportedError
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from tests.unit.ops.programs import ADD, f32, run, s32
 
 LOOP = (

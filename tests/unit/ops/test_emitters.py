@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from hloc.dtypes import DTYPES, DType, component_of
 from hloc.errors import HloError
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 from hloc.shapes import ArrayShape, array_shape
 from tests.unit.ops.rows import emit, evaluate, instruction, shape_of
 

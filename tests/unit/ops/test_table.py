@@ -6,7 +6,7 @@ import pytest
 
 import hloc.ops  # noqa: F401  fills the table
 from hloc.ir.attributes import attribute_fields
-from hloc.ir.opcode import OPCODES
+from hloc.ops import OPCODES
 
 
 def test_all_133_opcodes_of_the_format_have_a_row() -> None:

@@ -19,7 +19,8 @@ from hloc.ir.attributes import PaddingDimension, SliceDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import OPCODES, opcode_row
+from hloc.ir.opcode import opcode_row
+from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.opt.pattern import P
 from hloc.opt.rule import Rule
