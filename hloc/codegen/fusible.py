@@ -10,8 +10,10 @@ from collections.abc import Collection
 
 from hloc.codegen import reductions, remap
 from hloc.codegen.elemental import MAX_NESTING, RULES
-from hloc.codegen.emitters import attention, product_epilogue, reduce, row_region
+from hloc.codegen.emitters.attention import kernel as attention
 from hloc.codegen.emitters.context import array_leaves
+from hloc.codegen.emitters.product import product_epilogue
+from hloc.codegen.emitters.reduction import reduce, row_region
 from hloc.codegen.emitters.table import STRUCTURAL
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction

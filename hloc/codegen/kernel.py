@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.codegen import reductions, remap, scalar_control
-from hloc.codegen.emitters import loop, row_region
+from hloc.codegen.emitters import loop
 from hloc.codegen.emitters.context import Emitter, KernelContext, array_leaves
 from hloc.codegen.emitters.lanes import has_masks, lane_count
+from hloc.codegen.emitters.reduction import row_region
 from hloc.codegen.emitters.table import emitter_for
 from hloc.codegen.kernel_key import request_key
 from hloc.codegen.routine import Routines
@@ -54,7 +55,7 @@ _NO_KERNEL = frozenset(
 )
 
 _FEWEST_LANES = 4
-"""Where fewer neighbours fill a vector, LLVM may find another way to make one."""
+"""Elements of the shortest vectors that are worth their while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,10 @@ def emit_kernel(
 
 
 def _filled(inst: Instruction, emitter: Emitter, target: Target, lanes: int) -> int:
-    """Return `lanes`, fewer if the neighbours in the largest array do not fill so many.
+    """Return `lanes`, or half of them if the neighbours in the largest array fill no more.
 
-    The arrays that are reduced count, or else operands and results.
+    The arrays that are reduced count, or else operands and results. Where even fewer fill a vector,
+    LLVM may find another way to make one.
     """
     if emitter is loop.EMITTER and loop.is_one_row(inst):
         return lanes
@@ -169,8 +171,8 @@ def _filled(inst: Instruction, emitter: Emitter, target: Target, lanes: int) -> 
     shapes = [shape for array in arrays for shape in array_leaves(array.shape)]
     largest = max(shapes, key=lambda shape: shape.elements)
     size = next((largest.dims[d] for d in largest.minor_to_major if largest.dims[d] != 1), 1)
-    filled = min(lanes, 1 << (size.bit_length() - 1)) if size else 0
-    return filled if filled >= _FEWEST_LANES else lanes
+    half = lanes // 2
+    return half if _FEWEST_LANES <= half <= size < lanes else lanes
 
 
 def _cuts_vectors(inst: Instruction, emitter: Emitter, split: Split | None, lanes: int) -> bool:

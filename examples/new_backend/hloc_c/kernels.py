@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.emitters import convolution, row_region, table
+from hloc.codegen.emitters import table
 from hloc.codegen.emitters.context import Emitter, KernelContext, array_leaves, no_split, root_of
-from hloc.codegen.emitters.dot import operand_arrays, operand_bytes
-from hloc.codegen.emitters.gemm import accumulator_dtype, multiply_add
+from hloc.codegen.emitters.convolution import convolution
+from hloc.codegen.emitters.product.dot import operand_arrays, operand_bytes
+from hloc.codegen.emitters.product.gemm import accumulator_dtype, multiply_add
+from hloc.codegen.emitters.reduction import row_region
 from hloc.codegen.fusible import is_beyond
 from hloc.codegen.index import Index
 from hloc.codegen.kernel import KernelRequest, needs_kernel

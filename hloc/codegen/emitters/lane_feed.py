@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from hloc.analysis.cost import Cost, instruction_cost
 from hloc.codegen.emitters.context import KernelContext
 from hloc.codegen.emitters.lanes import Lanes, lanes_of
-from hloc.codegen.emitters.running_sums import SUM_BLOCK, BlockSum, RunningSum, feed
+from hloc.codegen.emitters.reduction.running_sums import SUM_BLOCK, BlockSum, RunningSum, feed
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Lanes as LaneValues
 from hloc.dtypes import PRED

@@ -10,24 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import product
 
-from hloc.codegen.emitters import (
-    fft_routines,
-    grouped_routine,
-    padding_routine,
-    plain_reduction,
-    pool_routine,
-    product_nest,
-    sort_columns,
-    sort_routines,
-    topk_routines,
-)
-from hloc.codegen.emitters.inner_product import FEW_ROWS
-from hloc.codegen.emitters.inner_product import MAX_ROWS as INNER_ROWS
-from hloc.codegen.emitters.inner_routine import copy_routine, inner_routines
-from hloc.codegen.emitters.matrix_rows import row_tiles
-from hloc.codegen.emitters.packed_product import PackedProduct
-from hloc.codegen.emitters.packed_tiles import arithmetic_of, tiles_of
-from hloc.codegen.emitters.product_routine import (
+from hloc.codegen.emitters.convolution import grouped_routine, padding_routine
+from hloc.codegen.emitters.fourier import fft_routines
+from hloc.codegen.emitters.product import product_nest
+from hloc.codegen.emitters.product.inner_product import FEW_ROWS
+from hloc.codegen.emitters.product.inner_product import MAX_ROWS as INNER_ROWS
+from hloc.codegen.emitters.product.inner_routine import copy_routine, inner_routines
+from hloc.codegen.emitters.product.matrix_rows import row_tiles
+from hloc.codegen.emitters.product.packed_product import PackedProduct
+from hloc.codegen.emitters.product.packed_tiles import arithmetic_of, tiles_of
+from hloc.codegen.emitters.product.product_routine import (
     ANY,
     IN_PLACE,
     LINES,
@@ -36,11 +28,13 @@ from hloc.codegen.emitters.product_routine import (
     RUNS,
     product_routines,
 )
-from hloc.codegen.emitters.products import Axis
-from hloc.codegen.emitters.skinny import MAX_ROWS as STREAM_ROWS
-from hloc.codegen.emitters.skinny import SPLATS, UNROLLS
-from hloc.codegen.emitters.stream_routine import stream_routines
-from hloc.codegen.emitters.tile_arithmetic import Arithmetic
+from hloc.codegen.emitters.product.products import Axis
+from hloc.codegen.emitters.product.skinny import MAX_ROWS as STREAM_ROWS
+from hloc.codegen.emitters.product.skinny import SPLATS, UNROLLS
+from hloc.codegen.emitters.product.stream_routine import stream_routines
+from hloc.codegen.emitters.product.tile_arithmetic import Arithmetic
+from hloc.codegen.emitters.reduction import plain_reduction, pool_routine
+from hloc.codegen.emitters.sorting import sort_columns, sort_routines, topk_routines
 from hloc.codegen.routine import Routines
 from hloc.codegen.target import Target
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType

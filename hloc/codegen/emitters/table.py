@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from hloc.codegen.emitters import (
-    attention,
     concatenate,
+    dynamic_update_slice,
+    loop,
+    random_bits,
+    scatter,
+    triangular,
+)
+from hloc.codegen.emitters.attention import kernel as attention
+from hloc.codegen.emitters.context import Emitter
+from hloc.codegen.emitters.convolution import (
     convolution,
     convolution_product,
-    cumulative,
     dilated_product,
-    dot,
-    dynamic_update_slice,
-    fft,
-    loop,
-    pool,
-    product_epilogue,
-    random_bits,
-    reduce,
-    row_region,
-    scatter,
-    select_and_scatter,
-    sort,
-    sort_calls,
-    topk,
-    topk_calls,
-    triangular,
     windowed_product,
 )
-from hloc.codegen.emitters.context import Emitter
+from hloc.codegen.emitters.fourier import fft
+from hloc.codegen.emitters.product import dot, product_epilogue
+from hloc.codegen.emitters.reduction import cumulative, pool, reduce, row_region, select_and_scatter
+from hloc.codegen.emitters.sorting import sort, sort_calls, topk, topk_calls
 from hloc.ir.instruction import Instruction
 
 EMITTERS: tuple[Emitter, ...] = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.codegen.emitters.context import Emitter, KernelContext, root_of
-from hloc.codegen.emitters.dot import operand_arrays, operand_bytes
+from hloc.codegen.emitters.product.dot import operand_arrays, operand_bytes
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
 from hloc.codegen.values import Value, is_narrow_float

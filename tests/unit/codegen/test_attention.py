@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.emitters import attention
+from hloc.codegen.emitters.attention import kernel as attention
 from hloc.codegen.emitters.table import emitter_for
 from hloc.codegen.expansion import expand
 from hloc.codegen.fusible import needs_defusion

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hloc.codegen.emitters import convolution_product, dilated_product, dot, windowed_product
+from hloc.codegen.emitters.convolution import convolution_product, dilated_product, windowed_product
+from hloc.codegen.emitters.product import dot
 from hloc.codegen.emitters.table import emitter_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.dot import micro_product
-from hloc.codegen.emitters.packed_product import PackedProduct
-from hloc.codegen.emitters.packed_tiles import arithmetic_of
+from hloc.codegen.emitters.product.dot import micro_product
+from hloc.codegen.emitters.product.packed_product import PackedProduct
+from hloc.codegen.emitters.product.packed_tiles import arithmetic_of
 from hloc.codegen.target import host_target, target_for
 from hloc.dtypes import BF16, F32
 from tests.unit.codegen.harness import module_text, parse_text, run_instruction

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.dot import micro_product
-from hloc.codegen.emitters.inner_product import InnerProduct
-from hloc.codegen.emitters.skinny import SkinnyProduct
+from hloc.codegen.emitters.product.dot import micro_product
+from hloc.codegen.emitters.product.inner_product import InnerProduct
+from hloc.codegen.emitters.product.skinny import SkinnyProduct
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_products import narrower, product, tolerances
 

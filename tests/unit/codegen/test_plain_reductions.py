@@ -11,8 +11,8 @@ from math import prod
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.fold_routine import LISTED_FOLDS
-from hloc.codegen.emitters.plain_reduction import listed_routines, plain_reduction
+from hloc.codegen.emitters.reduction.fold_routine import LISTED_FOLDS
+from hloc.codegen.emitters.reduction.plain_reduction import listed_routines, plain_reduction
 from hloc.codegen.emitters.routine_table import all_routines
 from hloc.codegen.object_file import compile_object
 from hloc.codegen.target import Target, host_target, target_for

@@ -12,7 +12,7 @@ import pytest
 from hloc import driver
 from hloc.analysis.pools import folds_every_window, pool_of
 from hloc.codegen.cpu.backend import CpuModule
-from hloc.codegen.emitters.pool_routine import listed_routines
+from hloc.codegen.emitters.reduction.pool_routine import listed_routines
 from hloc.codegen.emitters.routine_table import all_routines
 from hloc.codegen.kernel import KernelRequest, emit_kernel
 from hloc.codegen.object_file import compile_object

@@ -9,7 +9,7 @@ import pytest
 
 import hloc
 from hloc.analysis.in_place import InPlace
-from hloc.codegen.emitters import product_epilogue
+from hloc.codegen.emitters.product import product_epilogue
 from hloc.codegen.emitters.table import emitter_for
 from hloc.codegen.expansion import expand
 from hloc.codegen.fusible import needs_defusion

@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.dot import micro_product
-from hloc.codegen.emitters.inner_product import InnerProduct
-from hloc.codegen.emitters.packed_product import PackedProduct
-from hloc.codegen.emitters.skinny import SkinnyProduct
+from hloc.codegen.emitters.product.dot import micro_product
+from hloc.codegen.emitters.product.inner_product import InnerProduct
+from hloc.codegen.emitters.product.packed_product import PackedProduct
+from hloc.codegen.emitters.product.skinny import SkinnyProduct
 from hloc.codegen.kernel import routine_names
 from hloc.codegen.object_file import compile_object
 from hloc.codegen.target import Target, host_target

@@ -8,7 +8,7 @@ import pytest
 from hloc.cache_directory import cache_directory
 from hloc.codegen import object_cache, routine_index
 from hloc.codegen.compile_pool import Unit
-from hloc.codegen.emitters.product_nest import listed_routines
+from hloc.codegen.emitters.product.product_nest import listed_routines
 from hloc.codegen.object_cache import cached_objects
 from hloc.codegen.routine import Routines
 from hloc.codegen.routine_index import index_name, read_index, write_index

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hloc.analysis.in_place import InPlace
-from hloc.codegen.emitters import reduce, row_region
+from hloc.codegen.emitters.reduction import reduce, row_region
 from hloc.codegen.fusible import needs_defusion
 from tests.unit.codegen.harness import (
     check_root,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hloc.codegen import matrix_registers
-from hloc.codegen.emitters.dot import micro_product
-from hloc.codegen.emitters.inner_product import MAX_ROWS, InnerProduct
-from hloc.codegen.emitters.packed_product import PackedProduct, stays_in_rows
+from hloc.codegen.emitters.product.dot import micro_product
+from hloc.codegen.emitters.product.inner_product import MAX_ROWS, InnerProduct
+from hloc.codegen.emitters.product.packed_product import PackedProduct, stays_in_rows
 from hloc.codegen.target import host_target, target_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_matrix_registers import needs_amx, routine_text

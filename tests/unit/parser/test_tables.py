@@ -15,6 +15,7 @@ from hloc.parser.value_grammar import STARTS, _ToValue
 @pytest.fixture
 def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(tables, "INSTALLED_FILES", tmp_path / "none")
     cache_directory.cache_clear()
     yield tmp_path
     cache_directory.cache_clear()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloc.codegen.emitters.attention_plan import AttentionPlan, attention_plan
-from hloc.codegen.emitters.products import Axis, merged
+from hloc.codegen.emitters.attention.plan import AttentionPlan, attention_plan
+from hloc.codegen.emitters.product.products import Axis, merged
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem, Side, Space
 from hloc.codegen.index import layout_strides
 from hloc.dtypes import F32

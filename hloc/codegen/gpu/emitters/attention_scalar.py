@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.emitters.gemm import multiply_add
+from hloc.codegen.emitters.product.gemm import multiply_add
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.attention_softmax import OnlineSoftmax, Patch
 from hloc.codegen.gpu.emitters.attention_spread import Spread

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloc.codegen.emitters.attention_elements import attention_element
+from hloc.codegen.emitters.attention.elements import attention_element
 from hloc.codegen.gpu.collectives import shuffle
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.attention_spread import Spread

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloc.codegen.emitters.gemm import accumulator_dtype
-from hloc.codegen.emitters.products import is_in_memory
+from hloc.codegen.emitters.product.gemm import accumulator_dtype
+from hloc.codegen.emitters.product.products import is_in_memory
 from hloc.codegen.gpu.emitters.matrix_epilogue import product_root
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem, Reach, Side, Space
 from hloc.codegen.index import layout_strides, row_major_strides

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloc.codegen.emitters.gemm import multiply_add
+from hloc.codegen.emitters.product.gemm import multiply_add
 from hloc.codegen.gpu.collectives import lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.matrix_plan import MOST_PARTS, PROCESSORS, scratch_bytes

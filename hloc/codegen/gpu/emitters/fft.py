@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from hloc.codegen.emitters import fft as cpu_fft
-from hloc.codegen.emitters.butterflies import LARGEST
 from hloc.codegen.emitters.context import root_of
-from hloc.codegen.emitters.fft_plan import complex_dtype, copies_spectrum, factors
+from hloc.codegen.emitters.fourier import fft as cpu_fft
+from hloc.codegen.emitters.fourier.butterflies import LARGEST
+from hloc.codegen.emitters.fourier.fft_plan import complex_dtype, copies_spectrum, factors
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.fft_passes import (
     Line,

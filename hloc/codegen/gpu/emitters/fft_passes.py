@@ -7,7 +7,7 @@ from math import pi
 
 import numpy as np
 
-from hloc.codegen.emitters.butterflies import LARGEST, Butterflies, Complex
+from hloc.codegen.emitters.fourier.butterflies import LARGEST, Butterflies, Complex
 from hloc.codegen.emitters.vectors import Vectors
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.ir_array import IrArray, dense_array

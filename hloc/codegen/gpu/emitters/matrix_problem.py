@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from hloc.codegen.emitters.gemm import accumulator_dtype
-from hloc.codegen.emitters.products import Axis, is_in_memory, product_of
+from hloc.codegen.emitters.product.gemm import accumulator_dtype
+from hloc.codegen.emitters.product.products import Axis, is_in_memory, product_of
 from hloc.codegen.gpu.emitters.matrix_epilogue import product_root
 from hloc.codegen.index import physical_order
 from hloc.dtypes import DType

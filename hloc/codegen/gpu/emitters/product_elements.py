@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 
-from hloc.codegen.emitters.gemm import multiply_add
+from hloc.codegen.emitters.product.gemm import multiply_add
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.matrix_reader import Reader, ResultWriter

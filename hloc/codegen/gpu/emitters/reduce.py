@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import reduce
 
 from hloc.codegen.elemental import ElementGenerator
-from hloc.codegen.emitters import reduce as cpu_reduce
-from hloc.codegen.emitters.reduce import reduces_of
+from hloc.codegen.emitters.reduction import reduce as cpu_reduce
+from hloc.codegen.emitters.reduction.reduce import reduces_of
 from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.reduce_plan import Plan, plan_of

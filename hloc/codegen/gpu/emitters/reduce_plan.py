@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.emitters.context import array_leaves
-from hloc.codegen.emitters.reduce import reduces_of
+from hloc.codegen.emitters.reduction.reduce import reduces_of
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.index import loop_order

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from hloc.codegen.emitters import row_region
 from hloc.codegen.emitters.context import array_leaves, no_scratch
+from hloc.codegen.emitters.reduction import row_region
 from hloc.codegen.gpu.collectives import block_reduce, lane_reduce, share
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.helpers import WARP_THREADS

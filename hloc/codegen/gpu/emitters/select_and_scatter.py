@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from hloc.codegen.emitters.context import root_of
-from hloc.codegen.emitters.select_and_scatter import select_in_window
+from hloc.codegen.emitters.reduction.select_and_scatter import select_in_window
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.dynamic_update_slice import index_in_memory
 from hloc.codegen.gpu.kernel import GpuEmitter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.codegen.emitters.gemm import accumulator_dtype
+from hloc.codegen.emitters.product.gemm import accumulator_dtype
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.matrix_reader import ResultWriter

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
-from hloc.codegen.emitters.gemm import multiply_add
+from hloc.codegen.emitters.product.gemm import multiply_add
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.matrix_plan import Tile, TilePlan, plans_of
 from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem, Side

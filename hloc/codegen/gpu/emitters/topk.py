@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.emitters.context import root_of
-from hloc.codegen.emitters.radix_sort import order_key
+from hloc.codegen.emitters.sorting.radix_sort import order_key
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.rank_merge import RankMerge, chunk_for, store_all
 from hloc.codegen.gpu.kernel import GpuEmitter

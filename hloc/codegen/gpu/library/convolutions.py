@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.emitters.products import is_in_memory
+from hloc.codegen.emitters.product.products import is_in_memory
 from hloc.codegen.gpu.emitters.matrix_epilogue import is_product, product_root
 from hloc.codegen.gpu.library.arguments import operand_number, result_number
 from hloc.codegen.gpu.library.epilogue import epilogue_of

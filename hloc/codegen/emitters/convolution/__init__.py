@@ -1,0 +1,1 @@
+"""Convolutions: as matrix products of windows, and direct ones for few channels per group."""

@@ -1,0 +1,1 @@
+"""Matrix products: packing, micro-kernels, products of few rows or columns, epilogues."""

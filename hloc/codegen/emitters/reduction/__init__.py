@@ -1,0 +1,1 @@
+"""Reductions, windows, prefix sums and chains over rows."""
