@@ -100,17 +100,21 @@ class AttentionRows:
         keys: tuple[IndexValue, IndexValue],
         element: Callable[[IndexValue], Value],
         copies: int = 1,
+        *,
+        is_whole: bool = False,
     ) -> None:
-        """Add the element of every key in a range to `total`, in vectors as far as they go."""
+        """Add the element of every key in a range, which may be whole vectors, to `total`."""
         first, stop = keys
         if self.lanes is not None:
             total.spread(self.lanes.b, copies)
             for step in dict.fromkeys((copies, 1)):
                 first = self._feed_vectors(total, (first, stop), element, step)
-            if self.fills_vectors and self.ends_within_vectors:
+            takes_last = self.fills_vectors and self.ends_within_vectors
+            if takes_last and not is_whole:
                 self._feed_last(total, (first, stop), element)
-                first = stop
             total.gather()
+            if takes_last or is_whole:
+                return
         if not _is_empty(first, stop):
             with self.body.loop(first, stop) as key:
                 total.add([element(key)])
@@ -180,7 +184,8 @@ class AttentionRows:
                 b.store(self.scores, self._score_place(row, key), b.const(F32, -math.inf))
             largest = b.load(self.maxima, a.maximum.array.dtype, row)
             total = RunningSum(self.k, a.total, a.keys)
-            self._feed(total, (0, end), partial(self._addend, at, row, largest))
+            addend = partial(self._addend, at, row, largest)
+            self._feed(total, (0, end), addend, is_whole=self.fills_vectors)
             (sum_,) = total.finish()
             divisor = self._value(a.divisor, at, {a.total: sum_, a.maximum: largest})
             b.store(self.divisors, row, b.convert(divisor, F32))
