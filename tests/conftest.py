@@ -1,10 +1,15 @@
 """Options and fixtures of all tests."""
 
 import os
+import signal
 
 import pytest
 
 os.environ["HLOC_CACHE_DIR"] = ""  # tests compile everything themselves
+
+# A shell starts jobs in the background with Ctrl-C ignored, and what they start ignores it too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
