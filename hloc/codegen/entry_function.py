@@ -99,7 +99,7 @@ def _arguments(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> dict[int, 
         for _, steps in _outside(plan, loops)
         for step in steps
         if isinstance(step, KernelStep)
-        for number in (step.kernel, *([step.in_place.kernel] if step.in_place else []))
+        for number in step.kernels
     }
     return dict(sorted(found.items()))
 

@@ -49,6 +49,11 @@ class KernelStep:
     arguments: tuple[Place, ...]
     in_place: InPlaceKernel | None = None
 
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        """The numbers of all kernels of which it calls one."""
+        return (self.kernel,) if self.in_place is None else (self.kernel, self.in_place.kernel)
+
 
 @dataclass(frozen=True, slots=True)
 class CopyStep:

@@ -342,12 +342,7 @@ def _llvm_level(kernel: Kernel, inst: Instruction, level: int) -> int:
 def _called_once(plan: Plan) -> frozenset[int]:
     """Return the numbers of kernels that the entry computation calls and no other does."""
     entry, *others = (
-        {
-            number
-            for step in steps
-            if isinstance(step, KernelStep)
-            for number in (step.kernel, *([step.in_place.kernel] if step.in_place else []))
-        }
+        {number for step in steps if isinstance(step, KernelStep) for number in step.kernels}
         for steps in plan.computations
     )
     return frozenset(entry.difference(*others))

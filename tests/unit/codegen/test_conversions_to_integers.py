@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.target import host_target
 from hloc.dtypes import DTYPES
+from tests.unit.codegen.processors import PROCESSOR
 
-PROCESSORS = ("", "x86-64-v3", "x86-64")
-PROCESSOR = pytest.mark.parametrize(
-    "cpu", PROCESSORS if host_target().triple.startswith("x86_64") else ("",)
-)
 INTEGERS = ("s4", "u4", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")
 
 

@@ -6,12 +6,8 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.target import host_target
+from tests.unit.codegen.processors import PROCESSOR
 
-PROCESSORS = ("", "x86-64-v3", "x86-64")
-PROCESSOR = pytest.mark.parametrize(
-    "cpu", PROCESSORS if host_target().triple.startswith("x86_64") else ("",)
-)
 SIZE = 5003
 
 

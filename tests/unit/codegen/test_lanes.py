@@ -14,7 +14,7 @@ from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.emitters.lanes import lane_count
 from hloc.codegen.routine import FINAL_WITH_SLOTS
 from hloc.codegen.split_kernel import Split
-from hloc.codegen.target import host_target, target_for
+from hloc.codegen.target import target_for
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import (
@@ -27,12 +27,7 @@ from tests.unit.codegen.harness import (
     random_arrays,
     reducer,
 )
-
-PROCESSORS = ("", "x86-64-v3", "x86-64")
-"""That of this machine, and vectors of 256 and of 128 bits."""
-
-IS_X86 = host_target().triple.startswith("x86_64")
-PROCESSOR = pytest.mark.parametrize("cpu", PROCESSORS if IS_X86 else ("",))
+from tests.unit.codegen.processors import PROCESSOR
 
 
 def check(text: str, cpu: str, *, is_final: bool = True, tolerance: float = 1e-5) -> None:

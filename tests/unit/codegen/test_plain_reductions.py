@@ -15,7 +15,7 @@ from hloc.codegen.emitters.reduction.fold_routine import LISTED_FOLDS
 from hloc.codegen.emitters.reduction.plain_reduction import listed_routines, plain_reduction
 from hloc.codegen.emitters.routine_table import all_routines
 from hloc.codegen.object_file import compile_object
-from hloc.codegen.target import Target, host_target, target_for
+from hloc.codegen.target import Target, host_target
 from tests.unit.codegen.harness import (
     Array,
     emit,
@@ -25,16 +25,7 @@ from tests.unit.codegen.harness import (
     reducer,
     run_instruction,
 )
-
-IS_X86 = host_target().triple.startswith("x86_64")
-TARGETS = (
-    [host_target(), target_for(cpu="x86-64-v3"), target_for(cpu="x86-64")]
-    if IS_X86
-    else [host_target()]
-)
-"""This machine, and vectors of 256 and of 128 bits; others may not load parts of all vectors."""
-
-OTHERS = [target_for("x86_64", "haswell"), target_for("x86_64"), target_for("aarch64")]
+from tests.unit.codegen.processors import OTHERS, TARGETS
 
 FORMS = [
     ((8, 8), (1,)),

@@ -16,7 +16,7 @@ from hloc.codegen.emitters.reduction.pool_routine import listed_routines
 from hloc.codegen.emitters.routine_table import all_routines
 from hloc.codegen.kernel import KernelRequest, emit_kernel
 from hloc.codegen.object_file import compile_object
-from hloc.codegen.target import Target, host_target, target_for
+from hloc.codegen.target import Target, host_target
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import (
@@ -32,14 +32,7 @@ from tests.unit.codegen.harness import (
     reducer,
     run_instruction,
 )
-
-IS_X86 = host_target().triple.startswith("x86_64")
-TARGETS = (
-    [host_target(), target_for(cpu="x86-64-v3"), target_for(cpu="x86-64")]
-    if IS_X86
-    else [host_target()]
-)
-OTHERS = [target_for("x86_64", "haswell"), target_for("x86_64"), target_for("aarch64")]
+from tests.unit.codegen.processors import OTHERS, TARGETS
 
 WINDOWS = [
     ("2,9,9,32", "2,4,4,32", "size=1x2x2x1 stride=1x2x2x1"),
