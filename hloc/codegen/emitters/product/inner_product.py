@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hloc.codegen.emitters.context import KernelContext
+from hloc.codegen.emitters.product.few_rows import FewRows, sums_floats
 from hloc.codegen.emitters.product.inner_routine import copy_routine, inner_routines, tile_of
 from hloc.codegen.emitters.product.outer_loops import outer_loops
 from hloc.codegen.emitters.product.packed_choice import MIN_ROWS
 from hloc.codegen.emitters.product.products import Axis, Product, swapped
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
-from hloc.dtypes import BF16, F16, F32, F64, DType
+from hloc.dtypes import BF16, F16, DType
 
 MAX_ROWS, MAX_NARROW_ROWS = 20, 16
 """Rows up to which sums along k are better than packing, and those of narrow floats.
@@ -54,34 +56,19 @@ SET_BYTES = 2048
 MIN_DEPTH, MIN_WORK = 16, 1 << 12
 """Sizes below which short code matters more than fast code."""
 
-COLUMN_PIECE = 48
-"""Columns that threads count by: a multiple of those that stream through together."""
-
-_NARROW = (F32, BF16, F16)
-
 
 @dataclass(frozen=True, slots=True)
-class InnerProduct:
+class InnerProduct(FewRows):
     """A product of few rows along k.
 
     Attributes:
-        row: the axis of the few, of size 1 if there is none.
-        depth: that of k.
         copied: rows are copied so that they lie along k, as elements of the type of sums.
     """
 
-    outer: tuple[Axis, ...]
-    row: Axis
-    column: Axis
-    depth: Axis
-    exchanged: bool
-    copied: bool
-    sources: tuple[DType, DType]
-    result: DType
+    COLUMN_PIECE: ClassVar[int] = 48
+    """A multiple of those that stream through together."""
 
-    @property
-    def total(self) -> DType:
-        return F64 if self.result is F64 else F32
+    copied: bool
 
     @property
     def row_parts(self) -> tuple[int, ...]:
@@ -96,16 +83,6 @@ class InnerProduct:
         return size + 16 if size * 4 % SET_BYTES == 0 else size
 
     @property
-    def pieces(self) -> int:
-        """In how many pieces threads share the product: steps of the outermost loop, or columns."""
-        return self.outer[0].size if self.outer else -(-self.column.size // COLUMN_PIECE)
-
-    @property
-    def repeated_bytes(self) -> int:
-        """The side that every thread reads whole."""
-        return self.row.size * self.depth.size * self.sources[0].storage_bytes
-
-    @property
     def scratch_bytes(self) -> int:
         """Room for the copy; sums are in registers."""
         return self.row.size * self.copied_row * self.total.storage_bytes if self.copied else 0
@@ -113,9 +90,7 @@ class InnerProduct:
 
 def inner_product(p: Product, sources: tuple[DType, DType], result: DType) -> InnerProduct | None:
     """Return how to multiply along k; None if it cannot be done, or is not worth it."""
-    if not (sources == (F64, F64) and result is F64) and not (
-        result in _NARROW and all(source in _NARROW for source in sources)
-    ):
+    if not sums_floats(sources, result):
         return None
     if len(p.contracted) != 1 or len(p.rows) > 1 or len(p.columns) > 1:
         return None
@@ -148,7 +123,7 @@ def inner_product(p: Product, sources: tuple[DType, DType], result: DType) -> In
         FEW_ROWS >= row.size > FEW_ROWS // 2 and row.lhs * sources[0].storage_bytes % SET_BYTES == 0
     ):
         copied = pays_to_copy
-    return InnerProduct(p.batch, row, column, k, exchanged, copied, sources, result)
+    return InnerProduct(p.batch, row, column, k, exchanged, sources, result, copied)
 
 
 def emit_inner(
@@ -160,8 +135,8 @@ def emit_inner(
     first: IndexValue = 0
     columns: IndexValue = p.column.size
     if not p.outer:
-        first = k.math.mul(k.begin, COLUMN_PIECE)
-        stop = k.math.minimum(p.column.size, k.math.mul(k.end, COLUMN_PIECE))
+        first = k.math.mul(k.begin, p.COLUMN_PIECE)
+        stop = k.math.minimum(p.column.size, k.math.mul(k.end, p.COLUMN_PIECE))
         columns = k.math.sub(stop, first)
     start = (0, k.math.mul(first, p.column.rhs), k.math.mul(first, p.column.out))
     with outer_loops(k, p.outer, start, shared=True) as at:

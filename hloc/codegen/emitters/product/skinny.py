@@ -7,15 +7,17 @@ neighbours once more.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from hloc.codegen.emitters.context import KernelContext
+from hloc.codegen.emitters.product.few_rows import FewRows, sums_floats
 from hloc.codegen.emitters.product.outer_loops import outer_loops
 from hloc.codegen.emitters.product.products import Axis, Product, swapped
 from hloc.codegen.emitters.product.resident_product import MAX_BYTES
 from hloc.codegen.emitters.product.stream_routine import DEPTH_BLOCK, stream_routines
 from hloc.codegen.ir_array import IrArray
 from hloc.codegen.loops import IndexValue
-from hloc.dtypes import BF16, F16, F32, F64, DType
+from hloc.dtypes import DType
 
 MAX_ROWS = 11
 """Rows up to which streaming is better than packing."""
@@ -31,50 +33,27 @@ SPLATS = 32
 UNROLLS = (16, 8, 6, 4, 3, 2)
 """Steps of k that are taken at a time, if they divide k; the first that fits, if none does."""
 
-COLUMN_PIECE = 256
-"""Columns that threads count by."""
-
 COLUMN_MULTIPLE = 16
 """The routine takes multiples of this, which every vector divides; others leave a few columns."""
 
 
 @dataclass(frozen=True, slots=True)
-class SkinnyProduct:
+class SkinnyProduct(FewRows):
     """A product of few rows.
 
     Attributes:
-        row: the axis of rows, of size 1 if there is none.
         unroll: rows of the right-hand side that are read at a time.
     """
 
-    outer: tuple[Axis, ...]
-    row: Axis
-    column: Axis
-    depth: Axis
-    unroll: int
-    exchanged: bool
-    sources: tuple[DType, DType]
-    result: DType
+    COLUMN_PIECE: ClassVar[int] = 256
 
-    @property
-    def total(self) -> DType:
-        return F64 if self.result is F64 else F32
+    unroll: int
 
     @property
     def column_block(self) -> int:
         size = SUM_BYTES if self.row.size > 1 else ROW_SUM_BYTES
         fitting = size // (self.row.size * self.total.storage_bytes)
         return min(fitting // 64 * 64, self.column.size)
-
-    @property
-    def pieces(self) -> int:
-        """In how many pieces threads share the product: steps of the outermost loop, or columns."""
-        return self.outer[0].size if self.outer else -(-self.column.size // COLUMN_PIECE)
-
-    @property
-    def repeated_bytes(self) -> int:
-        """The side that every thread reads whole."""
-        return self.row.size * self.depth.size * self.sources[0].storage_bytes
 
     @property
     def is_resident(self) -> bool:
@@ -92,10 +71,7 @@ class SkinnyProduct:
 
 def skinny_product(p: Product, sources: tuple[DType, DType], result: DType) -> SkinnyProduct | None:
     """Return how to stream through `p`; None if it cannot be done, or is not worth it."""
-    narrow = (F32, BF16, F16)
-    if not (sources == (F64, F64) and result is F64) and not (
-        result in narrow and all(source in narrow for source in sources)
-    ):
+    if not sums_floats(sources, result):
         return None
     exchanged = not any(axis.rhs == 1 and axis.out == 1 for axis in p.columns)
     if exchanged:
@@ -112,7 +88,7 @@ def skinny_product(p: Product, sources: tuple[DType, DType], result: DType) -> S
     most = max(SPLATS // row.size, 1)
     fitting = [u for u in UNROLLS if u <= most]
     unroll = next((u for u in fitting if depth.size % u == 0), fitting[0])
-    return SkinnyProduct(p.batch, row, column, depth, unroll, exchanged, sources, result)
+    return SkinnyProduct(p.batch, row, column, depth, exchanged, sources, result, unroll)
 
 
 def emit_skinny(
@@ -129,8 +105,8 @@ def emit_skinny(
     first: IndexValue = 0
     columns: IndexValue = p.column.size
     if not p.outer:
-        first = k.math.mul(k.begin, COLUMN_PIECE)
-        stop = k.math.minimum(p.column.size, k.math.mul(k.end, COLUMN_PIECE))
+        first = k.math.mul(k.begin, p.COLUMN_PIECE)
+        stop = k.math.minimum(p.column.size, k.math.mul(k.end, p.COLUMN_PIECE))
         columns = k.math.sub(stop, first)
     whole = k.math.mul(k.math.div(columns, COLUMN_MULTIPLE), COLUMN_MULTIPLE)
     numbers = (
