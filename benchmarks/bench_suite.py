@@ -102,7 +102,7 @@ def measure(name: str, cores: int, rounds: int) -> dict[str, Any]:
     import hloc
     from benchmarks.suite.program import load_all
     from hloc.analysis.cost import module_cost
-    from hloc.cli.compare import Bounds, compare
+    from hloc.report.compare import Bounds, compare
 
     program = load_all()[name]
     arguments = program.arguments(np.random.default_rng(0))

@@ -21,9 +21,9 @@ from rich.text import Text
 
 from hloc import __version__
 from hloc.cli import ending
-from hloc.cli.exits import Exit, OutputFault
 from hloc.cli.guard import REPORT
 from hloc.errors import HloError, InternalError, printable, reason_of
+from hloc.report.exits import Exit, OutputFault
 from repl.commands import Message, Quit, Results, execute, load_pasted
 from repl.passes import Applied
 from repl.render import render, render_error

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from hloc import driver
 from hloc.analysis.extract import extract
 from hloc.analysis.module_diff import line_of
-from hloc.cli.compare import compare
-from hloc.cli.inputs import random_inputs
-from hloc.cli.run_report import comparison_text
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
+from hloc.report.compare import compare
+from hloc.report.inputs import random_inputs
+from hloc.report.run_report import comparison_text
 from repl.results import Table
 from repl.running import Array, bounds_of, options_of, values_of
 

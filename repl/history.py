@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hloc.cli.text import plural
 from hloc.errors import HloError
 from hloc.opt.pass_base import did_you_mean
+from hloc.report.text import plural
 from repl.state import State
 
 _LABEL = re.compile(r"s?(\d{1,9})((?:\+\d{1,9})*)")

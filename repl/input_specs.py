@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from hloc.analysis.extract import find_instruction
-from hloc.cli.index_ranges import index_limits
-from hloc.cli.inputs import parameter_leaves, random_inputs, special_inputs, storage_type
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
 from hloc.opt.pass_base import did_you_mean
+from hloc.report.index_ranges import index_limits
+from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs, storage_type
 from hloc.shapes import ArrayShape, leaves
 
 Array = np.ndarray[Any, np.dtype[Any]]

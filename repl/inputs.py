@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hloc.cli.inputs import load_arrays, parameter_leaves, random_inputs
 from hloc.ir.module import Module
+from hloc.report.inputs import load_arrays, parameter_leaves, random_inputs
 from repl.input_specs import array_of, find_parameter, parameters_of
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from hloc.cli.text import plural
 from hloc.errors import HloError
 from hloc.ptx.stepping import Access
+from hloc.report.text import plural
 from repl.kernel_steps import KernelSteps
 from repl.results import Table
 

@@ -8,13 +8,13 @@ from math import prod
 
 import numpy as np
 
-from hloc.cli.text import plural
 from hloc.codegen.gpu.kernel import Extent
 from hloc.errors import HloError
 from hloc.opt.pass_base import did_you_mean
 from hloc.ptx.stepping import Moment
 from hloc.ptx.threads import WARP
 from hloc.ptx.value_types import Array
+from hloc.report.text import plural
 from repl.kernel_memory import touched
 from repl.kernel_steps import KernelSteps, waits
 from repl.results import Table

@@ -13,7 +13,6 @@ from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.kernel_count import kernel_counts
 from hloc.analysis.module_diff import Line, line_of
 from hloc.analysis.statistics import Group, module_statistics
-from hloc.cli.text import count_text, plural, size_text
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, Replaced
@@ -23,6 +22,7 @@ from hloc.ir.origin import origin_of, origins_of
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.traversal import post_order, reachable_computations
 from hloc.opt.pattern import match
+from hloc.report.text import count_text, plural, size_text
 from repl.pattern_text import parse_pattern
 from repl.results import Listing, Table, Tree
 

@@ -83,7 +83,7 @@ def compiled_module(session: Session, module: Module) -> CpuModule | GpuModule:
 
 def memory_text(session: Session) -> str:
     """Return what the buffers of the current state take."""
-    from hloc.cli.memory_report import memory_lines
+    from hloc.report.memory_report import memory_lines
 
     found = compiled_module(session, session.current.module)
     return "\n".join(memory_lines(found.plan.assignment))

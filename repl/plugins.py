@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from os.path import abspath
 from typing import TYPE_CHECKING
 
-from hloc.cli.text import plural
 from hloc.errors import HloError
 from hloc.opt.plugin import load_plugin
 from hloc.opt.registry import PASSES, registered_rules
+from hloc.report.text import plural
 
 if TYPE_CHECKING:
     from repl.session import Session

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.extract import extract
 from hloc.analysis.kernel_count import is_kernel
-from hloc.cli.inputs import random_inputs
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
+from hloc.report.inputs import random_inputs
 from repl.running import check_runnable, options_of
 
 if TYPE_CHECKING:

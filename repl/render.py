@@ -12,8 +12,8 @@ from typing import Any
 from rich.text import Text
 
 from hloc.analysis.module_diff import Line
-from hloc.cli.text import plural, size_text
 from hloc.errors import HloError, printable
+from hloc.report.text import plural, size_text
 from repl import render_kernel, render_session
 from repl.commands import Effects, Help, Info, Listing, ModuleText, Moved
 from repl.diff import TextDiff

@@ -33,8 +33,8 @@ from hloc.analysis.module_diff import (
     REWIRED,
     SAME,
 )
-from hloc.cli.text import count_text, plural, size_text
 from hloc.errors import printable
+from hloc.report.text import count_text, plural, size_text
 from repl.state_diff import DiffJson, ShownDiff
 
 STYLES = {

@@ -8,11 +8,11 @@ from typing import Any
 from rich.text import Text
 
 from hloc.analysis.module_diff import SAME, ModuleDiff
-from hloc.cli.compare import Comparison
-from hloc.cli.inputs import result_leaves
-from hloc.cli.run_report import comparison_text, output_lines
-from hloc.cli.text import duration, plural
 from hloc.errors import printable
+from hloc.report.compare import Comparison
+from hloc.report.inputs import result_leaves
+from hloc.report.run_report import comparison_text, output_lines
+from hloc.report.text import duration, plural
 from repl.applying import Applied, Stopped
 from repl.render_diff import change_lines
 from repl.results import Edited, Message, PipelineView, Table, Tree

@@ -12,9 +12,6 @@ import numpy as np
 
 from hloc import driver
 from hloc.analysis.extract import without_signature
-from hloc.cli.answers import is_too_large
-from hloc.cli.compare import Bounds, Comparison, compare
-from hloc.cli.inputs import parameter_leaves, result_leaves
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.instruction import Instruction
@@ -22,6 +19,9 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import all_instructions
 from hloc.options import CompileOptions
+from hloc.report.answers import is_too_large
+from hloc.report.compare import Bounds, Comparison, compare
+from hloc.report.inputs import parameter_leaves, result_leaves
 from hloc.shapes import ArrayShape, TupleShape, leaves
 from repl.state import State
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.dataflow import analyse_dataflow
 from hloc.analysis.memory_peak import memory_facts, no_reuse, peak_of
-from hloc.cli.text import count_text, size_text
 from hloc.ir.clone import clone_module
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.print_order import instruction_order
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
+from hloc.report.text import count_text, size_text
 from repl.state_diff import measure
 
 if TYPE_CHECKING:

@@ -15,7 +15,9 @@ import numpy as np
 
 from hloc.analysis.module_diff import element_text
 from hloc.analysis.rewrite_text import RewriteText, describe_rewrite
-from hloc.cli.answers import (
+from hloc.errors import HloError, InternalError
+from hloc.ir.module import Module
+from hloc.report.answers import (
     LARGE_INPUT_BYTES,
     InputSet,
     Runner,
@@ -24,11 +26,9 @@ from hloc.cli.answers import (
     is_random,
     is_too_large,
 )
-from hloc.cli.compare import Comparison, compare
-from hloc.cli.inputs import parameter_leaves, random_inputs, special_inputs
-from hloc.cli.time_limit import TookTooLong
-from hloc.errors import HloError, InternalError
-from hloc.ir.module import Module
+from hloc.report.compare import Comparison, compare
+from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs
+from hloc.report.time_limit import TookTooLong
 from repl.input_specs import parameters_of, uniform_set
 from repl.recipe import first_wrong
 from repl.rules import rule_place

@@ -20,14 +20,14 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from hloc import driver  # noqa: E402
-from hloc.cli import answers  # noqa: E402
-from hloc.cli.time_limit import time_limit  # noqa: E402
 from hloc.errors import HloError, InternalError, UnsupportedError  # noqa: E402
 from hloc.ir.clone import clone_module  # noqa: E402
 from hloc.ir.module import Module  # noqa: E402
 from hloc.ir.verifier import verify  # noqa: E402
 from hloc.opt.pipeline import Pipeline  # noqa: E402
 from hloc.opt.registry import PASSES  # noqa: E402
+from hloc.report import answers  # noqa: E402
+from hloc.report.time_limit import time_limit  # noqa: E402
 
 CORPUS = ROOT.parent / "shared" / "conformance" / "corpus" / "visible" / "modules"
 MAX_BYTES = 12_000

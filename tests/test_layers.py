@@ -35,14 +35,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.memory", "hloc.pictures"),
     ("hloc.codegen",),
     ("hloc.runtime",),
-    (
-        "hloc.driver",
-        "hloc.cli",
-        "hloc.learn",
-        "hloc.lessons",
-        "hloc.__main__",
-        "hloc",  # itself: the public names
-    ),
+    ("hloc.driver", "hloc"),  # `hloc` itself: the public names
+    ("hloc.report",),
+    ("hloc.cli", "hloc.learn", "hloc.lessons", "hloc.__main__"),
     ("repl",),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
@@ -239,7 +234,7 @@ PLANTED = {
         "T = {'x': 'hloc.runtime.y:Z'}",
         "hloc.runtime.y of floor 7",
     ),
-    "repl from the compiler": ("hloc/driver.py", "import repl.app", "imports repl.app of floor 9"),
+    "repl from the compiler": ("hloc/driver.py", "import repl.app", "imports repl.app of floor 11"),
     "llvmlite outside codegen": ("hloc/opt/a.py", "import llvmlite.binding", "imports llvmlite"),
     "rich in the compiler": ("hloc/errors.py", "def f():\n    import rich", "imports rich"),
     "rich at start of the command line": ("hloc/cli/a.py", "import rich", "only inside functions"),

@@ -16,8 +16,8 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.cli.inputs import random_inputs
 from hloc.errors import UnsupportedError
+from hloc.report.inputs import random_inputs
 from tests.distributions import install
 from tests.tolerance import assert_close
 

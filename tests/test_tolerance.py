@@ -4,8 +4,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hloc.cli.tolerance import TOLERANCES
 from hloc.dtypes import DTYPES
+from hloc.report.tolerance import TOLERANCES
 from tests.tolerance import Array, assert_close, difference
 
 NAN, INF = float("nan"), float("inf")

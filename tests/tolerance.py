@@ -1,4 +1,4 @@
-"""Comparison with XLA or the evaluator in tests; the bounds are those of `hloc/cli/tolerance.py`.
+"""Comparison with XLA or the evaluator in tests, by the bounds of `hloc/report/tolerance.py`.
 
 NaN must meet NaN, and an infinity one of the same sign.
 """
@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hloc.cli.tolerance import tolerance_of
 from hloc.dtypes import dtype_of_numpy
+from hloc.report.tolerance import tolerance_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from hloc import __version__
-from hloc.cli.exits import Exit, OutputFault, UsageError
+from hloc.report.exits import Exit, OutputFault, UsageError
 
 
 def main(argv: Sequence[str] | None = None) -> int:

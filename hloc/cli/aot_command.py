@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hloc.cli.emit import LIBRARY_KINDS, write_form
-from hloc.cli.exits import UsageError
 from hloc.cli.talk import Talk
-from hloc.cli.text import size_text
 from hloc.errors import HloError
+from hloc.report.exits import UsageError
+from hloc.report.text import size_text
 
 if TYPE_CHECKING:
     from hloc.codegen.aot.linkable import Library

@@ -10,9 +10,9 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
-from hloc.cli.exits import UsageError
 from hloc.cli.options import OPTIONS, Option, options_of
-from hloc.cli.suggest import did_you_mean
+from hloc.report.exits import UsageError
+from hloc.report.suggest import did_you_mean
 
 
 class _Parser(ArgumentParser):

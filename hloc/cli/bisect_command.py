@@ -8,23 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc import driver
-from hloc.cli.answers import (
-    ENDLESS,
-    Answer,
-    InputSet,
-    Runner,
-    answer_of,
-    compiled,
-    difference,
-    evaluated,
-    input_sets,
-    is_random,
-    patience_for,
-    runner_for,
-    within,
-)
-from hloc.cli.exits import Exit, UsageError
-from hloc.cli.inputs import load_arrays, parameter_leaves
 from hloc.cli.outside_test import OutsideTest
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.progress import progress_of
@@ -41,6 +24,23 @@ from hloc.opt.bisection import Culprit, FaultOf, find_culprit
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import run_pass, text_of
 from hloc.options import CompileOptions
+from hloc.report.answers import (
+    ENDLESS,
+    Answer,
+    InputSet,
+    Runner,
+    answer_of,
+    compiled,
+    difference,
+    evaluated,
+    input_sets,
+    is_random,
+    patience_for,
+    runner_for,
+    within,
+)
+from hloc.report.exits import Exit, UsageError
+from hloc.report.inputs import load_arrays, parameter_leaves
 
 
 def bisect_file(arguments: Namespace, talk: Talk) -> int:

@@ -11,12 +11,12 @@ from hloc.cache_directory import (
     cached_sizes,
     trim_cache,
 )
-from hloc.cli.exits import Exit, UsageError
 from hloc.cli.talk import Talk
-from hloc.cli.text import plural, size_text
 from hloc.codegen.target import host_target
 from hloc.errors import HloError, printable, reason_of
 from hloc.parser.table_fill import fill_tables
+from hloc.report.exits import Exit, UsageError
+from hloc.report.text import plural, size_text
 from hloc.runtime.routine_fill import Filled, fill_cache, fill_directory
 
 

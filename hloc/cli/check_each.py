@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from hloc.cli.answers import (
+from hloc.cli.talk import Talk
+from hloc.errors import HloError, InternalError
+from hloc.ir.module import Module
+from hloc.ir.verifier import verify
+from hloc.opt.pass_base import PassRun
+from hloc.opt.pipeline import PipelineObserver, check_honest, text_of
+from hloc.report.answers import (
     Answer,
     InputSet,
     Runner,
@@ -15,13 +21,7 @@ from hloc.cli.answers import (
     is_random,
     runner_for,
 )
-from hloc.cli.talk import Talk
-from hloc.cli.text import plural
-from hloc.errors import HloError, InternalError
-from hloc.ir.module import Module
-from hloc.ir.verifier import verify
-from hloc.opt.pass_base import PassRun
-from hloc.opt.pipeline import PipelineObserver, check_honest, text_of
+from hloc.report.text import plural
 
 
 class VerifyEach(PipelineObserver):

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.cli.commands import COMMANDS
-from hloc.cli.exits import UsageError
 from hloc.cli.options import OPTIONS, Option
-from hloc.cli.suggest import did_you_mean
+from hloc.report.exits import UsageError
+from hloc.report.suggest import did_you_mean
 
 
 def command_and_words(words: Sequence[str]) -> tuple[str, list[str]]:

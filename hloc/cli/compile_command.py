@@ -14,17 +14,8 @@ import numpy as np
 
 from hloc import driver
 from hloc.cli.aot_command import check_library, implied_kinds, write_library
-from hloc.cli.compare import Bounds, compare
 from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
-from hloc.cli.exits import Exit, UsageError
 from hloc.cli.guard import guarded
-from hloc.cli.inputs import (
-    load_arrays,
-    parameter_leaves,
-    random_inputs,
-    result_leaves,
-    save_arrays,
-)
 from hloc.cli.memory_option import show_memory
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.pass_report import names_of
@@ -32,17 +23,26 @@ from hloc.cli.pass_table import StageTime
 from hloc.cli.profile_report import profile_lines
 from hloc.cli.progress import Progress, progress_of
 from hloc.cli.reproducer import ENDING, HEADER, apply_header, header_words
-from hloc.cli.run_report import comparison_text, output_lines, run_executable, run_line
 from hloc.cli.source_input import need_files, read_snapshots, read_source, shown_name
-from hloc.cli.suggest import did_you_mean
 from hloc.cli.talk import Talk
-from hloc.cli.text import count_text, plural, size_text
 from hloc.cli.watched_passes import WatchedPasses
 from hloc.errors import HloError, printable
 from hloc.formats.snapshot import Snapshot, fitting_arrays
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.options import CompileOptions
+from hloc.report.compare import Bounds, compare
+from hloc.report.exits import Exit, UsageError
+from hloc.report.inputs import (
+    load_arrays,
+    parameter_leaves,
+    random_inputs,
+    result_leaves,
+    save_arrays,
+)
+from hloc.report.run_report import comparison_text, output_lines, run_executable, run_line
+from hloc.report.suggest import did_you_mean
+from hloc.report.text import count_text, plural, size_text
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule

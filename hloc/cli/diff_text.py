@@ -15,8 +15,8 @@ from hloc.analysis.module_diff import (
     Row,
     Snapshot,
 )
-from hloc.cli.text import Paint, plural
 from hloc.errors import printable
+from hloc.report.text import Paint, plural
 
 MAX_ROWS = 400
 

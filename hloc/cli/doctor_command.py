@@ -12,9 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from hloc import __version__
 from hloc.cache_directory import cache_directory, cached_sizes
-from hloc.cli.exits import Exit
 from hloc.cli.talk import Talk
-from hloc.cli.text import plural, size_text
 from hloc.codegen.backend import backend_names, backend_origin
 from hloc.codegen.nvptx.cubin import HOW_TO_ASSEMBLE, assembler
 from hloc.codegen.object_file import compile_object
@@ -25,6 +23,8 @@ from hloc.codegen.target import (
     physical_memory_bytes,
 )
 from hloc.errors import HloError, InternalError, UnsupportedError
+from hloc.report.exits import Exit
+from hloc.report.text import plural, size_text
 from hloc.runtime.gpu.cuda_driver import installed_driver
 from hloc.runtime.threads import thread_count
 

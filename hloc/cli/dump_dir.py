@@ -18,11 +18,11 @@ from hloc.cli.emit import write_form
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.pass_report import run_data
 from hloc.cli.talk import Talk
-from hloc.cli.text import plural
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.module import Module
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import PipelineObserver
+from hloc.report.text import plural
 
 VERSION = 1
 _CONTEXT = 3

@@ -6,10 +6,10 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hloc.cli.exits import UsageError
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
+from hloc.report.exits import UsageError
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule

@@ -5,17 +5,17 @@ from __future__ import annotations
 from argparse import Namespace
 from textwrap import fill, indent
 
-from hloc.cli.exits import EXIT_CODES, Exit, UsageError
 from hloc.cli.list_commands import all_rules, describe_opcode, describe_pass, rule_summary
 from hloc.cli.options import OPTIONS
 from hloc.cli.pass_options import load_plugins
-from hloc.cli.suggest import did_you_mean
 from hloc.cli.talk import Talk
 from hloc.diagnostics import EXPLANATIONS, Explanation
 from hloc.errors import HloError, printable
 from hloc.ops import OPCODES
 from hloc.opt.registry import ALIASES, PASSES, rules_of_passes
 from hloc.opt.rule import Rule
+from hloc.report.exits import EXIT_CODES, Exit, UsageError
+from hloc.report.suggest import did_you_mean
 
 EXIT_CODE_WORD = "exit-codes"
 _WIDTH = 96

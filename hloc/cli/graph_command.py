@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cli.exits import Exit, UsageError
 from hloc.cli.source_input import read_module, shown_name
 from hloc.cli.talk import Talk
-from hloc.cli.text import plural
 from hloc.errors import printable
 from hloc.ir.module import Module
 from hloc.pictures.graph import FORMS, draw, write_scene
 from hloc.pictures.places import BOXES_AT_START
 from hloc.pictures.selection import Picked, between, picked
+from hloc.report.exits import Exit, UsageError
+from hloc.report.text import plural
 
 
 def graph_file(arguments: Namespace, talk: Talk) -> int:

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from textwrap import wrap
 
 from hloc.cli.commands import COMMANDS, Command
-from hloc.cli.exits import EXIT_CODES
 from hloc.cli.options import ALL, OPTIONS, Option, options_of
+from hloc.report.exits import EXIT_CODES
 
 _MARGIN = 28
 

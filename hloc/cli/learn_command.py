@@ -6,10 +6,10 @@ import sys
 from argparse import Namespace
 from typing import NoReturn
 
-from hloc.cli.exits import Exit, UsageError
 from hloc.cli.talk import Talk
 from hloc.learn import catalogue
 from hloc.learn.catalogue import Lesson, find_lesson
+from hloc.report.exits import Exit, UsageError
 
 _USAGE = "expected: learn, learn N, learn check N FILE..., learn new NAME, learn export N -o FILE"
 

@@ -8,10 +8,7 @@ from argparse import Namespace
 from collections.abc import Iterable
 
 import hloc.ops
-from hloc.cli.exits import Exit
-from hloc.cli.opcode_examples import EXAMPLES
 from hloc.cli.pass_options import load_plugins
-from hloc.cli.suggest import did_you_mean
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.ir.attributes import AttributeField, attribute_fields
@@ -21,6 +18,9 @@ from hloc.opt import registry
 from hloc.opt.pass_base import option_kind
 from hloc.opt.registry import ALIASES, PASSES, canonical_name, pass_class
 from hloc.opt.rule import Rule
+from hloc.report.exits import Exit
+from hloc.report.opcode_examples import EXAMPLES
+from hloc.report.suggest import did_you_mean
 
 
 def list_passes(arguments: Namespace, talk: Talk) -> int:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.sax.saxutils import escape
 
-from hloc.cli.memory_report import source_of
-from hloc.cli.text import size_text
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 from hloc.memory.usage import in_arena, running_at, worst_moment
 from hloc.pictures.colours import kind_of
 from hloc.pictures.style import CHART_STYLE, kind_style
+from hloc.report.memory_report import source_of
+from hloc.report.text import size_text
 
 _WIDTH, _HEIGHT = 1000.0, 480.0
 _LEFT, _TOP, _RIGHT, _BOTTOM = 90.0, 40.0, 20.0, 50.0

@@ -19,8 +19,8 @@ def show_memory(compiled: CompiledModule | None, path: str, talk: Talk) -> None:
         HloError: the file cannot be written, or the target assigns no buffers.
     """
     from hloc.cli.memory_chart import memory_chart
-    from hloc.cli.memory_report import memory_lines
     from hloc.codegen.backend import PlannedModule
+    from hloc.report.memory_report import memory_lines
 
     if not isinstance(compiled, PlannedModule):
         raise HloError("--memory: the target does not let hloc assign its buffers")

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hloc.cli.opcode_examples import EXAMPLES
 from hloc.driver import evaluate, generate, parse_text
 from hloc.dtypes import DTYPES, component_of
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.ops import OPCODES
 from hloc.options import CompileOptions
+from hloc.report.opcode_examples import EXAMPLES
 from hloc.shapes import ArrayShape, leaves
 
 TYPES = tuple(name for name, dtype in DTYPES.items() if not dtype.is_special)

@@ -10,8 +10,8 @@ import tempfile
 from dataclasses import dataclass
 
 from hloc.cli.emit import write_form
-from hloc.cli.exits import UsageError
 from hloc.ir.module import Module
+from hloc.report.exits import UsageError
 
 PLACE = "{}"
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc import driver
-from hloc.cli.exits import UsageError
-from hloc.cli.suggest import did_you_mean
 from hloc.errors import HloError
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.plugin import load_plugin
 from hloc.options import CompileOptions
+from hloc.report.exits import UsageError
+from hloc.report.suggest import did_you_mean
 
 
 def compile_options(arguments: Namespace) -> CompileOptions:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from hloc.analysis.cost import module_cost
-from hloc.cli.text import plural
 from hloc.ir.module import Module
 from hloc.opt.pass_base import Pass, PassRun
 from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
+from hloc.report.text import plural
 
 _NAME = 28
 

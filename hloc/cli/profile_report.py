@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hloc.cli.text import count_text, duration, plural, size_text
+from hloc.report.text import count_text, duration, plural, size_text
 
 if TYPE_CHECKING:
     from hloc.ptx import LaunchReport

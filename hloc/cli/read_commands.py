@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 
 from hloc.cli.emit import deliver
-from hloc.cli.exits import Exit, UsageError
 from hloc.cli.guard import guarded
 from hloc.cli.source_input import need_files, read_modules, shown_name
 from hloc.cli.talk import Talk
-from hloc.cli.text import plural
 from hloc.parser import SEPARATOR
+from hloc.report.exits import Exit, UsageError
+from hloc.report.text import plural
 
 
 def parse_files(arguments: Namespace, talk: Talk) -> int:

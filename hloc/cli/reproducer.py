@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from hloc import driver
 from hloc.cli.arguments import parse_arguments
 from hloc.cli.emit import write_form
-from hloc.cli.exits import UsageError
 from hloc.errors import HloError, printable
 from hloc.ir.module import Module
 from hloc.opt.bisection import module_before_step
 from hloc.opt.pass_base import Pass, PassContext
 from hloc.opt.pipeline import PipelineObserver, text_of
 from hloc.options import CompileOptions
+from hloc.report.exits import UsageError
 
 HEADER = "// hloc-repro:"
 ENDING = ".repro.hlo"

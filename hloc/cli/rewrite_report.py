@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from hloc.analysis.rewrite_text import describe_rewrite
 from hloc.cli.talk import Talk
-from hloc.cli.text import Paint, plural
 from hloc.errors import printable
 from hloc.ir.module import Module
 from hloc.opt.pass_base import Pass, PassContext, Remark
 from hloc.opt.pipeline import PipelineObserver
+from hloc.report.text import Paint, plural
 
 _NAMES_SHOWN = 4
 

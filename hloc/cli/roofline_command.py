@@ -13,19 +13,19 @@ from hloc.analysis.extract import extract
 from hloc.analysis.fingerprints import Fingerprints
 from hloc.analysis.kernel_count import is_kernel
 from hloc.cli.emit import write_form
-from hloc.cli.exits import Exit, UsageError
-from hloc.cli.inputs import random_inputs
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
-from hloc.cli.run_report import run_executable
 from hloc.cli.source_input import need_files, read_module, shown_name
 from hloc.cli.talk import Talk
-from hloc.cli.text import plural
 from hloc.errors import HloError, printable
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
 from hloc.pictures.roofline import Kernel, Roofs, roofline
+from hloc.report.exits import Exit, UsageError
+from hloc.report.inputs import random_inputs
+from hloc.report.run_report import run_executable
+from hloc.report.text import plural
 
 _MOST_MEASURED = 48
 _MOST_SECONDS = 60.0

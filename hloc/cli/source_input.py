@@ -7,14 +7,14 @@ import sys
 
 from hloc import driver
 from hloc.cli.commands import COMMANDS
-from hloc.cli.exits import UsageError
-from hloc.cli.suggest import did_you_mean
 from hloc.errors import Diagnostic, HloError, printable, reason_of
 from hloc.formats.read import uncompressed
 from hloc.formats.snapshot import Snapshot
 from hloc.formats.sniff import TEXT, kind_of
 from hloc.ir.module import Module
 from hloc.parser import SEPARATOR, parse, split_modules
+from hloc.report.exits import UsageError
+from hloc.report.suggest import did_you_mean
 from hloc.source import SourceFile
 
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TextIO
 
-from hloc.cli.exits import OutputFault
-from hloc.cli.text import Paint, wants_color
 from hloc.errors import HloError, printable, reason_of
+from hloc.report.exits import OutputFault
+from hloc.report.text import Paint, wants_color
 
 
 @dataclass(slots=True)

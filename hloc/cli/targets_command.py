@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cli.exits import Exit
 from hloc.cli.talk import Talk
 from hloc.codegen.backend import (
     Backend,
@@ -18,6 +17,7 @@ from hloc.codegen.backend import (
 from hloc.codegen.target import host_target, target_for
 from hloc.codegen.target_table import MACHINES, Machine, machine_named
 from hloc.errors import HloError
+from hloc.report.exits import Exit
 
 
 def list_targets(arguments: Namespace, talk: Talk) -> int:

@@ -16,13 +16,13 @@ from hloc.cli.progress import PassProgress, Progress
 from hloc.cli.reproducer import Recorder, write_reproducer
 from hloc.cli.rewrite_report import RewriteTrace, limit_line, passed_remarks, remark_lines
 from hloc.cli.talk import Talk
-from hloc.cli.text import plural
 from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import PipelineObserver, text_of
 from hloc.options import CompileOptions
+from hloc.report.text import plural
 
 if TYPE_CHECKING:
     from hloc.cli.check_each import CheckEach

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc import driver
-from hloc.cli.answers import differing
-from hloc.cli.inputs import parameter_leaves, random_inputs, special_inputs
-from hloc.cli.time_limit import TookTooLong, time_limit
 from hloc.dtypes import component_of, dtype_of_numpy
 from hloc.errors import HloError, printable
 from hloc.ir.module import Module
+from hloc.report.answers import differing
+from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs
+from hloc.report.time_limit import TookTooLong, time_limit
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

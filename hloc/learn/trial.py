@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from hloc.analysis.rewrite_text import describe_rewrite
-from hloc.cli.answers import is_random
-from hloc.cli.time_limit import TookTooLong, time_limit
 from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
@@ -21,6 +19,8 @@ from hloc.learn.plan import Plan, Task
 from hloc.learn.report import Finding
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
+from hloc.report.answers import is_random
+from hloc.report.time_limit import TookTooLong, time_limit
 
 _MOST_REWRITES = 2_000
 _SEARCHED = 60

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hloc import driver
-from hloc.cli.text import plural
 from hloc.errors import HloError
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.registry import canonical_name
 from hloc.options import CompileOptions
+from hloc.report.text import plural
 from repl.applying import Applied, Outcome, follow
 from repl.commands.row import Command, Results, needed, number_of
 from repl.results import Effects, Message, ModuleText, PipelineView, Table

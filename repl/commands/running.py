@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from os.path import expanduser
 
-from hloc.cli.text import count_text, duration
 from hloc.errors import HloError
+from hloc.report.text import count_text, duration
 from repl.commands.row import Command, Results, needed
 from repl.input_specs import KINDS, parameters_of
 from repl.profiling import profile

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from itertools import islice
 
-from hloc.cli.text import plural
 from hloc.errors import HloError
 from hloc.opt.pass_base import Remark, did_you_mean
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.registry import canonical_name
+from hloc.report.text import plural
 from repl.applying import go_on
 from repl.breakpoints import KINDS
 from repl.commands.passes import counting_idle

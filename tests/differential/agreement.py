@@ -6,7 +6,7 @@
 - complex: functions of complex numbers, within so many units of the larger part, infinite and NaN
   numbers as such.
 - power: as complex, where the rounding of an exponent is magnified.
-- table: sums of products, within `hloc/cli/tolerance.py`.
+- table: sums of products, within `hloc/report/tolerance.py`.
 """
 
 from __future__ import annotations

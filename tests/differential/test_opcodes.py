@@ -11,10 +11,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 
-from hloc.cli.opcode_examples import EXAMPLES
 from hloc.cli.opcode_report import ask
 from hloc.ir.verifier import verify
 from hloc.ops import OPCODES
+from hloc.report.opcode_examples import EXAMPLES
 from tests.differential import elementwise_cases, structured_cases
 from tests.differential.agreement import check
 from tests.differential.draft import Draft

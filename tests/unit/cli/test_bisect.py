@@ -11,8 +11,8 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.cli.answers import compiled, evaluated, patience_for, within
-from hloc.cli.time_limit import TookTooLong
+from hloc.report.answers import compiled, evaluated, patience_for, within
+from hloc.report.time_limit import TookTooLong
 from tests.unit.cli.plugins import CRASHES, INVALID, WRONG_RULE, long_module, plugin_file
 
 Capture = pytest.CaptureFixture[str]

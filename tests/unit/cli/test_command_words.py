@@ -3,7 +3,7 @@
 import pytest
 
 from hloc.cli.command_words import command_and_words
-from hloc.cli.exits import UsageError
+from hloc.report.exits import UsageError
 
 _GPU = ["--target=nvptx64", "--simulate"]
 

@@ -7,9 +7,9 @@ import pytest
 
 import hloc
 from hloc.cli.list_commands import describe_opcode
-from hloc.cli.opcode_examples import EXAMPLES
 from hloc.cli.opcode_report import INTRODUCTION, TYPES, arguments_for, ask, page
 from hloc.ops import OPCODES
+from hloc.report.opcode_examples import EXAMPLES
 from tests.tolerance import assert_close
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "opcodes.md"

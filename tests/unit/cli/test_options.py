@@ -7,10 +7,10 @@ import pytest
 
 from hloc.cli.arguments import parse_arguments
 from hloc.cli.commands import COMMANDS
-from hloc.cli.exits import UsageError
 from hloc.cli.help import help_text, markdown
 from hloc.cli.option_values import EMIT_KINDS
 from hloc.cli.options import OPTIONS, options_of
+from hloc.report.exits import UsageError
 
 
 def test_options_and_files_may_be_mixed() -> None:

@@ -9,9 +9,9 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.cli.inputs import special_inputs
-from hloc.cli.time_limit import TookTooLong, time_limit
 from hloc.dtypes import DTYPES, DType
+from hloc.report.inputs import special_inputs
+from hloc.report.time_limit import TookTooLong, time_limit
 from tests.unit.cli.plugins import CRASHES, INVALID, LIES, WRONG_RULE, long_module, plugin_file
 
 Capture = pytest.CaptureFixture[str]
@@ -126,7 +126,7 @@ def test_good_passes_keep_the_answer(module: str, capsys: Capture) -> None:
 def test_what_the_evaluator_cannot_take_is_compared_compiled(
     module: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hloc.cli.answers.EVALUATOR_FLOPS", 10)
+    monkeypatch.setattr("hloc.report.answers.EVALUATOR_FLOPS", 10)
     assert main([module, "--passes=cse,dce,fusion", "--check-each", "-o", "/dev/null"]) == 0
     error = capsys.readouterr().err
     assert "too large for the evaluator; compared when compiled at -O0" in error

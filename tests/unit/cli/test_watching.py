@@ -13,9 +13,9 @@ from hloc.cli import main
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.progress import PassProgress, Progress
 from hloc.cli.rewrite_report import remark_lines
-from hloc.cli.text import Paint
 from hloc.opt.pass_base import PassContext, Remark
 from hloc.opt.pipeline import Pipeline
+from hloc.report.text import Paint
 
 Capture = pytest.CaptureFixture[str]
 TWICE = """HloModule twice

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from hloc import evaluate
-from hloc.cli.inputs import random_inputs
 from hloc.codegen.amdgcn.backend import INTRINSICS, STAGES, AmdgcnBackend, AmdgcnModule
 from hloc.codegen.amdgcn.chips import CHIPS, TRIPLE, target_for_chip
 from hloc.codegen.amdgcn.prelude import is_known, prelude_text
@@ -18,6 +17,7 @@ from hloc.codegen.gpu.worker import Job, compile_job
 from hloc.driver import optimise, parse_text
 from hloc.errors import HloError, UnsupportedError
 from hloc.options import CompileOptions
+from hloc.report.inputs import random_inputs
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.loading import load_compiled

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from hloc import evaluate
-from hloc.cli.inputs import random_inputs
 from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
 from hloc.driver import parse_text
 from hloc.errors import HloError, UnsupportedError
+from hloc.report.inputs import random_inputs
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.host_device import HostDevice
 from tests.tolerance import assert_close

@@ -8,9 +8,9 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.cli.exits import Exit
 from hloc.errors import HloError
 from hloc.options import CompileOptions
+from hloc.report.exits import Exit
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.simulated import SimulatedDevice

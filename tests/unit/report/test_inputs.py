@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.cli.index_ranges import index_limits
-from hloc.cli.inputs import load_arrays, parameter_leaves, random_inputs, save_arrays
 from hloc.dtypes import DTYPES
 from hloc.ir.module import Module
+from hloc.report.index_ranges import index_limits
+from hloc.report.inputs import load_arrays, parameter_leaves, random_inputs, save_arrays
 from hloc.shapes import ArrayShape, array_shape
 
 

@@ -14,11 +14,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.cli.index_ranges import index_limits
-from hloc.cli.text import size_text
 from hloc.dtypes import DType, component_of
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
+from hloc.report.index_ranges import index_limits
+from hloc.report.text import size_text
 from hloc.shapes import ArrayShape, Shape, leaves
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

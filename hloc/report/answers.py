@@ -15,13 +15,13 @@ import numpy as np
 
 from hloc import driver
 from hloc.analysis.cost import module_cost
-from hloc.cli.compare import Bounds, compare
-from hloc.cli.inputs import random_inputs, special_inputs
-from hloc.cli.run_report import place_text
-from hloc.cli.time_limit import TookTooLong, time_limit
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
+from hloc.report.compare import Bounds, compare
+from hloc.report.inputs import random_inputs, special_inputs
+from hloc.report.run_report import place_text
+from hloc.report.time_limit import TookTooLong, time_limit
 from hloc.runtime.arena import clear_stops, stop_all
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

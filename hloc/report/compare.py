@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.cli.tolerance import Tolerance, tolerance_of
 from hloc.dtypes import DType, component_of, dtype_of_numpy
+from hloc.report.tolerance import Tolerance, tolerance_of
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

@@ -6,9 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hloc.cli.compare import Bounds, compare
-from hloc.cli.tolerance import TOLERANCES
 from hloc.dtypes import DTYPES
+from hloc.report.compare import Bounds, compare
+from hloc.report.tolerance import TOLERANCES
 
 TABLE = Bounds()
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from hloc.cli.text import Paint, count_text, duration, plural, size_text, wants_color
+from hloc.report.text import Paint, count_text, duration, plural, size_text, wants_color
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hloc.cli.text import plural
 from hloc.errors import printable
 from hloc.ir.instruction import Instruction
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 from hloc.memory.usage import in_arena, span, worst_moment
+from hloc.report.text import plural
 
 _MOST_ROWS = 12
 _MOST_LETTERS = 60

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.analysis.module_diff import element_text
-from hloc.cli.compare import Comparison, Worst
-from hloc.cli.exits import RunFailed, leave_interrupted
-from hloc.cli.text import count_text, duration, plural
 from hloc.errors import HloError
+from hloc.report.compare import Comparison, Worst
+from hloc.report.exits import RunFailed, leave_interrupted
+from hloc.report.text import count_text, duration, plural
 from hloc.shapes import ArrayShape
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
