@@ -1,7 +1,7 @@
 """Literals as XLA prints them (format reference, 9.1).
 
-One difference: negative zero is `-0.0`. XLA writes `-0`, which every parser (its own too) reads as
-the integer 0, so the sign would be lost.
+One difference: negative zero is `-0.0`. XLA writes `-0`, which its own parser reads as the integer
+0, so the sign would be lost.
 """
 
 from __future__ import annotations

@@ -328,8 +328,6 @@ def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
     nans: list[tuple[int, str]] = []
     if not _PLAIN_ROW.fullmatch(joined) or len(max(tokens, key=len, default="")) > 18:
         tokens, nans = _cleaned(tokens)
-    elif "-0" in joined:
-        tokens = [_without_minus_zero(token) for token in tokens]
     wide = np.array(list(map(float, tokens)), np.float64)
     if not np.isfinite(wide).all():
         index = int(np.argmin(np.isfinite(wide)))
@@ -366,16 +364,16 @@ def _cleaned(tokens: list[str]) -> tuple[list[str], list[tuple[int, str]]]:
     return out, nans
 
 
-def _without_minus_zero(token: str) -> str:
-    """`-0` is an integer, and the integer 0 has no sign."""
-    return token.lstrip("-") if _INTEGER.fullmatch(token) and not token.strip("-0") else token
-
-
 def _wrapped(index: int, token: str) -> str:
-    """Integers are read with 64 bits, so 2^63 and above come out negative, as in XLA."""
+    """Integers are read with 64 bits, so 2^63 and above come out negative, as in XLA.
+
+    `-0` keeps its sign: XLA and JAX print -0.0 so.
+    """
     value = int(token) if len(token) < 40 else 2**70
     if not -(2**63) <= value < 2**64:
         raise _BadElement(index, f"{token} does not fit in 64 bits; write it with a decimal point")
+    if value == 0:
+        return "-0" if token.startswith("-") else "0"
     return str(value - 2**64 if value >= 2**63 else value)
 
 

@@ -56,7 +56,8 @@ def test_plain_and_careful_reading_agree(values: list[float], with_comment: bool
 @pytest.mark.parametrize(
     ("text", "dtype", "value"),
     [
-        ("-0", "f32", 0.0),
+        ("-0", "f32", -0.0),
+        ("-0", "s32", 0),
         ("-0.0", "f32", -0.0),
         ("65519", "f16", 65504.0),
         ("7", "f4e2m1fn", 6.0),

@@ -1,0 +1,96 @@
+"""Programs that once gave a wrong answer, with the answer worked out by hand.
+
+    // CASE: what went wrong
+    // ANSWER: {1, 2}
+    (module without parameters)
+    // -----
+
+One ANSWER line per array of the result, as a literal. REFUSED in its place gives words of the
+message with which every way of running must refuse the module.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.errors import UnsupportedError
+from hloc.ir.module import Module
+from hloc.parser.literals import parse_literal
+from hloc.shapes import leaves
+from hloc.source import SourceFile
+from tests.goldens import GOLDEN, SEPARATOR
+from tests.tolerance import assert_close
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program; `answers` is empty where it must be refused with the words `refused`."""
+
+    name: str
+    answers: tuple[str, ...]
+    refused: str
+    text: str
+
+
+def read_cases(file: Path) -> list[Case]:
+    """Read all cases of a file."""
+    return [_case(part) for part in file.read_text().split(SEPARATOR)]
+
+
+def _case(part: str) -> Case:
+    name, refused, answers, body = "", "", [], []
+    for line in part.strip().splitlines():
+        key, _, value = line.removeprefix("// ").partition(": ")
+        if not line.startswith("// "):
+            body.append(line)
+        elif key == "CASE":
+            name = value
+        elif key == "ANSWER":
+            answers.append(value)
+        else:
+            assert key == "REFUSED", line
+            refused = value
+    assert name, part
+    assert bool(answers) != bool(refused), part
+    return Case(name, tuple(answers), refused, "\n".join(body))
+
+
+WAYS: dict[str, Callable[[Module], list[Array]]] = {
+    "evaluator": hloc.evaluate,
+    "O0": lambda module: hloc.compile(module, opt_level=0)(),
+    "O2": lambda module: hloc.compile(module, opt_level=2)(),
+}
+CASES = [
+    pytest.param(case, id=f"{file.stem}: {case.name}".replace(" ", "-"))
+    for file in sorted((GOLDEN / "bugs" / "answers").glob("*.hlo"))
+    for case in read_cases(file)
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", CASES)
+def test_answer(case: Case, way: str) -> None:
+    module = hloc.parse(case.text)
+    if case.refused:
+        with pytest.raises(UnsupportedError) as caught:
+            WAYS[way](module)
+        assert case.refused in str(caught.value)
+        return
+    found = WAYS[way](module)
+    for got, want in zip(found, _expected(module, case), strict=True):
+        assert_close(np.asarray(got), want)
+
+
+def _expected(module: Module, case: Case) -> list[Array]:
+    shapes = [shape for _, shape in leaves(module.entry.root.shape)]
+    return [
+        parse_literal(SourceFile(text, case.name), text, 0, shape).array
+        for shape, text in zip(shapes, case.answers, strict=True)
+    ]
