@@ -1,9 +1,10 @@
 """Build hook: an installation from the sources brings the routines of its machine, compiled.
 
-`pip install .` and `pip install -e .` fill `hloc/prebuilt/`, where `hloc/codegen/object_cache.py`
-looks first, and `hloc/parser/tables.py` for the tables of the grammar. HLOC_PREBUILT=0 leaves it
-out: for wheels that go to other machines, which would find nothing there that fits. Whatever goes
-wrong is told and is no fault: programs make these files themselves.
+`pip install .` and `pip install -e .` fill `hloc/prebuilt/`, where
+`hloc/codegen/llvm/object_cache.py` looks first, and `hloc/parser/tables.py` for the tables of the
+grammar. HLOC_PREBUILT=0 leaves it out: for wheels that go to other machines, which would find
+nothing there that fits. Whatever goes wrong is told and is no fault: programs make these files
+themselves.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _FILL = """
 import sys
 from pathlib import Path
 try:
-    from hloc.codegen.target import host_target
+    from hloc.codegen.llvm.target import host_target
     from hloc.parser.table_fill import fill_tables
     from hloc.runtime.routine_fill import fill_directory
     filled = fill_directory(Path(sys.argv[1]), host_target())

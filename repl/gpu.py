@@ -21,7 +21,7 @@ from repl.running import Array, bounds_of, options_of, values_of
 
 if TYPE_CHECKING:
     from hloc.codegen.gpu.kernel import GpuFunction
-    from hloc.codegen.nvptx.backend import NvptxModule
+    from hloc.codegen.gpu.nvptx.backend import NvptxModule
     from hloc.ptx import LaunchReport
     from repl.kernel_steps import KernelSteps
     from repl.session import Session
@@ -119,7 +119,7 @@ def _module(session: Session, name: str) -> Module:
 
 
 def _compiled(session: Session, module: Module) -> NvptxModule:
-    from hloc.codegen.nvptx.backend import NvptxBackend
+    from hloc.codegen.gpu.nvptx.backend import NvptxBackend
 
     return NvptxBackend().compile(clone_module(module), options_of(session, "nvptx64"))
 
@@ -182,7 +182,7 @@ def _extent(extent: tuple[int, int, int]) -> str:
 
 def _uses(compiled: NvptxModule) -> dict[str, tuple[str, str]]:
     """Return registers and spilled bytes of each function, if an assembler is installed."""
-    from hloc.codegen.nvptx.cubin import assemble, can_assemble
+    from hloc.codegen.gpu.nvptx.cubin import assemble, can_assemble
 
     if not can_assemble():
         return {}

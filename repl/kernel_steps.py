@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from hloc.codegen.gpu.kernel import Extent, GpuFunction
-from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.errors import HloError
 from hloc.opt.pass_base import did_you_mean
 from hloc.ptx import PtxFault, Watch

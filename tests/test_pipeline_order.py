@@ -2,8 +2,8 @@
 
 import pytest
 
-from hloc.codegen.amdgcn import chips as amdgcn
-from hloc.codegen.nvptx import chips as nvptx
+from hloc.codegen.gpu.amdgcn import chips as amdgcn
+from hloc.codegen.gpu.nvptx import chips as nvptx
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.pipelines import GPU_CHIPS, ORDER, PIPELINES, broken_order, pipeline_for
 from hloc.opt.registry import PASSES

@@ -14,8 +14,8 @@ from hloc.report.exits import UsageError
 from hloc.report.text import size_text
 
 if TYPE_CHECKING:
-    from hloc.codegen.aot.linkable import Library
     from hloc.codegen.backend import CompiledModule
+    from hloc.codegen.cpu.aot.linkable import Library
     from hloc.codegen.cpu.backend import CpuModule
 
 _LIBRARY_ENDINGS = (".so", ".dylib", ".wasm")
@@ -57,7 +57,7 @@ def check_library(arguments: Namespace) -> None:
     if "c++" in a.header_lang and not to_files and a.output_file in (None, "-"):
         raise UsageError("--header-lang=c++ writes two headers, which needs -o or -c")
     if a.symbol_prefix:
-        from hloc.codegen.aot.names import checked_prefix
+        from hloc.codegen.cpu.aot.names import checked_prefix
 
         try:
             checked_prefix(a.symbol_prefix)
@@ -78,8 +78,8 @@ def write_library(
         HloError: a file cannot be written, there is no linker, or the backend makes no objects.
         UnsupportedError: an object on its own cannot do what the module asks for.
     """
-    from hloc.codegen.aot.header import c_header
-    from hloc.codegen.aot.linkable import build_library
+    from hloc.codegen.cpu.aot.header import c_header
+    from hloc.codegen.cpu.aot.linkable import build_library
     from hloc.codegen.cpu.backend import CpuModule
 
     if not isinstance(compiled, CpuModule):
@@ -124,7 +124,7 @@ class _Writer:
 
     def write(self) -> None:
         """Write all kinds, headers before what takes a linker."""
-        from hloc.codegen.aot.header import c_header, cpp_header
+        from hloc.codegen.cpu.aot.header import c_header, cpp_header
 
         if "obj" in self.kinds:
             path = self._path(".o")

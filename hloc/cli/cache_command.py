@@ -12,7 +12,7 @@ from hloc.cache_directory import (
     trim_cache,
 )
 from hloc.cli.talk import Talk
-from hloc.codegen.target import host_target
+from hloc.codegen.llvm.target import host_target
 from hloc.errors import HloError, printable, reason_of
 from hloc.parser.table_fill import fill_tables
 from hloc.report.exits import Exit, UsageError

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hloc.cli.emit import write_form
-from hloc.codegen.aot.linkable import Library
-from hloc.codegen.aot.program_sources import program_sources
-from hloc.codegen.aot.wrapper import visible_names
-from hloc.codegen.target import Target, host_target
+from hloc.codegen.cpu.aot.linkable import Library
+from hloc.codegen.cpu.aot.program_sources import program_sources
+from hloc.codegen.cpu.aot.wrapper import visible_names
+from hloc.codegen.llvm.target import Target, host_target
 from hloc.errors import HloError, UnsupportedError, reason_of
 
 _TIME_LIMIT_SECONDS = 600

@@ -13,7 +13,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from hloc.codegen.expansion import EXPANSION
+from hloc.codegen.lower.expansion import EXPANSION
 from hloc.opt.pass_base import option_kind
 from hloc.opt.pipeline import Fixpoint, Pipeline
 from hloc.opt.pipelines import ORDER, PIPELINES, STANDS_FOR, pipeline_for

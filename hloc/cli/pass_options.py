@@ -78,7 +78,7 @@ def _machine(arguments: Namespace) -> _Machine:
     if not any(named):
         return _Machine()
     from hloc.codegen.backend import backend_for, backend_names, takes_cpu
-    from hloc.codegen.target import target_for
+    from hloc.codegen.llvm.target import target_for
 
     target, cpu, features = named
     backend = target if target in backend_names() else "cpu"
@@ -105,7 +105,7 @@ def _lowest_of(processors: Sequence[str], features: str) -> str:
         UsageError: features as well, of which it is not said which processor has them.
         HloError: processors between which code cannot choose.
     """
-    from hloc.codegen.aot.variants import levels_of
+    from hloc.codegen.cpu.aot.variants import levels_of
 
     if features:
         raise UsageError("--mattr goes with a single processor, and --mcpu names several")

@@ -14,8 +14,8 @@ from hloc.codegen.backend import (
     processors_of,
     takes_cpu,
 )
-from hloc.codegen.target import host_target, target_for
-from hloc.codegen.target_table import MACHINES, Machine, machine_named
+from hloc.codegen.llvm.machines import MACHINES, Machine, machine_named
+from hloc.codegen.llvm.target import host_target, target_for
 from hloc.errors import HloError
 from hloc.report.exits import Exit
 

@@ -17,8 +17,8 @@ from hloc.ir.module import Module
 from hloc.options import CompileOptions
 
 if TYPE_CHECKING:
-    from hloc.codegen.dynamic_boundary import DynamicBoundary
-    from hloc.codegen.plan import Plan
+    from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+    from hloc.codegen.plan.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +103,8 @@ class Backend(Protocol):
 
 BUILT_IN: dict[str, str] = {
     "cpu": "hloc.codegen.cpu.backend:CpuBackend",
-    "nvptx64": "hloc.codegen.nvptx.backend:NvptxBackend",
-    "amdgcn": "hloc.codegen.amdgcn.backend:AmdgcnBackend",
+    "nvptx64": "hloc.codegen.gpu.nvptx.backend:NvptxBackend",
+    "amdgcn": "hloc.codegen.gpu.amdgcn.backend:AmdgcnBackend",
 }
 """Name of a backend -> "module:Class"."""
 

@@ -69,7 +69,7 @@ def random_inputs(module: Module, seed: int) -> list[Array]:
 
 def _check_memory(needed: int) -> None:
     """Refuse inputs that would leave no memory to run; a system short of memory kills processes."""
-    from hloc.codegen.target import physical_memory_bytes
+    from hloc.codegen.llvm.target import physical_memory_bytes
 
     limit = physical_memory_bytes() // 2
     if limit and needed > limit:

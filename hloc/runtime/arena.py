@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.codegen.pointer_table import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
+from hloc.codegen.plan.pointer_table import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.runtime.recycling import Recycler
 
@@ -25,7 +25,7 @@ class Team:
     """Threads that a run shares its kernels with.
 
     Attributes:
-        run: address of the function that hands out parts, see `codegen/split_kernel.py`.
+        run: address of the function that hands out parts, see `codegen/cpu/split_kernel.py`.
         workers: threads, the caller included.
         worker_bytes: memory that each of the others needs for itself.
     """

@@ -15,9 +15,9 @@ from itertools import count
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.object_file import ALLOWED_SYMBOLS, undefined_symbols
-from hloc.codegen.pointer_table import ENTRY
-from hloc.codegen.target import Target, create_target_machine
+from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS, undefined_symbols
+from hloc.codegen.llvm.target import Target, create_target_machine
+from hloc.codegen.plan.pointer_table import ENTRY
 from hloc.errors import InternalError
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hloc.codegen.host_calls import HostFunction
+from hloc.codegen.plan.host_calls import HostFunction
 from hloc.memory.buffer_assignment import data_leaves
 from hloc.ops.custom_call_targets import HostCallable, register_target
 from hloc.shapes import ArrayShape

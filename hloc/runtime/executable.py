@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 import numpy as np
 
 from hloc.codegen.backend import PlannedModule
-from hloc.codegen.host_calls import HostFunction
-from hloc.codegen.pointer_table import FIRST_SLOT
-from hloc.codegen.target import physical_memory_bytes
+from hloc.codegen.llvm.target import physical_memory_bytes
+from hloc.codegen.plan.host_calls import HostFunction
+from hloc.codegen.plan.pointer_table import FIRST_SLOT
 from hloc.dtypes import dtype_of_numpy
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.buffer_assignment import BufferReport
@@ -26,7 +26,7 @@ from hloc.runtime.arena import Frame, Team
 from hloc.runtime.cpu_loader import load_objects
 from hloc.runtime.custom_calls import callback_for
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
-from hloc.runtime.outline import Outline, outline_of, planned_outline
+from hloc.runtime.manifest import Outline, outline_of, planned_outline
 from hloc.runtime.recycling import Recycler
 from hloc.runtime.threads import team_for
 from hloc.shapes import ArrayShape

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import llvmlite.binding as llvm
 import numpy as np
 
-from hloc.codegen.pointer_table import ENTRY
-from hloc.codegen.target import Target, create_target_machine, host_target
+from hloc.codegen.llvm.target import Target, create_target_machine, host_target
+from hloc.codegen.plan.pointer_table import ENTRY
 from hloc.runtime.cpu_loader import LoadedCode, load_objects
 
 _CHAINS = 12

@@ -21,9 +21,9 @@ import llvmlite
 
 from hloc.cache_directory import cache_directory, read_cached, trim_cache_daily, write_cached
 from hloc.codegen.backend import CompiledModule, Stage
-from hloc.codegen.dynamic_boundary import DynamicBoundary
-from hloc.codegen.object_cache import MAX_CACHE_BYTES
-from hloc.codegen.target import Target, target_for
+from hloc.codegen.llvm.object_cache import MAX_CACHE_BYTES
+from hloc.codegen.llvm.target import Target, target_for
+from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.errors import InternalError
 from hloc.ops.custom_call_targets import registered_targets
 from hloc.opt.registry import has_plugins
@@ -31,13 +31,13 @@ from hloc.options import CompileOptions
 from hloc.runtime.cpu_loader import load_objects
 from hloc.runtime.executable import Executable
 from hloc.runtime.loading import Runnable, load_compiled
-from hloc.runtime.outline import Outline
-from hloc.runtime.outline_file import Program, program_bytes, read_program
+from hloc.runtime.manifest import Outline
+from hloc.runtime.manifest_file import Program, program_bytes, read_program
 from hloc.runtime.threads import team_for
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
-    from hloc.codegen.plan import Plan
+    from hloc.codegen.plan.plan import Plan
     from hloc.ir.module import Module
 
 _DIGEST_BYTES = 32

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hloc.cache_directory import write_cached, write_whole
-from hloc.codegen.emitters.routine_table import all_routines
-from hloc.codegen.object_cache import kept_object, object_name, sealed, write_routine_objects
-from hloc.codegen.object_file import compile_object
-from hloc.codegen.routine import Routines
-from hloc.codegen.split_kernel import MOST_ARRAYS, split_routine
-from hloc.codegen.subnormals import flushing_mode
-from hloc.codegen.target import Target
-from hloc.codegen.thread_pool import NEEDED
+from hloc.codegen.cpu.emitters.routine_table import all_routines
+from hloc.codegen.cpu.split_kernel import MOST_ARRAYS, split_routine
+from hloc.codegen.cpu.subnormals import flushing_mode
+from hloc.codegen.cpu.thread_pool import NEEDED
+from hloc.codegen.llvm.object_cache import kept_object, object_name, sealed, write_routine_objects
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
 from hloc.runtime.threads import pool_unit
 
 

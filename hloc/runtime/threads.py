@@ -1,6 +1,6 @@
 """How many threads a run uses, and the pool of this process, which all executables share.
 
-The pool's code is LLVM IR (`hloc/codegen/thread_pool.py`); it is loaded by the first executable
+The pool's code is LLVM IR (`hloc/codegen/cpu/thread_pool.py`); it is loaded by the first executable
 that can use more than one thread, and its threads are created by the first run that does.
 """
 
@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
-from hloc.codegen.object_cache import cached_object
-from hloc.codegen.routine import Routines
-from hloc.codegen.target import Target, available_cores
-from hloc.codegen.thread_pool import FORGET, MAX_THREADS, NEEDED, RUN, STOP, pool_text
+from hloc.codegen.cpu.thread_pool import FORGET, MAX_THREADS, NEEDED, RUN, STOP, pool_text
+from hloc.codegen.llvm.object_cache import cached_object
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target, available_cores
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime.arena import Team

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloc.codegen.nvptx import cubin
+from hloc.codegen.gpu.nvptx import cubin
 from hloc.errors import HloError
 from repl.commands import COMMANDS
 from repl.running import options_of

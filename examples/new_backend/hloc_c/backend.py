@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hloc.codegen.backend import Stage
-from hloc.codegen.dynamic_boundary import DynamicBoundary
-from hloc.codegen.plan import Plan
-from hloc.codegen.planning import KernelRules, plan_program
+from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.plan.plan import Plan
+from hloc.codegen.plan.planning import KernelRules, plan_program
 from hloc.errors import HloError, InternalError, UnsupportedError
 from hloc.ir.module import Module
 from hloc.options import CompileOptions

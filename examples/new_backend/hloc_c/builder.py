@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hloc.codegen.element_builder import ElementBuilder
-from hloc.codegen.values import Value
+from hloc.codegen.builder.element_builder import ElementBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, F64, PRED, U8, U32, DType
 
 from .writer import CWriter, c_type

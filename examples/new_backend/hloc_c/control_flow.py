@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from hloc.codegen.plan import (
+from hloc.codegen.plan.plan import (
     STOP_SLOT,
     BranchStep,
     CallStep,

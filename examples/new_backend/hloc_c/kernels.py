@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.emitters import table
-from hloc.codegen.emitters.context import Emitter, KernelContext, array_leaves, no_split, root_of
-from hloc.codegen.emitters.convolution import convolution
-from hloc.codegen.emitters.product.dot import operand_arrays, operand_bytes
-from hloc.codegen.emitters.product.gemm import accumulator_dtype, multiply_add
-from hloc.codegen.emitters.reduction import row_region
-from hloc.codegen.fusible import is_beyond
-from hloc.codegen.index import Index
-from hloc.codegen.kernel import KernelRequest, needs_kernel
-from hloc.codegen.loops import IndexValue
-from hloc.codegen.target import host_target
-from hloc.codegen.values import Value
+from hloc.codegen.builder.index import Index
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters import table
+from hloc.codegen.cpu.emitters.convolution import direct_convolution
+from hloc.codegen.cpu.emitters.gemm.dot import operand_arrays, operand_bytes
+from hloc.codegen.cpu.emitters.reduction import row_region
+from hloc.codegen.cpu.kernel import KernelRequest, needs_kernel
+from hloc.codegen.kernels.context import Emitter, KernelContext, array_leaves, no_split, root_of
+from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
+from hloc.codegen.llvm.target import host_target
+from hloc.codegen.lower.fusible import is_beyond
 from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
 
@@ -64,7 +64,7 @@ PORTABLE = (
 
 EMITTERS = (
     DOT,
-    convolution.EMITTER,
+    direct_convolution.EMITTER,
     *(emitter for emitter in table.EMITTERS if emitter.name in PORTABLE),
 )
 """In the order they are asked; the last is a loop nest over any opcode that has an element rule."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 
-from hloc.codegen.loops import Body, IndexValue
-from hloc.codegen.values import Value
+from hloc.codegen.builder.loops import Body, IndexValue
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import S64, DType, component_of
 
 _INDEX_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "rem": "%"}
@@ -27,7 +27,7 @@ def c_type(dtype: DType) -> str:
 
 
 class CWriter:
-    """Collects a function; the methods are those of `hloc.codegen.llvm_text.FunctionWriter`.
+    """Collects a function; the methods are those of `hloc.codegen.llvm.writer.FunctionWriter`.
 
     Attributes:
         block: label of what is being written; blocks are places that `goto` can reach.

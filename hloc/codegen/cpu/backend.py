@@ -13,25 +13,28 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from hloc.codegen.backend import Stage
-from hloc.codegen.compile_pool import Unit, process_count
+from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
+from hloc.codegen.cpu.kernel import Kernel, emit_kernel, routine_names, scratch_bytes
+from hloc.codegen.cpu.kernel_support import unsupported_reason
 from hloc.codegen.cpu.libraries import NAMES, call_libraries
+from hloc.codegen.cpu.loop_function import loop_functions, only_inlined
 from hloc.codegen.cpu.scalable import without_scalable
-from hloc.codegen.dynamic_boundary import DynamicBoundary
-from hloc.codegen.emitters.context import root_of
-from hloc.codegen.entry_function import entry_text, loop_text, split_routines
-from hloc.codegen.expansion import expand
-from hloc.codegen.kernel import Kernel, emit_kernel, routine_names, scratch_bytes
-from hloc.codegen.kernel_support import unsupported_reason
-from hloc.codegen.loop_function import loop_functions, only_inlined
-from hloc.codegen.lowering import lower, refuse_unsupported
-from hloc.codegen.object_cache import cached_objects
-from hloc.codegen.object_file import (
+from hloc.codegen.cpu.split_kernel import estimated_nanoseconds, worker_bytes
+from hloc.codegen.cpu.subnormals import ATTRIBUTE, FloatMode, flushing_mode
+from hloc.codegen.kernels.context import root_of
+from hloc.codegen.llvm.compile_pool import Unit, process_count
+from hloc.codegen.llvm.object_cache import cached_objects
+from hloc.codegen.llvm.object_file import (
     assembly_text,
     link_object,
     optimized_text,
     with_attributes,
 )
-from hloc.codegen.plan import (
+from hloc.codegen.llvm.target import Target, target_for
+from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.expansion import expand
+from hloc.codegen.lower.lowering import lower, refuse_unsupported
+from hloc.codegen.plan.plan import (
     KernelStep,
     Plan,
     calls_host,
@@ -40,9 +43,6 @@ from hloc.codegen.plan import (
     plan_module,
     runs_computations,
 )
-from hloc.codegen.split_kernel import estimated_nanoseconds, worker_bytes
-from hloc.codegen.subnormals import ATTRIBUTE, FloatMode, flushing_mode
-from hloc.codegen.target import Target, target_for
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module

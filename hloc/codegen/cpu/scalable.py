@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from hloc.codegen.object_file import with_features
-from hloc.codegen.target import Target
+from hloc.codegen.llvm.object_file import with_features
+from hloc.codegen.llvm.target import Target
 
 _BELOW_A_BYTE = re.compile(r"\bi[24]\b")
 

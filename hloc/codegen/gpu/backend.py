@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from hloc.codegen.backend import Stage
-from hloc.codegen.dynamic_boundary import DynamicBoundary
 from hloc.codegen.gpu.emit import emit_kernel, scratch_bytes, unsupported_reason
 from hloc.codegen.gpu.fusible import needs_defusion
 from hloc.codegen.gpu.kernel import GpuKernel
-from hloc.codegen.plan import Plan
-from hloc.codegen.planning import KernelRules, plan_program
-from hloc.codegen.target import Target
+from hloc.codegen.llvm.target import Target
+from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.plan.plan import Plan
+from hloc.codegen.plan.planning import KernelRules, plan_program
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferReport

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.target import Target, initialize_llvm
+from hloc.codegen.llvm.target import Target, initialize_llvm
 from hloc.errors import HloError
 
 _VECTOR_BITS = 128

@@ -12,7 +12,7 @@ import llvmlite
 
 from hloc.cache_directory import read_cached, trim_cache_daily, write_cached
 from hloc.codegen.gpu.worker import Job, compile_job
-from hloc.codegen.object_cache import MAX_CACHE_BYTES
+from hloc.codegen.llvm.object_cache import MAX_CACHE_BYTES
 
 _DIGEST_BYTES = 32
 

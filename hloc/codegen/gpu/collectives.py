@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.helpers import WARP_THREADS
-from hloc.codegen.loops import IndexValue
-from hloc.codegen.values import REPRESENTATIONS, Value
 from hloc.dtypes import F32, S32
 
 Combine: TypeAlias = Callable[[Sequence[Value], Sequence[Value]], list[Value]]

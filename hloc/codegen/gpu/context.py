@@ -12,16 +12,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import prod
 
-from hloc.codegen.emitters.context import KernelContext, array_leaves
+from hloc.codegen.builder.ir_array import IrArray, dense_array
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.gpu.helpers import HELPERS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, Extent, GpuFunction
-from hloc.codegen.gpu.tiled_argument import TiledArgument
-from hloc.codegen.ir_array import IrArray, dense_array
-from hloc.codegen.llvm_text import FunctionWriter
-from hloc.codegen.loops import IndexValue
-from hloc.codegen.scalar_builder import pointer_value
-from hloc.codegen.target import Target
-from hloc.codegen.values import REPRESENTATIONS, Value
+from hloc.codegen.gpu.tensor_map import TiledArgument
+from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.llvm.target import Target
+from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import S32, S64, U8, DType
 from hloc.ir.instruction import Instruction
 from hloc.memory.heap import ALIGNMENT_BYTES, alignment_of

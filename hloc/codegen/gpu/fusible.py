@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hloc.codegen.emitters.table import STRUCTURAL
-from hloc.codegen.fusible import is_beyond
-from hloc.codegen.gpu.emitters import attention, row_region
-from hloc.codegen.gpu.emitters.matrix_epilogue import is_product, product_root
+from hloc.codegen.cpu.emitters.table import STRUCTURAL
+from hloc.codegen.gpu.emitters.attention import attention
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import is_product, product_root
+from hloc.codegen.gpu.emitters.reduction import row_region
+from hloc.codegen.lower.fusible import is_beyond
 from hloc.ir.instruction import Instruction
 
 

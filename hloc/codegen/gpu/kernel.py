@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from hloc.codegen.gpu.library_call import LibraryCall
-from hloc.codegen.gpu.tiled_argument import TiledArgument
-from hloc.codegen.target import Target
+from hloc.codegen.gpu.tensor_map import TiledArgument
+from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 
 if TYPE_CHECKING:

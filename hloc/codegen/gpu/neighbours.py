@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.gpu.context import GpuContext
-from hloc.codegen.loops import IndexValue
-from hloc.codegen.values import REPRESENTATIONS, Value
 from hloc.dtypes import DType, component_of
 
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from hloc.codegen.gpu.kernel import GpuKernel
-from hloc.codegen.plan import CopyStep, KernelStep, Place, Plan, Step
+from hloc.codegen.plan.plan import CopyStep, KernelStep, Place, Plan, Step
 from hloc.memory.buffer_assignment import data_leaves
 
 STREAMS = 4

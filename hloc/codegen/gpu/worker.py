@@ -18,7 +18,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.target import initialize_llvm
+from hloc.codegen.llvm.target import initialize_llvm
 from hloc.errors import InternalError
 
 

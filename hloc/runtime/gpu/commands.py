@@ -9,7 +9,7 @@ from typing import TypeAlias
 from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.streams import StraightRun
-from hloc.codegen.plan import CopyStep, Place
+from hloc.codegen.plan.plan import CopyStep, Place
 
 
 @dataclass(frozen=True, slots=True)

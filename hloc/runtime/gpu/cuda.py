@@ -19,8 +19,8 @@ import numpy as np
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.codegen.gpu.library_call import LibraryCall
-from hloc.codegen.nvptx.backend import NvptxModule
-from hloc.codegen.nvptx.chips import CHIPS
+from hloc.codegen.gpu.nvptx.backend import NvptxModule
+from hloc.codegen.gpu.nvptx.chips import CHIPS
 from hloc.errors import HloError, UnsupportedError
 from hloc.runtime.gpu.commands import Action, Call, Command, Copy, Launch
 from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError, installed_driver

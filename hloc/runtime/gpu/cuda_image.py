@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from hloc.codegen.nvptx.cubin import assemble, can_assemble
+from hloc.codegen.gpu.nvptx.cubin import assemble, can_assemble
 from hloc.errors import HloError, UnsupportedError
 
 _PTX_OF_CUDA = {

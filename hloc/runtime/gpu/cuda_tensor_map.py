@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloc.codegen.gpu.tiled_argument import TiledArgument
+from hloc.codegen.gpu.tensor_map import TiledArgument
 from hloc.dtypes import BF16, F16, DType
 from hloc.runtime.gpu.cuda_driver import CudaDriver
 

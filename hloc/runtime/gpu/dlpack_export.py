@@ -14,7 +14,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.target import initialize_llvm
+from hloc.codegen.llvm.target import initialize_llvm
 from hloc.runtime.gpu.dlpack import DataType, ManagedTensor, Tensor
 
 _NAME = ctypes.c_char_p(b"dltensor")

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hloc.codegen.gpu.backend import GpuModule
-from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
@@ -28,7 +28,7 @@ from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.memory import Allocations, Frame, fill_shared_outputs, put_constants
 from hloc.runtime.gpu.runner import Runner, in_order
 from hloc.runtime.gpu.simulated import SimulatedDevice
-from hloc.runtime.outline import parameter_leaves
+from hloc.runtime.manifest import parameter_leaves
 
 
 class GpuExecutable:

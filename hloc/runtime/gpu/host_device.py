@@ -24,9 +24,9 @@ from hloc.codegen.gpu.host.scheduler import (
     WARP_PARTED,
 )
 from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
-from hloc.codegen.object_cache import cached_object
-from hloc.codegen.object_file import ALLOWED_SYMBOLS
-from hloc.codegen.target import host_target
+from hloc.codegen.llvm.object_cache import cached_object
+from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS
+from hloc.codegen.llvm.target import host_target
 from hloc.errors import HloError, InternalError
 from hloc.runtime.cpu_loader import LoadedCode, load_functions
 from hloc.runtime.gpu.device import Array

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.plan import ARENA_SLOT, FIRST_SLOT, Plan
+from hloc.codegen.plan.plan import ARENA_SLOT, FIRST_SLOT, Plan
 from hloc.runtime.gpu.device import Array, Device
-from hloc.runtime.outline import constant_data
+from hloc.runtime.manifest import constant_data
 
 
 class Allocations:

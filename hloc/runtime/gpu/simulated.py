@@ -8,8 +8,8 @@ import numpy as np
 
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
-from hloc.codegen.gpu.tiled_argument import TiledArgument
-from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.codegen.gpu.nvptx.backend import NvptxModule
+from hloc.codegen.gpu.tensor_map import TiledArgument
 from hloc.memory.heap import alignment_of, rounded
 from hloc.ptx import LaunchReport, Memory, PtxModule, Watch, launch, parse_ptx
 from hloc.ptx.tensor_maps import TensorMap

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hloc.cli import main
-from hloc.codegen.nvptx import cubin
+from hloc.codegen.gpu.nvptx import cubin
 
 TEXT = """HloModule m
 ENTRY e {

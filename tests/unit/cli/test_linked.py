@@ -14,8 +14,8 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.codegen.aot.program_sources import program_sources
-from hloc.codegen.target import host_target
+from hloc.codegen.cpu.aot.program_sources import program_sources
+from hloc.codegen.llvm.target import host_target
 from hloc.dtypes import DTYPES
 from hloc.options import CompileOptions
 from tests.unit.codegen.aot_harness import compiled_of
@@ -230,7 +230,7 @@ def test_a_wrong_call_is_answered_with_a_hint() -> None:
 
 
 def test_sources_are_one_text_for_all_and_one_table() -> None:
-    from hloc.codegen.aot.interface import interface_of
+    from hloc.codegen.cpu.aot.interface import interface_of
 
     compiled = compiled_of(TEXT, CompileOptions())
     sources = program_sources(interface_of(compiled, "m", static_temp=False))

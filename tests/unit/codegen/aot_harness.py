@@ -12,8 +12,8 @@ import pytest
 
 import hloc
 from hloc import driver
-from hloc.codegen.aot.header import c_header
-from hloc.codegen.aot.linkable import Library
+from hloc.codegen.cpu.aot.header import c_header
+from hloc.codegen.cpu.aot.linkable import Library
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.options import CompileOptions
 

@@ -11,16 +11,16 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from hloc.codegen.emitters.context import array_leaves
-from hloc.codegen.kernel import Kernel, KernelRequest, emit_kernel, routine_names
-from hloc.codegen.object_file import (
+from hloc.codegen.cpu.kernel import Kernel, KernelRequest, emit_kernel, routine_names
+from hloc.codegen.kernels.context import array_leaves
+from hloc.codegen.llvm.object_file import (
     check_symbols,
     compile_object,
     optimize_module,
     parse_module,
 )
-from hloc.codegen.routine import Routines
-from hloc.codegen.target import Target, create_target_machine, host_target
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target, create_target_machine, host_target
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order

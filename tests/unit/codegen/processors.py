@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloc.codegen.target import host_target, target_for
+from hloc.codegen.llvm.target import host_target, target_for
 
 IS_X86 = host_target().triple.startswith("x86_64")
 

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 import hloc
 from hloc import driver
 from hloc.cli import main
-from hloc.codegen.aot.header import c_header, cpp_header
-from hloc.codegen.aot.linkable import build_library
-from hloc.codegen.aot.names import checked_prefix, comment, prefix_of
-from hloc.codegen.aot.needs import needed_symbols
-from hloc.codegen.aot.wrapper import BAD_ARRAYS, BAD_TEMP
-from hloc.codegen.target import target_for
-from hloc.codegen.target_table import MACHINES, Machine
+from hloc.codegen.cpu.aot.header import c_header, cpp_header
+from hloc.codegen.cpu.aot.linkable import build_library
+from hloc.codegen.cpu.aot.names import checked_prefix, comment, prefix_of
+from hloc.codegen.cpu.aot.needs import needed_symbols
+from hloc.codegen.cpu.aot.wrapper import BAD_ARRAYS, BAD_TEMP
+from hloc.codegen.llvm.machines import MACHINES, Machine
+from hloc.codegen.llvm.target import target_for
 from hloc.errors import HloError, UnsupportedError
 from hloc.ops.custom_call_targets import register_target
 from hloc.options import CompileOptions

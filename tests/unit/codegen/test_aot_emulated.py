@@ -13,7 +13,7 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.codegen.aot.linkable import Library, build_library
+from hloc.codegen.cpu.aot.linkable import Library, build_library
 from hloc.options import CompileOptions
 from tests.unit.codegen.aot_harness import (
     EXAMPLES,

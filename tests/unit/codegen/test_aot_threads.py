@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hloc.codegen.aot.header import c_header
-from hloc.codegen.aot.linkable import Library, build_library
+from hloc.codegen.cpu.aot.header import c_header
+from hloc.codegen.cpu.aot.linkable import Library, build_library
 from hloc.options import CompileOptions
 from tests.unit.codegen.aot_harness import (
     CXX,

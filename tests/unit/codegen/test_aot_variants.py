@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hloc.codegen.aot.cpuid import LEVELS
-from hloc.codegen.aot.header import c_header
-from hloc.codegen.aot.linkable import Library, build_library
-from hloc.codegen.aot.variants import levels_of, symbol_of
-from hloc.codegen.aot.wrapper import BAD_PROCESSOR
+from hloc.codegen.cpu.aot.cpuid import LEVELS
+from hloc.codegen.cpu.aot.header import c_header
+from hloc.codegen.cpu.aot.linkable import Library, build_library
+from hloc.codegen.cpu.aot.variants import levels_of, symbol_of
+from hloc.codegen.cpu.aot.wrapper import BAD_PROCESSOR
 from hloc.codegen.cpu.backend import CpuBackend
-from hloc.codegen.target import host_target, target_for
+from hloc.codegen.llvm.target import host_target, target_for
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from tests.unit.codegen.aot_harness import (

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.emitters.attention import kernel as attention
-from hloc.codegen.emitters.table import emitter_for
-from hloc.codegen.expansion import expand
-from hloc.codegen.fusible import needs_defusion
-from hloc.codegen.kernel import KernelRequest, emit_kernel
-from hloc.codegen.routine import FINAL_WITH_SLOTS
-from hloc.codegen.target import target_for
+from hloc.codegen.cpu.emitters.attention import attention as attention
+from hloc.codegen.cpu.emitters.table import emitter_for
+from hloc.codegen.cpu.kernel import KernelRequest, emit_kernel
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
+from hloc.codegen.llvm.target import target_for
+from hloc.codegen.lower.expansion import expand
+from hloc.codegen.lower.fusible import needs_defusion
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.attention_match import is_attention_fusion
 from hloc.opt.pipeline import Pipeline

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from hloc.codegen import compile_pool
-from hloc.codegen.compile_pool import Unit, compile_units, helpers_for, process_count
-from hloc.codegen.object_file import compile_object
-from hloc.codegen.target import available_cores, host_target
+from hloc.codegen.llvm import compile_pool
+from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for, process_count
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.target import available_cores, host_target
 from hloc.errors import HloError, InternalError
 
 ROOT = Path(__file__).parents[3]
@@ -145,8 +145,8 @@ def test_a_frozen_program_has_no_python_to_start(monkeypatch: pytest.MonkeyPatch
 
 _WAITS = """
 import time
-from hloc.codegen.compile_pool import Unit, compile_units
-from hloc.codegen.target import host_target
+from hloc.codegen.llvm.compile_pool import Unit, compile_units
+from hloc.codegen.llvm.target import host_target
 
 def forever(unit):
     print("begun", flush=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hloc.codegen.emitters.convolution import convolution_product, dilated_product, windowed_product
-from hloc.codegen.emitters.product import dot
-from hloc.codegen.emitters.table import emitter_for
+from hloc.codegen.cpu.emitters.convolution import convolution_gemm, dilated_gemm, windowed_gemm
+from hloc.codegen.cpu.emitters.gemm import dot
+from hloc.codegen.cpu.emitters.table import emitter_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 
 NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"
@@ -180,7 +180,7 @@ def test_inputs_with_holes_take_a_product_for_each_place(name: str) -> None:
     root = f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}"
     text = module_text([lhs, rhs], root)
     inst = parse_text(text).entry.root
-    assert emitter_for(inst) is dilated_product.EMITTER
+    assert emitter_for(inst) is dilated_gemm.EMITTER
     tolerance = 2e-2 if name == "narrow" else 1e-4
     check_root(text, random_arrays(text), rtol=tolerance, atol=10 * tolerance)
 
@@ -253,7 +253,7 @@ def test_gradients_of_kernels_run_along_the_batch(
 ) -> None:
     root = f"{result} convolution(p0, p1), window={{{window}}}, dim_labels=f01b_i01o->01bf{groups}"
     text = module_text([lhs, rhs], root)
-    products = (convolution_product.EMITTER, windowed_product.EMITTER)
+    products = (convolution_gemm.EMITTER, windowed_gemm.EMITTER)
     assert emitter_for(parse_text(text).entry.root) in products
     tolerance = 0.1 if lhs.startswith("bf16") else 1e-3
     check_root(text, random_arrays(text), rtol=tolerance, atol=tolerance)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.emitters.fourier.fft_plan import convolved_length, factors, is_convolved
+from hloc.codegen.kernels.fft_plan import convolved_length, factors, is_convolved
 
 
 def transformed(x: np.ndarray, kind: str, n: int) -> np.ndarray:

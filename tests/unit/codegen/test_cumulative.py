@@ -10,8 +10,8 @@ import pytest
 
 import hloc
 from hloc.analysis.cumulative import plain_scan
-from hloc.codegen.emitters.table import emitter_for
-from hloc.codegen.target import host_target, target_for
+from hloc.codegen.cpu.emitters.table import emitter_for
+from hloc.codegen.llvm.target import host_target, target_for
 from tests.unit.codegen.harness import (
     check_root,
     emit,

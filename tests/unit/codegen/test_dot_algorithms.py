@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.product.dot import micro_product
-from hloc.codegen.emitters.product.packed_product import PackedProduct
-from hloc.codegen.emitters.product.packed_tiles import arithmetic_of
-from hloc.codegen.target import host_target, target_for
+from hloc.codegen.cpu.emitters.gemm.dot import micro_product
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.llvm.target import host_target, target_for
 from hloc.dtypes import BF16, F32
 from tests.unit.codegen.harness import module_text, parse_text, run_instruction
 from tests.unit.codegen.test_products import narrower

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.context import KernelContext
-from hloc.codegen.kernel import Kernel
-from hloc.codegen.math.double.parts import F64_FUNCTIONS
-from hloc.codegen.math.remainder import remainder
-from hloc.codegen.target import host_target
+from hloc.codegen.builder.math.double.parts import F64_FUNCTIONS
+from hloc.codegen.builder.math.remainder import remainder
+from hloc.codegen.cpu.kernel import Kernel
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.llvm.target import host_target
 from tests.unit.codegen.harness import Array, Compiled, module_text, parse_text
 
 COUNT = 1 << 14

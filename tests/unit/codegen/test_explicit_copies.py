@@ -3,7 +3,7 @@
 import numpy as np
 
 import hloc
-from hloc.codegen.explicit_copies import make_copies_explicit
+from hloc.codegen.lower.explicit_copies import make_copies_explicit
 from hloc.ir.verifier import verify
 
 

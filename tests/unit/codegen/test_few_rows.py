@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.product.dot import micro_product
-from hloc.codegen.emitters.product.inner_product import InnerProduct
-from hloc.codegen.emitters.product.skinny import SkinnyProduct
+from hloc.codegen.cpu.emitters.gemm.dot import micro_product
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import SkinnyProduct
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerProduct
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_products import narrower, product, tolerances
 

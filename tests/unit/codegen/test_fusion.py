@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.codegen.fusible import needs_defusion
-from hloc.codegen.fusion_splitter import FusionSplitter
-from hloc.codegen.kernel import KernelRequest, emit_kernel, kernel_key
-from hloc.codegen.target import host_target
+from hloc.codegen.cpu.kernel import KernelRequest, emit_kernel, kernel_key
+from hloc.codegen.llvm.target import host_target
+from hloc.codegen.lower.fusible import needs_defusion
+from hloc.codegen.lower.fusion_splitter import FusionSplitter
 from hloc.opt.pass_base import PassContext
 from tests.unit.codegen.harness import (
     Compiled,

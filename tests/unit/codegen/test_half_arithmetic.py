@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.target import host_target
+from hloc.codegen.llvm.target import host_target
 
 PROCESSORS = ("", "x86-64-v3")
 PROCESSOR = pytest.mark.parametrize(

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from hloc import driver
-from hloc.codegen import kernel
+from hloc.codegen.cpu import kernel
 from hloc.codegen.cpu.backend import CpuModule
-from hloc.codegen.emitters.lanes import lane_count
-from hloc.codegen.routine import FINAL_WITH_SLOTS
-from hloc.codegen.split_kernel import Split
-from hloc.codegen.target import target_for
+from hloc.codegen.cpu.emitters.lanes import lane_count
+from hloc.codegen.cpu.split_kernel import Split
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
+from hloc.codegen.llvm.target import target_for
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import (

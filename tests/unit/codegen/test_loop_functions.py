@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.loop_function import loop_functions
+from hloc.codegen.cpu.loop_function import loop_functions
 
 COUNT = """
 below {{

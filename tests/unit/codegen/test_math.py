@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.context import KernelContext
-from hloc.codegen.kernel import Kernel
-from hloc.codegen.target import Target, host_target
+from hloc.codegen.cpu.kernel import Kernel
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.llvm.target import Target, host_target
 from tests.unit.codegen.harness import Array, Compiled, module_text, parse_text
 
 COUNT = 1 << 18

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen import matrix_registers, target
-from hloc.codegen.object_file import parse_module
-from hloc.codegen.target import Target, host_target, target_for
+from hloc.codegen.llvm import matrix_registers, target
+from hloc.codegen.llvm.object_file import parse_module
+from hloc.codegen.llvm.target import Target, host_target, target_for
 from tests.unit.codegen.harness import (
     check_root,
     emit,

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from hloc.codegen.target import Target, host_target
+from hloc.codegen.llvm.target import Target, host_target
 from hloc.dtypes import BF16, DTYPES, F16, DType
 from tests.unit.codegen.harness import (
     Array,

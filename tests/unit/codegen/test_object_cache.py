@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from hloc.cache_directory import cache_directory, trim_cache
-from hloc.codegen import object_cache
-from hloc.codegen.object_cache import cached_object
-from hloc.codegen.routine import Routines
-from hloc.codegen.target import host_target
+from hloc.codegen.llvm import object_cache
+from hloc.codegen.llvm.object_cache import cached_object
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import host_target
 from hloc.runtime.routine_fill import fill_cache, fill_directory
 
 TEXT = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 1\n  ret i32 %y\n}\n"

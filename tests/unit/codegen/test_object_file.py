@@ -2,8 +2,8 @@
 
 import pytest
 
-from hloc.codegen.object_file import check_symbols, compile_object, undefined_symbols
-from hloc.codegen.target import host_target
+from hloc.codegen.llvm.object_file import check_symbols, compile_object, undefined_symbols
+from hloc.codegen.llvm.target import host_target
 from hloc.errors import InternalError
 
 CALLS = """

@@ -11,11 +11,11 @@ from math import prod
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.reduction.fold_routine import LISTED_FOLDS
-from hloc.codegen.emitters.reduction.plain_reduction import listed_routines, plain_reduction
-from hloc.codegen.emitters.routine_table import all_routines
-from hloc.codegen.object_file import compile_object
-from hloc.codegen.target import Target, host_target
+from hloc.codegen.cpu.emitters.reduction.fold_routine import LISTED_FOLDS
+from hloc.codegen.cpu.emitters.reduction.plain_reduction import listed_routines, plain_reduction
+from hloc.codegen.cpu.emitters.routine_table import all_routines
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.target import Target, host_target
 from tests.unit.codegen.harness import (
     Array,
     emit,

@@ -12,11 +12,11 @@ import pytest
 from hloc import driver
 from hloc.analysis.pools import folds_every_window, pool_of
 from hloc.codegen.cpu.backend import CpuModule
-from hloc.codegen.emitters.reduction.pool_routine import listed_routines
-from hloc.codegen.emitters.routine_table import all_routines
-from hloc.codegen.kernel import KernelRequest, emit_kernel
-from hloc.codegen.object_file import compile_object
-from hloc.codegen.target import Target, host_target
+from hloc.codegen.cpu.emitters.reduction.pool_routine import listed_routines
+from hloc.codegen.cpu.emitters.routine_table import all_routines
+from hloc.codegen.cpu.kernel import KernelRequest, emit_kernel
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.target import Target, host_target
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import (

@@ -9,10 +9,10 @@ import pytest
 
 import hloc
 from hloc.analysis.in_place import InPlace
-from hloc.codegen.emitters.product import product_epilogue
-from hloc.codegen.emitters.table import emitter_for
-from hloc.codegen.expansion import expand
-from hloc.codegen.fusible import needs_defusion
+from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
+from hloc.codegen.cpu.emitters.table import emitter_for
+from hloc.codegen.lower.expansion import expand
+from hloc.codegen.lower.fusible import needs_defusion
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.opt.pipeline import Pipeline
@@ -168,7 +168,7 @@ def test_the_kernel_computes_what_its_members_do(name: str) -> None:
     module = fused(FUSED[name])
     inst = fusion_of(module)
     assert inst is not None
-    assert emitter_for(inst) is product_epilogue.EMITTER
+    assert emitter_for(inst) is gemm_epilogue.EMITTER
     assert not needs_defusion(inst)
     original = hloc.parse(FUSED[name])
     inputs = inputs_for(original, special=False)

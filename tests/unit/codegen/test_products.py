@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.product.dot import micro_product
-from hloc.codegen.emitters.product.inner_product import InnerProduct
-from hloc.codegen.emitters.product.packed_product import PackedProduct
-from hloc.codegen.emitters.product.skinny import SkinnyProduct
-from hloc.codegen.kernel import routine_names
-from hloc.codegen.object_file import compile_object
-from hloc.codegen.target import Target, host_target
+from hloc.codegen.cpu.emitters.gemm.dot import micro_product
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import SkinnyProduct
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.kernel import routine_names
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.target import Target, host_target
 from tests.unit.codegen.harness import (
     check_root,
     emit,

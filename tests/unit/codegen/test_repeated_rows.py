@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.emitters.loop import is_one_row
-from hloc.codegen.target import host_target
+from hloc.codegen.cpu.emitters.loop import is_one_row
+from hloc.codegen.llvm.target import host_target
 from hloc.dtypes import DTYPES
 from tests.unit.codegen.harness import check_root, emit, parse_text, random_arrays
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from hloc.cache_directory import cache_directory
-from hloc.codegen import object_cache, routine_index
-from hloc.codegen.compile_pool import Unit
-from hloc.codegen.emitters.product.product_nest import listed_routines
-from hloc.codegen.object_cache import cached_objects
-from hloc.codegen.routine import Routines
-from hloc.codegen.routine_index import index_name, read_index, write_index
-from hloc.codegen.target import host_target
+from hloc.codegen.cpu.emitters.gemm.gemm_loops import listed_routines
+from hloc.codegen.llvm import object_cache, routine_index
+from hloc.codegen.llvm.compile_pool import Unit
+from hloc.codegen.llvm.object_cache import cached_objects
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.routine_index import index_name, read_index, write_index
+from hloc.codegen.llvm.target import host_target
 from hloc.runtime.routine_fill import fill_directory
 
 TEXT = "define i32 @f(i32 %x) {\n  %y = add i32 %x, 1\n  ret i32 %y\n}\n"

@@ -3,10 +3,10 @@
 import pytest
 
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
-from hloc.codegen.emitters.routine_table import MAKERS, all_routines
-from hloc.codegen.object_file import compile_object
-from hloc.codegen.routine import Routines
-from hloc.codegen.target import Target, host_target, target_for
+from hloc.codegen.cpu.emitters.routine_table import MAKERS, all_routines
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target, host_target, target_for
 from hloc.options import CompileOptions
 from hloc.parser import parse
 from hloc.source import SourceFile

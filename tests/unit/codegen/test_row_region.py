@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hloc.analysis.in_place import InPlace
-from hloc.codegen.emitters.reduction import reduce, row_region
-from hloc.codegen.fusible import needs_defusion
+from hloc.codegen.cpu.emitters.reduction import reduce, row_region
+from hloc.codegen.lower.fusible import needs_defusion
 from tests.unit.codegen.harness import (
     check_root,
     module_text,

@@ -7,11 +7,11 @@ import random
 import numpy as np
 import pytest
 
-from hloc.codegen import matrix_registers
-from hloc.codegen.emitters.product.dot import micro_product
-from hloc.codegen.emitters.product.inner_product import MAX_ROWS, InnerProduct
-from hloc.codegen.emitters.product.packed_product import PackedProduct, stays_in_rows
-from hloc.codegen.target import host_target, target_for
+from hloc.codegen.cpu.emitters.gemm.dot import micro_product
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS, InnerProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct, stays_in_rows
+from hloc.codegen.llvm import matrix_registers
+from hloc.codegen.llvm.target import host_target, target_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_matrix_registers import needs_amx, routine_text
 from tests.unit.codegen.test_products import dims, narrower, product, tolerances

@@ -10,14 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters.sorting.sort_calls import call_plan
-from hloc.codegen.emitters.sorting.sort_columns import groups_of
-from hloc.codegen.emitters.sorting.sort_keys import operand_order
-from hloc.codegen.emitters.sorting.sort_routines import LONG_ROW, listed_routines
-from hloc.codegen.emitters.sorting.topk_routines import listed_routines as listed_topk
-from hloc.codegen.emitters.sorting.topk_routines import topk_routines
-from hloc.codegen.object_file import compile_object
-from hloc.codegen.target import host_target, target_for
+from hloc.codegen.cpu.emitters.sort.sort_calls import call_plan
+from hloc.codegen.cpu.emitters.sort.sort_columns import groups_of
+from hloc.codegen.cpu.emitters.sort.sort_keys import operand_order
+from hloc.codegen.cpu.emitters.sort.sort_routines import LONG_ROW, listed_routines
+from hloc.codegen.cpu.emitters.sort.topk_routines import listed_routines as listed_topk
+from hloc.codegen.cpu.emitters.sort.topk_routines import topk_routines
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.target import host_target, target_for
 from hloc.dtypes import DTYPES
 from hloc.ops.comparators import keys_of
 from tests.unit.codegen.harness import Array, emit, evaluate, parse_text, run_instruction

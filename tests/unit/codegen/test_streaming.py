@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hloc.codegen.emitters import streaming
-from hloc.codegen.object_file import assembly_text
-from hloc.codegen.target import target_for
+from hloc.codegen.cpu.emitters import streaming
+from hloc.codegen.llvm.object_file import assembly_text
+from hloc.codegen.llvm.target import target_for
 from tests.unit.codegen.harness import (
     Compiled,
     emit,

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen import split_kernel
-from hloc.codegen.aot.linkable import build_library
-from hloc.codegen.subnormals import flushing_mode
-from hloc.codegen.target import host_target
+from hloc.codegen.cpu import split_kernel
+from hloc.codegen.cpu.aot.linkable import build_library
+from hloc.codegen.cpu.subnormals import flushing_mode
+from hloc.codegen.llvm.target import host_target
 from hloc.options import CompileOptions
 from hloc.runtime import executable as executables
 from hloc.runtime.arena import Team

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.routine import FINAL_WITH_SLOTS
-from hloc.codegen.target import host_target
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
+from hloc.codegen.llvm.target import host_target
 from tests.unit.codegen.harness import emit, module_text, parse_text
 
 OPCODES = (

@@ -10,7 +10,7 @@ import numpy as np
 from hloc import evaluate
 from hloc.codegen.gpu.emitters.table import emitter_for
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.nvptx.backend import NvptxBackend, NvptxModule
+from hloc.codegen.gpu.nvptx.backend import NvptxBackend, NvptxModule
 from hloc.driver import optimise, parse_text
 from hloc.options import CompileOptions
 from hloc.runtime.gpu.executable import GpuExecutable

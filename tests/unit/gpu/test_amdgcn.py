@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from hloc import evaluate
-from hloc.codegen.amdgcn.backend import INTRINSICS, STAGES, AmdgcnBackend, AmdgcnModule
-from hloc.codegen.amdgcn.chips import CHIPS, TRIPLE, target_for_chip
-from hloc.codegen.amdgcn.prelude import is_known, prelude_text
+from hloc.codegen.gpu.amdgcn.backend import INTRINSICS, STAGES, AmdgcnBackend, AmdgcnModule
+from hloc.codegen.gpu.amdgcn.chips import CHIPS, TRIPLE, target_for_chip
+from hloc.codegen.gpu.amdgcn.prelude import is_known, prelude_text
 from hloc.codegen.gpu.helpers import HELPERS
 from hloc.codegen.gpu.legality import check_legal
 from hloc.codegen.gpu.worker import Job, compile_job

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hloc import evaluate
-from hloc.codegen.nvptx import cubin
-from hloc.codegen.nvptx.backend import NvptxBackend
+from hloc.codegen.gpu.nvptx import cubin
+from hloc.codegen.gpu.nvptx.backend import NvptxBackend
 from hloc.driver import optimise, parse_text
 from hloc.options import CompileOptions
 from hloc.runtime.gpu.executable import GpuExecutable

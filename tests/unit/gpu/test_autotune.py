@@ -12,7 +12,7 @@ from hloc import cache_directory, evaluate
 from hloc.cli import main
 from hloc.codegen.gpu.emit import alternatives
 from hloc.codegen.gpu.kernel import GpuFunction
-from hloc.codegen.nvptx.backend import NvptxModule
+from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.driver import parse_text
 from hloc.errors import HloError
 from hloc.runtime.gpu import autotune

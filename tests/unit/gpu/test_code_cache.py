@@ -11,8 +11,8 @@ import pytest
 from hloc.cache_directory import cache_directory, cached_kinds, trim_cache
 from hloc.codegen.gpu import code_cache
 from hloc.codegen.gpu.code_cache import cached_code, file_name
+from hloc.codegen.gpu.nvptx.chips import TRIPLE
 from hloc.codegen.gpu.worker import Job
-from hloc.codegen.nvptx.chips import TRIPLE
 from tests.unit.gpu.simulate import compiled, entry
 
 TEXT = "define ptx_kernel void @k(ptr %p) {\n  store i32 1, ptr %p\n  ret void\n}\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.gpu.emitters.matrix_product import Way, problem_of, way_of
-from hloc.codegen.nvptx.cubin import assemble
+from hloc.codegen.gpu.emitters.gemm.gemm import Way, problem_of, way_of
+from hloc.codegen.gpu.nvptx.cubin import assemble
 from hloc.driver import parse_text
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import SimulatedDevice

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hloc.codegen.gpu.tiled_argument import TiledArgument
+from hloc.codegen.gpu.tensor_map import TiledArgument
 from hloc.driver import parse_text
 from hloc.dtypes import F16
 from hloc.errors import UnsupportedError

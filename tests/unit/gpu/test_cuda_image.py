@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hloc.codegen.nvptx import cubin
-from hloc.codegen.nvptx.chips import CHIPS, NEWEST_PTX
+from hloc.codegen.gpu.nvptx import cubin
+from hloc.codegen.gpu.nvptx.chips import CHIPS, NEWEST_PTX
 from hloc.errors import HloError, UnsupportedError
 from hloc.options import CompileOptions
 from hloc.runtime import loading

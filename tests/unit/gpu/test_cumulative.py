@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloc.codegen.gpu.emitters import cumulative
+from hloc.codegen.gpu.emitters.reduction import cumulative
 from hloc.codegen.gpu.emitters.table import emitter_for
 from tests.unit.gpu.simulate import check, compiled, entry
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.gpu.emitters import matrix_plan, matrix_product
-from hloc.codegen.gpu.emitters.matrix_product import Way, problem_of, way_of
-from hloc.codegen.nvptx.cubin import assemble
+from hloc.codegen.gpu.emitters.gemm import gemm, gemm_plan
+from hloc.codegen.gpu.emitters.gemm.gemm import Way, problem_of, way_of
+from hloc.codegen.gpu.nvptx.cubin import assemble
 from hloc.driver import parse_text
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import SimulatedDevice
@@ -44,7 +44,7 @@ def way(text: str) -> Way:
 @pytest.fixture
 def one_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans for a chip that small products fill: the largest tiles, nothing cut."""
-    monkeypatch.setattr(matrix_plan, "PROCESSORS", 1)
+    monkeypatch.setattr(gemm_plan, "PROCESSORS", 1)
 
 
 # ---------------------------------------------------------------- tiles of any type
@@ -352,4 +352,4 @@ def test_nothing_spills(types: str, order: str, ceiling: int, chip: str) -> None
 
 def test_every_dot_has_an_emitter() -> None:
     inst = parse_text(dot(3, 4, 5, "f32 f32 f32")).entry.root
-    assert matrix_product.EMITTER.can_emit(inst)
+    assert gemm.EMITTER.can_emit(inst)

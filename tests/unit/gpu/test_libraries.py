@@ -15,7 +15,7 @@ import pytest
 from hloc import evaluate
 from hloc.codegen.gpu.library.table import NAMES
 from hloc.codegen.gpu.library_call import CholeskyCall, ConvolutionCall, FourierCall, MatmulCall
-from hloc.codegen.nvptx.backend import NvptxBackend, NvptxModule
+from hloc.codegen.gpu.nvptx.backend import NvptxBackend, NvptxModule
 from hloc.driver import compile_module, optimise, parse_text
 from hloc.errors import HloError, UnsupportedError
 from hloc.options import CompileOptions

@@ -8,11 +8,11 @@ import pytest
 
 from hloc.codegen.gpu.helpers import HELPERS, WARPGROUP_HELPERS
 from hloc.codegen.gpu.legality import check_legal
+from hloc.codegen.gpu.nvptx import cubin
+from hloc.codegen.gpu.nvptx.chips import CHIPS, TRIPLE, target_for_chip
+from hloc.codegen.gpu.nvptx.prelude import prelude_text
+from hloc.codegen.gpu.nvptx.ptx import INTRINSICS, joined
 from hloc.codegen.gpu.worker import Job, compile_job
-from hloc.codegen.nvptx import cubin
-from hloc.codegen.nvptx.chips import CHIPS, TRIPLE, target_for_chip
-from hloc.codegen.nvptx.prelude import prelude_text
-from hloc.codegen.nvptx.ptx import INTRINSICS, joined
 from hloc.errors import HloError, InternalError, UnsupportedError
 from hloc.options import CompileOptions
 from hloc.runtime.gpu import executable

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from hloc.codegen.nvptx import cubin
+from hloc.codegen.gpu.nvptx import cubin
 from hloc.ptx import LaunchReport
 from tests.unit.gpu.simulate import check, compiled, entry
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloc.codegen.gpu.emitters.reduce_plan import plan_of
+from hloc.codegen.gpu.emitters.reduction.reduce_plan import plan_of
 from hloc.driver import parse_text
 from tests.unit.gpu.simulate import check, compiled
 

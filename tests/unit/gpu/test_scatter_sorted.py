@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.gpu.emitters import scatter_sorted
+from hloc.codegen.gpu.emitters.scatter import scatter_sorted
 from hloc.driver import parse_text
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import SimulatedDevice

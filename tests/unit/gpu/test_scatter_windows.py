@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.gpu.emitters import scatter_windows
+from hloc.codegen.gpu.emitters.scatter import scatter_windows
 from tests.unit.gpu.simulate import Array, check_bits
 
 COMBINERS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hloc.codegen.gpu.emitters import topk
+from hloc.codegen.gpu.emitters.sort import topk
 from hloc.codegen.gpu.emitters.table import emitter_for
 from tests.unit.gpu.simulate import check, compiled, entry
 

@@ -5,7 +5,7 @@ Sectors are those of the interpreter: bytes of memory handed out, over bytes ask
 
 import pytest
 
-from hloc.codegen.gpu.emitters.transpose_plan import plan_of
+from hloc.codegen.gpu.emitters.movement.transpose_plan import plan_of
 from hloc.driver import parse_text
 from tests.unit.gpu.simulate import check, compiled, entry
 

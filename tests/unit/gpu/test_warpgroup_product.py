@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from hloc import evaluate
-from hloc.codegen.gpu.emitters import warpgroup_product
-from hloc.codegen.gpu.emitters.matrix_problem import MatrixProblem
-from hloc.codegen.gpu.emitters.tensor_core_kinds import Kind
-from hloc.codegen.nvptx import cubin
-from hloc.codegen.nvptx.backend import NvptxBackend
+from hloc.codegen.gpu.emitters.gemm import warpgroup_gemm
+from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind
+from hloc.codegen.gpu.nvptx import cubin
+from hloc.codegen.gpu.nvptx.backend import NvptxBackend
 from hloc.driver import parse_text
 from hloc.options import CompileOptions
 from hloc.ptx import PtxFault
@@ -42,7 +42,7 @@ def small_ones_too(monkeypatch: pytest.MonkeyPatch) -> None:
     def always(p: MatrixProblem, kind: Kind) -> bool:
         return True
 
-    monkeypatch.setattr(warpgroup_product, "is_faster", always)
+    monkeypatch.setattr(warpgroup_gemm, "is_faster", always)
 
 
 def dot(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 import hloc
-from hloc.codegen.lowering import lower
+from hloc.codegen.lower.lowering import lower
 from hloc.ir.attributes import Alias
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferAssignment

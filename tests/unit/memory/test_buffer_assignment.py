@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hloc
-from hloc.codegen.lowering import lower
+from hloc.codegen.lower.lowering import lower
 from hloc.ir.instruction import Instruction
 from hloc.memory.buffer_assignment import (
     ARENA,

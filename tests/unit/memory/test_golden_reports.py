@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hloc
-from hloc.codegen.lowering import lower
+from hloc.codegen.lower.lowering import lower
 from hloc.memory.memory_plan import plan_memory
 from hloc.options import CompileOptions
 

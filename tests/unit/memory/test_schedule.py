@@ -7,7 +7,7 @@ import pytest
 import hloc
 from hloc.analysis.dataflow import analyse_dataflow
 from hloc.analysis.memory_peak import memory_facts, peak_of
-from hloc.codegen.lowering import lower
+from hloc.codegen.lower.lowering import lower
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
 from hloc.memory.schedule import (

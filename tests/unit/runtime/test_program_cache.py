@@ -16,7 +16,7 @@ from hloc.ops import custom_call_targets
 from hloc.options import CompileOptions
 from hloc.runtime import program_cache
 from hloc.runtime.executable import Executable
-from hloc.runtime.outline_file import program_bytes, read_program
+from hloc.runtime.manifest_file import program_bytes, read_program
 from hloc.runtime.program_cache import KeptModule
 
 ADD = """\

@@ -15,9 +15,9 @@ import pytest
 
 import hloc
 from hloc import driver
-from hloc.codegen import split_kernel
+from hloc.codegen.cpu import split_kernel
 from hloc.codegen.cpu.backend import CpuModule
-from hloc.codegen.target import available_cores
+from hloc.codegen.llvm.target import available_cores
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime import executable as executables
@@ -332,7 +332,7 @@ print(os.waitpid(child, 0)[1], np.array_equal(run(x)[0], want), os_threads() >= 
 
 _TASKS = """
 import ctypes, time
-from hloc.codegen.target import host_target
+from hloc.codegen.llvm.target import host_target
 from hloc.runtime.threads import pool
 kind = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_int32), ctypes.c_int)
 run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, kind, ctypes.POINTER(ctypes.c_int32), ctypes.c_int)(

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.emitters import loop
-from hloc.codegen.emitters.context import array_leaves, no_scratch
+from hloc.codegen.builder.index import physical_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.cpu.emitters import loop
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.index import physical_order
-from hloc.codegen.loops import IndexValue
+from hloc.codegen.kernels.context import array_leaves, no_scratch
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 

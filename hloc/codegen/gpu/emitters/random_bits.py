@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from math import prod
 
-from hloc.codegen.emitters import random_bits
-from hloc.codegen.emitters.context import no_scratch, root_of
-from hloc.codegen.emitters.random_bits import loops_of, read_state, write_bits, write_state
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.kernels import random_bits
+from hloc.codegen.kernels.context import no_scratch, root_of
+from hloc.codegen.kernels.random_bits import loops_of, read_state, write_bits, write_state
 
 
 def emit(w: LaunchWriter) -> None:

@@ -6,12 +6,12 @@ Right for everything, fast for nothing: an opcode that matters has an emitter of
 
 from __future__ import annotations
 
-from hloc.codegen.emitters import triangular
-from hloc.codegen.emitters.context import Emitter
-from hloc.codegen.emitters.reduction import reduce, row_region, select_and_scatter
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.cpu.emitters.reduction import reduce, row_region
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.scalar_builder import pointer_value
+from hloc.codegen.kernels import select_and_scatter, triangular
+from hloc.codegen.kernels.context import Emitter
 from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
 

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from hloc.codegen.gpu.emitters import (
-    attention,
-    cumulative,
-    dynamic_update_slice,
-    fft,
-    loop,
-    matrix_product,
-    random_bits,
-    reduce,
-    row_region,
-    scatter,
-    scatter_sorted,
-    scatter_windows,
-    select_and_scatter,
-    serial,
-    sort,
-    topk,
-    transpose,
-    triangular,
-)
+from hloc.codegen.gpu.emitters import loop, random_bits, serial, triangular
+from hloc.codegen.gpu.emitters.attention import attention
+from hloc.codegen.gpu.emitters.fft import fft
+from hloc.codegen.gpu.emitters.gemm import gemm
+from hloc.codegen.gpu.emitters.movement import dynamic_update_slice, transpose
+from hloc.codegen.gpu.emitters.reduction import cumulative, reduce, row_region, select_and_scatter
+from hloc.codegen.gpu.emitters.scatter import scatter, scatter_sorted, scatter_windows
+from hloc.codegen.gpu.emitters.sort import sort, topk
 from hloc.codegen.gpu.kernel import GpuEmitter
 from hloc.ir.instruction import Instruction
 
 EMITTERS: tuple[GpuEmitter, ...] = (
     row_region.EMITTER,
     attention.EMITTER,
-    matrix_product.EMITTER,
+    gemm.EMITTER,
     reduce.EMITTER,
     cumulative.EMITTER,
     fft.EMITTER,

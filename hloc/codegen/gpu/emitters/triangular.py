@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from hloc.codegen.emitters import triangular
-from hloc.codegen.emitters.context import no_scratch, root_of
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
-from hloc.codegen.loops import IndexValue
-from hloc.codegen.values import Value, is_narrow_float
+from hloc.codegen.kernels import triangular
+from hloc.codegen.kernels.context import no_scratch, root_of
 from hloc.dtypes import PRED, component_of
 from hloc.ir.instruction import Instruction
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hloc.codegen.gpu.host.arithmetic import ARITHMETIC
 from hloc.codegen.gpu.host.copies import COPIES, COPY_DECLARATIONS
 from hloc.codegen.gpu.host.coroutine import coroutine, exchanges_of
-from hloc.codegen.gpu.host.exchanges import exchange_text
 from hloc.codegen.gpu.host.scheduler import DECLARATIONS, SCHEDULER
+from hloc.codegen.gpu.host.shuffles import exchange_text
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.errors import UnsupportedError
 

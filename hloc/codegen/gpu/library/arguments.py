@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.codegen.emitters.context import array_leaves
+from hloc.codegen.kernels.context import array_leaves
 from hloc.ir.instruction import Instruction
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.emitters.product.products import is_in_memory
-from hloc.codegen.gpu.emitters.matrix_epilogue import is_product, product_root
+from hloc.codegen.builder.index import layout_strides
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import is_product, product_root
 from hloc.codegen.gpu.library.arguments import operand_number, result_number
 from hloc.codegen.gpu.library.epilogue import epilogue_of
 from hloc.codegen.gpu.library_call import ConvolutionCall, Tensor
-from hloc.codegen.index import layout_strides
+from hloc.codegen.kernels.gemm_problem import is_in_memory
 from hloc.dtypes import BF16, F16, F32
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction

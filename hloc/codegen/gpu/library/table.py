@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hloc.codegen.gpu.context import LaunchWriter
-from hloc.codegen.gpu.library import convolutions, factors, products, transforms
+from hloc.codegen.gpu.library import convolutions, factors, gemms, transforms
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.ir.instruction import Instruction
 
@@ -33,7 +33,7 @@ class Library:
 
 
 LIBRARIES: tuple[Library, ...] = (
-    Library("cublaslt", "matrix products, with bias and relu", products.match),
+    Library("cublaslt", "matrix products, with bias and relu", gemms.match),
     Library("cufft", "Fourier transforms", transforms.match, transforms.finish),
     Library("cusolver", "Cholesky factors", factors.match, factors.finish),
     Library("cudnn", "forward convolutions", convolutions.match),

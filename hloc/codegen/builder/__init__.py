@@ -1,0 +1,1 @@
+"""Builders of code: what HLO's element types mean, indices, loops and elementary functions."""

@@ -1,0 +1,237 @@
+"""Arithmetic on array positions: folds constants and never computes the same thing twice.
+
+Positions are never negative unless a caller subtracts; divisions are of positions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.codegen.builder.loops import Body, IndexValue
+from hloc.codegen.builder.values import LaneIndex, Value, lane_stride
+from hloc.dtypes import PRED, S64, U64
+from hloc.shapes import ArrayShape
+
+Index = tuple[IndexValue, ...]
+"""One position per dimension of an array."""
+
+
+class IndexMath:
+    """Index arithmetic in `body`; equal expressions give the same value within a region."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.fn = body.fn
+
+    def value(self, x: IndexValue) -> Value:
+        """Return `x` as a value in a register."""
+        return Value(S64, str(x)) if isinstance(x, int) else x
+
+    def _emit(self, op: str, x: IndexValue, y: IndexValue) -> Value:
+        key = (op, x, y)
+        found = self.body.find(key)
+        if found is None:
+            left = x if isinstance(x, int) else x.text
+            right = y if isinstance(y, int) else y.text
+            stride = lane_stride(op, x, y)
+            found = Value(S64, self.fn.index_arithmetic(op, str(left), str(right)))
+            if stride is not None:
+                found = LaneIndex(S64, found.text, stride=stride)
+            self.body.keep(key, found)
+        assert isinstance(found, Value)
+        return found
+
+    def add(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        if isinstance(x, int):
+            if isinstance(y, int):
+                return x + y
+            x, y = y, x
+        return x if y == 0 else self._emit("add", x, y)
+
+    def sub(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        if isinstance(y, int):
+            return self.add(x, -y)
+        return self._emit("sub", x, y)
+
+    def mul(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        if isinstance(x, int):
+            if isinstance(y, int):
+                return x * y
+            x, y = y, x
+        if y == 0:
+            return 0
+        return x if y == 1 else self._emit("mul", x, y)
+
+    def div(self, x: IndexValue, y: int) -> IndexValue:
+        if isinstance(x, int):
+            return x // y
+        return x if y == 1 else self._emit("div", x, y)
+
+    def rem(self, x: IndexValue, y: int) -> IndexValue:
+        if isinstance(x, int):
+            return x % y
+        return 0 if y == 1 else self._emit("rem", x, y)
+
+    def minimum(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        return self._extreme("smin", x, y)
+
+    def maximum(self, x: IndexValue, y: IndexValue) -> IndexValue:
+        return self._extreme("smax", x, y)
+
+    def _extreme(self, name: str, x: IndexValue, y: IndexValue) -> IndexValue:
+        if isinstance(x, int) and isinstance(y, int):
+            return min(x, y) if name == "smin" else max(x, y)
+        return self.body.b.intrinsic(name, self.value(x), self.value(y))
+
+    def clamp(self, x: IndexValue, highest: int) -> IndexValue:
+        """Return `x` moved into [0, highest]."""
+        return self.maximum(self.minimum(x, highest), 0)
+
+    def compare(self, direction: str, x: IndexValue, y: IndexValue) -> Value:
+        if isinstance(x, int) and isinstance(y, int):
+            holds = {
+                "EQ": x == y, "NE": x != y, "LT": x < y, "LE": x <= y, "GT": x > y, "GE": x >= y
+            }[direction]  # fmt: skip
+            return Value(PRED, "true" if holds else "false")
+        key = (direction, x, y)
+        found = self.body.find(key)
+        if found is None:
+            found = self.body.b.compare(direction, self.value(x), self.value(y))
+            self.body.keep(key, found)
+        assert isinstance(found, Value)
+        return found
+
+    def is_below(self, x: IndexValue, size: int) -> Value:
+        """Return whether 0 <= x < size, where `x` may be negative."""
+        if isinstance(x, int):
+            return Value(PRED, "true" if 0 <= x < size else "false")
+        key = ("is_below", x, size)
+        found = self.body.find(key)
+        if found is None:
+            b = self.body.b
+            found = b.compare("LT", b.bitcast(x, U64), b.const(U64, size))
+            self.body.keep(key, found)
+        assert isinstance(found, Value)
+        return found
+
+    def start_index(self, value: Value, highest: int) -> IndexValue:
+        """Return an index operand as a position clamped to [0, highest], by its own sign."""
+        b = self.body.b
+        if value.dtype.is_unsigned and value.dtype.bits == 64:
+            value = b.intrinsic("umin", value, b.const(value.dtype, highest))
+        return self.clamp(b.convert(value, S64), highest)
+
+    # ---- many dimensions
+
+    def linear(self, index: Sequence[IndexValue], strides: Sequence[int]) -> IndexValue:
+        """Return the sum of index times stride."""
+        total: IndexValue = 0
+        for position, stride in zip(index, strides, strict=True):
+            total = self.add(total, self.mul(position, stride))
+        return total
+
+    def delinear(self, position: IndexValue, dims: Sequence[int]) -> list[IndexValue]:
+        """Return the index of element number `position` of a row-major array of `dims`."""
+        index: list[IndexValue] = [0] * len(dims)
+        large = [dim for dim, size in enumerate(dims) if size != 1]
+        remaining = position
+        for dim in reversed(large[1:]):
+            index[dim] = self.rem(remaining, dims[dim])
+            remaining = self.div(remaining, dims[dim])
+        if large:
+            index[large[0]] = remaining
+        return index
+
+    def reshape(self, index: Index, dims: Sequence[int], new_dims: Sequence[int]) -> Index:
+        """Return where element `index` of a row-major array of `dims` is in one of `new_dims`.
+
+        Dimensions that the reshape leaves alone keep their position: no division for them.
+        """
+        result: list[IndexValue] = []
+        for old, new in reshape_groups(dims, new_dims):
+            sizes = [new_dims[d] for d in new]
+            if [dims[d] for d in old] == sizes:
+                result.extend(index[d] for d in old)
+                continue
+            position = self.linear(
+                [index[d] for d in old], row_major_strides([dims[d] for d in old])
+            )
+            result.extend(self.delinear(position, sizes))
+        return tuple(result)
+
+
+def reshape_groups(
+    dims: Sequence[int], new_dims: Sequence[int]
+) -> list[tuple[list[int], list[int]]]:
+    """Return the finest split of both lists into runs with equal products, in order.
+
+    `[6,4] -> [2,3,4]` gives `[([0], [0,1]), ([1], [2])]`. Sizes are not zero.
+    """
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(dims) or j < len(new_dims):
+        old, new = [], []
+        left = right = 1
+        if i < len(dims):
+            old, left, i = [i], dims[i], i + 1
+        if j < len(new_dims) and (not old or left != 1 or new_dims[j] == 1):
+            new, right, j = [j], new_dims[j], j + 1
+        while left != right:
+            if left < right:
+                old.append(i)
+                left *= dims[i]
+                i += 1
+            else:
+                new.append(j)
+                right *= new_dims[j]
+                j += 1
+        groups.append((old, new))
+    return groups
+
+
+def row_major_strides(dims: Sequence[int]) -> list[int]:
+    """Return the stride, in elements, of every dimension of a dense row-major array."""
+    strides = [1] * len(dims)
+    for dim in range(len(dims) - 2, -1, -1):
+        strides[dim] = strides[dim + 1] * dims[dim + 1]
+    return strides
+
+
+def layout_strides(shape: ArrayShape) -> tuple[int, ...]:
+    """Return the stride, in elements, of every dimension of `shape` in its layout."""
+    if shape.layout is None:
+        return tuple(row_major_strides(shape.dims))
+    strides = [0] * shape.rank
+    step = 1
+    for dim in shape.minor_to_major:
+        strides[dim] = step
+        step *= shape.dims[dim]
+    return tuple(strides)
+
+
+def physical_order(shape: ArrayShape) -> tuple[int, ...]:
+    """Return the dimensions from the slowest to the fastest in memory."""
+    return tuple(reversed(shape.minor_to_major))
+
+
+def loop_order(shape: ArrayShape) -> list[int]:
+    """Return the dimensions that need a loop, slowest first: those larger than 1."""
+    return [dim for dim in physical_order(shape) if shape.dims[dim] != 1]
+
+
+def same_physical_order(a: ArrayShape, b: ArrayShape) -> bool:
+    """True if element n in memory of `a` is element n in memory of `b`, logically the same one.
+
+    Dimensions of size 1 may stand anywhere; `a` and `b` have the same dimensions.
+    """
+    return a.layout == b.layout or loop_order(a) == loop_order(b)
+
+
+def reshape_keeps_order(a: ArrayShape, b: ArrayShape) -> bool:
+    """True if reshaping `a` to `b` surely moves no bytes: both lie in row-major order."""
+    return a.elements == 0 or (_is_row_major(a) and _is_row_major(b))
+
+
+def _is_row_major(shape: ArrayShape) -> bool:
+    order = loop_order(shape)
+    return order == sorted(order)

@@ -1,0 +1,458 @@
+"""`LlvmBuilder` whose values may be vectors: one element per lane, all made at once.
+
+Loads at positions that differ from lane to lane give `Lanes`, and so does everything that is made
+of them; what all lanes share stays a scalar until it meets a vector. Code that knows of scalars
+only, functions of `math` too, so writes vectors without knowing. What has no vector form raises
+`NeedsScalars`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from hloc.codegen.builder.divisor import Divisor, divisor_of, quotient
+from hloc.codegen.builder.scalar_builder import WITHOUT_SATURATION, LlvmBuilder, comparison_name
+from hloc.codegen.builder.values import (
+    REPRESENTATIONS,
+    VARYING,
+    LaneIndex,
+    Lanes,
+    LaneSlot,
+    NeedsScalars,
+    Representation,
+    Value,
+)
+from hloc.codegen.llvm.target import Target
+from hloc.codegen.llvm.writer import FunctionWriter
+from hloc.dtypes import F16, F32, F64, PRED, S32, DType, complex_of, component_of
+
+_ELEMENT_NAMES = {"float": "f32", "double": "f64"}
+_IN_FUNCTION = "%"
+_LEAST_DIVISOR = 2.0**-64
+_SCALED_BITS = 512
+"""Width of the vectors for which LLVM has the machine's multiplication by powers of two."""
+
+
+class LaneBuilder(LlvmBuilder):
+    """Writes vectors of `lanes` elements where an operand is one, else what `LlvmBuilder` does.
+
+    Attributes:
+        lanes: 0 if there are no vectors.
+        is_inside: stack memory for one value is asked for by code that may be given lanes.
+        streams: lanes are stored at aligned addresses, and not read soon.
+        part: only so many lanes, the first ones, are in memory; 0 if all are.
+    """
+
+    def __init__(self, fn: FunctionWriter, target: Target, lanes: int = 0) -> None:
+        super().__init__(fn, target)
+        self.lanes = lanes
+        self.is_inside = False
+        self.streams = False
+        self.part = 0
+        self._divisors: dict[str, Divisor] = {}
+
+    @contextmanager
+    def streaming(self) -> Iterator[None]:
+        """A region in which `streams` holds; a fence is needed before others may read."""
+        self.streams = True
+        try:
+            yield
+        finally:
+            self.streams = False
+
+    @contextmanager
+    def first_lanes(self, count: int) -> Iterator[None]:
+        """A region in which arrays have `count` of the lanes; the others are anything."""
+        self.part = count
+        try:
+            yield
+        finally:
+            self.part = 0
+
+    # ---- vectors of what is given
+
+    def vector_type(self, element: str) -> str:
+        return f"<{self.lanes} x {element}>"
+
+    def kind(self, dtype: DType) -> str:
+        """Return LLVM's type of lanes of `dtype` in a register."""
+        return self.vector_type(REPRESENTATIONS[dtype].register)
+
+    def vector(self, x: Value) -> str:
+        """Return the text of a vector: lanes, positions, or the same value in all lanes."""
+        if isinstance(x, Lanes):
+            return x.text
+        if isinstance(x, LaneIndex):
+            steps = ", ".join(f"i64 {lane * x.stride}" for lane in range(self.lanes))
+            first = self._splat("i64", x.text)
+            return self.fn.value(f"add {self.vector_type('i64')} {first}, <{steps}>")
+        return self._splat(REPRESENTATIONS[x.dtype].register, x.text)
+
+    def as_lanes(self, x: Value) -> Lanes:
+        """Return `x` as one value per lane."""
+        return x if isinstance(x, Lanes) else Lanes(x.dtype, self.vector(x))
+
+    def _splat(self, element: str, text: str) -> str:
+        if not text.startswith(_IN_FUNCTION):
+            return f"splat ({element} {text})"
+        kind = self.vector_type(element)
+        one = self.fn.value(f"insertelement {kind} poison, {element} {text}, i64 0")
+        order = f"{self.vector_type('i32')} zeroinitializer"
+        return self.fn.value(f"shufflevector {kind} {one}, {kind} poison, {order}")
+
+    def _made(self, dtype: DType, text: str) -> Lanes:
+        return Lanes(dtype, self.fn.value(text))
+
+    # ---- operations
+
+    def float_operation(self, op: str, x: Value, y: Value) -> Value:
+        if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
+            return super().float_operation(op, x, y)
+        flags, kind = self.float_flags, self.kind(x.dtype)
+        return self._made(x.dtype, f"{op} {flags} {kind} {self.vector(x)}, {self.vector(y)}")
+
+    def negated(self, x: Value) -> Value:
+        if not isinstance(x, VARYING):
+            return super().negated(x)
+        return self._made(x.dtype, f"fneg {self.kind(x.dtype)} {x.text}")
+
+    def integer_operation(self, op: str, x: Value, y: Value) -> Value:
+        if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
+            return super().integer_operation(op, x, y)
+        kind = self.kind(x.dtype)
+        return self._made(x.dtype, f"{op} {kind} {self.vector(x)}, {self.vector(y)}")
+
+    def comparison(self, direction: str, x: Value, y: Value) -> Value:
+        if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
+            return super().comparison(direction, x, y)
+        op = comparison_name(x.dtype, direction)
+        return self._made(PRED, f"{op} {self.kind(x.dtype)} {self.vector(x)}, {self.vector(y)}")
+
+    def choice(self, pred: Value, on_true: Value, on_false: Value) -> Value:
+        if not any(isinstance(x, VARYING) for x in (pred, on_true, on_false)):
+            return super().choice(pred, on_true, on_false)
+        kind = self.kind(on_true.dtype)
+        condition = f"i1 {pred.text}"
+        if isinstance(pred, Lanes):
+            condition = f"{self.kind(PRED)} {pred.text}"
+        chosen = f"{kind} {self.vector(on_true)}, {kind} {self.vector(on_false)}"
+        return self._made(on_true.dtype, f"select {condition}, {chosen}")
+
+    # ---- f16 where the machine computes with it
+
+    def _of_halves(self, dtype: DType, text: str, *args: Value) -> Value:
+        if not any(isinstance(x, VARYING) for x in args):
+            return super()._of_halves(dtype, text, *args)
+        kind, bits = self.vector_type("half"), self.kind(F16)
+        halves = [self.fn.value(f"bitcast {bits} {self.vector(x)} to {kind}") for x in args]
+        made = self.fn.value(text.format(*halves, kind=kind))
+        if dtype is F16:
+            made = self.fn.value(f"bitcast {kind} {made} to {bits}")
+        return Lanes(dtype, made)
+
+    def _half_kind(self, args: Sequence[Value]) -> str:
+        is_varying = any(isinstance(x, VARYING) for x in args)
+        return self.vector_type("half") if is_varying else super()._half_kind(args)
+
+    def _half_suffix(self, args: Sequence[Value]) -> str:
+        is_varying = any(isinstance(x, VARYING) for x in args)
+        return f"v{self.lanes}f16" if is_varying else super()._half_suffix(args)
+
+    # ---- divisions by what all lanes share
+
+    def expect_divisions(self, x: Value) -> None:
+        """Let lanes be divided by the float `x` from here on without dividing."""
+        if self.lanes and self.has_fma and not x.dtype.is_complex:
+            self._divisors[x.text] = divisor_of(self, self._wide(x))
+
+    def fdiv(self, x: Value, y: Value) -> Value:
+        divisor = None
+        if isinstance(x, Lanes):
+            divisor = self._divisors.get(y.text) or self._constant_divisor(y)
+        if divisor is None:
+            return super().fdiv(x, y)
+        value = quotient(self, self._wide(x), divisor)
+        return value if value.dtype is x.dtype else self.convert(value, x.dtype)
+
+    def _constant_divisor(self, x: Value) -> Divisor | None:
+        """Return a number that is known as a divisor; None if it is not known or rather large."""
+        if x.dtype not in (F32, F64) or x.text.startswith(_IN_FUNCTION) or not self.has_fma:
+            return None
+        number = struct.unpack(">d", bytes.fromhex(x.text[2:]))[0]
+        if not _LEAST_DIVISOR < abs(number) < 1 / _LEAST_DIVISOR:
+            return None
+        return Divisor(None, x, self.const(x.dtype, 1 / number))
+
+    def differs(self, x: Value, y: Value) -> Value:
+        """Return where floats are smaller or larger than others; not where one is NaN."""
+        kind = self.kind(x.dtype)
+        return self._made(PRED, f"fcmp one {kind} {self.vector(x)}, {self.vector(y)}")
+
+    # ---- conversions
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        if not isinstance(x, VARYING):
+            return super().cast(x, dtype)
+        if not dtype.is_float and x.dtype.bits == dtype.bits:
+            return Lanes(dtype, self.vector(x))
+        return super().cast(self.as_lanes(x), dtype)
+
+    def _cast(self, op: str, x: Value, dtype: DType) -> Value:
+        if not isinstance(x, VARYING):
+            return super()._cast(op, x, dtype)
+        return self._made(dtype, f"{op} {self.kind(x.dtype)} {x.text} to {self.kind(dtype)}")
+
+    def truncation(self, x: Value, dtype: DType) -> Value:
+        if not isinstance(x, VARYING) or self.target.triple.startswith(WITHOUT_SATURATION):
+            return super().truncation(x, dtype)
+        name = "fptosi" if dtype.is_signed else "fptoui"
+        kind, source = self.kind(dtype), self.kind(x.dtype)
+        symbol = f"@llvm.{name}.sat.{self._suffix(dtype)}.{self._suffix(x.dtype)}"
+        self.fn.declare(f"declare {kind} {symbol}({source})")
+        return self._made(dtype, f"call {kind} {symbol}({source} {x.text})")
+
+    def reinterpretation(self, x: Value, dtype: DType) -> Value:
+        if not isinstance(x, VARYING):
+            return super().reinterpretation(x, dtype)
+        if REPRESENTATIONS[x.dtype].register == REPRESENTATIONS[dtype].register:
+            return Lanes(dtype, self.vector(x))
+        return self._cast("bitcast", self.as_lanes(x), dtype)
+
+    def half_to_float(self, x: Value) -> Value:
+        if not isinstance(x, VARYING):
+            return super().half_to_float(x)
+        half = self.vector_type("half")
+        value = self.fn.value(f"bitcast {self.kind(F16)} {x.text} to {half}")
+        return self._made(F32, f"fpext {half} {value} to {self.kind(F32)}")
+
+    def float_to_half(self, x: Value) -> Value:
+        if not isinstance(x, VARYING):
+            return super().float_to_half(x)
+        half = self.vector_type("half")
+        value = self.fn.value(f"fptrunc {self.kind(F32)} {x.text} to {half}")
+        return self._made(F16, f"bitcast {half} {value} to {self.kind(F16)}")
+
+    def scaled(self, x: Value, exponent: Value, n: Value, is_zero: Value | None = None) -> Value:
+        is_varying = isinstance(x, VARYING) or isinstance(exponent, VARYING)
+        if not is_varying or self.lanes * x.dtype.bits != _SCALED_BITS:
+            return super().scaled(x, exponent, n, is_zero)
+        # LLVM's own instruction takes integers, which it converts to floats first.
+        kind, letter, mask = self.kind(x.dtype), "s" if x.dtype is F32 else "d", f"i{self.lanes}"
+        symbol = f"@llvm.x86.avx512.mask.scalef.p{letter}.{_SCALED_BITS}"
+        self.fn.declare(f"declare {kind} {symbol}({kind}, {kind}, {kind}, {mask}, i32)")
+        kept = "-1"
+        if is_zero is not None:
+            scales = self.xor(is_zero, self.const(PRED, True))
+            kept = self.fn.value(f"bitcast {self.kind(PRED)} {self.vector(scales)} to {mask}")
+        operands = f"{kind} {self.vector(x)}, {kind} {self.vector(n)}, {kind} zeroinitializer"
+        return self._made(x.dtype, f"call {kind} {symbol}({operands}, {mask} {kept}, i32 4)")
+
+    def _ldexp(self, x: Value, exponent: Value) -> Value:
+        if not (isinstance(x, VARYING) or isinstance(exponent, VARYING)):
+            return super()._ldexp(x, exponent)
+        kind, words = self.kind(x.dtype), self.kind(S32)
+        symbol = f"@llvm.ldexp.{self._suffix(x.dtype)}.{self._suffix(S32)}"
+        self.fn.declare(f"declare {kind} {symbol}({kind}, {words})")
+        operands = f"{kind} {self.vector(x)}, {words} {self.vector(exponent)}"
+        return self._made(x.dtype, f"call {kind} {symbol}({operands})")
+
+    # ---- calls
+
+    def instruction(self, name: str, *args: Value) -> Value:
+        if not any(isinstance(x, VARYING) for x in args):
+            return super().instruction(name, *args)
+        dtype = args[0].dtype
+        kind = self.kind(dtype)
+        extra = ", i1 false" if name == "ctlz" else ""
+        symbol = f"@llvm.{name}.{self._suffix(dtype)}"
+        types = ", ".join([kind] * len(args)) + (", i1" if extra else "")
+        self.fn.declare(f"declare {kind} {symbol}({types})")
+        operands = ", ".join(f"{kind} {self.vector(x)}" for x in args) + extra
+        return self._made(dtype, f"call {self.call_flags(name)}{kind} {symbol}({operands})")
+
+    def libm(self, name: str, *args: Value) -> Value:
+        if any(isinstance(x, VARYING) for x in args):
+            raise NeedsScalars(name)
+        return super().libm(name, *args)
+
+    def folded(self, name: str, x: Value) -> Value:
+        """Return all lanes of `x` combined by the reducer of that opcode, in any order."""
+        short = {"multiply": "mul", "maximum": "fmaximum", "minimum": "fminimum"}.get(name, name)
+        dtype, start = x.dtype, ""
+        if dtype.is_pred and name == "add":
+            short = "or"
+        elif dtype.is_float:
+            short = {"add": "fadd", "mul": "fmul"}.get(short, short)
+        elif name in ("maximum", "minimum"):
+            short = ("s" if dtype.is_signed else "u") + name[:3]
+        if short in ("fmaximum", "fminimum"):
+            return self._extreme(short.removesuffix("imum"), x)
+        kind, vector = REPRESENTATIONS[dtype].register, self.kind(dtype)
+        symbol = f"@llvm.vector.reduce.{short}.{self._suffix(dtype)}"
+        if short in ("fadd", "fmul"):
+            start = f"{kind} {'-0.0' if short == 'fadd' else '1.0'}, "
+            self.fn.declare(f"declare {kind} {symbol}({kind}, {vector})")
+        else:
+            self.fn.declare(f"declare {kind} {symbol}({vector})")
+        flags = ""
+        if dtype.is_float:  # of zeros, a maximum takes any, see `call_flags`
+            flags = "reassoc " if start else "reassoc nsz "
+        call = f"call {flags}{kind} {symbol}({start}{vector} {self.vector(x)})"
+        return Value(dtype, self.fn.value(call))
+
+    def any_lane(self, pred: Value) -> Value:
+        """Return whether `pred` holds in any lane."""
+        bits = self.fn.value(f"bitcast {self.kind(PRED)} {self.vector(pred)} to i{self.lanes}")
+        return Value(PRED, self.fn.value(f"icmp ne i{self.lanes} {bits}, 0"))
+
+    def _extreme(self, short: str, x: Value) -> Value:
+        """Return the `fmax` or `fmin` of all lanes, NaN if one is.
+
+        That is found on its own: LLVM's reduction that minds NaN takes three times as long.
+        """
+        dtype, vector = x.dtype, self.kind(x.dtype)
+        kind = REPRESENTATIONS[dtype].register
+        symbol = f"@llvm.vector.reduce.{short}.{self._suffix(dtype)}"
+        self.fn.declare(f"declare {kind} {symbol}({vector})")
+        found = self.fn.value(f"call nnan nsz reassoc {kind} {symbol}({vector} {self.vector(x)})")
+        return self.select(
+            self.any_lane(self.is_nan(x)), self.const(dtype, float("nan")), Value(dtype, found)
+        )
+
+    def _suffix(self, dtype: DType) -> str:
+        """Return the type of lanes as names of intrinsics have it."""
+        register = REPRESENTATIONS[dtype].register
+        return f"v{self.lanes}{_ELEMENT_NAMES.get(register, register)}"
+
+    # ---- memory
+
+    def load_number(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
+        if isinstance(pointer, LaneSlot):
+            return self._made(dtype, f"load {self.kind(dtype)}, ptr {pointer.text}")
+        if not isinstance(index, VARYING):
+            return super().load_number(pointer, dtype, index)
+        r = REPRESENTATIONS[dtype]
+        at = self._neighbours(pointer, dtype, index)
+        memory = self.vector_type(r.memory)
+        if self.part:
+            loaded = self._load_part(memory, at, r)
+        else:
+            loaded = self.fn.value(f"load {memory}, ptr {at}, align {r.bytes}")
+        if not r.is_part:
+            return Lanes(dtype, loaded)
+        if dtype.is_pred:
+            return self._made(dtype, f"icmp ne {memory} {loaded}, zeroinitializer")
+        return self._made(dtype, f"trunc {memory} {loaded} to {self.kind(dtype)}")
+
+    def store_number(self, pointer: Value, index: Value | int, value: Value) -> None:
+        if isinstance(pointer, LaneSlot):
+            text = self.vector(value)
+            self.fn.line(f"store {self.kind(value.dtype)} {text}, ptr {pointer.text}")
+            return
+        if not isinstance(index, VARYING):
+            if isinstance(value, VARYING):
+                raise NeedsScalars("lanes that are stored in one place")
+            super().store_number(pointer, index, value)
+            return
+        r = REPRESENTATIONS[value.dtype]
+        memory, text = self.vector_type(r.memory), self.vector(value)
+        if r.is_part:
+            text = self.fn.value(f"zext {self.kind(value.dtype)} {text} to {memory}")
+        at = self._neighbours(pointer, value.dtype, index)
+        if self.part:
+            self._store_part(memory, text, at, r)
+            return
+        if not self.streams:
+            self.fn.line(f"store {memory} {text}, ptr {at}, align {r.bytes}")
+            return
+        self.fn.declare("!2 = !{i32 1}")
+        whole = self.lanes * r.bytes
+        self.fn.line(f"store {memory} {text}, ptr {at}, align {whole}, !nontemporal !2")
+
+    def _part_mask(self) -> str:
+        bits = ("true" if lane < self.part else "false" for lane in range(self.lanes))
+        return f"{self.vector_type('i1')} <{', '.join(f'i1 {bit}' for bit in bits)}>"
+
+    def _load_part(self, memory: str, at: str, r: Representation) -> str:
+        flags = self.vector_type("i1")
+        name = f"@llvm.masked.load.v{self.lanes}{_ELEMENT_NAMES.get(r.memory, r.memory)}.p0"
+        self.fn.declare(f"declare {memory} {name}(ptr, i32, {flags}, {memory})")
+        rest = f"{self._part_mask()}, {memory} zeroinitializer"
+        return self.fn.value(f"call {memory} {name}(ptr {at}, i32 {r.bytes}, {rest})")
+
+    def _store_part(self, memory: str, text: str, at: str, r: Representation) -> None:
+        flags = self.vector_type("i1")
+        name = f"@llvm.masked.store.v{self.lanes}{_ELEMENT_NAMES.get(r.memory, r.memory)}.p0"
+        self.fn.declare(f"declare void {name}({memory}, ptr, i32, {flags})")
+        rest = f"i32 {r.bytes}, {self._part_mask()}"
+        self.fn.line(f"call void {name}({memory} {text}, ptr {at}, {rest})")
+
+    # ---- complex numbers: real parts and imaginary parts in vectors of their own
+
+    def complex(self, real: Value, imag: Value) -> Value:
+        if not (isinstance(real, VARYING) or isinstance(imag, VARYING)):
+            return super().complex(real, imag)
+        dtype = complex_of(real.dtype)
+        assert dtype is not None
+        return Lanes(dtype, self.vector(real), self.vector(imag))
+
+    def real(self, z: Value) -> Value:
+        return Lanes(component_of(z.dtype), z.text) if isinstance(z, Lanes) else super().real(z)
+
+    def imag(self, z: Value) -> Value:
+        return Lanes(component_of(z.dtype), z.imag) if isinstance(z, Lanes) else super().imag(z)
+
+    def load(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
+        if not dtype.is_complex or not isinstance(index, VARYING):
+            return super().load(pointer, dtype, index)
+        if self.part:
+            raise NeedsScalars("complex numbers in some of the lanes")
+        part = component_of(dtype)
+        r = REPRESENTATIONS[part]
+        both = f"<{2 * self.lanes} x {r.memory}>"
+        at = self._neighbours(pointer, dtype, index)
+        loaded = self.fn.value(f"load {both}, ptr {at}, align {r.bytes}")
+        real, imag = (
+            self._picked(both, loaded, "poison", range(first, 2 * self.lanes, 2))
+            for first in (0, 1)
+        )
+        return Lanes(dtype, real, imag)
+
+    def store(self, pointer: Value, index: Value | int, value: Value) -> None:
+        if not value.dtype.is_complex or not isinstance(index, VARYING):
+            super().store(pointer, index, value)
+            return
+        if self.part:
+            raise NeedsScalars("complex numbers in some of the lanes")
+        r = REPRESENTATIONS[component_of(value.dtype)]
+        half, lanes = self.vector_type(r.memory), self.lanes
+        places = [lane + part * lanes for lane in range(lanes) for part in (0, 1)]
+        real, imag = (self.vector(x) for x in (self.real(value), self.imag(value)))
+        mixed = self._picked(half, real, imag, places)
+        at = self._neighbours(pointer, value.dtype, index)
+        self.fn.line(f"store <{2 * lanes} x {r.memory}> {mixed}, ptr {at}, align {r.bytes}")
+
+    def _picked(self, kind: str, first: str, second: str, places: Iterable[int]) -> str:
+        """Return the elements with those numbers, counted through both vectors."""
+        mask = [f"i32 {place}" for place in places]
+        order = f"<{len(mask)} x i32> <{', '.join(mask)}>"
+        return self.fn.value(f"shufflevector {kind} {first}, {kind} {second}, {order}")
+
+    def _neighbours(self, pointer: Value, dtype: DType, index: Value) -> str:
+        """Return the address of lane 0, if the lanes lie side by side."""
+        if not isinstance(index, LaneIndex) or index.stride != 1:
+            raise NeedsScalars("elements that do not lie side by side")
+        return self.address(pointer, dtype, index)
+
+    def allocate(self, dtype: DType, count: int = 1) -> Value:
+        if not self.is_inside or count != 1:
+            return super().allocate(dtype, count)
+        return self.lane_slot(dtype)
+
+    def lane_slot(self, dtype: DType) -> LaneSlot:
+        """Return stack memory for one value per lane."""
+        if dtype.is_complex:
+            raise NeedsScalars("variables that are complex")
+        return LaneSlot(dtype, self.fn.allocate(self.kind(dtype)))

@@ -1,0 +1,191 @@
+"""Structured control flow over the writer, and scopes of values that may be used again.
+
+A value made inside a loop or a branch may be used in that region only, so each region has a scope
+of its own; `find` looks from the innermost one outwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from hloc.codegen.builder.scalar_builder import LlvmBuilder
+from hloc.codegen.builder.values import REPRESENTATIONS, VARYING, NeedsScalars, Value
+from hloc.codegen.llvm.writer import FunctionWriter
+from hloc.dtypes import PRED, S64
+from hloc.errors import UnsupportedError
+
+IndexValue = int | Value
+"""A position along one dimension: known at compile time, or an s64 in a register."""
+
+MAX_LINES = 60_000
+"""Lines of one kernel, after which it is refused rather than eat memory and time."""
+
+
+class Body:
+    """The function being written: builder, loops, branches, scopes."""
+
+    def __init__(self, fn: FunctionWriter, b: LlvmBuilder) -> None:
+        self.fn = fn
+        self.b = b
+        self._scopes: list[dict[Hashable, Any]] = [{}]
+
+    # ---- scopes
+
+    def find(self, key: Hashable) -> Any:
+        """Return what was kept under `key` in this or an outer region, or None."""
+        for scope in reversed(self._scopes):
+            found = scope.get(key)
+            if found is not None:
+                return found
+        return None
+
+    def keep(self, key: Hashable, value: Any) -> None:
+        """Keep a value for the rest of the region."""
+        self._scopes[-1][key] = value
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """A region whose values are forgotten at its end."""
+        if self.fn.size > MAX_LINES:
+            raise UnsupportedError(
+                f"the fused computation needs more than {MAX_LINES} lines of code in one kernel"
+            )
+        self._scopes.append({})
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    # ---- loops
+
+    @contextmanager
+    def loop(
+        self, start: IndexValue, stop: IndexValue, step: IndexValue = 1, *, vectors: bool = False
+    ) -> Iterator[IndexValue]:
+        """Run the region for start, start + step ... below `stop`; yields the counter.
+
+        `vectors` asks LLVM for vectors at every level, also where its own search for loops is off.
+        """
+        runs = isinstance(start, int) and isinstance(stop, int) and start < stop
+        if runs and isinstance(step, int) and stop <= start + step:  # type: ignore[operator]
+            with self.scope():
+                yield start
+            return
+        fn = self.fn
+        before, head, after = fn.block, fn.new_block(), fn.new_block()
+        first, last = _text(start), _text(stop)
+        if runs:
+            fn.jump(head)
+        else:
+            fn.branch(fn.value(f"icmp slt i64 {first}, {last}"), head, after)
+        fn.start_block(head)
+        counter, following = fn.reserve_value(), fn.reserve_value()
+        slot = fn.reserve_line()
+        with self.scope():
+            yield Value(S64, counter)
+        fn.fill_line(
+            slot, f"{counter} = phi i64 [ {first}, %{before} ], [ {following}, %{fn.block} ]"
+        )
+        fn.line(f"{following} = add nuw nsw i64 {counter}, {_text(step)}")
+        again = fn.value(f"icmp slt i64 {following}, {last}")
+        marked = vectors and self.b.target.has_vectors
+        fn.branch(again, head, after, self._vector_mark() if marked else "")
+        fn.start_block(after)
+
+    def _vector_mark(self) -> str:
+        self.fn.declare("!0 = distinct !{!0, !1}")
+        self.fn.declare('!1 = !{!"llvm.loop.vectorize.enable", i1 true}')
+        return ", !llvm.loop !0"
+
+    @contextmanager
+    def nest(
+        self,
+        dims: Sequence[int],
+        order: Sequence[int],
+        first_range: tuple[IndexValue, IndexValue] | None = None,
+    ) -> Iterator[list[IndexValue]]:
+        """Run the region for every index below `dims`; `order` lists dimensions outermost first.
+
+        Yields the index, by dimension. Dimensions not in `order` stay 0. `first_range` replaces
+        the range of the first one.
+        """
+        index: list[IndexValue] = [0] * len(dims)
+        with ExitStack() as stack:
+            for position, dim in enumerate(order):
+                start, stop = first_range if first_range and position == 0 else (0, dims[dim])
+                index[dim] = stack.enter_context(self.loop(start, stop))
+            yield index
+
+    # ---- branches
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Run the region if `condition` holds."""
+        if condition.text == "true":
+            with self.scope():
+                yield
+            return
+        if isinstance(condition, VARYING):
+            raise NeedsScalars("a branch that only some lanes take")
+        fn = self.fn
+        then, after = fn.new_block(), fn.new_block()
+        fn.branch(condition.text, then, after)
+        fn.start_block(then)
+        with self.scope():
+            yield
+        fn.jump(after)
+        fn.start_block(after)
+
+    @contextmanager
+    def repeat_while(self) -> Iterator[WhileRegion]:
+        """A loop whose end is decided inside: call `go_on_if(condition)`."""
+        fn = self.fn
+        head, after = fn.new_block(), fn.new_block()
+        fn.jump(head)
+        fn.start_block(head)
+        with self.scope():
+            yield WhileRegion(fn, after)
+        fn.jump(head)
+        fn.start_block(after)
+
+    def merge(self, incoming: Sequence[tuple[Value, str]]) -> Value:
+        """Return the value that came from the block that was left: pairs of value and label."""
+        if any(isinstance(value, VARYING) for value, _ in incoming):
+            raise NeedsScalars("lanes from several branches")
+        dtype = incoming[0][0].dtype
+        kind = REPRESENTATIONS[dtype].register
+        text = ", ".join(f"[ {value.text}, %{label} ]" for value, label in incoming)
+        real = self.fn.value(f"phi {kind} {text}")
+        if not dtype.is_complex:
+            return Value(dtype, real)
+        text = ", ".join(f"[ {value.imag}, %{label} ]" for value, label in incoming)
+        return Value(dtype, real, self.fn.value(f"phi {kind} {text}"))
+
+    def all_of(self, conditions: Sequence[Value]) -> Value:
+        """Return whether all conditions hold; true if there are none."""
+        found: Value | None = None
+        for condition in conditions:
+            if condition.text == "true":
+                continue
+            found = condition if found is None else self.b.and_(found, condition)
+        return found or Value(PRED, "true")
+
+
+class WhileRegion:
+    """The head of a `repeat_while` loop."""
+
+    def __init__(self, fn: FunctionWriter, after: str) -> None:
+        self._fn = fn
+        self._after = after
+
+    def go_on_if(self, condition: Value) -> None:
+        """Leave the loop unless `condition` holds."""
+        inside = self._fn.new_block()
+        self._fn.branch(condition.text, inside, self._after)
+        self._fn.start_block(inside)
+
+
+def _text(index: IndexValue) -> str:
+    return str(index) if isinstance(index, int) else index.text

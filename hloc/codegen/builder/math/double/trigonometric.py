@@ -1,0 +1,197 @@
+"""sin, cos, tan in f64, within 1 ulp (tan: 2) for all arguments.
+
+Up to 2**20 the argument is reduced to [-pi/4, pi/4] by pi/2 in three parts. Beyond, its 53 bits are
+multiplied by the bits of 1 / (2 pi) that lie at its exponent (Payne and Hanek's reduction), which
+gives the part of a turn in 128 bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hloc.codegen.builder.math.double.parts import (
+    d,
+    f64_function,
+    multiply,
+    nearest_integer,
+    product_of,
+    sum_of,
+    word,
+)
+from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, fma, horner
+from hloc.codegen.builder.math.trigonometric import window
+from hloc.codegen.builder.values import Value
+from hloc.dtypes import F64, S64, U8, U64
+
+if TYPE_CHECKING:
+    from hloc.codegen.builder.math.double.parts import Pair
+    from hloc.codegen.builder.scalar_builder import LlvmBuilder
+
+# (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 of r**2, errors below 2e-20
+_SIN = (
+    -0.16666666666666666, 0.008333333333333331, -0.00019841269841264821, 2.7557319219150783e-06,
+    -2.5052106167335705e-08, 1.6058521349954986e-10, -7.586094789672621e-13,
+)  # fmt: skip
+_COS = (
+    0.041666666666666664, -0.0013888888888888887, 2.480158730158451e-05, -2.755731922129809e-07,
+    2.0876755754879594e-09, -1.1470455178216906e-11, 4.745537017319258e-14,
+)  # fmt: skip
+_HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
+_TWO_PI = (6.283185307179586, 2.4492935982947064e-16)
+_LARGE = 2.0**20
+# The bits of 1 / (2 pi) in words, the first one before the point.
+_TURN_BITS = (
+    0x0000000000000000,
+    0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410, 0x7F9458EAF7AEF158,
+    0x6DC91B8E909374B8, 0x01924BBA82746487, 0x3F877AC72C4A69CF, 0xBA208D7D4BAED121,
+    0x3A671C09AD17DF90, 0x4E64758E60D4CE7D, 0x272117E2EF7E4A0E, 0xC7FE25FFF7816603,
+    0xFBCBC462D6829B47, 0xDB4D9FB3C9F2C26D, 0xD3D18FD9A797FA8B, 0x5D49EEB1FAF97C5E,
+    0xCF41CE7DE294A4BA, 0x9AFED7EC47E35742, 0x1580CC11BF1EDAEA, 0xFC33EF0826BD0D87,
+)  # fmt: skip
+
+
+def _reduced(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
+    """Return r and the quadrant n (its low bits) for x = n * pi/2 + r."""
+    (high, low), quadrant = _reduced_small(b, x)
+    (large_high, large_low), large_quadrant = _reduced_large(b, x)
+    is_large = b.compare("GE", absolute(b, x), d(b, _LARGE))
+    r = (b.select(is_large, large_high, high), b.select(is_large, large_low, low))
+    return r, b.select(is_large, large_quadrant, quadrant)
+
+
+def _reduced_small(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
+    """Return r and the quadrant for |x| < 2**20."""
+    n, quadrant = nearest_integer(b, x, 1 / _HALF_PI[0])
+    first = fma(b, n, d(b, -_HALF_PI[0]), x)
+    high, low = product_of(b, n, d(b, _HALF_PI[1]))
+    total = b.fsub(first, high)
+    rest = b.fsub(b.fsub(first, total), high)
+    return (total, b.fsub(rest, fma(b, n, d(b, _HALF_PI[2]), low))), quadrant
+
+
+def _reduced_large(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
+    """Return r and the quadrant for |x| >= 2**20; something for others."""
+    bits = b.bitcast(absolute(b, x), U64)
+    mantissa = b.or_(b.and_(bits, _word(b, (1 << 52) - 1)), _word(b, 1 << 52))
+    # Bit `place` of the table is worth one turn to the lowest bit of x, which is x * 2**1075.
+    place = b.isub(b.lshr(bits, _word(b, 52)), _word(b, 1075 - 64))
+    place = b.intrinsic("smax", b.bitcast(place, S64), word(b, 0))
+    first = b.lshr(place, word(b, 6))
+    shift = b.bitcast(b.and_(place, word(b, 63)), U64)
+    table = _table(b)
+    words = [b.load(table, U64, b.iadd(first, word(b, i))) for i in range(4)]
+    high, middle, low = (window(b, words[i], words[i + 1], shift) for i in range(3))
+    carried, _ = _wide_product(b, mantissa, low)
+    upper, lower = _wide_product(b, mantissa, middle)
+    lower, carry = _sum_and_carry(b, lower, carried)
+    turns = b.iadd(b.iadd(b.imul(mantissa, high), upper), carry)
+    quadrant = b.lshr(b.iadd(turns, _word(b, 1 << 61)), _word(b, 62))
+    turns = b.isub(turns, b.shl(quadrant, _word(b, 62)))
+    r, negative = _in_radians(b, turns, lower)
+    flips = b.xor(negative, b.compare("LT", x, d(b, 0.0)))
+    r = (_negated(b, flips, r[0]), _negated(b, flips, r[1]))
+    quadrant = b.bitcast(quadrant, S64)
+    below = b.compare("LT", x, d(b, 0.0))
+    return r, b.select(below, b.isub(word(b, 0), quadrant), quadrant)
+
+
+def _in_radians(b: LlvmBuilder, high: Value, low: Value) -> tuple[Pair, Value]:
+    """Return the magnitude of a signed fraction of a turn in 128 bits, and if it is negative."""
+    negative = b.compare("LT", b.bitcast(high, S64), word(b, 0))
+    zero = _word(b, 0)
+    borrowed = b.convert(b.compare("EQ", low, zero), U64)
+    opposite = b.iadd(b.xor(high, _word(b, (1 << 64) - 1)), borrowed)
+    high = b.bitcast(b.select(negative, opposite, high), S64)
+    low = b.select(negative, b.isub(zero, low), low)
+    large = b.convert(high, F64)
+    rest = b.convert(b.isub(high, b.convert(large, S64)), F64)
+    small = fma(b, b.convert(low, F64), d(b, 2.0**-64), rest)
+    turns = sum_of(b, large, small)
+    unit = (d(b, _TWO_PI[0] * 2.0**-64), d(b, _TWO_PI[1] * 2.0**-64))
+    return multiply(b, turns, unit), negative
+
+
+def _negated(b: LlvmBuilder, negative: Value, x: Value) -> Value:
+    return b.select(negative, b.fneg(x), x)
+
+
+def _word(b: LlvmBuilder, value: int) -> Value:
+    return b.const(U64, value)
+
+
+def _table(b: LlvmBuilder) -> Value:
+    initial = ", ".join(f"i64 {bits}" for bits in _TURN_BITS)
+    return Value(U8, b.fn.global_constant(f"[{len(_TURN_BITS)} x i64]", f"[{initial}]"))
+
+
+def _wide_product(b: LlvmBuilder, x: Value, y: Value) -> tuple[Value, Value]:
+    """Return the upper and the lower 64 bits of a product."""
+    parts = [b.fn.value(f"zext i64 {value.text} to i128") for value in (x, y)]
+    product = b.fn.value(f"mul i128 {parts[0]}, {parts[1]}")
+    upper = b.fn.value(f"lshr i128 {product}, 64")
+    return (
+        Value(U64, b.fn.value(f"trunc i128 {upper} to i64")),
+        Value(U64, b.fn.value(f"trunc i128 {product} to i64")),
+    )
+
+
+def _sum_and_carry(b: LlvmBuilder, x: Value, y: Value) -> tuple[Value, Value]:
+    total = b.iadd(x, y)
+    return total, b.convert(b.compare("LT", total, x), U64)
+
+
+def _sin_cos(b: LlvmBuilder, r: Pair) -> tuple[Value, Value]:
+    """Return sine and cosine of |r| <= pi/4."""
+    high, low = r
+    square = b.fmul(high, high)
+    half = b.fmul(d(b, 0.5), square)
+    rest = b.fsub(d(b, 1.0), half)
+    tail = fma(b, b.fmul(square, high), horner(b, square, _SIN, F64), b.fmul(low, rest))
+    sine = b.fadd(high, tail)
+    lost = b.fsub(b.fsub(d(b, 1.0), rest), half)
+    tail = fma(b, b.fmul(square, square), horner(b, square, _COS, F64), lost)
+    return sine, b.fadd(rest, fma(b, b.fneg(high), low, tail))
+
+
+def _is_odd(b: LlvmBuilder, quadrant: Value) -> Value:
+    return b.compare("NE", b.and_(quadrant, word(b, 1)), word(b, 0))
+
+
+def _pick(b: LlvmBuilder, r: Pair, quadrant: Value) -> Value:
+    """Return sin(quadrant * pi/2 + r)."""
+    sine, cosine = _sin_cos(b, r)
+    value = b.select(_is_odd(b, quadrant), cosine, sine)
+    sign = b.shl(b.and_(quadrant, word(b, 2)), word(b, 62))
+    return b.bitcast(b.xor(b.bitcast(value, S64), sign), F64)
+
+
+@f64_function("sin")
+def sin(b: LlvmBuilder, x: Value) -> Value:
+    """Return the sine; NaN for infinities."""
+    r, quadrant = _reduced(b, x)
+    tiny = b.compare("LT", absolute(b, x), d(b, 1e-9))
+    return b.select(tiny, x, _finite(b, x, _pick(b, r, quadrant)))
+
+
+@f64_function("cos")
+def cos(b: LlvmBuilder, x: Value) -> Value:
+    """Return the cosine; NaN for infinities."""
+    r, quadrant = _reduced(b, x)
+    return _finite(b, x, _pick(b, r, b.iadd(quadrant, word(b, 1))))
+
+
+@f64_function("tan")
+def tan(b: LlvmBuilder, x: Value) -> Value:
+    """Return the tangent: sine by cosine, or minus the inverse."""
+    r, quadrant = _reduced(b, x)
+    sine, cosine = _sin_cos(b, r)
+    odd = _is_odd(b, quadrant)
+    above = b.select(odd, b.fneg(cosine), sine)
+    value = b.fdiv(above, b.select(odd, sine, cosine))
+    tiny = b.compare("LT", absolute(b, x), d(b, 1e-9))
+    return b.select(tiny, x, _finite(b, x, value))
+
+
+def _finite(b: LlvmBuilder, x: Value, value: Value) -> Value:
+    """Return `value` if x is finite, else NaN."""
+    return b.select(b.compare("LT", absolute(b, x), d(b, INFINITY)), value, d(b, NAN))

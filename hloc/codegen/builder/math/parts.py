@@ -1,0 +1,118 @@
+"""Pieces that the f32 functions share: polynomials, ranges, scaling by powers of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from hloc.dtypes import F32, S32, DType
+
+if TYPE_CHECKING:
+    from hloc.codegen.builder.scalar_builder import LlvmBuilder
+    from hloc.codegen.builder.values import Value
+
+F32_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+"""The f32 functions by name."""
+
+INFINITY = float("inf")
+NAN = float("nan")
+LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
+"""Their sum is ln 2; the first has few bits, so that its products with integers are exact."""
+
+
+def f32_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the f32 form of function `name`."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        F32_FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+def c(b: LlvmBuilder, value: float) -> Value:
+    """Return an f32 constant."""
+    return b.const(F32, value)
+
+
+def fma(b: LlvmBuilder, x: Value, y: Value, z: Value) -> Value:
+    """Return x * y + z, rounded once where the machine can."""
+    return b.intrinsic("fma", x, y, z)
+
+
+def horner(b: LlvmBuilder, x: Value, coefficients: Sequence[float], dtype: DType = F32) -> Value:
+    """Return the polynomial with `coefficients`, lowest first."""
+    total = b.const(dtype, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = fma(b, total, x, b.const(dtype, coefficient))
+    return total
+
+
+def estrin(b: LlvmBuilder, x: Value, coefficients: Sequence[float]) -> Value:
+    """Return the polynomial with `coefficients`, lowest first, by a tree of short chains."""
+    terms = [b.const(x.dtype, coefficient) for coefficient in coefficients]
+    power = x
+    while len(terms) > 1:
+        pairs = [terms[i : i + 2] for i in range(0, len(terms), 2)]
+        terms = [fma(b, pair[1], power, pair[0]) if len(pair) == 2 else pair[0] for pair in pairs]
+        if len(terms) > 1:
+            power = b.fmul(power, power)
+    return terms[0]
+
+
+def lower(b: LlvmBuilder, x: Value, limit: float) -> Value:
+    """Return the smaller of x and `limit`; NaN for NaN."""
+    bound = b.const(x.dtype, limit)
+    return b.select(b.compare("GT", x, bound), bound, x)
+
+
+def upper(b: LlvmBuilder, x: Value, limit: float) -> Value:
+    """Return the larger of x and `limit`; NaN for NaN."""
+    bound = b.const(x.dtype, limit)
+    return b.select(b.compare("LT", x, bound), bound, x)
+
+
+def absolute(b: LlvmBuilder, x: Value) -> Value:
+    """Return |x|."""
+    return b.intrinsic("fabs", x)
+
+
+def with_sign(b: LlvmBuilder, magnitude: Value, sign: Value) -> Value:
+    """Return `magnitude` with the sign of `sign`."""
+    return b.intrinsic("copysign", magnitude, sign)
+
+
+def keep_nan(b: LlvmBuilder, x: Value, result: Value) -> Value:
+    """Return x where it is NaN, else `result`."""
+    return b.select(b.is_nan(x), x, result)
+
+
+def nearest_integer(b: LlvmBuilder, x: Value, factor: float) -> tuple[Value, Value]:
+    """Return x * factor rounded to an integer, as f32 and as s32; it is below 2**22."""
+    magic = c(b, 1.5 * 2.0**23)
+    shifted = fma(b, x, c(b, factor), magic)
+    integer = b.isub(b.bitcast(shifted, S32), b.bitcast(magic, S32))
+    return b.fsub(shifted, magic), integer
+
+
+def power_of_two(b: LlvmBuilder, exponent: Value) -> Value:
+    """Return 2**exponent for s32 exponents of normal numbers."""
+    biased = b.iadd(exponent, b.const(S32, 127))
+    return b.bitcast(b.shl(biased, b.const(S32, 23)), F32)
+
+
+def scale(
+    b: LlvmBuilder, x: Value, exponent: Value, n: Value, is_zero: Value | None = None
+) -> Value:
+    """Return x * 2**exponent, for exponents between -252 and 254; NaN if x is NaN.
+
+    `n` is the exponent as a float. Where `is_zero` holds the result is 0, and nothing is scaled.
+    """
+    if b.has_scaling:
+        return b.scaled(x, exponent, n, is_zero)
+    if is_zero is not None:
+        exponent = b.select(is_zero, b.const(S32, 0), exponent)
+    half = b.ashr(exponent, b.const(S32, 1))
+    rest = b.isub(exponent, half)
+    value = b.fmul(b.fmul(x, power_of_two(b, half)), power_of_two(b, rest))
+    return value if is_zero is None else b.select(is_zero, b.const(x.dtype, 0.0), value)

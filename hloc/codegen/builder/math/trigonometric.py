@@ -1,0 +1,134 @@
+"""sin, cos, tan in f32, within 4 ulp for all arguments.
+
+Up to 2**30 the argument is reduced to [-pi/4, pi/4] in f64, where pi/2 in two parts is enough.
+Beyond, its 24 bits are multiplied by the bits of 1 / (2 pi) that lie at its exponent (Payne and
+Hanek's reduction), which gives the part of a turn in 64 bits.
+"""
+
+from __future__ import annotations
+
+from math import pi
+from typing import TYPE_CHECKING
+
+from hloc.codegen.builder.math.parts import NAN, absolute, c, f32_function, fma, horner
+from hloc.dtypes import F32, F64, S32, S64, U32, U64
+
+if TYPE_CHECKING:
+    from hloc.codegen.builder.scalar_builder import LlvmBuilder
+    from hloc.codegen.builder.values import Value
+
+# (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 of r**2, relative errors below 1e-9
+_SIN = (-1.6666667e-01, 8.333332e-03, -1.9839985e-04, 2.7237043e-06)
+_COS = (4.1666668e-02, -1.3888888e-03, 2.4800516e-05, -2.7290358e-07)
+
+_HALF_PI_HIGH, _HALF_PI_LOW = pi / 2, 6.123233995736766e-17
+_MAGIC = 1.5 * 2.0**52
+# The first bits of 1 / (2 pi) after the point.
+_TURN_BITS = (0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410, 0x7F9458EAF7AEF158)
+
+
+def _reduced(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+    """Return r and the quadrant n (its low bits) for x = n * pi/2 + r."""
+    r, quadrant = _reduced_small(b, x)
+    large_r, large_quadrant = _reduced_large(b, x)
+    is_large = b.compare("GE", absolute(b, x), c(b, 2.0**30))
+    return b.select(is_large, large_r, r), b.select(is_large, large_quadrant, quadrant)
+
+
+def _reduced_large(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+    """Return r and the quadrant for 2**23 <= |x|; something for others."""
+    bits = b.convert(b.bitcast(absolute(b, x), U32), U64)
+    mantissa = b.or_(b.and_(bits, _word(b, 0x7FFFFF)), _word(b, 0x800000))
+    # Bit `place` after the point of 1 / (2 pi) is worth one turn to the lowest bit of x.
+    place = b.isub(b.lshr(bits, _word(b, 23)), _word(b, 150))
+    place = b.and_(place, _word(b, 127))
+    shift = b.and_(place, _word(b, 63))
+    beyond = b.compare("GE", place, _word(b, 64))
+    words = [
+        b.select(beyond, _word(b, _TURN_BITS[i + 1]), _word(b, _TURN_BITS[i])) for i in range(3)
+    ]
+    turns = b.imul(mantissa, window(b, words[0], words[1], shift))
+    rest = b.lshr(window(b, words[1], words[2], shift), _word(b, 32))
+    turns = b.iadd(turns, b.lshr(b.imul(mantissa, rest), _word(b, 32)))
+    quadrant = b.lshr(b.iadd(turns, _word(b, 1 << 61)), _word(b, 62))
+    offset = b.bitcast(b.isub(turns, b.shl(quadrant, _word(b, 62))), S64)
+    r = b.convert(b.fmul(b.convert(offset, F64), b.const(F64, 2 * pi / 2.0**64)), F32)
+    low = b.convert(quadrant, S32)
+    negative = b.compare("LT", x, c(b, 0.0))
+    low = b.select(negative, b.isub(b.const(S32, 0), low), low)
+    return b.select(negative, b.fneg(r), r), low
+
+
+def _word(b: LlvmBuilder, value: int) -> Value:
+    return b.const(U64, value)
+
+
+def window(b: LlvmBuilder, high: Value, low: Value, shift: Value) -> Value:
+    """Return 64 bits of two words, from bit `shift` of the first one on."""
+    kept = b.lshr(b.lshr(low, _word(b, 1)), b.isub(_word(b, 63), shift))
+    return b.or_(b.shl(high, shift), kept)
+
+
+def _reduced_small(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+    """Return r and the quadrant for |x| < 2**30."""
+    wide = b.convert(x, F64)
+    magic = b.const(F64, _MAGIC)
+    shifted = fma(b, wide, b.const(F64, 2 / pi), magic)
+    n = b.fsub(shifted, magic)
+    r = fma(b, n, b.const(F64, -_HALF_PI_HIGH), wide)
+    r = fma(b, n, b.const(F64, -_HALF_PI_LOW), r)
+    quadrant = b.convert(b.bitcast(shifted, S64), S32)
+    return b.convert(r, F32), quadrant
+
+
+def _sin_cos(b: LlvmBuilder, r: Value) -> tuple[Value, Value]:
+    """Return sine and cosine of |r| <= pi/4."""
+    square = b.fmul(r, r)
+    sine = fma(b, b.fmul(square, r), horner(b, square, _SIN), r)
+    tail = fma(b, square, c(b, -0.5), c(b, 1.0))
+    return sine, fma(b, b.fmul(square, square), horner(b, square, _COS), tail)
+
+
+def _is_odd(b: LlvmBuilder, quadrant: Value) -> Value:
+    return b.compare("NE", b.and_(quadrant, b.const(S32, 1)), b.const(S32, 0))
+
+
+def _pick(b: LlvmBuilder, r: Value, quadrant: Value) -> Value:
+    """Return sin(quadrant * pi/2 + r)."""
+    sine, cosine = _sin_cos(b, r)
+    value = b.select(_is_odd(b, quadrant), cosine, sine)
+    sign = b.shl(b.and_(quadrant, b.const(S32, 2)), b.const(S32, 30))
+    return b.bitcast(b.xor(b.bitcast(value, S32), sign), F32)
+
+
+@f32_function("sin")
+def sin(b: LlvmBuilder, x: Value) -> Value:
+    """Return the sine; NaN for infinities."""
+    r, quadrant = _reduced(b, x)
+    tiny = b.compare("LT", absolute(b, x), c(b, 1e-4))
+    return b.select(tiny, x, _finite(b, x, _pick(b, r, quadrant)))
+
+
+@f32_function("cos")
+def cos(b: LlvmBuilder, x: Value) -> Value:
+    """Return the cosine; NaN for infinities."""
+    r, quadrant = _reduced(b, x)
+    return _finite(b, x, _pick(b, r, b.iadd(quadrant, b.const(S32, 1))))
+
+
+@f32_function("tan")
+def tan(b: LlvmBuilder, x: Value) -> Value:
+    """Return the tangent: sine by cosine, or minus the inverse."""
+    r, quadrant = _reduced(b, x)
+    sine, cosine = _sin_cos(b, r)
+    odd = _is_odd(b, quadrant)
+    above = b.select(odd, b.fneg(cosine), sine)
+    value = b.fdiv(above, b.select(odd, sine, cosine))
+    tiny = b.compare("LT", absolute(b, x), c(b, 1e-4))
+    return b.select(tiny, x, _finite(b, x, value))
+
+
+def _finite(b: LlvmBuilder, x: Value, value: Value) -> Value:
+    """Return `value` if x is finite, else NaN."""
+    infinity = c(b, float("inf"))
+    return b.select(b.compare("LT", absolute(b, x), infinity), value, c(b, NAN))

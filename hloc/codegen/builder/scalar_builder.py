@@ -1,0 +1,335 @@
+"""`ScalarBuilder` over the LLVM writer: instructions on f32, f64, integers and `pred`.
+
+What is made of them is in `element_builder`. `contract` lets LLVM form fused multiply-adds; no
+other freedom is taken unless an emitter sets `float_flags` for a sum whose order does not matter.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hloc.codegen.builder.element_builder import ElementBuilder
+from hloc.codegen.builder.math import emit_math
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.llvm.target import Target
+from hloc.codegen.llvm.writer import FunctionWriter
+from hloc.dtypes import F16, F32, F64, PRED, S32, S64, U8, U32, DType
+
+_SIGNED = {"EQ": "eq", "NE": "ne", "LT": "slt", "LE": "sle", "GT": "sgt", "GE": "sge"}
+_UNSIGNED = {"EQ": "eq", "NE": "ne", "LT": "ult", "LE": "ule", "GT": "ugt", "GE": "uge"}
+_FLOAT = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
+_REGISTER = {dtype: r.register for dtype, r in REPRESENTATIONS.items()}
+_HALF = (
+    "sqrt", "fabs", "copysign", "minimum", "maximum", "floor", "ceil", "trunc", "roundeven"
+)  # fmt: skip
+"""Intrinsics that machines with arithmetic on f16 have for it."""
+_WITHOUT_FMA = ("x86_64", "i686", "wasm32")
+"""Machines that have no fused multiply-add unless a feature says so."""
+WITHOUT_SATURATION = ("x86_64", "i686")
+"""Machines whose conversions to integers do not keep what is out of range in it."""
+
+
+def float_text(dtype: DType, value: float) -> str:
+    """Return an f32 or f64 constant in LLVM's spelling; NaN becomes the quiet one."""
+    number = float(np.float32(value)) if dtype is F32 else float(value)
+    if number != number:
+        return "0x7FF8000000000000"
+    return "0x" + struct.pack(">d", number).hex().upper()
+
+
+def comparison_name(dtype: DType, direction: str) -> str:
+    """Return LLVM's comparison of `dtype` by the name HLO gives it."""
+    if dtype.is_float:
+        return "fcmp " + _FLOAT[direction]
+    return "icmp " + (_SIGNED if dtype.is_signed else _UNSIGNED)[direction]
+
+
+class LlvmBuilder(ElementBuilder):
+    """Writes instructions to `fn`; see the protocol in `hloc.ir.opcode` for the semantics.
+
+    Attributes:
+        has_half_arithmetic: the target computes with f16.
+    """
+
+    def __init__(self, fn: FunctionWriter, target: Target) -> None:
+        self.fn = fn
+        self.target = target
+        self.has_fma = target.has("fma") or not target.triple.startswith(_WITHOUT_FMA)
+        self.has_half = target.has("f16c") or target.triple.startswith(("aarch64", "nvptx"))
+        self.keeps_nan = target.triple.startswith(("x86_64", "i686", "aarch64"))
+        self.has_scaling = target.has("avx512f")
+        self.has_half_arithmetic = target.has("avx512fp16")
+
+    def number(self, dtype: DType, value: Any) -> Value:
+        if dtype is F32 or dtype is F64:
+            return Value(dtype, float_text(dtype, value))
+        if dtype.is_pred:
+            return Value(dtype, "true" if value else "false")
+        return Value(dtype, str(int(value)))
+
+    def float_operation(self, op: str, x: Value, y: Value) -> Value:
+        text = f"{op} {self.float_flags} {_REGISTER[x.dtype]} {x.text}, {y.text}"
+        return Value(x.dtype, self.fn.value(text))
+
+    def negated(self, x: Value) -> Value:
+        return Value(x.dtype, self.fn.value(f"fneg {_REGISTER[x.dtype]} {x.text}"))
+
+    def integer_operation(self, op: str, x: Value, y: Value) -> Value:
+        amount = y.text
+        if op in ("shl", "lshr") and x.dtype.bits == 64 and self.target.triple.startswith("nvptx"):
+            # Without it LLVM drops what is asked about amounts beyond the width, since the shifts
+            # of PTX give 0 for them; but it hands these only the low 32 bits of the amount.
+            amount = self.fn.value(f"and i64 {amount}, 63")
+        text = f"{op} {_REGISTER[x.dtype]} {x.text}, {amount}"
+        return Value(x.dtype, self.fn.value(text))
+
+    def comparison(self, direction: str, x: Value, y: Value) -> Value:
+        op = comparison_name(x.dtype, direction)
+        return Value(PRED, self.fn.value(f"{op} {_REGISTER[x.dtype]} {x.text}, {y.text}"))
+
+    def choice(self, pred: Value, on_true: Value, on_false: Value) -> Value:
+        kind = _REGISTER[on_true.dtype]
+        text = f"select i1 {pred.text}, {kind} {on_true.text}, {kind} {on_false.text}"
+        return Value(on_true.dtype, self.fn.value(text))
+
+    # ---- f16 where the machine computes with it: the same bits as by way of f32
+
+    def _float(self, op: str, x: Value, y: Value) -> Value:
+        if x.dtype is F16 and self.has_half_arithmetic:
+            return self._of_halves(F16, f"{op} {{kind}} {{0}}, {{1}}", x, y)
+        return super()._float(op, x, y)
+
+    def fneg(self, x: Value) -> Value:
+        if x.dtype is F16 and self.has_half_arithmetic:
+            return self._of_halves(F16, "fneg {kind} {0}", x)
+        return super().fneg(x)
+
+    def compare(self, direction: str, x: Value, y: Value) -> Value:
+        if x.dtype is F16 and self.has_half_arithmetic:
+            name = comparison_name(F16, direction)
+            return self._of_halves(PRED, f"{name} {{kind}} {{0}}, {{1}}", x, y)
+        return super().compare(direction, x, y)
+
+    def intrinsic(self, name: str, *args: Value) -> Value:
+        if args[0].dtype is not F16 or not self.has_half_arithmetic or name not in _HALF:
+            return super().intrinsic(name, *args)
+        symbol = f"@llvm.{name}.{self._half_suffix(args)}"
+        types = ", ".join(["{kind}"] * len(args))
+        operands = ", ".join(f"{{kind}} {{{number}}}" for number in range(len(args)))
+        text = f"call {self.call_flags(name)}{{kind}} {symbol}({operands})"
+        kind = self._half_kind(args)
+        self.fn.declare(f"declare {kind} {symbol}({types.format(kind=kind)})")
+        return self._of_halves(F16, text, *args)
+
+    def _of_halves(self, dtype: DType, text: str, *args: Value) -> Value:
+        """Write an instruction on f16; `text` has places for the type and the operands."""
+        halves = [self.fn.value(f"bitcast i16 {x.text} to half") for x in args]
+        made = self.fn.value(text.format(*halves, kind="half"))
+        if dtype is F16:
+            made = self.fn.value(f"bitcast half {made} to i16")
+        return Value(dtype, made)
+
+    def _half_kind(self, args: Sequence[Value]) -> str:
+        """Return LLVM's type of operands of f16."""
+        return "half"
+
+    def _half_suffix(self, args: Sequence[Value]) -> str:
+        """Return it as names of intrinsics have it."""
+        return "f16"
+
+    # ---- conversions
+
+    def cast(self, x: Value, dtype: DType) -> Value:
+        source = x.dtype
+        if dtype.is_float:
+            if source.is_float:
+                return self._cast("fpext" if dtype is F64 else "fptrunc", x, dtype)
+            return self._cast("sitofp" if source.is_signed else "uitofp", x, dtype)
+        if source.bits == dtype.bits:
+            return Value(dtype, x.text)
+        if source.bits > dtype.bits:
+            return self._cast("trunc", x, dtype)
+        return self._cast("sext" if source.is_signed else "zext", x, dtype)
+
+    def _cast(self, op: str, x: Value, dtype: DType) -> Value:
+        text = f"{op} {_REGISTER[x.dtype]} {x.text} to {_REGISTER[dtype]}"
+        return Value(dtype, self.fn.value(text))
+
+    def truncation(self, x: Value, dtype: DType) -> Value:
+        if self.target.triple.startswith(WITHOUT_SATURATION) and dtype.bits > 1:
+            return self._bounded(x, dtype)
+        name = "fptosi" if dtype.is_signed else "fptoui"
+        kind, source = _REGISTER[dtype], _REGISTER[x.dtype]
+        symbol = f"@llvm.{name}.sat.{kind}.{'f32' if x.dtype is F32 else 'f64'}"
+        self.fn.declare(f"declare {kind} {symbol}({source})")
+        return Value(dtype, self.fn.value(f"call {kind} {symbol}({source} {x.text})"))
+
+    def _bounded(self, x: Value, dtype: DType) -> Value:
+        """Write a truncation by bounds on x, which LLVM makes vectors of, unlike of its own.
+
+        Conversions of 100,000 f32 to s32: 12 us, not 120.
+        """
+        bits = dtype.bits - dtype.is_signed
+        least, most = -(1 << bits) if dtype.is_signed else 0, (1 << bits) - 1
+        top = 1 << bits
+        while top > most:  # the largest float that is in range
+            top -= 1 << max(0, bits - (24 if x.dtype is F32 else 53))
+        number = self.select(self.is_nan(x), self.const(x.dtype, 0.0), x)
+        low, high = self.const(x.dtype, float(least)), self.const(x.dtype, float(top))
+        within = self.select(self.compare("LT", number, low), low, number)
+        within = self.select(self.compare("GT", within, high), high, within)
+        wide = dtype if bits > 31 or dtype.bits == 32 else S32
+        value = self.cast(self._cut(within, wide), dtype)
+        if top == most:
+            return value
+        beyond = self.compare("GT", number, high)
+        return self.select(beyond, self.const(dtype, most), value)
+
+    def _cut(self, x: Value, dtype: DType) -> Value:
+        """Write a conversion to an integer that holds it."""
+        return self._cast("fptosi" if dtype.is_signed else "fptoui", x, dtype)
+
+    def reinterpretation(self, x: Value, dtype: DType) -> Value:
+        if _REGISTER[x.dtype] == _REGISTER[dtype]:
+            return Value(dtype, x.text, x.imag)
+        return self._cast("bitcast", x, dtype)
+
+    def narrow_bits(self, x: Value) -> Value:
+        return self._cast("zext", x, U32)
+
+    def from_narrow_bits(self, bits: Value, dtype: DType) -> Value:
+        return self._cast("trunc", bits, dtype)
+
+    def half_to_float(self, x: Value) -> Value:
+        half = self.fn.value(f"bitcast i16 {x.text} to half")
+        return Value(F32, self.fn.value(f"fpext half {half} to float"))
+
+    def float_to_half(self, x: Value) -> Value:
+        half = self.fn.value(f"fptrunc float {x.text} to half")
+        return Value(F16, self.fn.value(f"bitcast half {half} to i16"))
+
+    def scaled(self, x: Value, exponent: Value, n: Value, is_zero: Value | None = None) -> Value:
+        steps = self.convert(exponent, S32)
+        if is_zero is None:
+            return self._ldexp(x, steps)
+        value = self._ldexp(x, self.select(is_zero, self.const(S32, 0), steps))
+        return self.select(is_zero, self.const(x.dtype, 0.0), value)
+
+    def _ldexp(self, x: Value, exponent: Value) -> Value:
+        kind = _REGISTER[x.dtype]
+        symbol = f"@llvm.ldexp.f{x.dtype.bits}.i32"
+        self.fn.declare(f"declare {kind} {symbol}({kind}, i32)")
+        call = f"call {kind} {symbol}({kind} {x.text}, i32 {exponent.text})"
+        return Value(x.dtype, self.fn.value(call))
+
+    # ---- calls
+
+    def instruction(self, name: str, *args: Value) -> Value:
+        dtype = args[0].dtype
+        if dtype is F32 or dtype is F64:
+            suffix = "f32" if dtype is F32 else "f64"
+        else:
+            suffix = _REGISTER[dtype]
+        kind = _REGISTER[dtype]
+        extra = ", i1 false" if name == "ctlz" else ""
+        operands = ", ".join(f"{kind} {x.text}" for x in args) + extra
+        symbol = f"@llvm.{name}.{suffix}"
+        types = ", ".join([kind] * len(args)) + (", i1" if extra else "")
+        self.fn.declare(f"declare {kind} {symbol}({types})")
+        call = f"call {self.call_flags(name)}{kind} {symbol}({operands})"
+        return Value(dtype, self.fn.value(call))
+
+    def call_flags(self, name: str) -> str:
+        """Return flags: a maximum in a reduction starts from any lane, and of zeros takes any."""
+        is_folded = name in ("minimum", "maximum") and "reassoc" in self.float_flags
+        return "reassoc nsz " if is_folded else ""
+
+    def function(self, name: str, *args: Value) -> Value:
+        return emit_math(self, name, args)
+
+    def libm(self, name: str, *args: Value) -> Value:
+        """Call a function of the C library, `exp` for f64 and `expf` for f32."""
+        dtype = args[0].dtype
+        symbol = f"@{name}" + ("f" if dtype is F32 else "")
+        kind = _REGISTER[dtype]
+        self.fn.declare(f"declare {kind} {symbol}({', '.join([kind] * len(args))}) memory(none)")
+        operands = ", ".join(f"{kind} {x.text}" for x in args)
+        return Value(dtype, self.fn.value(f"call {kind} {symbol}({operands})"))
+
+    # ---- memory
+
+    def load_number(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
+        r = REPRESENTATIONS[dtype]
+        at = self.address(pointer, dtype, index)
+        loaded = self.fn.value(f"load {r.memory}, ptr {at}, align {r.bytes}")
+        if not r.is_part:
+            return Value(dtype, loaded)
+        if dtype.is_pred:
+            return Value(dtype, self.fn.value(f"icmp ne i8 {loaded}, 0"))
+        return Value(dtype, self.fn.value(f"trunc {r.memory} {loaded} to {r.register}"))
+
+    def store_number(self, pointer: Value, index: Value | int, value: Value) -> None:
+        r = REPRESENTATIONS[value.dtype]
+        text = value.text
+        if r.is_part:
+            text = self.fn.value(f"zext {r.register} {text} to {r.memory}")
+        at = self.address(pointer, value.dtype, index)
+        self.fn.line(f"store {r.memory} {text}, ptr {at}, align {r.bytes}")
+
+    def address(self, pointer: Value, dtype: DType, index: Value | int) -> str:
+        if index == 0:
+            return pointer.text
+        at = index if isinstance(index, int) else index.text
+        kind = REPRESENTATIONS[dtype].memory
+        if dtype.is_complex:
+            kind = f"[2 x {kind}]"
+        return self.fn.value(f"getelementptr inbounds {kind}, ptr {pointer.text}, i64 {at}")
+
+    def complex_index(self, index: Value | int) -> tuple[Value | int, Value | int]:
+        if isinstance(index, int):
+            return 2 * index, 2 * index + 1
+        real = self.fn.value(f"shl nsw i64 {index.text}, 1")
+        return Value(S64, real), Value(S64, self.fn.value(f"or disjoint i64 {real}, 1"))
+
+    def prefetch(self, pointer: Value, dtype: DType, index: Value) -> None:
+        """Ask for the line of element `index`, to be read soon; it may lie outside of the array."""
+        kind = REPRESENTATIONS[dtype].memory
+        at = self.fn.value(f"getelementptr {kind}, ptr {pointer.text}, i64 {index.text}")
+        self.fn.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.fn.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
+
+    def allocate(self, dtype: DType, count: int = 1) -> Value:
+        r = REPRESENTATIONS[dtype]
+        return pointer_value(self.fn.allocate(r.memory, count * (2 if dtype.is_complex else 1)))
+
+    def moved(self, pointer: Value, dtype: DType, index: Value | int) -> Value:
+        """Return the address of element `index`, from which LLVM does not look back.
+
+        For loops with many addresses that begin at one place: rewriting them all (loop strength
+        reduction) takes most of the time for such a loop and wins nothing.
+        """
+        self.fn.declare("declare ptr @llvm.launder.invariant.group.p0(ptr)")
+        at = self.address(pointer, dtype, index)
+        return pointer_value(self.fn.value(f"call ptr @llvm.launder.invariant.group.p0(ptr {at})"))
+
+    def clear(self, pointer: Value, size_bytes: int) -> None:
+        """Set memory to zero."""
+        self.fn.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
+        text = f"ptr {pointer.text}, i8 0, i64 {size_bytes}, i1 false"
+        self.fn.line(f"call void @llvm.memset.p0.i64({text})")
+
+    def offset_pointer(self, pointer: Value, bytes_: int) -> Value:
+        if not bytes_:
+            return pointer
+        return pointer_value(
+            self.fn.value(f"getelementptr inbounds i8, ptr {pointer.text}, i64 {bytes_}")
+        )
+
+
+def pointer_value(name: str) -> Value:
+    """Return a pointer as a value (its dtype says nothing about what it points to)."""
+    return Value(U8, name)

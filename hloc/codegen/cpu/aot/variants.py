@@ -1,0 +1,120 @@
+"""Code for several processors in one object, and the choice between it when it is called.
+
+The choice is kept in one word, the only memory of such an object that is written between calls:
+every thread that finds it empty asks the processor and stores the same answer, atomically.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import llvmlite.binding as llvm
+
+from hloc.codegen.cpu.aot.cpuid import LEVELS, detection_text
+from hloc.codegen.cpu.entry_function import ENTRY
+from hloc.codegen.llvm.object_file import optimize_module, parse_module, with_features
+from hloc.codegen.llvm.target import Target, create_target_machine, host_target
+from hloc.errors import HloError, UnsupportedError
+
+CHOICE = "hloc.choice"
+"""`i32 @hloc.choice()`: the number of the variant to call, -1 if the processor can run none."""
+
+_DETECT, _KNOWN = "hloc.level", "hloc.known"
+
+
+def levels_of(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the levels called `names`, lowest first.
+
+    Raises:
+        HloError: a processor that is no level of x86-64; code cannot ask for it.
+    """
+    for name in names:
+        if name not in LEVELS:
+            known = ", ".join(LEVELS)
+            raise HloError(
+                f"one object for several processors takes levels of x86-64, not {name!r}",
+                notes=(f"known are {known}; a single processor may be any of `hloc targets`",),
+            )
+    return tuple(level for level in LEVELS if level in names)
+
+
+def symbol_of(level: str) -> str:
+    """Return what stands for `level` in the name of a function: `x86_64_v3`."""
+    return level.replace("-", "_")
+
+
+def entry_of(level: str) -> str:
+    """Return the name of the entry function of `level`."""
+    return f"{ENTRY}.{symbol_of(level)}"
+
+
+def initialize_choice() -> None:
+    """Let LLVM read the instructions that ask a processor.
+
+    Raises:
+        UnsupportedError: hloc runs on another machine, whose instructions alone LLVM reads here.
+    """
+    arch = host_target().triple.split("-")[0]
+    if arch != "x86_64":
+        raise UnsupportedError(
+            f"one object for several processors is made on x86_64 only, and this machine is {arch}",
+            notes=("compile one object per processor, each with its own --symbol-prefix",),
+        )
+    llvm.initialize_native_asmparser()
+
+
+def choice_text(levels: Sequence[str]) -> str:
+    """Return the functions that choose among `levels`, which go up."""
+    lines = [
+        f"@{_KNOWN} = internal global i32 0, align 4",
+        "",
+        detection_text(_DETECT),
+        f"define internal i32 @{CHOICE}() noinline nounwind {{",
+        "entry:",
+        f"  %stored = load atomic i32, ptr @{_KNOWN} monotonic, align 4",
+        "  %is.known = icmp ne i32 %stored, 0",
+        "  br i1 %is.known, label %known, label %ask",
+        "ask:",
+        f"  %level = call i32 @{_DETECT}()",
+        *_number_of_level(levels),
+        "  %plus = add i32 %number, 2",  # 0 stays free for "nobody has asked"
+        f"  store atomic i32 %plus, ptr @{_KNOWN} monotonic, align 4",
+        "  ret i32 %number",
+        "known:",
+        "  %minus = sub i32 %stored, 2",
+        "  ret i32 %minus",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _number_of_level(levels: Sequence[str]) -> Iterator[str]:
+    """Set `%number`: the last of `levels` that is not above `%level`, -1 if all are."""
+    found = "-1"
+    for i, level in enumerate(levels):
+        name = "number" if i == len(levels) - 1 else f"number.{i}"
+        yield f"  %enough.{i} = icmp sge i32 %level, {LEVELS.index(level)}"
+        yield f"  %{name} = select i1 %enough.{i}, i32 {i}, i32 {found}"
+        found = f"%{name}"
+
+
+def variant_module(units: Sequence[tuple[str, int]], target: Target) -> llvm.ModuleRef:
+    """Return one module of `units` (texts and levels) for `target`.
+
+    Only the entry function can be seen from outside, by the name of `entry_of`. Each function
+    names its processor, so that variants can lie in one module.
+    """
+    machine = create_target_machine(target, max(level for _, level in units))
+    linked, *others = (
+        optimize_module(
+            parse_module(with_features(text, target.cpu, target.features)), machine, level
+        )
+        for text, level in units
+    )
+    for other in others:
+        linked.link_in(other)
+    for function in linked.functions:
+        if not function.is_declaration:
+            function.linkage = "external" if function.name == ENTRY else "internal"
+    linked.get_function(ENTRY).name = entry_of(target.cpu)
+    return linked

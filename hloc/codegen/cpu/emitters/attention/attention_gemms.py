@@ -1,0 +1,304 @@
+"""The two products of attention: keys and values in panels, a block of queries against them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import ANY, DIRECT, LINES, RUNS, product_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tile_of
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import DIRECT_RUN_COLUMNS, PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packing import RUN
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, lanes
+from hloc.codegen.kernels.attention_plan import ALIGNMENT, DEPTH_BLOCK, AttentionPlan
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.gemm_problem import Axis
+from hloc.dtypes import F32, DType
+
+COLUMN_PANELS = 2
+"""Panels of keys that stay in the first-level cache while all rows of a block pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class PanelMemory:
+    """Scratch memory of one product.
+
+    Attributes:
+        offsets, steps: tables of where columns and steps of k are in the operand.
+        panel: of one tile's rows.
+    """
+
+    offsets: Value
+    steps: Value
+    panel: Value
+
+
+class PanelSide:
+    """The right-hand side of a product in panels; rows lie one after the other in scratch memory.
+
+    Vectors read rows where they are, matrix registers want them in panels, too.
+
+    Attributes:
+        rows_dtype: type of the elements of rows.
+        width: columns of a panel.
+        height: rows that are made at a time; rows beyond those of a block are made, too.
+    """
+
+    def __init__(
+        self, k: KernelContext, p: PackedProduct, rows_dtype: DType, memory: PanelMemory
+    ) -> None:
+        self.k, self.math, self.memory = k, k.math, memory
+        (column,) = p.columns
+        self.column, self.depth = column, p.depth
+        few = replace(column, size=min(column.size, DIRECT_RUN_COLUMNS))
+        p = replace(p, columns=(few,), sources=(rows_dtype, p.sources[1]))
+        arithmetic = arithmetic_of(p, k.target)
+        if not arithmetic.is_matrix:
+            p = replace(p, sources=(F32, p.sources[1]))
+            arithmetic = arithmetic_of(p, k.target)
+        tile = tile_of(p, arithmetic, k.target)
+        self.is_matrix, self.multiple = arithmetic.is_matrix, arithmetic.depth_multiple
+        self.rows_dtype = arithmetic.operand
+        self.bytes = arithmetic.operand.storage_bytes
+        self.height, self.width = tile.rows, tile.vectors * lanes(arithmetic, k.target)
+        self.form = _column_form(p, arithmetic)
+        rows_form = RUNS if self.is_matrix else DIRECT
+        forms = (rows_form, self.form)
+        self.routines = product_routines(arithmetic, tile, p.sources, forms, k.target)
+        for unit in self.routines.units:
+            k.use(unit)
+
+    def fill_tables(self) -> None:
+        """Write where columns and steps of k are in the operand."""
+        if self.form != LINES:
+            fill_table(self.k, self.memory.offsets, (self.column,), (self.column.rhs,))
+        fill_table(self.k, self.memory.steps, self.depth, [axis.rhs for axis in self.depth])
+
+    def padded(self, steps: IndexValue) -> IndexValue:
+        """Return the steps of k that panels of `steps` hold: zeros follow in matrix registers."""
+        if not self.is_matrix:
+            return steps
+        math, multiple = self.math, self.multiple
+        return math.mul(math.div(math.add(steps, multiple - 1), multiple), multiple)
+
+    def panel_at(self, columns: IndexValue, steps: IndexValue) -> IndexValue:
+        """Return the size in bytes of the panels of some columns and steps of k."""
+        return self.math.mul(self.math.mul(columns, self.padded(steps)), self.bytes)
+
+    def pack(self, operand: str, to: str, first_step: IndexValue, steps: IndexValue) -> None:
+        """Pack all columns for some steps of k, one panel after the other."""
+        math, columns = self.math, self.column.size
+        rows_at = self.at(self.memory.steps.text, math.mul(first_step, 8))
+        if self.form == LINES:
+            self._call(self.routines.columns, [operand, rows_at, to], [columns, steps])
+            return
+        with self.k.body.loop(0, columns, self.width) as column:
+            offsets = self.at(self.memory.offsets.text, math.mul(column, 8))
+            panel = self.at(to, self.panel_at(column, steps))
+            count = math.minimum(self.width, math.sub(columns, column))
+            self._call(self.routines.columns, [operand, offsets, rows_at, panel], [count, steps])
+
+    def rows(self, first: str, rows_at: Value, steps_at: Value, steps: IndexValue) -> list[str]:
+        """Return the rows from `first` on, as many as a tile has, in the form of the routine.
+
+        Args:
+            first: the first of the rows.
+            rows_at: table of where rows are from there.
+            steps_at: table of where steps of k are in a row.
+            steps: of k.
+        """
+        if not self.is_matrix:
+            return [first, rows_at.text, steps_at.text]
+        panel = self.memory.panel.text
+        self._call(
+            self.routines.rows, [first, rows_at.text, steps_at.text, panel], [self.height, steps]
+        )
+        return [panel]
+
+    def multiply(
+        self,
+        rows: list[str],
+        panels: str,
+        out: str,
+        sizes: tuple[IndexValue, int, IndexValue],
+        adds: IndexValue = 0,
+    ) -> None:
+        """Write a row of whole tiles.
+
+        Args:
+            rows: from `rows`.
+            panels: of the columns.
+            out: first element of the first row.
+            sizes: steps of k, elements from row to row of `out`, columns, which fill panels.
+            adds: not 0 to add to what is in `out`.
+        """
+        steps, row, columns = sizes
+        units = self.math.div(self.padded(steps), self.multiple)
+        flag = self.math.compare("NE", adds, 0).text
+        self._call(
+            self.routines.tiles,
+            [*rows, panels, out],
+            [units, 4 * row, self.height, columns],
+            f", i1 {flag}",
+        )
+
+    def at(self, pointer: str, bytes_: IndexValue) -> str:
+        """Return a pointer moved by some bytes."""
+        if bytes_ == 0:
+            return pointer
+        text = self.math.value(bytes_).text
+        return self.k.fn.value(f"getelementptr i8, ptr {pointer}, i64 {text}")
+
+    def _call(
+        self, name: str, pointers: list[str], numbers: list[IndexValue], rest: str = ""
+    ) -> None:
+        arguments = [f"ptr {x}" for x in pointers]
+        arguments += [f"i64 {self.math.value(x).text}" for x in numbers]
+        text = ", ".join(arguments) + rest
+        self.k.fn.line(f"call void @{name}({text})")
+
+
+def _column_form(p: PackedProduct, arithmetic: Arithmetic) -> str:
+    """Return how columns lie in memory: one axis, evenly spaced."""
+    if p.columns[0].rhs == 1:
+        return LINES
+    run = arithmetic.depth_multiple if arithmetic.is_matrix else RUN * arithmetic.group
+    inner = p.depth[-1]
+    return RUNS if inner.rhs == 1 and inner.size >= min(run, p.sizes[2]) else ANY
+
+
+def fill_table(k: KernelContext, table: Value, axes: Sequence[Axis], steps: Sequence[int]) -> None:
+    """Write the places of all positions along some axes."""
+    sizes = [axis.size for axis in axes]
+    strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
+    with k.body.nest(sizes, list(range(len(sizes)))) as at:
+        place = k.math.value(k.math.linear(at, steps))
+        k.b.store(table, k.math.linear(at, strides), place)
+
+
+def _aligned(k: KernelContext, pointer: Value) -> Value:
+    """Return the first aligned place from `pointer` on; spare room of results is not aligned."""
+    fn = k.fn
+    address = fn.value(f"ptrtoint ptr {pointer.text} to i64")
+    below = fn.value(f"sub i64 0, {address}")
+    missing = fn.value(f"and i64 {below}, {ALIGNMENT - 1}")
+    return pointer_value(fn.value(f"getelementptr i8, ptr {pointer.text}, i64 {missing}"))
+
+
+class AttentionProducts:
+    """Both products of an attention and the memory they work in.
+
+    Attributes:
+        memory: where everything begins that `AttentionPlan.layout` lists.
+    """
+
+    def __init__(self, k: KernelContext, plan: AttentionPlan) -> None:
+        self.k, self.plan, self.math, self.body = k, plan, k.math, k.body
+        places, _ = plan.layout()
+        scratch = _aligned(k, k.scratch)
+        self.memory = {name: k.b.offset_pointer(scratch, at) for name, at in places.items()}
+        attention, rows = plan.attention, plan.block_rows
+        self.keys = self._side(
+            "key",
+            Axis(rows, attention.depth, 0, plan.score_row),
+            plan.key,
+            plan.depth,
+            (attention.query_operand.array.dtype, attention.key_operand.array.dtype),
+        )
+        self.values = self._side(
+            "value",
+            Axis(rows, plan.score_row, 0, plan.result_row),
+            replace(plan.value, out=1),
+            (Axis(plan.key.size, 1, plan.value_key, 0),),
+            (attention.probabilities.array.dtype, attention.values.array.dtype),
+        )
+
+    def _side(
+        self,
+        name: str,
+        row: Axis,
+        column: Axis,
+        depth: tuple[Axis, ...],
+        types: tuple[DType, DType],
+    ) -> PanelSide:
+        product = PackedProduct((), (row,), (column,), depth, False, types, F32)
+        offsets, steps = self.memory[f"{name}_offsets"], self.memory[f"{name}_steps"]
+        memory = PanelMemory(offsets, steps, self.memory["panel"])
+        return PanelSide(self.k, product, types[0], memory)
+
+    @property
+    def weights(self) -> Value:
+        """Where the weights are: in the place of the scores if they have their type."""
+        return self.memory["weights" if self.values.is_matrix else "scores"]
+
+    def fill_tables(self) -> None:
+        """Write all tables of places."""
+        self.keys.fill_tables()
+        self.values.fill_tables()
+        plan = self.plan
+        for name, size, step in (
+            ("numbers", max(plan.key.size, plan.attention.depth), 1),
+            ("query_rows", self.keys.height, plan.attention.depth),
+            ("score_rows", self.values.height, plan.score_row),
+        ):
+            fill_table(self.k, self.memory[name], (Axis(size, 0, 0, 0),), (step,))
+
+    def pack(self, keys: str, values: str) -> None:
+        """Pack the keys and values of one batch element, values in blocks of the depth."""
+        self.keys.pack(keys, self.memory["keys"].text, 0, self.plan.attention.depth)
+        with self.body.loop(0, self.plan.key.size, DEPTH_BLOCK) as first:
+            count = self._steps(first, self.plan.key.size)
+            self.values.pack(values, self._value_panels(first), first, count)
+
+    def _steps(self, first: IndexValue, end: IndexValue) -> IndexValue:
+        return self.math.minimum(DEPTH_BLOCK, self.math.sub(end, first))
+
+    def _value_panels(self, first: IndexValue) -> str:
+        """Return where the panels of the values from key `first` on begin."""
+        width = self.values.width
+        columns = -(-self.plan.value.size // width) * width
+        offset = self.math.mul(first, columns * self.values.bytes)
+        return self.values.at(self.memory["values"].text, offset)
+
+    def make_scores(self, rows: IndexValue, start: IndexValue, stop: IndexValue) -> None:
+        """Write the scores of the block's first `rows` queries and the keys in [start, stop).
+
+        `start` begins a panel of keys; what follows the last key in its panel is written, too.
+        """
+        math, side, plan = self.math, self.keys, self.plan
+        depth, height, width = plan.attention.depth, side.height, side.width
+        step = plan.key.size if side.is_matrix else COLUMN_PANELS * width
+        tables = (self.memory["query_rows"], self.memory["numbers"])
+        with self.body.loop(start, stop, step) as first:
+            left = math.minimum(step, math.sub(stop, first))
+            count = math.mul(math.div(math.add(left, width - 1), width), width)
+            panels = side.at(self.memory["keys"].text, side.panel_at(first, depth))
+            with self.body.loop(0, rows, height) as row:
+                place = math.mul(row, side.bytes * depth)
+                query = side.at(self.memory["queries"].text, place)
+                place = math.add(math.mul(row, 4 * plan.score_row), math.mul(first, 4))
+                out = side.at(self.memory["scores"].text, place)
+                source = side.rows(query, *tables, depth)
+                side.multiply(source, panels, out, (depth, plan.score_row, count))
+
+    def weigh_values(self, rows: IndexValue, stop: IndexValue) -> None:
+        """Write the sums of the values of the keys below `stop` times their weights."""
+        math, side, plan = self.math, self.values, self.plan
+        tables = (self.memory["score_rows"], self.memory["numbers"])
+        with (
+            self.body.loop(0, stop, DEPTH_BLOCK) as first,
+            self.body.loop(0, rows, side.height) as row,
+        ):
+            packed, steps = self._steps(first, plan.key.size), self._steps(first, stop)
+            place = math.add(math.mul(row, plan.score_row), first)
+            weights = side.at(self.weights.text, math.mul(place, side.bytes))
+            source = side.rows(weights, *tables, steps)
+            with self.body.loop(0, plan.value.size, side.width) as column:
+                panel = side.at(self._value_panels(first), side.panel_at(column, packed))
+                place = math.add(math.mul(row, 4 * plan.result_row), math.mul(column, 4))
+                out = side.at(self.memory["result"].text, place)
+                side.multiply(source, panel, out, (steps, plan.result_row, side.width), first)

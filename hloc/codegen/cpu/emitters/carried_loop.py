@@ -1,0 +1,46 @@
+"""Loops whose running values stay in registers: what a turn leaves is what the next begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+
+
+class CarriedLoop:
+    """A loop being written: its turn stands between making one and `close`.
+
+    Attributes:
+        values: the names of what is carried, as the turn finds it.
+    """
+
+    def __init__(self, w: RoutineWriter, carried: Sequence[tuple[str, str]]) -> None:
+        """Begin the turn.
+
+        Args:
+            w: writes the function.
+            carried: type and first value of all that is carried; there is one turn at least.
+        """
+        self._fn, self._carried, self._before = w.fn, carried, w.fn.block
+        self._head, self._after = w.fn.new_block(), w.fn.new_block()
+        w.fn.jump(self._head)
+        w.fn.start_block(self._head)
+        self.values = [w.fn.reserve_value() for _ in carried]
+        self._slots = [w.fn.reserve_line() for _ in carried]
+
+    def close(self, later: Sequence[str], again: str) -> None:
+        """End the turn, which has no branches: carry `later` on as long as `again` is true."""
+        fn = self._fn
+        fn.branch(again, self._head, self._after)
+        phis = zip(self._slots, self.values, self._carried, later, strict=True)
+        for slot, name, (kind, first), following in phis:
+            fn.fill_line(
+                slot,
+                f"{name} = phi {kind} [ {first}, %{self._before} ], [ {following}, %{self._head} ]",
+            )
+        fn.start_block(self._after)
+
+
+def rows_of(values: Sequence[str], width: int) -> list[list[str]]:
+    """Return values as rows of `width`."""
+    return [list(values[first : first + width]) for first in range(0, len(values), width)]

@@ -1,0 +1,290 @@
+"""Convolutions of an input with holes, without the products of what is in the holes.
+
+A window that steps by one over an input with `n - 1` holes between its elements meets elements with
+every n-th of its own, and which these are depends on the place in the result modulo `n`. So for
+each of the `n` places there is a packed product with a part of the kernel; its results are dense in
+scratch memory, from where they go to every n-th place of the result. Threads share batch elements
+and places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+
+from hloc.codegen.builder.index import layout_strides, physical_order
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
+from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
+    REMEMBERED,
+    Convolution,
+    Padded,
+    convolution_of,
+    padded_copy,
+)
+from hloc.codegen.cpu.emitters.gemm.dot import operand_arrays, operand_bytes
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product
+from hloc.codegen.kernels.context import Emitter, KernelContext
+from hloc.codegen.kernels.gemm_problem import Axis, Product, merged
+from hloc.ir.attributes import WindowDimension
+from hloc.ir.instruction import Instruction
+
+MAX_PARTS = 9
+"""Places between the elements up to which each has a product."""
+
+MIN_WORK = 1 << 18
+"""Multiplications of a batch element from which on the parts are worth a product each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What the results at one place between the elements need, along one dimension.
+
+    Attributes:
+        results: how many there are; every `holes`-th from number `place` on.
+        first, elements: of the window, and how many it meets.
+        before: elements of the input by which the first window begins too early.
+    """
+
+    place: int
+    results: int
+    first: int
+    elements: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The product of one place in all dimensions.
+
+    Attributes:
+        lhs, rhs: where input (or its copy) and kernel begin, in elements.
+        dims: of the results of one batch element.
+        out: where they begin in the result.
+    """
+
+    product: PackedProduct
+    lhs: int
+    rhs: int
+    dims: tuple[int, ...]
+    out: int
+
+
+@dataclass(frozen=True, slots=True)
+class DilatedProduct:
+    """A convolution as products of each batch element; `apart` are strides of their results."""
+
+    parts: tuple[_Part, ...]
+    padded: Padded | None
+    padded_bytes: int
+    apart: tuple[int, ...]
+    result_bytes: int
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Room for the copy of the input, for results and for what is packed."""
+        packed = max(part.product.scratch_bytes for part in self.parts)
+        return self.padded_bytes + self.result_bytes + packed
+
+
+def dilated_product(inst: Instruction) -> DilatedProduct | None:
+    """Return how the root of `inst` is made; None if it is not a convolution with holes."""
+    c = convolution_of(inst)
+    return None if c is None else _found(c)
+
+
+@lru_cache(REMEMBERED)
+def _found(c: Convolution) -> DilatedProduct | None:
+    holes = [d.base_dilation for d in c.window]
+    is_plain = all(d.base_dilation == 1 or d.stride == d.window_dilation == 1 for d in c.window)
+    if not 1 < prod(holes) <= MAX_PARTS or not is_plain or c.batch_groups > 1:
+        return None
+    places = [
+        _places(d, c.result.dims[out])
+        for d, out in zip(c.window, c.dims.output_spatial, strict=True)
+    ]
+    if any(p.elements < 1 or p.results < 1 for p in (p for found in places for p in found)):
+        return None
+    padded = _padding(c, places)
+    parts = [_part(c, padded, at) for at in product(*places)]
+    found = tuple(part for part in parts if part is not None)
+    work = sum(prod(part.product.sizes) for part in found)
+    if len(found) < len(parts) or work < MIN_WORK:
+        return None
+    lhs_bytes = prod(padded.dims) * c.lhs.dtype.storage_bytes if padded else 0
+    largest = max(prod(part.dims) for part in found) * c.result.dtype.storage_bytes
+    apart = list(layout_strides(c.result))
+    for d, out in zip(c.window, c.dims.output_spatial, strict=True):
+        apart[out] *= d.base_dilation
+    return DilatedProduct(found, padded, _aligned(lhs_bytes), tuple(apart), _aligned(largest))
+
+
+def _aligned(size: int) -> int:
+    return (size + 63) // 64 * 64
+
+
+def _places(d: WindowDimension, results: int) -> list[_Place]:
+    """Return the places along one dimension of so many results; one if there are no holes."""
+    if d.base_dilation == 1:
+        return [_Place(0, results, 0, d.size, d.pad_low)]
+    holes, found = d.base_dilation, []
+    for place in range(holes):
+        first = (d.pad_low - place) % holes
+        elements = -(-(d.size - first) // holes)
+        before = (d.pad_low - place - first) // holes
+        found.append(_Place(place, -(-(results - place) // holes), first, elements, before))
+    return found
+
+
+def _padding(c: Convolution, places: Sequence[Sequence[_Place]]) -> Padded | None:
+    """Return the copy of the input of one batch element, with room around it; None for none."""
+    dims, low = list(c.lhs.dims), [0] * c.lhs.rank
+    dims[c.dims.input_batch] = 1
+    needed = False
+    for d, found, at in zip(c.window, places, c.dims.input_spatial, strict=True):
+        low[at] = max(max(p.before for p in found), 0)
+        ends = (
+            (p.results - 1) * d.stride + (p.elements - 1) * d.window_dilation + 1 - p.before
+            for p in found
+        )
+        dims[at] = low[at] + max(dims[at], *ends)
+        needed = needed or dims[at] > c.lhs.dims[at]
+    if not needed:
+        return None
+    strides, step = [0] * c.lhs.rank, 1
+    for d_ in reversed(physical_order(c.lhs)):
+        strides[d_] = step
+        step *= dims[d_]
+    return Padded(tuple(dims), tuple(strides), tuple(low), (1,) * c.lhs.rank)
+
+
+def _part(c: Convolution, padded: Padded | None, at: Sequence[_Place]) -> _Part | None:
+    """Return the product of one place; None if there is none."""
+    labels, lhs, rhs, out = c.dims, 0, 0, 0
+    left = padded.strides if padded else layout_strides(c.lhs)
+    right, whole = layout_strides(c.rhs), layout_strides(c.result)
+    dims = list(c.result.dims)
+    dims[labels.output_batch] = 1
+    for p, place in zip(at, labels.output_spatial, strict=True):
+        dims[place] = p.results
+    result = _dense_strides(c, dims)
+    columns = dims[labels.output_feature] // c.groups
+    inputs = c.rhs.dims[labels.kernel_input_feature]
+    feature, kernel_feature = result[labels.output_feature], right[labels.kernel_output_feature]
+    input_feature = left[labels.input_feature]
+    groups = [Axis(c.groups, inputs * input_feature, columns * kernel_feature, columns * feature)]
+    rows: list[Axis] = []
+    depth = [Axis(inputs, input_feature, right[labels.kernel_input_feature], 0)]
+    for n, (d, p) in enumerate(zip(c.window, at, strict=True)):
+        step, kernel_step = left[labels.input_spatial[n]], right[labels.kernel_spatial[n]]
+        low = padded.low[labels.input_spatial[n]] if padded else 0
+        lhs += (low - p.before) * step
+        out += p.place * whole[labels.output_spatial[n]]
+        rows.append(Axis(p.results, d.stride * step, 0, result[labels.output_spatial[n]]))
+        along, last = d.window_dilation * step, d.base_dilation * (p.elements - 1)
+        if d.reversal:
+            lhs += (p.elements - 1) * along
+            along = -along
+            rhs += (d.size - 1 - p.first - last) * kernel_step
+        else:
+            rhs += p.first * kernel_step
+        depth.append(Axis(p.elements, along, d.base_dilation * kernel_step, 0))
+    wanted = Product(
+        merged(groups), merged(rows), merged([Axis(columns, 0, kernel_feature, feature)]),
+        merged(depth),
+    )  # fmt: skip
+    found = packed_product(wanted, (c.lhs.dtype, c.rhs.dtype), c.result.dtype)
+    return _Part(found, lhs, rhs, tuple(dims), out) if found else None
+
+
+def _dense_strides(c: Convolution, dims: Sequence[int]) -> tuple[int, ...]:
+    """Return the strides of results of `dims` that lie in the order of the whole result."""
+    strides, step = [0] * len(dims), 1
+    for d in reversed(physical_order(c.result)):
+        strides[d] = step
+        step *= dims[d]
+    return tuple(strides)
+
+
+def _known(inst: Instruction) -> DilatedProduct:
+    found = dilated_product(inst)
+    assert found is not None
+    return found
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a convolution with holes that is worth the products."""
+    return dilated_product(inst) is not None
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return room for computed operands, the copy of the input, results and packed panels."""
+    return operand_bytes(inst) + _known(inst).scratch_bytes
+
+
+def extent(inst: Instruction) -> int:
+    """Return the number of products."""
+    c = convolution_of(inst)
+    assert c is not None
+    return c.result.dims[c.dims.output_batch] * len(_known(inst).parts)
+
+
+def repeated_bytes(inst: Instruction) -> int:
+    """Return the size of computed operands, which every part makes again."""
+    return operand_bytes(inst)
+
+
+def emit(k: KernelContext) -> None:
+    """Write the loop over batch elements and places: a product, and the copy of its results."""
+    found, c, math = _known(k.inst), convolution_of(k.inst), k.math
+    assert c is not None
+    offset = operand_bytes(k.inst)
+    if offset == 0:
+        k.level = 0  # little runs outside the routines
+    lhs, rhs = operand_arrays(k)
+    out, batch = k.output, c.dims.output_batch
+    results_at = offset + found.padded_bytes
+    with k.body.loop(k.begin, k.end) as number:
+        n, place = math.div(number, len(found.parts)), math.rem(number, len(found.parts))
+        source = _element(k, lhs, c.dims.input_batch, math.mul(n, lhs.strides[c.dims.input_batch]))
+        target = _element(k, out, batch, math.mul(n, out.strides[batch]))
+        if found.padded:
+            is_new = k.b.or_(math.compare("EQ", place, 0), math.compare("EQ", number, k.begin))
+            with k.body.when(is_new):
+                padded_copy(k, source, found.padded, offset, found.padded_bytes)
+            source = IrArray(
+                k.b.offset_pointer(k.scratch, offset), lhs.dtype, found.padded.dims,
+                found.padded.strides,
+            )  # fmt: skip
+        for i, part in enumerate(found.parts):
+            with k.body.when(math.compare("EQ", place, i)):
+                pointer = k.b.offset_pointer(k.scratch, results_at)
+                whole = IrArray(pointer, out.dtype, part.dims, _dense_strides(c, part.dims))
+                operands = _moved(k, source, part.lhs), _moved(k, rhs, part.rhs)
+                packed_at = results_at + found.result_bytes
+                emit_packed(k, part.product, *operands, packed_at, whole=whole)
+                apart = IrArray(target.pointer, out.dtype, out.dims, found.apart)
+                copy_lines(k, whole, apart, part.out)
+
+
+def _element(k: KernelContext, array: IrArray, batch: int, place: IndexValue) -> IrArray:
+    """Return one batch element of an array."""
+    pointer = k.b.address(array.pointer, array.dtype, k.math.value(place))
+    dims = tuple(1 if d == batch else size for d, size in enumerate(array.dims))
+    return IrArray(pointer_value(pointer), array.dtype, dims, array.strides)
+
+
+def _moved(k: KernelContext, array: IrArray, elements: int) -> IrArray:
+    """Return the array that begins so many elements further on."""
+    pointer = k.b.offset_pointer(array.pointer, elements * array.dtype.storage_bytes)
+    return IrArray(pointer, array.dtype, array.dims, array.strides)
+
+
+EMITTER = Emitter("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)

@@ -1,0 +1,358 @@
+"""Convolution of any rank, with strides, dilations, groups and reversed windows.
+
+Large ones are matrix products (`convolution_product`). Else a strip of the result along its fastest
+dimension (features, a spatial dimension or the batch) is kept in the first-level cache while window
+and input features run. Along a spatial strip the part that a window element can reach is found
+beforehand, so the inner loop asks nothing; in a dilated input it visits every n-th element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+from hloc.codegen.builder.index import Index, loop_order
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.convolution.grouped_convolution import call_grouped
+from hloc.codegen.cpu.emitters.gemm.dot import computed_operands, operand_arrays, operand_bytes
+from hloc.codegen.elements.reductions import window_step
+from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
+from hloc.dtypes import F32, F64
+from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
+from hloc.ir.instruction import Instruction
+
+STRIP = 256
+"""Elements of the result that are worked on at a time."""
+
+_REGISTERS = 8
+"""Vectors of output features that are summed in registers at a time."""
+
+_FEWEST_LANES = 4
+_CHAINS = 4
+"""Sums of one register that grow side by side, since each waits for its last addition."""
+
+_UNROLLED_WINDOW = 8
+_UNROLLED_INPUTS = 8
+"""Input features per group up to which their loop is unrolled."""
+
+
+def _is_counted(d: WindowDimension) -> bool:
+    """True if the elements that a window element reaches lie evenly: no holes, or steps of 1."""
+    return d.base_dilation == 1 or d.stride == 1
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a convolution."""
+    return root_of(inst).opcode.name == "convolution"
+
+
+def _strip_dim(root: Instruction) -> int:
+    order = loop_order(root.array)
+    return order[-1] if order else root.attributes.dim_labels.output_feature
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost dimension of the result that is not the strip's."""
+    root = root_of(inst)
+    outer = _outer_dims(root)
+    return root.array.dims[outer[0]] if outer and not computed_operands(inst) else 1
+
+
+def _outer_dims(root: Instruction) -> list[int]:
+    """Return the dimensions of the result with loops of their own, features apart."""
+    feature, strip = root.attributes.dim_labels.output_feature, _strip_dim(root)
+    return [d for d in loop_order(root.array) if d not in (strip, feature)]
+
+
+def emit(k: KernelContext) -> None:
+    """Write the loops."""
+    outer = _outer_dims(k.root)
+    whole = bool(computed_operands(k.inst))
+    lhs, rhs = operand_arrays(k)
+    if call_grouped(k, lhs, rhs, None if whole or not outer else outer[0]):
+        return
+    writer = _Writer(k, lhs, rhs)
+    with k.body.nest(k.output.dims, outer, None if whole else (k.begin, k.end)) as at:
+        writer.features(at)
+
+
+class _Writer:
+    """Writes one convolution."""
+
+    def __init__(self, k: KernelContext, lhs: IrArray, rhs: IrArray) -> None:
+        self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
+        self.lhs, self.rhs = lhs, rhs
+        a = k.root.attributes
+        self.labels: ConvolutionDimensions = a.dim_labels
+        self.window: tuple[WindowDimension, ...] = (a.window or Window()).dimensions
+        self.batch_groups: int = a.batch_group_count
+        self.groups: int = a.feature_group_count * a.batch_group_count
+        self.outputs = k.output.dims[self.labels.output_feature]
+        self.inputs = self.rhs.dims[self.labels.kernel_input_feature]
+        self.dtype = accumulator_dtype(k.root.array.dtype)
+        self.strip = _strip_dim(k.root)
+        self.size = k.output.dims[self.strip]
+        self.slot = self.b.allocate(self.dtype, min(STRIP, self.size))
+
+    def features(self, at: list[IndexValue]) -> None:
+        """Run over the output features, by groups, and over the strips."""
+        feature = self.labels.output_feature
+        if self.strip != feature:
+            with self.body.loop(0, self.outputs) as at[feature]:
+                self._strips(at, 0, self.size)
+            return
+        per_group = self.outputs // self.groups
+        lanes = self._lanes()
+        if lanes:
+            self._vector_strips(at, per_group, lanes)
+            return
+        if per_group == 1:
+            self._strips(at, 0, self.outputs)
+            return
+        with self.body.loop(0, self.groups) as group:
+            first = self.math.mul(group, per_group)
+            self._strips(at, first, per_group, group)
+
+    def _lanes(self) -> int:
+        """Return how many features are summed in registers at a time, 0 for strips in memory.
+
+        Their products must lie side by side, with one input feature for all or one for each.
+        """
+        lhs, rhs, labels = self.lhs, self.rhs, self.labels
+        span = self.outputs // self.groups
+        if span == 1:
+            if self.inputs != 1 or lhs.strides[labels.input_feature] != 1:
+                return 0
+            span = self.outputs
+        dtypes = {lhs.dtype, rhs.dtype, self.k.output.dtype}
+        is_plain = dtypes == {self.dtype} and self.dtype in (F32, F64) and self.batch_groups == 1
+        if not is_plain or rhs.strides[labels.kernel_output_feature] != 1:
+            return 0
+        lanes = min(span & -span, _REGISTERS * self.k.target.vector_bits // self.dtype.bits)
+        return lanes if lanes >= _FEWEST_LANES else 0
+
+    def _vector_strips(self, at: list[IndexValue], per_group: int, lanes: int) -> None:
+        """Run over the output features, `lanes` at a time, of which LLVM makes registers."""
+        self.k.level = FINAL_WITH_SLOTS
+        m, fn = self.math, self.k.fn
+        kind = f"<{lanes} x {REPRESENTATIONS[self.dtype].memory}>"
+        is_one_register = lanes * self.dtype.bits <= self.k.target.vector_bits
+        chains = min(self.inputs, _CHAINS) if is_one_register else 1
+        slots = [fn.allocate(kind) for _ in range(chains)]
+        with self.body.loop(0, self.outputs, lanes) as first:
+            at[self.strip] = first
+            group = None if per_group == 1 else m.div(first, per_group)
+            for slot in slots:
+                fn.line(f"store {kind} zeroinitializer, ptr {slot}")
+            for within in self._window_elements():
+                position, inside, _ = self._window(at, within, first, lanes)
+                with self.body.when(inside), ExitStack() as stack:
+                    channels: Sequence[IndexValue] = range(self.inputs)
+                    if self.inputs > _UNROLLED_INPUTS:
+                        channels = [stack.enter_context(self.body.loop(0, self.inputs))]
+                    for number, channel in enumerate(channels):
+                        left, right = self._operand_indices(at, position, within, channel, group)
+                        slot = slots[number % len(slots)]
+                        self._add_vector(kind, slot, left, right, is_shared=group is not None)
+            to = self.b.address(
+                self.k.output.pointer,
+                self.dtype,
+                m.value(m.linear(tuple(at), self.k.output.strides)),
+            )
+            total, *others = (fn.value(f"load {kind}, ptr {slot}") for slot in slots)
+            for other in others:
+                total = fn.value(f"fadd {kind} {total}, {other}")
+            fn.line(f"store {kind} {total}, ptr {to}, align {self.dtype.storage_bytes}")
+
+    def _window_elements(self) -> Iterator[list[IndexValue]]:
+        """Yield the elements of the window, inside loops over all dimensions but the last."""
+        sizes = [d.size for d in self.window]
+        order = [d for d in range(len(sizes)) if sizes[d] != 1]
+        last = order.pop() if order and sizes[order[-1]] <= _UNROLLED_WINDOW else 0
+        with self.body.nest(sizes, order) as within:
+            if last in order or not sizes:
+                yield within
+                return
+            for element in range(sizes[last]):
+                yield [element if d == last else x for d, x in enumerate(within)]
+
+    def _add_vector(
+        self, kind: str, slot: str, left: Index, right: Index, *, is_shared: bool
+    ) -> None:
+        """Add the products of some features; `is_shared` if they have one input feature."""
+        fn, m = self.k.fn, self.math
+
+        def load(array: IrArray, index: Index) -> str:
+            place = m.value(m.linear(index, array.strides))
+            at = self.b.address(array.pointer, array.dtype, place)
+            return fn.value(f"load {kind}, ptr {at}, align {array.dtype.storage_bytes}")
+
+        if is_shared:
+            element = REPRESENTATIONS[self.dtype].memory
+            lanes = kind[1 : kind.index(" ")]
+            one = self.lhs.load(m, left).text
+            put = fn.value(f"insertelement {kind} poison, {element} {one}, i64 0")
+            mask = f"<{lanes} x i32> zeroinitializer"
+            x = fn.value(f"shufflevector {kind} {put}, {kind} poison, {mask}")
+        else:
+            x = load(self.lhs, left)
+        product = fn.value(f"fmul contract {kind} {x}, {load(self.rhs, right)}")
+        total = fn.value(f"load {kind}, ptr {slot}")
+        added = fn.value(f"fadd contract {kind} {total}, {product}")
+        fn.line(f"store {kind} {added}, ptr {slot}")
+
+    def _strips(
+        self,
+        at: list[IndexValue],
+        start: IndexValue,
+        size: int,
+        group: IndexValue | None = None,
+    ) -> None:
+        with self.body.loop(0, size, STRIP) as offset:
+            first = self.math.add(start, offset)
+            width: IndexValue = min(size, STRIP)
+            if size > STRIP and size % STRIP:
+                width = self.math.minimum(STRIP, self.math.sub(size, offset))
+            self._strip(at, first, width, group)
+
+    def _strip(
+        self,
+        at: list[IndexValue],
+        first: IndexValue,
+        width: IndexValue,
+        group: IndexValue | None,
+    ) -> None:
+        b = self.b
+        with self.body.loop(0, width) as j:
+            b.store(self.slot, j, b.const(self.dtype, 0))
+        sizes = [d.size for d in self.window]
+        order = [d for d in range(len(sizes)) if sizes[d] != 1]
+        with self.body.nest(sizes, order) as within:
+            position, inside, (low, high, step) = self._window(at, within, first, width)
+            with (
+                self.body.when(inside),
+                self.body.loop(0, self.inputs) as channel,
+                self.body.loop(low, high, step) as j,
+            ):
+                self._add(at, position, within, channel, first, j, group)
+        with self.body.loop(0, width) as j:
+            index = list(at)
+            index[self.strip] = self.math.add(first, j)
+            value = b.convert(b.load(self.slot, self.dtype, j), self.k.output.dtype)
+            self.k.output.store(self.math, tuple(index), value)
+
+    def _window(
+        self,
+        at: list[IndexValue],
+        within: list[IndexValue],
+        first: IndexValue,
+        width: IndexValue,
+    ) -> tuple[list[IndexValue | None], Value, tuple[IndexValue, IndexValue, int]]:
+        """Return the input position per spatial dimension, whether it exists, and the reach.
+
+        The dimension of the strip has no position yet; its reach is a range of the strip.
+        """
+        position: list[IndexValue | None] = []
+        conditions: list[Value] = []
+        reach: tuple[IndexValue, IndexValue, int] = (0, width, 1)
+        for n, d in enumerate(self.window):
+            out_dim = self.labels.output_spatial[n]
+            size = self.lhs.dims[self.labels.input_spatial[n]]
+            if out_dim == self.strip:
+                position.append(None)
+                if _is_counted(d):
+                    reach = self._reach(d, size, within[n], first, width)
+                continue
+            inside, where = window_step(self.k.g, d, size, at[out_dim], within[n])
+            conditions.extend(inside)
+            position.append(where)
+        return position, self.body.all_of(conditions), reach
+
+    def _reach(
+        self,
+        d: WindowDimension,
+        size: int,
+        w: IndexValue,
+        first: IndexValue,
+        width: IndexValue,
+    ) -> tuple[IndexValue, IndexValue, int]:
+        """Return the part of the strip whose windows have element `w` inside the input: a range."""
+        m = self.math
+        if d.reversal:
+            w = m.sub(d.size - 1, w)
+        begin = m.sub(d.pad_low, m.mul(w, d.window_dilation))
+        if d.base_dilation > 1:
+            holes = d.base_dilation
+            past = m.sub(first, begin)  # into the dilated input; the next element may be further on
+            skipped = m.rem(m.sub(holes, m.rem(m.maximum(past, 0), holes)), holes)
+            low = m.add(m.maximum(m.sub(0, past), 0), skipped)
+            high = m.sub((size - 1) * holes + 1, past)
+            return low, m.minimum(high, width), holes
+        low = m.div(m.add(m.maximum(begin, 0), d.stride - 1), d.stride)
+        high = m.div(m.maximum(m.add(begin, size - 1 + d.stride), 0), d.stride)
+        return m.maximum(m.sub(low, first), 0), m.minimum(m.sub(high, first), width), 1
+
+    def _add(
+        self,
+        at: list[IndexValue],
+        position: list[IndexValue | None],
+        within: list[IndexValue],
+        channel: IndexValue,
+        first: IndexValue,
+        j: IndexValue,
+        group: IndexValue | None,
+    ) -> None:
+        """Add one product to element `j` of the strip."""
+        index = list(at)
+        index[self.strip] = self.math.add(first, j)
+        where = list(position)
+        conditions: list[Value] = []
+        for n, d in enumerate(self.window):
+            if where[n] is None:
+                out_dim = self.labels.output_spatial[n]
+                size = self.lhs.dims[self.labels.input_spatial[n]]
+                inside, where[n] = window_step(self.k.g, d, size, index[out_dim], within[n])
+                conditions = [] if _is_counted(d) else inside
+        with self.body.when(self.body.all_of(conditions)):
+            left, right = self._operand_indices(index, where, within, channel, group)
+            b = self.b
+            x = b.convert(self.lhs.load(self.math, left), self.dtype)
+            y = b.convert(self.rhs.load(self.math, right), self.dtype)
+            total = b.load(self.slot, self.dtype, j)
+            b.store(self.slot, j, multiply_add(b, x, y, total))
+
+    def _operand_indices(
+        self,
+        index: list[IndexValue],
+        where: list[IndexValue | None],
+        within: list[IndexValue],
+        channel: IndexValue,
+        group: IndexValue | None,
+    ) -> tuple[Index, Index]:
+        m, labels = self.math, self.labels
+        feature, batch = index[labels.output_feature], index[labels.output_batch]
+        if group is None:
+            group = m.div(feature, self.outputs // self.groups)
+        if self.groups == 1:
+            group = 0
+        if self.batch_groups > 1:
+            batch = m.add(batch, m.mul(group, self.k.output.dims[labels.output_batch]))
+            group = 0
+        left: list[IndexValue] = [0] * len(self.lhs.dims)
+        left[labels.input_batch] = batch
+        left[labels.input_feature] = m.add(m.mul(group, self.inputs), channel)
+        right: list[IndexValue] = [0] * len(self.rhs.dims)
+        right[labels.kernel_output_feature] = feature
+        right[labels.kernel_input_feature] = channel
+        for n, at in enumerate(where):
+            assert at is not None
+            left[labels.input_spatial[n]] = at
+            right[labels.kernel_spatial[n]] = within[n]
+        return tuple(left), tuple(right)
+
+
+EMITTER = Emitter("convolution", can_emit, emit, extent, operand_bytes)

@@ -1,0 +1,371 @@
+"""Convolutions of groups of few features as routines, for windows of any size.
+
+    grouped(lhs, rhs, out, begin, end, numbers)
+
+Features lie side by side in all three arrays, and one vector holds those of several groups: the
+inputs of each group are moved to the lanes of its outputs. `numbers` are `grouped_numbers`.
+The sums of some vectors stay in registers while the part of the window runs that lies inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain, product
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.convolution.grouped_arguments import OUTER, SPATIAL, SPATIAL_DIMS
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32, F64, PRED, S64, DType
+
+MAX_INPUTS = 8
+"""Input features of a group up to which they are moved between lanes."""
+
+_CHUNK, _CHUNK_OF_FEW = 4, 2
+"""Vectors of output features whose sums are in registers at a time, of 32 or of 16."""
+
+_PLACES = 4
+"""Places of the result along the last dimension that are summed side by side: they share the
+kernel, if their windows lie inside."""
+
+_LISTED_FEATURES = (1, 2, 4)
+"""Input and output features per group of routines that programs are likely to call."""
+
+_PARAMETERS = (
+    "ptr noalias readonly %lhs",
+    "ptr noalias readonly %rhs",
+    "ptr noalias %out",
+    "i64 %begin",
+    "i64 %end",
+    "ptr noalias readonly %numbers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupForm:
+    """What the text of a routine depends on: features per group, and their type."""
+
+    inputs: int
+    outputs: int
+    dtype: DType
+
+    @property
+    def name(self) -> str:
+        """The name of the routine."""
+        return f"grouped_{self.dtype.name}_{self.inputs}_to_{self.outputs}"
+
+
+@cache
+def grouped_routine(form: GroupForm, target: Target) -> Routines:
+    """Return the routine of one form."""
+    types = ", ".join(text.split(" ")[0] for text in _PARAMETERS)
+
+    def write() -> str:
+        w = RoutineWriter(form.name, _PARAMETERS, target)
+        _Writer(w, form).write()
+        return w.unit_text()
+
+    declaration = f"declare void @{form.name}({types})"
+    return Routines(form.name, (declaration,), cache(write), FINAL_WITH_SLOTS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """The part of the window along one dimension that lies inside, for one place of the result.
+
+    Attributes:
+        low, high: window elements.
+        step, rhs: elements of input and kernel from one to the next.
+    """
+
+    low: IndexValue
+    high: IndexValue
+    step: IndexValue
+    rhs: IndexValue
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Places of the result that are summed side by side.
+
+    Attributes:
+        source, to: where in input and result the first one is.
+        inputs, results: how far the others are.
+        reaches: the part of the window, by dimension.
+    """
+
+    source: IndexValue
+    to: IndexValue
+    inputs: tuple[IndexValue, ...]
+    results: tuple[IndexValue, ...]
+    reaches: tuple[_Reach, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """How the last dimension is cut: single places, whole blocks of them, then single ones.
+
+    Attributes:
+        first: where it begins.
+        before, blocks: single places before the blocks, and how many blocks.
+        count: all pieces.
+    """
+
+    first: IndexValue
+    before: IndexValue
+    blocks: IndexValue
+    count: IndexValue
+
+
+class _Writer:
+    """Writes one routine."""
+
+    def __init__(self, w: RoutineWriter, form: GroupForm) -> None:
+        self.w, self.fn, self.body, self.math, self.form = w, w.fn, w.body, w.math, form
+        self.lanes = w.b.target.vector_bits // form.dtype.bits
+        self.groups = self.lanes // form.outputs
+        self.used = self.groups * form.outputs
+        self.held = self.groups * form.inputs
+        element = REPRESENTATIONS[form.dtype].memory
+        self.kind = f"<{self.lanes} x {element}>"
+        self.held_kind = f"<{self.held} x {element}>"
+        is_whole = self.used == self.lanes
+        self.part = "" if is_whole else first_lanes(w, self.used, self.lanes)
+        self.has_masks = w.b.target.has("avx512f")
+        self.features: Value
+
+    def write(self) -> None:
+        """Write the loops over the places of the result."""
+        w, body, math = self.w, self.body, self.math
+        features, size, step, rest, lhs, out = (w.offset("%numbers", i) for i in range(1 + OUTER))
+        self.features = features
+        dims = [
+            [w.offset("%numbers", 1 + OUTER + d * SPATIAL + i) for i in range(SPATIAL)]
+            for d in range(SPATIAL_DIMS)
+        ]
+        *outer, last = dims
+        pieces = self._pieces(last)
+        with ExitStack() as stack:
+            n = stack.enter_context(body.loop(*self._part(size, step, rest)))
+            source, to = math.mul(n, lhs), math.mul(n, out)
+            reaches: list[_Reach] = []
+            for d in outer:
+                i = stack.enter_context(body.loop(*self._part(*d[:3])))
+                reach, start = self._reach(d, i)
+                reaches.append(reach)
+                source = math.add(source, math.mul(start, d[3]))
+                to = math.add(to, math.mul(i, d[4]))
+            with body.loop(0, pieces.count) as piece:
+                self._piece(pieces, piece, last, (source, to), reaches)
+
+    def _pieces(self, d: Sequence[Value]) -> _Pieces:
+        """Return how a thread's part of the last dimension is cut."""
+        math = self.math
+        first, stop = self._part(*d[:3])
+        _, _, _, _, _, held, window, stride, pad, dilation, _ = d
+        inside = math.maximum(first, self._divided(math.maximum(pad, 0), stride))
+        reach = math.mul(math.sub(window, 1), dilation)
+        room = math.maximum(math.sub(math.add(held, pad), reach), 0)
+        begin = math.minimum(inside, stop)
+        past = math.minimum(stop, self._divided(room, stride))
+        blocks = math.div(math.maximum(math.sub(past, begin), 0), _PLACES)
+        after = math.sub(math.sub(stop, begin), math.mul(blocks, _PLACES))
+        before = math.sub(begin, first)
+        return _Pieces(first, before, blocks, math.add(math.add(before, blocks), after))
+
+    def _piece(
+        self,
+        pieces: _Pieces,
+        number: IndexValue,
+        d: Sequence[Value],
+        places: tuple[IndexValue, IndexValue],
+        reaches: Sequence[_Reach],
+    ) -> None:
+        """Write one place, or a block of them."""
+        math = self.math
+        behind = math.maximum(math.sub(number, pieces.before), 0)
+        passed = math.minimum(behind, pieces.blocks)
+        i = math.add(math.add(pieces.first, number), math.mul(passed, _PLACES - 1))
+        is_behind = math.compare("GE", number, pieces.before)
+        is_block = self.w.b.and_(is_behind, math.compare("LT", behind, pieces.blocks))
+        is_alone = Value(PRED, self.fn.value(f"xor i1 {is_block.text}, true"))
+        with self.body.when(is_block):
+            self._places(_PLACES, d, i, places, reaches)
+        with self.body.when(is_alone):
+            self._places(1, d, i, places, reaches)
+
+    def _places(
+        self,
+        count: int,
+        d: Sequence[Value],
+        i: IndexValue,
+        places: tuple[IndexValue, IndexValue],
+        reaches: Sequence[_Reach],
+    ) -> None:
+        """Write `count` places from index `i` of the last dimension on."""
+        math = self.math
+        _, _, _, lhs, out, _, window, stride, pad, dilation, rhs = d
+        if count == 1:
+            reach, start = self._reach(d, i)
+        else:
+            reach = _Reach(0, window, math.mul(dilation, lhs), rhs)
+            start = math.sub(math.mul(i, stride), pad)
+        self._features(
+            _Block(
+                math.add(places[0], math.mul(start, lhs)),
+                math.add(places[1], math.mul(i, out)),
+                tuple(math.mul(math.mul(stride, lhs), place) for place in range(count)),
+                tuple(math.mul(out, place) for place in range(count)),
+                (*reaches, reach),
+            )
+        )
+
+    def _part(
+        self, size: IndexValue, step: IndexValue, rest: IndexValue
+    ) -> tuple[IndexValue, IndexValue]:
+        """Return a thread's part of a dimension."""
+        math = self.math
+        end = math.add(math.mul(argument("%end"), step), rest)
+        return math.mul(argument("%begin"), step), math.minimum(size, end)
+
+    def _reach(self, d: Sequence[Value], i: IndexValue) -> tuple[_Reach, IndexValue]:
+        """Return the reach at index `i`, and where in the input the window begins, maybe before.
+
+        Few windows are not all inside, so that few need to divide.
+        """
+        math, fn = self.math, self.fn
+        _, _, _, lhs, _, held, window, stride, pad, dilation, rhs = d
+        start = math.sub(math.mul(i, stride), pad)
+        last = math.add(start, math.mul(math.sub(window, 1), dilation))
+        slots = [fn.allocate("i64") for _ in range(2)]
+        fn.line(f"store i64 0, ptr {slots[0]}")
+        fn.line(f"store i64 {window.text}, ptr {slots[1]}")
+        is_before = math.compare("LT", start, 0)
+        is_past = math.compare("GE", last, held)
+        with self.body.when(self.w.b.or_(is_before, is_past)):
+            missing = math.maximum(math.sub(0, start), 0)
+            present = math.maximum(math.sub(held, start), 0)
+            low = self._divided(missing, dilation)
+            high = math.minimum(self._divided(present, dilation), window)
+            fn.line(f"store i64 {math.value(low).text}, ptr {slots[0]}")
+            fn.line(f"store i64 {math.value(high).text}, ptr {slots[1]}")
+        low, high = (Value(S64, fn.value(f"load i64, ptr {slot}")) for slot in slots)
+        return _Reach(low, high, math.mul(dilation, lhs), rhs), start
+
+    def _divided(self, x: IndexValue, y: Value) -> Value:
+        """Return x / y, rounded up."""
+        math = self.math
+        above = math.value(math.sub(math.add(x, y), 1)).text
+        return Value(S64, self.fn.index_arithmetic("div", above, y.text))
+
+    def _features(self, block: _Block) -> None:
+        """Run over the output features, as many vectors at a time as there still are."""
+        math = self.math
+        target = self.w.b.target
+        has_many = target.vector_bits == 512 or target.triple.startswith("aarch64")
+        begin: IndexValue = 0
+        for count in (_CHUNK if has_many else _CHUNK_OF_FEW, 1)[: 1 if self.has_masks else 2]:
+            size = count * self.used
+            left = math.sub(self.features, begin)
+            end = math.add(begin, math.mul(math.div(left, size), size))
+            with self.body.loop(begin, end, size) as first:
+                self._chunk(count, first, self.part, "", block)
+            begin = end
+        with self.body.loop(begin, self.features, self.used) as first:
+            left = math.minimum(math.sub(self.features, first), self.used)
+            groups = math.div(left, self.form.outputs)
+            mask = first_lanes(self.w, left, self.lanes)
+            held = first_lanes(self.w, math.mul(groups, self.form.inputs), self.held)
+            self._chunk(1, first, mask, held, block)
+
+    def _chunk(self, count: int, first: IndexValue, mask: str, held: str, block: _Block) -> None:
+        """Sum up `count` vectors of output features from `first` on, and write them.
+
+        Args:
+            count: how many.
+            first: the first feature.
+            mask: the lanes of outputs that there are, "" for all.
+            held: the same of inputs.
+            block: where.
+        """
+        fn, math, body = self.fn, self.math, self.body
+        channel = math.mul(math.div(first, self.form.outputs), self.form.inputs)
+        slots = [[fn.allocate(self.kind) for _ in range(count)] for _ in block.inputs]
+        for slot in chain.from_iterable(slots):
+            fn.line(f"store {self.kind} zeroinitializer, ptr {slot}")
+        with ExitStack() as stack:
+            left, right = math.add(block.source, channel), first
+            for reach in block.reaches:
+                w = stack.enter_context(body.loop(reach.low, reach.high))
+                left = math.add(left, math.mul(w, reach.step))
+                right = math.add(right, math.mul(w, reach.rhs))
+            self._add(slots, (left, right), (held, mask), block)
+        for place, row in zip(block.results, slots, strict=True):
+            to = self._moved_to("%out", math.add(math.add(block.to, first), place))
+            for number, slot in enumerate(row):
+                at = self._address(to, number * self.used)
+                total = fn.value(f"load {self.kind}, ptr {slot}")
+                store_lanes(self.w, at, self.form.dtype, self.lanes, mask, total)
+
+    def _add(
+        self,
+        slots: Sequence[Sequence[str]],
+        places: tuple[IndexValue, IndexValue],
+        masks: tuple[str, str],
+        block: _Block,
+    ) -> None:
+        """Add the products of one window element to the sums, by place and vector."""
+        fn, math, dtype = self.fn, self.math, self.form.dtype
+        source = self._moved_to("%lhs", places[0])
+        kernel: list[str] = []
+        for number in range(self.form.inputs):
+            features = math.add(places[1], math.mul(self.features, number))
+            kernel.append(self._moved_to("%rhs", features))
+        for number in range(len(slots[0])):
+            factors = [
+                load_lanes(
+                    self.w, self._address(row, number * self.used), dtype, self.lanes, masks[1]
+                )
+                for row in kernel
+            ]
+            for distance, row in zip(block.inputs, slots, strict=True):
+                at = self._address(self._address(source, distance), number * self.held)
+                inputs = load_lanes(self.w, at, dtype, self.held, masks[0])
+                total = fn.value(f"load {self.kind}, ptr {row[number]}")
+                for place, y in enumerate(factors):
+                    x = self._moved(inputs, place)
+                    product = fn.value(f"fmul contract {self.kind} {x}, {y}")
+                    total = fn.value(f"fadd contract {self.kind} {total}, {product}")
+                fn.line(f"store {self.kind} {total}, ptr {row[number]}")
+
+    def _moved(self, inputs: str, number: int) -> str:
+        """Return input `number` of its group in every lane."""
+        form = self.form
+        places = [lane // form.outputs * form.inputs + number for lane in range(self.lanes)]
+        if places == list(range(self.held)):
+            return inputs
+        mask = ", ".join(f"i32 {place if place < self.held else 0}" for place in places)
+        kind = self.held_kind
+        text = f"shufflevector {kind} {inputs}, {kind} poison, <{self.lanes} x i32> <{mask}>"
+        return self.fn.value(text)
+
+    def _moved_to(self, pointer: str, place: IndexValue) -> str:
+        moved = self.w.b.moved(pointer_value(pointer), self.form.dtype, self.math.value(place))
+        return moved.text
+
+    def _address(self, pointer: str, place: IndexValue) -> str:
+        return self.w.b.address(pointer_value(pointer), self.form.dtype, place)
+
+
+def listed_routines(target: Target) -> Iterator[Routines]:
+    """Yield the routines that programs are likely to call."""
+    for inputs, outputs in product(_LISTED_FEATURES, repeat=2):
+        yield grouped_routine(GroupForm(inputs, outputs, F32), target)
+    yield grouped_routine(GroupForm(1, 1, F64), target)

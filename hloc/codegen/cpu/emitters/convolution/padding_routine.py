@@ -1,0 +1,129 @@
+"""Copies of arrays into zeros, with room around and between their elements, as routines.
+
+    padded(to, from, numbers)
+
+`numbers` are the size of the copy in bytes, the place of the first element in it, then elements of
+a line and the distance at which they go, then size and distances in the array and in the copy of
+every dimension that lines are counted by, slowest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.gemm_problem import Axis
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import PRED, U8, U16, U32, U64, DType
+
+_LISTED_LOOPS = 5
+"""Loops of routines that few programs need more than."""
+
+_ELEMENTS: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64}
+_HEAD = 4
+_MEMSET = "llvm.memset.p0.i64(ptr{}, i8{}, i64{}, i1{})"
+_MEMCPY = "llvm.memcpy.p0.p0.i64(ptr{}, ptr{}, i64{}, i1{})"
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """How an array is copied: lines of `count` elements that go `distance` apart, by `axes`."""
+
+    count: int
+    distance: int
+    axes: tuple[Axis, ...]
+
+    def numbers(self, size_bytes: int, first: int) -> list[int]:
+        """Return the numbers for the routine, given the bytes to clear and the first place."""
+        rest = [x for axis in self.axes for x in (axis.size, axis.lhs, axis.out)]
+        return [size_bytes, first, self.count, self.distance, *rest]
+
+
+def lines_of(dims: Sequence[int], source: Sequence[int], target: Sequence[int]) -> Lines:
+    """Return the longest lines of an array, given its strides before and after."""
+    order = sorted(range(len(dims)), key=lambda d: (-source[d], d))
+    order = [d for d in order if dims[d] != 1]
+    count, distance = 1, 1
+    if order and source[order[-1]] == 1 and target[order[-1]] != 1:
+        d = order.pop()
+        count, distance = dims[d], target[d]
+    while distance == 1 and order and source[order[-1]] == target[order[-1]] == count:
+        count *= dims[order.pop()]
+    axes = tuple(Axis(dims[d], source[d], 0, target[d]) for d in order)
+    return Lines(count, distance, axes)
+
+
+def copy_lines(
+    k: KernelContext, source: IrArray, target: IrArray, first: int = 0, size_bytes: int = 0
+) -> None:
+    """Copy all of `source`, the first element to place `first` of `target`.
+
+    Args:
+        k: the kernel.
+        source: in memory.
+        target: its strides say how far apart the elements of `source` go.
+        first: where the first one goes.
+        size_bytes: of `target` that become zero before.
+    """
+    lines = lines_of(source.dims, source.strides, target.strides)
+    routine = padding_routine(source.dtype.storage_bytes, len(lines.axes), k.target)
+    k.use(routine)
+    table = number_table(k, lines.numbers(size_bytes, first))
+    pointers = f"ptr {target.pointer.text}, ptr {source.pointer.text}, ptr {table}"
+    k.fn.line(f"call void @{routine.name}({pointers})")
+
+
+@cache
+def padding_routine(element_bytes: int, loops: int, target: Target) -> Routines:
+    """Return the routine for elements of 1, 2, 4 or 8 bytes, with so many loops over lines."""
+    name = f"padded_{element_bytes}_{loops}"
+    declaration = f"declare void @{name}(ptr, ptr, ptr)"
+    return Routines(name, (declaration,), cache(lambda: _text(name, element_bytes, loops, target)))
+
+
+def _text(name: str, element_bytes: int, loops: int, target: Target) -> str:
+    parameters = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers")
+    w = RoutineWriter(name, parameters, target)
+    fn, math = w.fn, w.math
+    fn.declare(f"declare void @{_MEMSET.format('', '', '', '')}")
+    fn.declare(f"declare void @{_MEMCPY.format('', '', '', '')}")
+    numbers = [w.offset("%numbers", i) for i in range(_HEAD + 3 * loops)]
+    size, first, count, distance = numbers[:_HEAD]
+    fn.line(f"call void @{_MEMSET.format(' %to', ' 0', f' {size.text}', ' false')}")
+    is_run = math.compare("EQ", distance, 1)
+    dtype = _ELEMENTS[element_bytes]
+    with ExitStack() as stack:
+        source: IndexValue = 0
+        target_place: IndexValue = first
+        for number in range(loops):
+            length, step, apart = numbers[_HEAD + 3 * number : _HEAD + 3 * number + 3]
+            i = stack.enter_context(w.body.loop(0, length))
+            source = math.add(source, math.mul(i, step))
+            target_place = math.add(target_place, math.mul(i, apart))
+        line = pointer_value(w.b.address(pointer_value("%from"), dtype, math.value(source)))
+        to = pointer_value(w.b.address(pointer_value("%to"), dtype, math.value(target_place)))
+        with w.body.when(is_run):
+            size_text = math.value(math.mul(count, element_bytes)).text
+            where = (f" {to.text}", f" {line.text}", f" {size_text}", " false")
+            fn.line(f"call void @{_MEMCPY.format(*where)}")
+        is_apart = Value(PRED, fn.value(f"xor i1 {is_run.text}, true"))
+        with w.body.when(is_apart), w.body.loop(0, count) as i:
+            w.b.store(to, math.mul(i, distance), w.b.load(line, dtype, i))
+    return w.unit_text()
+
+
+def listed_routines(target: Target) -> Iterator[Routines]:
+    """Yield the routines that programs are likely to call."""
+    for element_bytes in _ELEMENTS:
+        for loops in range(_LISTED_LOOPS):
+            yield padding_routine(element_bytes, loops, target)

@@ -1,0 +1,488 @@
+"""Fourier transforms of the last one to three dimensions, along each of them in turn.
+
+Several rows are transformed at a time, one per lane of a vector: they are brought into scratch
+memory side by side, real parts apart from imaginary ones, and go through Stockham's passes there,
+one per factor of the length. A real row of even length is transformed as a complex one of half the
+length. Lengths with a large prime factor are done as convolutions by transforms of better lengths;
+the longest of them, whose passes would be quadratic, are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import pi, prod
+from typing import TypeAlias
+
+import numpy as np
+
+from hloc.codegen.builder.index import Index, loop_order
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.fft.fft_routines import (
+    RowForm,
+    Rows,
+    entering_routine,
+    joining_routine,
+    leaving_routine,
+    pass_routine,
+    table_entry,
+    turning_routine,
+)
+from hloc.codegen.kernels.butterflies import LARGEST, Butterflies
+from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.fft_plan import (
+    MOST_TABULATED,
+    complex_dtype,
+    convolved_length,
+    copies_spectrum,
+    factors,
+    is_convolved,
+    lane_count,
+    row_bytes,
+    row_length,
+    table_bytes,
+)
+from hloc.codegen.kernels.vectors import Vectors
+from hloc.codegen.llvm.routine import FINAL_FORM, Routines
+from hloc.dtypes import F64, S64, component_of
+from hloc.ir.instruction import Instruction
+
+MAX_WORK = 1 << 28
+"""Length times largest prime factor, above which a transform is refused."""
+
+Place: TypeAlias = Callable[[IndexValue, IndexValue], Index]
+"""Returns the index of an element: number of the row, position in it."""
+
+_PIECE = 16
+"""Rows that one thread transforms at a time: a multiple of the lanes of every machine."""
+
+_BLOCK = 16
+"""Elements of a row that are brought in or written before those of the next row."""
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a transform whose lengths have small enough factors."""
+    root = root_of(inst)
+    if root.opcode.name != "fft":
+        return False
+    lengths = root.attributes.fft_length
+    return all(is_convolved(n) or n * max(factors(n), default=1) <= MAX_WORK for n in lengths)
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return room for two sets of rows, a table, and a copy of the spectrum of an IRFFT."""
+    root = root_of(inst)
+    total = row_bytes(root, lane_count(root)) + table_bytes(root)
+    if copies_spectrum(root):
+        total += root.operands[0].array.elements * complex_dtype(root).storage_bytes
+    return total
+
+
+def extent(inst: Instruction) -> int:
+    """Return the number of pieces of rows, 1 if more than one dimension is transformed."""
+    root = root_of(inst)
+    if len(root.attributes.fft_length) > 1 or root.array.elements == 0:
+        return 1
+    operand = root.operands[0].array
+    return -(-operand.elements // operand.dims[-1] // _PIECE)
+
+
+def repeated_bytes(inst: Instruction) -> int:
+    """Return the size of the table with which every part begins."""
+    return table_bytes(root_of(inst))
+
+
+def emit(k: KernelContext) -> None:
+    """Transform one dimension after another."""
+    if k.root.array.elements == 0:
+        return
+    kind, length = k.root.attributes.fft_type, k.root.attributes.fft_length
+    rank = k.root.array.rank
+    axes = list(range(rank - len(length), rank))
+    lengths = dict(zip(axes, length, strict=True))
+    writer = _Writer(k, kind in ("IFFT", "IRFFT"))
+    operand = k.root.operands[0]
+    last = axes.pop()
+    if copies_spectrum(k.root):
+        offset = row_bytes(k.root, writer.lanes) + table_bytes(k.root)
+        spectrum = k.scratch_array(offset, writer.dtype, operand.array.dims)
+        k.copy_array(operand, spectrum)
+        for axis in axes:
+            writer.along(spectrum.dims, axis, lengths[axis], spectrum, spectrum)
+        writer.along(spectrum.dims, last, lengths[last], spectrum, k.output)
+        return
+    writer.along(operand.array.dims, last, lengths[last], operand, k.output)
+    for axis in axes:
+        writer.along(k.output.dims, axis, lengths[axis], k.output, k.output)
+    if writer.all_vectors:
+        k.level = 0 if writer.all_calls else FINAL_FORM
+
+
+class _Writer:
+    """Writes the passes.
+
+    Attributes:
+        all_vectors: nothing was written so far that LLVM should turn into vectors.
+        all_calls: nor anything that runs often outside of routines.
+        starts: a table for routines.
+    """
+
+    def __init__(self, k: KernelContext, inverse: bool) -> None:
+        self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
+        self.dtype, self.inverse = complex_dtype(k.root), inverse
+        self.part = component_of(self.dtype)
+        self.lanes = lane_count(k.root, k.target.vector_bytes)
+        self.v = Vectors(k.b, self.part, self.lanes)
+        self.butterflies = Butterflies(self.v, inverse)
+        self.row_bytes = row_length(k.root) * self.lanes * self.part.storage_bytes
+        parts = [k.b.offset_pointer(k.scratch, self.row_bytes * i) for i in range(4)]
+        self.rows = [Rows(self.v, *parts[:2]), Rows(self.v, *parts[2:])]
+        self.table: tuple[Value, Value] = parts[0], parts[1]
+        self.all_vectors = max(k.root.attributes.fft_length) <= MOST_TABULATED
+        self.all_calls = True
+        self.form = RowForm(self.part, self.lanes, k.target)
+        self.starts = k.b.allocate(S64, self.lanes)
+
+    def along(
+        self,
+        dims: tuple[int, ...],
+        axis: int,
+        n: int,
+        source: Instruction | IrArray,
+        target: IrArray,
+    ) -> None:
+        """Transform all rows along `axis`; what lies outside `target` is not written."""
+        shape = source.array if isinstance(source, Instruction) else None
+        order = loop_order(shape) if shape else [d for d in range(len(dims)) if dims[d] != 1]
+        others = [d for d in order if d != axis]
+        sizes = [dims[d] for d in others]
+        halves = isinstance(source, Instruction) and not source.array.dtype.is_complex
+        halves = halves and n % 2 == 0
+        if halves or not is_convolved(n):
+            self._tabulate(n)
+        array = source if isinstance(source, IrArray) else self.k.plain_array(source)
+        in_place = array is source or any(a is not None for a in self.k.aliased)
+        count = prod(sizes)
+        # Some rows are transformed twice rather than fewer at a time.
+        whole = count % self.lanes == 0 or (count >= self.lanes and not in_place)
+        vectors_in = whole and array is not None and self._has_vectors(array, axis, n)
+        vectors_out = whole and self._has_vectors(target, axis, target.dims[axis])
+        self.all_vectors = self.all_vectors and vectors_in and vectors_out
+        rows: tuple[IndexValue, IndexValue] = (0, count)
+        if extent(self.k.inst) > 1:
+            m = self.math
+            rows = m.mul(self.k.begin, _PIECE), m.minimum(m.mul(self.k.end, _PIECE), count)
+        with self.body.loop(*rows, self.lanes) as first:
+            width: IndexValue = self.lanes
+            if not whole:
+                width = self.math.minimum(self.lanes, self.math.sub(count, first))
+            elif count % self.lanes:
+                first = self.math.minimum(first, count - self.lanes)
+
+            def place(lane: IndexValue, i: IndexValue) -> Index:
+                index: list[IndexValue] = [0] * len(dims)
+                row = self.math.delinear(self.math.add(first, lane), sizes)
+                for d, position in zip(others, row, strict=True):
+                    index[d] = position
+                index[axis] = i
+                return tuple(index)
+
+            size = n // 2 if halves else n
+            in_order = not order or order[-1] == axis
+            if vectors_in and array is not None:
+                self._vectors_in(array, place, axis, halves)
+            else:
+                with self._elements(size, width, in_order) as (i, lane):
+                    self._bring_in(source, place, axis, n, i, lane, halves)
+            done = self._passes(size, n)
+            if halves:
+                done = self._joined(done, n)
+            if vectors_out:
+                self._vectors_out(done, target, place, axis, n)
+            else:
+                with self._elements(target.dims[axis], width, in_order) as (i, lane):
+                    self._write(done, target, place, n, i, lane)
+
+    # ---------------------------------------------------------------- rows in vectors
+
+    def _has_vectors(self, array: IrArray, axis: int, size: int) -> bool:
+        """True if rows of `size` elements lie in one piece and are long enough."""
+        floats = size * (2 if array.dtype.is_complex else 1)
+        return (
+            component_of(array.dtype) is self.part
+            and array.strides[axis] == 1
+            and array.dims[axis] == size
+            and 1 < self.lanes <= floats
+        )
+
+    def _vectors_in(self, array: IrArray, place: Place, axis: int, halves: bool) -> None:
+        """Bring rows in; `halves` takes pairs for complex numbers."""
+        pairs = halves or array.dtype.is_complex
+        self._call(
+            entering_routine(self.form, pairs),
+            *(array.pointer, self._starts(array, place), *self._parts(self.rows[0])),
+            self._floats(array, axis),
+        )
+
+    def _vectors_out(self, rows: Rows, target: IrArray, place: Place, axis: int, n: int) -> None:
+        """Write rows to the result."""
+        number = self.b.const(self.part, 1 / n if self.inverse else 1)
+        number_type = REPRESENTATIONS[self.part].memory
+        self._call(
+            leaving_routine(self.form, target.dtype.is_complex),
+            *(*self._parts(rows), target.pointer, self._starts(target, place)),
+            *(self._floats(target, axis), f"{number_type} {number.text}"),
+        )
+
+    def _starts(self, array: IrArray, place: Place) -> Value:
+        """Return a table of where the rows begin, in floats."""
+        m, scale = self.math, 2 if array.dtype.is_complex else 1
+        for lane in range(self.lanes):
+            start = m.mul(m.linear(place(lane, 0), array.strides), scale)
+            self.b.store(self.starts, lane, m.value(start))
+        return self.starts
+
+    @staticmethod
+    def _floats(array: IrArray, axis: int) -> int:
+        """Return how many floats a row has."""
+        return array.dims[axis] * (2 if array.dtype.is_complex else 1)
+
+    @staticmethod
+    def _parts(rows: Rows) -> tuple[Value, Value]:
+        return rows.real, rows.imag
+
+    def _call(self, routine: Routines, *arguments: Value | int | str) -> None:
+        """Call a routine: pointers, sizes, and other numbers with their types."""
+        self.k.use(routine)
+        texts = []
+        for x in arguments:
+            kind = {Value: "ptr ", int: "i64 "}.get(type(x), "")
+            texts.append(f"{kind}{x.text if isinstance(x, Value) else x}")
+        self.b.fn.line(f"call void @{routine.name}({', '.join(texts)})")
+
+    # ---------------------------------------------------------------- rows in and out
+
+    @contextmanager
+    def _elements(
+        self, size: int, width: IndexValue, in_order: bool
+    ) -> Iterator[tuple[IndexValue, IndexValue]]:
+        """Run the region for every element of the rows; `in_order` if a row lies in one piece."""
+        body, m = self.body, self.math
+        if not in_order:
+            with body.loop(0, size) as i, body.loop(0, width) as lane:
+                yield i, lane
+            return
+        with (
+            body.loop(0, size, _BLOCK) as first,
+            body.loop(0, width) as lane,
+            body.loop(first, m.minimum(m.add(first, _BLOCK), size)) as i,
+        ):
+            yield i, lane
+
+    def _at(self, i: IndexValue, lane: IndexValue) -> IndexValue:
+        return self.math.add(self.math.mul(i, self.lanes), lane)
+
+    def _bring_in(
+        self,
+        source: Instruction | IrArray,
+        place: Place,
+        axis: int,
+        n: int,
+        i: IndexValue,
+        lane: IndexValue,
+        halves: bool,
+    ) -> None:
+        """Store element i of a row, or elements 2i and 2i + 1 as one complex number."""
+        b, m, rows = self.b, self.math, self.rows[0]
+        if halves:
+            at = m.mul(i, 2)
+            real = self._input(source, place, axis, at, lane, n)
+            imag = self._input(source, place, axis, m.add(at, 1), lane, n)
+            real, imag = b.real(real), b.real(imag)
+        else:
+            value = self._input(source, place, axis, i, lane, n)
+            real, imag = b.real(value), b.imag(value)
+        b.store(rows.real, m.value(self._at(i, lane)), real)
+        b.store(rows.imag, m.value(self._at(i, lane)), imag)
+
+    def _input(
+        self,
+        source: Instruction | IrArray,
+        place: Place,
+        axis: int,
+        i: IndexValue,
+        lane: IndexValue,
+        n: int,
+    ) -> Value:
+        """Return element i of a row; half a spectrum is continued by its mirror image."""
+        dims = source.dims if isinstance(source, IrArray) else source.array.dims
+        mirrored = None
+        if dims[axis] < n:
+            mirrored = self.math.compare("GE", i, dims[axis])
+            back = self.math.value(self.math.sub(n, i))
+            i = self.b.select(mirrored, back, self.math.value(i))
+        index = place(lane, i)
+        if isinstance(source, IrArray):
+            value = source.load(self.math, index)
+        else:
+            value = self.k.read(source, index)
+        value = self.b.convert(value, self.dtype)
+        if mirrored is None:
+            return value
+        conjugate = self.b.complex(self.b.real(value), self.b.fneg(self.b.imag(value)))
+        return self.b.select(mirrored, conjugate, value)
+
+    def _write(
+        self, rows: Rows, target: IrArray, place: Place, n: int, i: IndexValue, lane: IndexValue
+    ) -> None:
+        """Write element i of a row to the result."""
+        b, at = self.b, self.math.value(self._at(i, lane))
+        real, imag = b.load(rows.real, self.part, at), b.load(rows.imag, self.part, at)
+        if self.inverse:
+            factor = b.const(self.part, 1 / n)
+            real, imag = b.fmul(real, factor), b.fmul(imag, factor)
+        value = b.complex(real, imag) if target.dtype.is_complex else real
+        target.store(self.math, place(lane, i), value)
+
+    # ---------------------------------------------------------------- passes
+
+    def _tabulate(self, n: int) -> None:
+        """Make the table of exp(-2 pi i t / n), or its conjugate for inverses."""
+        b = self.b
+        if n <= MOST_TABULATED:
+            angles = np.arange(n) * (2 * pi / n)
+            sine = np.sin(angles) if self.inverse else -np.sin(angles)
+            self.table = self._constants(np.cos(angles)), self._constants(sine)
+            return
+        size = max(self.k.root.attributes.fft_length) * self.part.storage_bytes
+        offset = row_bytes(self.k.root, self.lanes)
+        cosines, sines = (b.offset_pointer(self.k.scratch, offset + size * i) for i in (0, 1))
+        with self.body.loop(0, n) as t:
+            angle = b.fmul(b.convert(self.math.value(t), F64), b.const(F64, 2 * pi / n))
+            wave = b.libm("sin", angle)
+            at = self.math.value(t)
+            b.store(cosines, at, b.convert(b.libm("cos", angle), self.part))
+            b.store(sines, at, b.convert(wave if self.inverse else b.fneg(wave), self.part))
+        self.table = cosines, sines
+
+    def _constants(self, values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Value:
+        data = values.astype(self.part.numpy).tobytes()
+        return pointer_value(self.b.fn.byte_constant(data))
+
+    def _passes(self, size: int, n: int) -> Rows:
+        """Transform the first rows, of length `size`; return those that hold the result.
+
+        The table is that of `n`, a multiple of `size`.
+        """
+        if is_convolved(size):
+            return self._convolved(size)
+        half, done, rest = 0, 1, size
+        for factor in factors(size):
+            rest //= factor
+            source, target = self.rows[half], self.rows[1 - half]
+            if factor > LARGEST:
+                self._long_pass(size, n // size, factor, (source, target), (done, rest))
+            else:
+                self._pass(factor, self.inverse, half, (done, rest), self.table, n // size)
+            half, done = 1 - half, done * factor
+        return self.rows[half]
+
+    def _pass(
+        self,
+        factor: int,
+        inverse: bool,
+        half: int,
+        steps: tuple[int, int],
+        table: tuple[Value, Value],
+        stride: int,
+    ) -> None:
+        """Call a pass from rows number `half`; see `pass_routine`."""
+        source, target = self.rows[half], self.rows[1 - half]
+        self._call(
+            pass_routine(self.form, factor, inverse, steps[1] == 1),
+            *(*self._parts(source), *self._parts(target), *table, *steps, stride),
+        )
+
+    def _convolved(self, size: int) -> Rows:
+        """Transform rows as a convolution, which two transforms of a better length make.
+
+        With c[k] = exp(-pi i k**2 / size), X[k] is c[k] times the sum of all x[j] c[j] conj c[k-j].
+        The second transform is that of conjugates, so that both have the same passes.
+        """
+        length = convolved_length(size)
+        squares = np.arange(size) ** 2 % (2 * size)
+        chirp = np.exp((1j if self.inverse else -1j) * pi / size * squares)
+        around = np.zeros(length, np.complex128)
+        around[:size] = chirp.conj()
+        around[length - size + 1 :] = chirp.conj()[:0:-1]
+        waves = self._table(np.exp(-2j * pi / length * np.arange(length)))
+        self._turn(0, self._table(chirp), size, conjugate=False)
+        for part in self._parts(self.rows[0]):
+            start = self.b.offset_pointer(part, size * self.lanes * self.part.storage_bytes)
+            self.b.clear(start, (length - size) * self.lanes * self.part.storage_bytes)
+        half = self._smooth(0, length, waves)
+        self._turn(half, self._table(np.fft.fft(around)), length, conjugate=True)
+        half = self._smooth(half, length, waves)
+        self._turn(half, self._table(chirp.conj() / length), size, conjugate=True)
+        return self.rows[half]
+
+    def _smooth(self, half: int, length: int, waves: tuple[Value, Value]) -> int:
+        """Transform rows number `half`, of a length with small factors; return where they are."""
+        done, rest = 1, length
+        for factor in factors(length):
+            rest //= factor
+            self._pass(factor, False, half, (done, rest), waves, 1)
+            half, done = 1 - half, done * factor
+        return half
+
+    def _turn(self, half: int, table: tuple[Value, Value], count: int, *, conjugate: bool) -> None:
+        """Multiply elements of rows number `half` by those of a table, and conjugate them."""
+        routine = turning_routine(self.form, conjugate)
+        self._call(routine, *self._parts(self.rows[half]), *table, count)
+
+    def _table(
+        self, values: np.ndarray[tuple[int], np.dtype[np.complex128]]
+    ) -> tuple[Value, Value]:
+        return self._constants(values.real), self._constants(values.imag)
+
+    def _long_pass(
+        self, size: int, stride: int, factor: int, rows: tuple[Rows, Rows], steps: tuple[int, int]
+    ) -> None:
+        """Take a pass by its definition, for factors too large to write out.
+
+        Args:
+            size: length of the transform.
+            stride: length of the table over `size`.
+            factor: that of the pass.
+            rows: where elements are and where they go.
+            steps: what the passes before have done, and what is left for those after.
+        """
+        (source, target), (done, rest) = rows, steps
+        self.all_calls = False
+        m = self.math
+        with self.body.loop(0, rest) as s, self.body.loop(0, factor) as q:
+            out = m.mul(m.add(q, m.mul(s, factor)), done)
+            with self.body.loop(0, done) as j:
+                zero = self.v.constant(0.0)
+                target.store(self._at(m.add(out, j), 0), (zero, zero))
+            with self.body.loop(0, factor) as p:
+                step = m.add(m.mul(s, done), m.mul(p, size // factor))
+                w = table_entry(self.v, self.table, m.mul(m.rem(m.mul(q, step), size), stride))
+                first = m.mul(m.add(s, m.mul(p, rest)), done)
+                with self.body.loop(0, done) as j:
+                    term = self.butterflies.mul(source.load(self._at(m.add(first, j), 0)), w)
+                    at = self._at(m.add(out, j), 0)
+                    target.store(at, self.butterflies.add(target.load(at), term))
+
+    def _joined(self, rows: Rows, n: int) -> Rows:
+        """Return the first half of the spectrum of real rows whose pairs were transformed."""
+        target = self.rows[0] if rows is self.rows[1] else self.rows[1]
+        arguments = (*self._parts(rows), *self._parts(target), *self.table, n // 2)
+        self._call(joining_routine(self.form), *arguments)
+        return target
+
+
+EMITTER = Emitter("fft", can_emit, emit, extent, scratch_bytes, repeated_bytes)

@@ -1,0 +1,248 @@
+"""The parts of Fourier transforms that work on several rows at a time, for rows of any length.
+
+A set of rows lies in memory side by side, one per lane: element 0 of all of them, then element 1;
+real parts in one array, imaginary ones in another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+
+from hloc.codegen.builder.index import IndexMath
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
+from hloc.codegen.kernels.butterflies import Butterflies, Complex
+from hloc.codegen.kernels.vectors import Vectors
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32, S64, DType
+
+_TABLE = ("ptr %cosines", "ptr %sines")
+_FROM_ROWS = ("ptr noalias %from_real", "ptr noalias %from_imag")
+_TO_ROWS = ("ptr noalias %to_real", "ptr noalias %to_imag")
+
+LISTED_FACTORS = (2, 3, 4, 5, 8)
+"""Factors of the lengths that most programs use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Some rows side by side: element i of all of them, then element i + 1."""
+
+    v: Vectors
+    real: Value
+    imag: Value
+
+    def load(self, at: IndexValue) -> Complex:
+        return self.v.load(self.real, at), self.v.load(self.imag, at)
+
+    def store(self, at: IndexValue, x: Complex) -> None:
+        self.v.store(self.real, at, x[0])
+        self.v.store(self.imag, at, x[1])
+
+    def beginning_at(self, at: IndexValue) -> Rows:
+        """Return the same rows without what lies before `at`."""
+        real, imag = (self.v.b.moved(part, self.v.dtype, at) for part in (self.real, self.imag))
+        return Rows(self.v, real, imag)
+
+
+@dataclass(frozen=True, slots=True)
+class RowForm:
+    """Which rows: real numbers of `dtype`, in so many lanes of a machine."""
+
+    dtype: DType
+    lanes: int
+    target: Target
+
+
+def place(m: IndexMath, i: IndexValue, lanes: int) -> IndexValue:
+    """Return where element `i` of the rows lies."""
+    return m.mul(i, lanes)
+
+
+def table_entry(v: Vectors, table: tuple[Value, Value], at: IndexValue) -> Complex:
+    """Return number `at` of a table of cosines and sines in all lanes."""
+    index = at if isinstance(at, Value) else Value(S64, str(at))
+    cosine, sine = (v.b.load(part, v.dtype, index) for part in table)
+    return v.splat(cosine), v.splat(sine)
+
+
+class _Routine:
+    """One function being written, with vectors for the rows."""
+
+    def __init__(self, form: RowForm, w: RoutineWriter) -> None:
+        self.w, self.lanes = w, form.lanes
+        self.m, self.b, self.body = w.math, w.b, w.body
+        self.v = Vectors(self.b, form.dtype, form.lanes)
+        self.table = pointer_value("%cosines"), pointer_value("%sines")
+
+    def rows(self, name: str) -> Rows:
+        return Rows(self.v, *(pointer_value(f"%{name}_{part}") for part in ("real", "imag")))
+
+    def at(self, i: IndexValue) -> IndexValue:
+        return place(self.m, i, self.lanes)
+
+
+def _routine(
+    form: RowForm, name: str, parameters: tuple[str, ...], write: Callable[[_Routine], None]
+) -> Routines:
+    """Return a routine whose text is written when somebody asks for it."""
+    full_name = f"fft_{form.dtype.name}_{form.lanes}_{name}"
+    return routine_unit(full_name, parameters, lambda w: write(_Routine(form, w)), form.target)
+
+
+@cache
+def pass_routine(form: RowForm, factor: int, inverse: bool, is_last: bool) -> Routines:
+    """Return one pass of Stockham's way.
+
+    With x the rows from which and y those to which it goes, and w entry `stride` of the table,
+    y[j + done (q + factor s)] is w**(q s done) times element q of the transform of all
+    x[j + done (s + rest p)]. In the last pass `rest` is 1.
+    """
+    name = f"{factor}{'_inverse' if inverse else ''}{'_last' if is_last else ''}"
+    sizes = ("i64 %done", "i64 %rest", "i64 %stride")
+
+    def write(r: _Routine) -> None:
+        m, butterflies = r.m, Butterflies(r.v, inverse)
+        source, target = r.rows("from"), r.rows("to")
+        done = argument("%done")
+        rest: IndexValue = 1 if is_last else argument("%rest")
+        distance = m.mul(done, rest)
+        inputs = [r.at(m.mul(distance, p)) for p in range(factor)]
+        outputs = [r.at(m.mul(done, q)) for q in range(factor)]
+        with r.body.loop(0, rest) as s:
+            first = m.mul(done, s)
+            step = m.mul(first, argument("%stride"))
+            turned = () if is_last else range(1, factor)
+            factors = [table_entry(r.v, r.table, m.mul(step, q)) for q in turned]
+            with r.body.loop(0, done) as j:
+                here = source.beginning_at(r.at(m.add(j, first)))
+                there = target.beginning_at(r.at(m.add(j, m.mul(first, factor))))
+                found = butterflies.transform([here.load(at) for at in inputs])
+                for q, w in enumerate(factors, 1):
+                    found[q] = butterflies.mul(found[q], w)
+                for at, value in zip(outputs, found, strict=True):
+                    there.store(at, value)
+
+    return _routine(form, name, (*_FROM_ROWS, *_TO_ROWS, *_TABLE, *sizes), write)
+
+
+@cache
+def joining_routine(form: RowForm) -> Routines:
+    """Return what makes the first half of the spectrum of real rows whose pairs were transformed.
+
+    With z the transform of x[2i] + i x[2i + 1], of length `half`, and w = exp(-pi i / half), it is
+    (z[k] + conj z[-k]) / 2 - i w**k (z[k] - conj z[-k]) / 2.
+    """
+
+    def write(r: _Routine) -> None:
+        m, v, butterflies = r.m, r.v, Butterflies(r.v, inverse=False)
+        half, zero, scale = argument("%half"), Value(S64, "0"), v.constant(0.5)
+        with r.body.loop(0, m.add(half, 1)) as at:
+            position, back = m.value(at), m.value(m.sub(half, at))
+            is_end, is_start = m.compare("EQ", position, half), m.compare("EQ", position, zero)
+            one = r.rows("from").load(r.at(r.b.select(is_end, zero, position)))
+            other = r.rows("from").load(r.at(r.b.select(is_start, zero, back)))
+            even = v.add(one[0], other[0]), v.sub(one[1], other[1])
+            odd = v.sub(one[0], other[0]), v.add(one[1], other[1])
+            turned = odd[1], v.neg(odd[0])
+            product = butterflies.mul(turned, table_entry(v, r.table, at))
+            total = butterflies.add(even, product)
+            r.rows("to").store(r.at(at), (v.mul(total[0], scale), v.mul(total[1], scale)))
+
+    return _routine(form, "joined", (*_FROM_ROWS, *_TO_ROWS, *_TABLE, "i64 %half"), write)
+
+
+@cache
+def turning_routine(form: RowForm, conjugate: bool) -> Routines:
+    """Return what multiplies element i of rows by number i of a table, and conjugates it or not."""
+    name = f"turned{'_conjugate' if conjugate else ''}"
+
+    def write(r: _Routine) -> None:
+        rows, butterflies = r.rows("rows"), Butterflies(r.v, inverse=False)
+        with r.body.loop(0, argument("%count")) as i:
+            at = r.at(i)
+            real, imag = butterflies.mul(rows.load(at), table_entry(r.v, r.table, i))
+            rows.store(at, (real, r.v.neg(imag) if conjugate else imag))
+
+    return _routine(form, name, ("ptr %rows_real", "ptr %rows_imag", *_TABLE, "i64 %count"), write)
+
+
+@cache
+def entering_routine(form: RowForm, pairs: bool) -> Routines:
+    """Return what brings rows in, a square of floats at a time.
+
+    Row number i begins at `from` plus entry i of `starts`, and has so many floats, at least one
+    vector of them; `pairs` are complex numbers, else imaginary parts are zero.
+    """
+    parameters = ("ptr noalias %from", "ptr %starts", *_TO_ROWS, "i64 %floats")
+
+    def write(r: _Routine) -> None:
+        v, m, rows = r.v, r.m, r.rows("to")
+        with _columns(r) as column:
+            pointer = r.b.moved(pointer_value("%from"), v.dtype, m.value(column))
+            found = v.transposed(
+                [v.load(pointer, r.w.offset("%starts", i)) for i in range(r.lanes)]
+            )
+            first = m.div(column, 2) if pairs else column
+            for number, x in enumerate(found):
+                if pairs:
+                    part = rows.imag if number % 2 else rows.real
+                    v.store(part, r.at(m.add(first, number // 2)), x)
+                else:
+                    rows.store(r.at(m.add(first, number)), (x, v.constant(0.0)))
+
+    return _routine(form, "pairs_in" if pairs else "in", parameters, write)
+
+
+@cache
+def leaving_routine(form: RowForm, pairs: bool) -> Routines:
+    """Return what writes rows to a result, times a number; arguments as for `entering_routine`."""
+    number_type = REPRESENTATIONS[form.dtype].memory
+    parameters = (*_FROM_ROWS, "ptr noalias %to", "ptr %starts", "i64 %floats")
+
+    def write(r: _Routine) -> None:
+        v, m, rows = r.v, r.m, r.rows("from")
+        scale = v.splat(Value(form.dtype, "%scale"))
+        with _columns(r) as column:
+            pointer = r.b.moved(pointer_value("%to"), v.dtype, m.value(column))
+            first = m.div(column, 2) if pairs else column
+            found = []
+            for number in range(r.lanes):
+                part = rows.imag if pairs and number % 2 else rows.real
+                at = m.add(first, number // 2 if pairs else number)
+                found.append(v.mul(v.load(part, r.at(at)), scale))
+            for i, x in enumerate(v.transposed(found)):
+                v.store(pointer, r.w.offset("%starts", i), x)
+
+    return _routine(
+        form, "pairs_out" if pairs else "out", (*parameters, f"{number_type} %scale"), write
+    )
+
+
+@contextmanager
+def _columns(r: _Routine) -> Iterator[IndexValue]:
+    """Run the region for every `lanes` floats of the rows; the last ones may come twice."""
+    floats = argument("%floats")
+    with r.body.loop(0, floats, r.lanes) as column:
+        yield r.m.minimum(column, r.m.sub(floats, r.lanes))
+
+
+def listed_routines(target: Target) -> Iterator[Routines]:
+    """Yield the routines for rows of f32 that most programs use."""
+    form = RowForm(F32, target.vector_bytes // F32.storage_bytes, target)
+    for inverse in (False, True):
+        for factor in LISTED_FACTORS:
+            for is_last in (False, True):
+                yield pass_routine(form, factor, inverse, is_last)
+    for pairs in (False, True):
+        yield entering_routine(form, pairs)
+        yield leaving_routine(form, pairs)
+    for conjugate in (False, True):
+        yield turning_routine(form, conjugate)
+    yield joining_routine(form)

@@ -1,0 +1,288 @@
+"""Packing for matrix registers: blocks of 16 units of k, with zeros after the last of k.
+
+A unit is four bytes, one or several elements of k. A panel is a sequence of blocks; in a block of
+rows, each row holds its units side by side; in one of columns, each unit holds all columns side by
+side. Memory is read by lines of 64 bytes, along k or along the rows or columns, and 16 lines are
+transposed in registers where the panel wants them the other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.gemm.gather_runs import Pieces, find_pieces
+from hloc.codegen.cpu.emitters.gemm.matrix_kernel import ROW_BYTES, SIDE
+from hloc.codegen.cpu.emitters.gemm.packing import (
+    GATHER_PARAMETERS,
+    ROW_PARAMETERS,
+    Packing,
+    interleaved,
+    transposed,
+)
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import MATRIX_UNITS
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as, rounded, widened
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import BF16, F32, PRED
+
+_LINE = f"<{SIDE} x i32>"
+
+
+def gathered_blocks(name: str, p: Packing, target: Target, *, by_unit: bool) -> RoutineWriter:
+    """Return a function that packs one panel from anywhere.
+
+    Args:
+        name: of the function.
+        p: what it makes; elements keep their type, but for f32 that become bf16.
+        target: the machine.
+        by_unit: true for columns, whose units lie side by side in memory of the panel.
+    """
+    w = RoutineWriter(name, GATHER_PARAMETERS, target)
+    _Blocks(w, p, by_unit).gather()
+    return w
+
+
+def lined_blocks(name: str, p: Packing, target: Target, *, by_unit: bool) -> RoutineWriter:
+    """Return a function that packs rows or columns that lie side by side, as many as there are."""
+    w = RoutineWriter(name, ROW_PARAMETERS, target)
+    _Blocks(w, p, by_unit).lines()
+    return w
+
+
+class _Blocks:
+    """Writes one packing function."""
+
+    def __init__(self, w: RoutineWriter, p: Packing, by_unit: bool) -> None:
+        self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
+        self.p, self.by_unit = p, by_unit
+        self.steps = MATRIX_UNITS * p.group
+        self.element = REPRESENTATIONS[p.packed].memory
+        self.block_bytes = p.width * ROW_BYTES
+        self.depth, self.count = argument("%depth"), argument("%count")
+        self.square = self.fn.allocate(_LINE, SIDE) if by_unit else ""
+
+    # ---- from anywhere
+
+    def gather(self) -> None:
+        """Write the loops over the blocks of one panel.
+
+        What lies side by side is looked for along k, and of columns along these first.
+        """
+        math = self.math
+        if not self.by_unit:
+            with self._all_blocks() as (first, block):
+                self._block(0, self.count, first, block)
+            return
+        with self.body.loop(0, self.count, SIDE) as i:
+            last = math.minimum(math.add(i, SIDE), self.count)
+            pieces = find_pieces(self.w, "%offsets", i, math.sub(last, i), SIDE)
+            with self.body.when(pieces.are_few):
+                self._pieces_of_columns(i, pieces)
+            with self.body.when(pieces.are_many), self._all_blocks() as (first, block):
+                self._block(i, last, first, block)
+
+    @contextmanager
+    def _all_blocks(self) -> Iterator[tuple[IndexValue, str]]:
+        """Run the region for all blocks: the first step of k, and where the block goes."""
+        math = self.math
+        with self.body.loop(0, self.depth, self.steps) as first:
+            place = math.mul(math.div(first, self.steps), self.block_bytes)
+            yield first, self._at("%to", place)
+
+    def _pieces_of_columns(self, i: IndexValue, pieces: Pieces) -> None:
+        """Pack 16 columns that lie side by side in a few pieces."""
+        math = self.math
+        with self._all_blocks() as (first, block), self.body.loop(0, MATRIX_UNITS) as unit:
+            offsets, valid = self._unit(first, unit)
+            vectors = [
+                self._combined(pieces, offset, SIDE, exists)
+                for offset, exists in zip(offsets, valid, strict=True)
+            ]
+            place = math.mul(math.add(i, unit), ROW_BYTES)
+            self._store(block, place, self._words(vectors, SIDE))
+
+    def _block(self, start: IndexValue, stop: IndexValue, first: IndexValue, block: str) -> None:
+        """Pack some rows or columns of a block, of which all or some pieces lie along k."""
+        math = self.math
+        left = math.minimum(math.sub(self.depth, first), self.steps)
+        pieces = find_pieces(self.w, "%steps", first, left, self.steps)
+        with self.body.when(pieces.is_one):
+            self._lines(start, stop, block, pieces.whole)
+        with self.body.when(pieces.are_several):
+            self._lines(start, stop, block, pieces)
+        with self.body.when(pieces.are_many):
+            self._elements(start, stop, first, left, block)
+
+    def _lines(self, start: IndexValue, stop: IndexValue, block: str, pieces: Pieces) -> None:
+        """Pack lines along k; those of columns are transposed."""
+        math, fn = self.math, self.fn
+
+        def line(i: IndexValue) -> str:
+            vector = self._combined(pieces, self.w.offset("%offsets", i), self.steps)
+            return fn.value(f"bitcast <{self.steps} x {self.element}> {vector} to {_LINE}")
+
+        if not self.by_unit:
+            with self.body.loop(start, stop) as i:
+                self._store(block, math.mul(i, ROW_BYTES), line(i))
+            return
+        last = math.sub(stop, 1)
+        with self.body.loop(0, SIDE) as r:
+            text = line(math.minimum(math.add(start, r), last))
+            self._store(self.square, math.mul(r, ROW_BYTES), text)
+        lines = [
+            fn.value(f"load {_LINE}, ptr {self._at(self.square, r * ROW_BYTES)}, align {ROW_BYTES}")
+            for r in range(SIDE)
+        ]
+        for unit, vector in enumerate(transposed(self.w, lines, _LINE)):
+            self._store(block, math.mul(math.add(start, unit), ROW_BYTES), vector)
+
+    def _combined(
+        self, pieces: Pieces, place: IndexValue, size: int, exists: Value | None = None
+    ) -> str:
+        """Return the elements from `place` on, gathered piece by piece; zeros if there are none."""
+        fn, math = self.fn, self.math
+        kind, total = f"<{size} x {self.element}>", ""
+        for base, mask in pieces.parts:
+            if exists is not None:
+                flags = f"<{size} x i1>"
+                mask = fn.value(f"select i1 {exists.text}, {flags} {mask}, {flags} zeroinitializer")
+            part = self._load(math.add(place, base), size, mask)
+            total = fn.value(f"or {kind} {total}, {part}") if total else part
+        return total
+
+    def _elements(
+        self,
+        start: IndexValue,
+        stop: IndexValue,
+        first: IndexValue,
+        left: IndexValue,
+        block: str,
+    ) -> None:
+        """Pack some rows or columns of a block element by element."""
+        math, p, b = self.math, self.p, self.b
+        last = math.sub(left, 1)
+        zero = b.const(p.packed if p.source is F32 else p.source, 0)
+        with self.body.loop(start, stop) as i, self.body.loop(0, self.steps) as step:
+            base = self.w.offset("%offsets", i)
+            offset = self.w.offset("%steps", math.add(first, math.minimum(step, last)))
+            value = b.load(pointer_value("%from"), p.source, math.add(base, offset))
+            value = self._part(value) if p.source is F32 else value
+            value = b.select(math.compare("LT", step, left), value, zero)
+            unit, e = math.div(step, p.group), math.rem(step, p.group)
+            cell = math.add(math.mul(i, MATRIX_UNITS), unit)
+            if self.by_unit:
+                register, lane = math.div(i, SIDE), math.rem(i, SIDE)
+                cell = math.add(math.mul(math.add(math.mul(register, SIDE), unit), SIDE), lane)
+            b.store(pointer_value(block), math.add(math.mul(cell, p.group), e), value)
+
+    # ---- along the rows or columns
+
+    def lines(self) -> None:
+        """Write the loops over blocks, units and panels."""
+        math = self.math
+        blocks = math.div(math.add(self.depth, self.steps - 1), self.steps)
+        panel_bytes = math.mul(blocks, self.block_bytes)
+        with self.body.loop(0, blocks) as number:
+            first = math.mul(number, self.steps)
+            start = math.mul(number, self.block_bytes)
+            if self.by_unit:
+                self._columns(first, start, panel_bytes)
+            else:
+                self._rows(self._at("%to", start), first)
+
+    def _columns(self, first: IndexValue, start: IndexValue, panel_bytes: IndexValue) -> None:
+        """Pack a block of the columns of all panels."""
+        math = self.math
+        with self.body.loop(0, MATRIX_UNITS) as unit:
+            offsets, valid = self._unit(first, unit)
+            row = math.add(start, math.mul(unit, ROW_BYTES))
+            lines = 2 if self.p.width % (2 * SIDE) == 0 else 1
+            with self.body.loop(0, self.count, lines * SIDE) as i:
+                panel = math.mul(math.div(i, self.p.width), panel_bytes)
+                within = math.mul(math.rem(i, self.p.width), ROW_BYTES)
+                place = math.add(math.add(row, panel), within)
+                for number, line in enumerate(self._units(offsets, valid, i, lines)):
+                    self._store("%to", math.add(place, number * SIDE * ROW_BYTES), line)
+
+    def _rows(self, block: str, first: IndexValue) -> None:
+        """Pack a block of the rows of one panel."""
+        math = self.math
+        with self.body.loop(0, self.count, SIDE) as i:
+            units = []
+            for number in range(MATRIX_UNITS):
+                offsets, valid = self._unit(first, number)
+                units += self._units(offsets, valid, i, 1)
+            for r, line in enumerate(transposed(self.w, units, _LINE)):
+                self._store(block, math.mul(math.add(i, r), ROW_BYTES), line)
+
+    def _unit(self, first: IndexValue, unit: IndexValue) -> tuple[list[Value], list[Value]]:
+        """Return where the elements of a unit begin, and which of them there are."""
+        math, group = self.math, self.p.group
+        last = math.sub(self.depth, 1)
+        steps = [math.add(math.add(first, math.mul(unit, group)), e) for e in range(group)]
+        offsets = [self.w.offset("%steps", math.minimum(step, last)) for step in steps]
+        return offsets, [math.compare("LE", step, last) for step in steps]
+
+    def _units(
+        self, offsets: list[Value], valid: list[Value], i: IndexValue, lines: int
+    ) -> list[str]:
+        """Return one unit of all rows or columns of some lines, from number `i` on."""
+        math, fn = self.math, self.fn
+        size = lines * SIDE
+        mask, kind = first_lanes(self.w, math.sub(self.count, i), size), f"<{size} x i1>"
+        vectors = []
+        for offset, exists in zip(offsets, valid, strict=True):
+            here = fn.value(f"select i1 {exists.text}, {kind} {mask}, {kind} zeroinitializer")
+            vectors.append(self._load(math.add(offset, i), size, here))
+        joined, words = self._words(vectors, size), f"<{size} x i32>"
+        if lines == 1:
+            return [joined]
+        parts = []
+        for first in range(0, size, SIDE):
+            order = ", ".join(f"i32 {first + lane}" for lane in range(SIDE))
+            text = f"shufflevector {words} {joined}, {words} poison, <{SIDE} x i32> <{order}>"
+            parts.append(fn.value(text))
+        return parts
+
+    # ---- lines
+
+    def _words(self, vectors: list[str], size: int) -> str:
+        """Return units of `size` rows or columns, given each of their elements by itself."""
+        joined = interleaved(self.w, vectors, size, self.element)
+        kind = f"<{size * self.p.group} x {self.element}>"
+        return self.fn.value(f"bitcast {kind} {joined} to <{size} x i32>")
+
+    def _load(self, place: IndexValue, size: int, mask: str) -> str:
+        source = self.p.source
+        vector = load_as(self.w, "%from", source, source, size, place, mask)
+        return self._parts(vector, size) if source is F32 else vector
+
+    def _parts(self, vector: str, size: int) -> str:
+        """Return the wanted part of each f32: what the nearest bf16 of infinity leaves is 0."""
+        fn, kind = self.fn, f"<{size} x float>"
+        nearest = rounded(self.w, vector, F32, BF16, size)
+        if not self.p.part:
+            return nearest
+        rest = fn.value(f"fsub {kind} {vector}, {widened(self.w, nearest, size)}")
+        known = fn.value(f"fcmp ord {kind} {rest}, {rest}")
+        rest = fn.value(f"select <{size} x i1> {known}, {kind} {rest}, {kind} zeroinitializer")
+        return rounded(self.w, rest, F32, BF16, size)
+
+    def _part(self, value: Value) -> Value:
+        """Return the same of one element."""
+        b, nearest = self.b, self.b.convert(value, BF16)
+        if not self.p.part:
+            return nearest
+        rest = b.fsub(value, b.convert(nearest, F32))
+        known = Value(PRED, self.fn.value(f"fcmp ord float {rest.text}, {rest.text}"))
+        return b.convert(b.select(known, rest, b.const(F32, 0)), BF16)
+
+    def _store(self, pointer: str, offset: IndexValue, line: str) -> None:
+        self.fn.line(f"store {_LINE} {line}, ptr {self._at(pointer, offset)}, align {ROW_BYTES}")
+
+    def _at(self, pointer: str, offset: IndexValue) -> str:
+        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {self.math.value(offset).text}")

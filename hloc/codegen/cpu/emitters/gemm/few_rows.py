@@ -1,0 +1,56 @@
+"""What products of few rows have in common: their axes, and how threads share them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.codegen.kernels.gemm_problem import Axis
+from hloc.dtypes import BF16, F16, F32, F64, DType
+
+_NARROW = (F32, BF16, F16)
+
+
+@dataclass(frozen=True, slots=True)
+class FewRows:
+    """A product of few rows.
+
+    Attributes:
+        outer: loops around it, slowest first.
+        row: the axis of rows, of size 1 if there is none.
+        depth: that of k.
+        exchanged: the sides changed places.
+    """
+
+    COLUMN_PIECE: ClassVar[int]
+    """Columns that threads count by."""
+
+    outer: tuple[Axis, ...]
+    row: Axis
+    column: Axis
+    depth: Axis
+    exchanged: bool
+    sources: tuple[DType, DType]
+    result: DType
+
+    @property
+    def total(self) -> DType:
+        """The type of sums."""
+        return F64 if self.result is F64 else F32
+
+    @property
+    def pieces(self) -> int:
+        """In how many pieces threads share the product: steps of the outermost loop, or columns."""
+        return self.outer[0].size if self.outer else -(-self.column.size // self.COLUMN_PIECE)
+
+    @property
+    def repeated_bytes(self) -> int:
+        """The side that every thread reads whole."""
+        return self.row.size * self.depth.size * self.sources[0].storage_bytes
+
+
+def sums_floats(sources: tuple[DType, DType], result: DType) -> bool:
+    """True for types that routines of few rows multiply: all f64, or none wider than f32."""
+    if result is F64:
+        return sources == (F64, F64)
+    return result in _NARROW and all(source in _NARROW for source in sources)

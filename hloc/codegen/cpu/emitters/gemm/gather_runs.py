@@ -1,0 +1,84 @@
+"""Places from a table that lie side by side in a few pieces, each of which is one masked load.
+
+Element number l of a piece is at its base plus l, so all places that are equally far from their
+numbers are one piece, wherever the others begin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes
+from hloc.dtypes import PRED, S64
+
+MOST_PIECES = 4
+"""Pieces up to which several loads are better than one for each element."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """How some entries of a table lie.
+
+    Attributes:
+        parts: for each piece its base and the mask of its lanes; no lanes for what is not needed.
+        is_one, are_several, are_few, are_many: if there are 1, 2 to `MOST_PIECES`, either, or more.
+    """
+
+    parts: tuple[tuple[IndexValue, str], ...]
+    is_one: Value
+    are_several: Value
+    are_few: Value
+    are_many: Value
+
+    @property
+    def whole(self) -> Pieces:
+        """The same where one piece is all."""
+        return replace(self, parts=self.parts[:1])
+
+
+def find_pieces(
+    w: RoutineWriter, table: str, first: IndexValue, count: IndexValue, size: int
+) -> Pieces:
+    """Write the search for pieces.
+
+    Args:
+        w: the routine.
+        table: the pointer to its places.
+        first: the first entry.
+        count: how many entries there are, at least one.
+        size: how many fit into a vector.
+    """
+    fn, math = w.fn, w.math
+    kind, flags, bits = f"<{size} x i64>", f"<{size} x i1>", f"i{size}"
+    at = w.b.address(pointer_value(table), S64, math.value(first))
+    valid = first_lanes(w, count, size)
+    places = load_lanes(w, at, S64, size, valid)
+    numbers = ", ".join(f"i64 {lane}" for lane in range(size))
+    distances = fn.value(f"sub {kind} {places}, <{numbers}>")
+    fn.declare(f"declare {bits} @llvm.cttz.{bits}({bits}, i1)")
+    rest = fn.value(f"bitcast {flags} {valid} to {bits}")
+    parts: list[tuple[IndexValue, str]] = []
+    are_all: list[Value] = []
+    for _ in range(MOST_PIECES):
+        lane = fn.value(f"call {bits} @llvm.cttz.{bits}({bits} {rest}, i1 false)")
+        wide = Value(S64, lane if size == 64 else fn.value(f"zext {bits} {lane} to i64"))
+        number = math.minimum(wide, math.sub(count, 1))
+        base = math.value(math.sub(w.offset(at, number), number))
+        one = fn.value(f"insertelement {kind} poison, i64 {base.text}, i64 0")
+        zeros = f"<{size} x i32> zeroinitializer"
+        everywhere = fn.value(f"shufflevector {kind} {one}, {kind} poison, {zeros}")
+        equal = fn.value(f"icmp eq {kind} {distances}, {everywhere}")
+        left = fn.value(f"bitcast {bits} {rest} to {flags}")
+        mask = fn.value(f"and {flags} {equal}, {left}")
+        parts.append((base, mask))
+        taken = fn.value(f"bitcast {flags} {mask} to {bits}")
+        rest = fn.value(f"xor {bits} {rest}, {taken}")
+        are_all.append(Value(PRED, fn.value(f"icmp eq {bits} {rest}, 0")))
+    is_one, *_, are_few = are_all
+    are_many = Value(PRED, fn.value(f"xor i1 {are_few.text}, true"))
+    more = Value(PRED, fn.value(f"xor i1 {is_one.text}, true"))
+    return Pieces(tuple(parts), is_one, w.b.and_(are_few, more), are_few, are_many)

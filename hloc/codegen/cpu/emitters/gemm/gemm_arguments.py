@@ -1,0 +1,86 @@
+"""What the loops around micro-kernels (`product_nest`) must know of a product, as numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+from hloc.codegen.kernels.gemm_problem import Axis
+
+
+@dataclass(frozen=True, slots=True)
+class NestNumbers:
+    """What the loops must know of a product.
+
+    Attributes:
+        rows, columns, depth: its size.
+        products: how many there are, all of `outer`.
+        outer_step, outer_rest, row_step ...: a thread's part from `begin` to `end` is that from
+            `begin * step` to `end * step + rest`; 0 and everything for what is not shared.
+        deep: steps of k of a block.
+        span: steps of k that are packed at once.
+        block: columns that are packed at once.
+        height, width: of a tile.
+        operand_bytes, result_bytes, lhs_bytes, rhs_bytes: sizes of elements.
+        multiple: steps of k that the micro-kernel takes at a time.
+        row_distance: elements of the result from one row to the next.
+        panel, panels: where packed rows and columns are, in bytes after the tables.
+        part_bytes: of a panel of rows.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    products: int
+    outer_step: int
+    outer_rest: int
+    row_step: int
+    row_rest: int
+    column_step: int
+    column_rest: int
+    deep: int
+    span: int
+    block: int
+    height: int
+    width: int
+    operand_bytes: int
+    result_bytes: int
+    lhs_bytes: int
+    rhs_bytes: int
+    multiple: int
+    row_distance: int
+    panel: int
+    panels: int
+    part_bytes: int
+
+
+FIELDS = tuple(field.name for field in fields(NestNumbers))
+"""The numbers before all others."""
+
+AXES = tuple(f"{name}_axes" for name in ("outer", "row", "column", "left", "right"))
+"""For each: where in the numbers its axes begin, and how many there are."""
+
+
+def nest_numbers(
+    n: NestNumbers,
+    outer: Sequence[Axis],
+    rows: Sequence[Axis],
+    columns: Sequence[Axis],
+    depth: Sequence[Axis],
+) -> list[int]:
+    """Return all numbers for the routine; axes are given slowest first."""
+    lists = (
+        [x for axis in reversed(outer) for x in (axis.size, axis.lhs, axis.rhs, axis.out)],
+        [x for axis in reversed(rows) for x in (axis.size, axis.lhs)],
+        [x for axis in reversed(columns) for x in (axis.size, axis.rhs)],
+        [x for axis in reversed(depth) for x in (axis.size, axis.lhs)],
+        [x for axis in reversed(depth) for x in (axis.size, axis.rhs)],
+    )
+    counts = (len(outer), len(rows), len(columns), len(depth), len(depth))
+    head = [getattr(n, name) for name in FIELDS]
+    place = len(head) + 2 * len(lists)
+    tail: list[int] = []
+    for numbers, count in zip(lists, counts, strict=True):
+        head += [place + len(tail), count]
+        tail += numbers
+    return head + tail

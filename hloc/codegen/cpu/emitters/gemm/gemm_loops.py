@@ -1,0 +1,319 @@
+"""The loops around micro-kernels as a routine: products of any size through packed panels.
+
+    nest(lhs, rhs, out, scratch, begin, end, numbers, finish, context, tiles, columns, rows ...)
+
+What depends on the product is in `numbers`: the fields of `NestNumbers`, then axes as
+`offset_table` reads them, fastest first. Micro-kernel and packing are pointers, so that products of
+all element types share one routine. `finish`, if it is not null, is called for rows whose sums are
+final.
+
+A block of k of some columns is packed for the second-level cache; against it goes one panel of rows
+after the other, packed for the first-level cache. Sums of every block of k are added to the result.
+Where all of k is packed at once (`span`), a panel of rows goes through all blocks of k while its
+part of the result is in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.gemm import offset_table
+from hloc.codegen.cpu.emitters.gemm.gemm_arguments import AXES, FIELDS
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import ANY, DIRECT, IN_PLACE, LINES
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT, PART_PAIRS
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import PRED, S64
+
+_ENTRY_BYTES = 8
+
+FINISH_PARAMETERS = ("ptr %context", "i64 %first", "i64 %rows", "i64 %columns")
+"""Of the function that is called for rows whose sums are final: what the nest was given, the place
+of the first element in memory, and how many rows and columns there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class NestForm:
+    """What the text of the loops depends on.
+
+    Attributes:
+        rows, columns: how they lie in memory: `IN_PLACE`, `LINES`, or otherwise.
+        parts: how many bf16 stand for an element.
+    """
+
+    rows: str
+    columns: str
+    parts: int
+
+    @property
+    def name(self) -> str:
+        """The name of the routine."""
+        rows = "direct" if self.rows in IN_PLACE else _form_name(self.rows)
+        parts = f"_{self.parts}_parts" if self.parts > 1 else ""
+        return f"nest_{rows}_{_form_name(self.columns)}{parts}"
+
+    @property
+    def is_direct(self) -> bool:
+        """True if rows are read where they are."""
+        return self.rows in IN_PLACE
+
+
+def _form_name(form: str) -> str:
+    return LINES if form == LINES else "gathered"
+
+
+def nest_routines(form: NestForm, target: Target) -> tuple[Routines, Routines]:
+    """Return the loops of one form, and what they call to make tables."""
+    return _nest(form, target), offset_table.table_routine(target)
+
+
+@cache
+def _nest(form: NestForm, target: Target) -> Routines:
+    pointers = ["tiles", "pack_columns", *([] if form.is_direct else ["pack_rows"])]
+    if form.parts > 1:
+        pointers += ["rest_columns", "rest_rows"]
+    parameters = (
+        *(f"ptr %{name}" for name in ("lhs", "rhs", "out", "scratch")),
+        "i64 %begin",
+        "i64 %end",
+        *(f"ptr %{name}" for name in ("numbers", "finish", "context", *pointers)),
+    )
+    types = ", ".join(text.split(" ")[0] for text in parameters)
+
+    def write() -> str:
+        w = RoutineWriter(form.name, parameters, target)
+        _Nest(w, form).write()
+        w.fn.declare(offset_table.DECLARATION)
+        return w.unit_text()
+
+    return Routines(form.name, (f"declare void @{form.name}({types})",), cache(write))
+
+
+class _Nest:
+    """Writes the loops."""
+
+    def __init__(self, w: RoutineWriter, form: NestForm) -> None:
+        self.w, self.fn, self.body, self.math, self.form = w, w.fn, w.body, w.math, form
+        values = [w.offset("%numbers", i) for i in range(len(FIELDS))]
+        self.n = dict(zip(FIELDS, values, strict=True))
+        self.lists = {
+            name: tuple(w.offset("%numbers", len(FIELDS) + 2 * i + j) for j in range(2))
+            for i, name in enumerate(AXES)
+        }
+        self.tables: dict[str, str] = {}
+        self.panel = self.panels = ""
+
+    def write(self) -> None:
+        """Write the tables, then one product after the other."""
+        self._fill_tables()
+        first, last = self._part("outer", self.n["products"])
+        with self.body.loop(first, last) as number:
+            lhs, rhs, out = self._places(number)
+            n, math = self.n, self.math
+            self._product(
+                self._at("%lhs", math.mul(lhs, n["lhs_bytes"])),
+                self._at("%rhs", math.mul(rhs, n["rhs_bytes"])),
+                self._at("%out", math.mul(out, n["result_bytes"])),
+                out,
+            )
+
+    def _fill_tables(self) -> None:
+        """Write the places of rows, columns and steps of k in the operands."""
+        n, fn = self.n, self.fn
+        address = fn.value("ptrtoint ptr %scratch to i64")
+        below = fn.value(f"sub i64 0, {address}")
+        missing = fn.value(f"and i64 {below}, {ALIGNMENT - 1}")
+        place = fn.value(f"getelementptr i8, ptr %scratch, i64 {missing}")
+        start = place
+        sizes = (("row", "rows"), ("column", "columns"), ("left", "depth"), ("right", "depth"))
+        for name, size in sizes:
+            self.tables[name] = place
+            if {"row": self.form.rows, "column": self.form.columns}.get(name) != LINES:
+                first, count = self.lists[f"{name}_axes"]
+                axes = self._entry("%numbers", first)
+                fn.line(
+                    f"call void @{offset_table.NAME}(ptr {place}, ptr {axes}, i64 {count.text})"
+                )
+            place = self._entry(place, n[size])
+        self.panel, self.panels = self._at(start, n["panel"]), self._at(start, n["panels"])
+
+    def _places(self, number: IndexValue) -> tuple[Value, ...]:
+        """Return where in lhs, rhs and out product `number` begins, in elements."""
+        fn, body = self.fn, self.body
+        slots = [fn.allocate("i64") for _ in range(4)]
+        rest, *places = slots
+        fn.line(f"store i64 {self.math.value(number).text}, ptr {rest}")
+        for slot in places:
+            fn.line(f"store i64 0, ptr {slot}")
+        first, count = self.lists["outer_axes"]
+        with body.loop(0, count) as axis:
+            at = self._entry("%numbers", self.math.add(first, self.math.mul(axis, 4)))
+            size, *steps = (self.w.offset(at, i) for i in range(4))
+            left = fn.value(f"load i64, ptr {rest}")
+            within = fn.value(f"urem i64 {left}, {size.text}")
+            fn.line(f"store i64 {fn.value(f'udiv i64 {left}, {size.text}')}, ptr {rest}")
+            for slot, step in zip(places, steps, strict=True):
+                moved = fn.value(f"mul i64 {within}, {step.text}")
+                before = fn.value(f"load i64, ptr {slot}")
+                fn.line(f"store i64 {fn.value(f'add i64 {before}, {moved}')}, ptr {slot}")
+        return tuple(Value(S64, fn.value(f"load i64, ptr {slot}")) for slot in places)
+
+    def _part(self, side: str, size: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return what to compute of a side: this thread's part, or all."""
+        n, math = self.n, self.math
+        step, rest = n[f"{side}_step"], n[f"{side}_rest"]
+        end = math.add(math.mul(argument("%end"), step), rest)
+        return math.mul(argument("%begin"), step), math.minimum(size, end)
+
+    def _product(self, lhs: str, rhs: str, out: str, place: Value) -> None:
+        """Blocks of columns, blocks of k, panels of rows; `out` is element `place`."""
+        n, body, math = self.n, self.body, self.math
+        first_row, last_row = self._part("row", n["rows"])
+        first_column, last_column = self._part("column", n["columns"])
+        with (
+            body.loop(first_column, last_column, n["block"]) as first,
+            body.loop(0, n["depth"], n["span"]) as start,
+        ):
+            count = math.minimum(n["block"], math.sub(last_column, first))
+            end = math.minimum(math.add(start, n["span"]), n["depth"])
+            with body.loop(start, end, n["deep"]) as step:
+                self._pack_columns(rhs, first, count, step, start)
+            with body.loop(first_row, last_row, n["height"]) as row:
+                height = math.minimum(n["height"], math.sub(last_row, row))
+                with body.loop(start, end, n["deep"]) as step:
+                    self._tiles((lhs, out, place), (first, count), (row, height), (step, start))
+
+    def _steps(self, step: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return the steps of k of the block that begins at `step`, and those of its panels.
+
+        In matrix registers zeros follow the last one.
+        """
+        n, math = self.n, self.math
+        steps = math.minimum(n["deep"], math.sub(n["depth"], step))
+        return steps, math.mul(self._units(steps), n["multiple"])
+
+    def _units(self, steps: IndexValue) -> Value:
+        """Return how many times the micro-kernel takes `multiple` steps for so many."""
+        n, math = self.n, self.math
+        more = math.value(math.sub(math.add(steps, n["multiple"]), 1)).text
+        return Value(S64, self.fn.index_arithmetic("div", more, n["multiple"].text))
+
+    def _tiles(
+        self,
+        arrays: tuple[str, str, Value],
+        columns: tuple[IndexValue, IndexValue],
+        rows: tuple[IndexValue, IndexValue],
+        block: tuple[IndexValue, IndexValue],
+    ) -> None:
+        """Multiply some rows by packed columns, over a block of k."""
+        n, math = self.n, self.math
+        (lhs, out, place), (first, count), (row, height), (step, start) = (
+            arrays,
+            columns,
+            rows,
+            block,
+        )
+        steps, _ = self._steps(step)
+        if not self.form.is_direct:
+            for part in range(self.form.parts):
+                to = self._at(self.panel, math.mul(n["part_bytes"], part))
+                name = "rest_rows" if part else "pack_rows"
+                self._pack(name, "row", lhs, (row, height), (step, steps), to)
+        result_row = math.mul(row, n["row_distance"])
+        to = self._at(out, math.mul(math.add(result_row, first), n["result_bytes"]))
+        adds = math.compare("NE", step, 0).text
+        for left, right in PART_PAIRS[-1:] if self.form.parts == 1 else PART_PAIRS:
+            source = [self._at(self.panel, math.mul(n["part_bytes"], left))]
+            if self.form.is_direct:
+                tables = self.tables
+                source = [lhs, self._entry(tables["row"], row), self._entry(tables["left"], step)]
+            row_bytes = math.mul(n["row_distance"], n["result_bytes"])
+            numbers = [self._units(steps), row_bytes, height, count]
+            panels = self._panels_at(step, start, right)
+            self._call("tiles", [*source, panels, to], numbers, f", i1 {adds}")
+            adds = "true"
+        is_last = math.compare("GE", math.add(step, n["deep"]), n["depth"])
+        is_wanted = Value(PRED, self.fn.value("icmp ne ptr %finish, null"))
+        with self.body.when(self.w.b.and_(is_last, is_wanted)):
+            begin = math.add(math.add(place, result_row), first)
+            self._call("finish", ["%context"], [begin, height, count])
+
+    def _panels_at(self, step: IndexValue, start: IndexValue, part: int) -> str:
+        """Return where the packed columns of the block of k from `step` on are."""
+        n, math = self.n, self.math
+        place = math.sub(step, start)
+        if part:
+            place = math.add(place, math.mul(self._units(n["span"]), n["multiple"]))
+        return self._at(self.panels, math.mul(math.mul(place, n["block"]), n["operand_bytes"]))
+
+    def _pack_columns(
+        self,
+        rhs: str,
+        first: IndexValue,
+        count: IndexValue,
+        step: IndexValue,
+        start: IndexValue,
+    ) -> None:
+        n, math = self.n, self.math
+        steps, padded = self._steps(step)
+        for part in range(self.form.parts):
+            name = "rest_columns" if part else "pack_columns"
+            panels = self._panels_at(step, start, part)
+            if self.form.columns == LINES:
+                self._pack(name, "column", rhs, (first, count), (step, steps), panels)
+                continue
+            with self.body.loop(0, count, n["width"]) as column:
+                to = self._at(panels, math.mul(math.mul(column, padded), n["operand_bytes"]))
+                width = math.minimum(n["width"], math.sub(count, column))
+                at = math.add(first, column)
+                self._pack(name, "column", rhs, (at, width), (step, steps), to)
+
+    def _pack(
+        self,
+        name: str,
+        side: str,
+        operand: str,
+        lines: tuple[IndexValue, IndexValue],
+        block: tuple[IndexValue, IndexValue],
+        to: str,
+    ) -> None:
+        """Pack a part of the rows or columns: `lines` and `block` are where, and how many."""
+        (first, count), (step, steps) = lines, block
+        steps_table = self.tables["left" if side == "row" else "right"]
+        pointers = [self._entry(steps_table, step), to]
+        form = self.form.rows if side == "row" else self.form.columns
+        if form == LINES:
+            size = self.n["lhs_bytes" if side == "row" else "rhs_bytes"]
+            pointers = [self._at(operand, self.math.mul(first, size)), *pointers]
+        else:
+            pointers = [operand, self._entry(self.tables[side], first), *pointers]
+        self._call(name, pointers, [count, steps])
+
+    def _call(
+        self, name: str, pointers: list[str], numbers: list[IndexValue], rest: str = ""
+    ) -> None:
+        arguments = [f"ptr {x}" for x in pointers]
+        arguments += [f"i64 {self.math.value(x).text}" for x in numbers]
+        self.fn.line(f"call void %{name}({', '.join(arguments)}{rest})")
+
+    def _entry(self, pointer: str, number: IndexValue) -> str:
+        return self._at(pointer, self.math.mul(number, _ENTRY_BYTES))
+
+    def _at(self, pointer: str, offset: IndexValue) -> str:
+        if offset == 0:
+            return pointer
+        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {self.math.value(offset).text}")
+
+
+def listed_routines(target: Target) -> Iterator[Routines]:
+    """Yield the loops of all forms, and what they call."""
+    yield offset_table.table_routine(target)
+    for rows, columns, parts in product((DIRECT, LINES, ANY), (LINES, ANY), (1, 2)):
+        if rows != DIRECT or parts == 1:
+            yield _nest(NestForm(rows, columns, parts), target)

@@ -1,0 +1,194 @@
+"""The routines of packed products: rows of tiles, and packing of rows and of columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+
+from hloc.codegen.cpu.emitters.gemm.block_packing import gathered_blocks, lined_blocks
+from hloc.codegen.cpu.emitters.gemm.gather_packing import gather_packing
+from hloc.codegen.cpu.emitters.gemm.lane_packing import can_gather, lane_packing
+from hloc.codegen.cpu.emitters.gemm.matrix_kernel import matrix_kernel
+from hloc.codegen.cpu.emitters.gemm.micro_kernel import DIRECT_TILE_TYPES, TILE_TYPES, micro_kernel
+from hloc.codegen.cpu.emitters.gemm.packing import (
+    GATHER_TYPES,
+    LONG_RUN,
+    ROW_TYPES,
+    RUN,
+    Packing,
+    row_packing,
+)
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
+from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_TYPES, edge_function
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+from hloc.codegen.llvm.routine import FINAL_FORM, Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import S8, DType
+
+LINES, PIECES, RUNS, LONG, ANY, DIRECT = "lines", "pieces", "runs", "long", "any", "direct"
+DIRECT_RUNS = "direct_runs"
+"""How rows or columns lie in memory: side by side, some side by side, with k in
+short or long runs, or otherwise.
+
+Rows that are `DIRECT` are read where they lie; `DIRECT_RUNS` with k in short runs and nothing else.
+"""
+
+IN_PLACE = (DIRECT, DIRECT_RUNS)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductRoutines:
+    """The functions of one product, by name, and the units in which they are.
+
+    Attributes:
+        tiles: the row of tiles.
+        columns, rows: the packing; `rows` is empty if rows are read where they lie.
+        rest_columns, rest_rows: the packing of the second of the parts that elements are split
+            into, empty if they are not.
+        units: what a kernel that calls them has to use.
+    """
+
+    tiles: str
+    columns: str
+    rows: str
+    units: tuple[Routines, ...]
+    rest_columns: str = ""
+    rest_rows: str = ""
+
+
+@cache
+def product_routines(
+    arithmetic: Arithmetic,
+    tile: Tile,
+    sources: tuple[DType, DType],
+    forms: tuple[str, str],
+    target: Target,
+    parts: int = 1,
+) -> ProductRoutines:
+    """Return the functions of a product: a unit for each, which other products share.
+
+    Args:
+        arithmetic: how the micro-kernel multiplies.
+        tile: what it holds in registers.
+        sources: element types of the operands in memory.
+        forms: how rows and columns lie in memory.
+        target: the machine.
+        parts: how many bf16 stand for an f32, one or two, for matrix registers.
+    """
+    width = lanes(arithmetic, target)
+    is_matrix, is_direct = arithmetic.is_matrix, forms[0] in IN_PLACE
+    pack = _block_packer if is_matrix else _packer
+    packed = Packing(
+        sources[1],
+        arithmetic.operand,
+        arithmetic.group,
+        tile.vectors * width,
+        # Where tiles have masks, they read no vectors after the last that counts.
+        filled=width if target.vector_bits == 512 and not is_matrix else 0,
+    )
+    right = [
+        pack("columns", replace(packed, part=part), forms[1], width, target)
+        for part in range(parts)
+    ]
+    left: list[Routines] = []
+    if not is_direct:
+        is_bytes = is_matrix and arithmetic.operand is S8
+        operand = sources[0] if is_bytes else arithmetic.operand
+        bias = -128 if arithmetic.operand is S8 and not is_matrix else 0
+        packed = Packing(sources[0], operand, arithmetic.group, tile.rows, bias)
+        left = [
+            pack("rows", replace(packed, part=part), forms[0], _row_lanes(tile.rows), target)
+            for part in range(parts)
+        ]
+    tiles = _tile_units(arithmetic, tile, forms[0], target)
+    return ProductRoutines(
+        tiles[0].name,
+        right[0].name,
+        left[0].name if left else "",
+        (*tiles, *right, *left),
+        right[1].name if parts > 1 else "",
+        left[1].name if parts > 1 else "",
+    )
+
+
+def matrix_columns(
+    arithmetic: Arithmetic, tile: Tile, source: DType, form: str, target: Target
+) -> Routines:
+    """Return the packing of columns for matrix registers, by itself."""
+    width = tile.vectors * lanes(arithmetic, target)
+    packed = Packing(source, arithmetic.operand, arithmetic.group, width)
+    return _block_packer("columns", packed, form, width, target)
+
+
+def _tile_units(
+    arithmetic: Arithmetic, tile: Tile, row_form: str, target: Target
+) -> list[Routines]:
+    """Return the row of tiles, then what it calls for tiles at the edge."""
+    width, is_direct = lanes(arithmetic, target), row_form in IN_PLACE
+    kind = arithmetic.instruction or (row_form if is_direct else "packed")
+    name = f"tiles_{arithmetic.name}_{tile.rows}x{tile.vectors}_{kind}"
+    if arithmetic.is_matrix:
+        return [_unit(name, lambda: matrix_kernel(name, arithmetic, tile, target), TILE_TYPES)]
+    total, result = arithmetic.total, arithmetic.result
+    edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
+    in_runs = row_form == DIRECT_RUNS
+
+    def tiles() -> RoutineWriter:
+        return micro_kernel(name, edge, arithmetic, tile, target, direct=is_direct, in_runs=in_runs)
+
+    def mover() -> RoutineWriter:
+        return edge_function(edge, total, result, width, tile.vectors, target)
+
+    return [
+        _unit(name, tiles, DIRECT_TILE_TYPES if is_direct else TILE_TYPES),
+        _unit(edge, mover, EDGE_TYPES, level=0),
+    ]
+
+
+def _unit(
+    name: str,
+    write: Callable[[], RoutineWriter],
+    types: tuple[str, ...],
+    level: int = FINAL_FORM,
+) -> Routines:
+    declaration = f"declare void @{name}({', '.join(types)})"
+    return Routines(name, (declaration,), cache(lambda: write().unit_text()), level)
+
+
+def _pack_name(side: str, p: Packing, form: str) -> str:
+    kind = "_biased" * (p.offset != 0) + "_rest" * p.part
+    return f"{side}_{p.source.name}_{p.packed.name}_{p.group}x{p.width}{kind}_{form}"
+
+
+def _block_packer(side: str, p: Packing, form: str, _lanes: int, target: Target) -> Routines:
+    """Return the packing of one side for matrix registers."""
+    form = form if form == LINES else ANY  # runs of k are looked for anyway
+    name, by_unit = f"block_{_pack_name(side, p, form)}", side == "columns"
+    if form == LINES:
+        return _unit(name, lambda: lined_blocks(name, p, target, by_unit=by_unit), ROW_TYPES)
+    return _unit(name, lambda: gathered_blocks(name, p, target, by_unit=by_unit), GATHER_TYPES)
+
+
+def _row_lanes(rows: int) -> int:
+    """Return the size of vectors that fill a panel of `rows` rows."""
+    return next(size for size in (8, 4, 2) if rows % size == 0)
+
+
+def _packer(side: str, p: Packing, form: str, width: int, target: Target) -> Routines:
+    """Return the packing of one side for vectors of `width` lanes."""
+    name = _pack_name(side, p, form)
+    # Columns are packed once for all rows, and blocks that only move cost the same at any level.
+    is_move = p.source is p.packed and p.group == 1
+    is_cheap = side == "columns" and form in (LINES, LONG) and is_move
+    level = 0 if is_cheap else FINAL_FORM
+    if form == LINES:
+        return _unit(name, lambda: row_packing(name, p, width, target), ROW_TYPES, level)
+    if side == "columns" and form in (ANY, PIECES) and can_gather(p, width, target):
+        return _unit(name, lambda: lane_packing(name, p, width, target), GATHER_TYPES, level)
+    runs = {RUNS: RUN, LONG: LONG_RUN}.get(form, 0)
+
+    def packer() -> RoutineWriter:
+        return gather_packing(name, p, target, runs=runs, pieces=form == PIECES)
+
+    return _unit(name, packer, GATHER_TYPES, level)

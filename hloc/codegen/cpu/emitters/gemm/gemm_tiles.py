@@ -1,0 +1,141 @@
+"""How the machine multiplies packed products: its instructions, tiles, and forms of packing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
+    ANY,
+    DIRECT,
+    DIRECT_RUNS,
+    LINES,
+    LONG,
+    PIECES,
+    RUNS,
+)
+from hloc.codegen.cpu.emitters.gemm.matrix_kernel import SIDE
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+    PARTS,
+    PackedProduct,
+    has_direct_columns,
+    is_in_runs,
+    sums_type,
+)
+from hloc.codegen.cpu.emitters.gemm.packing import LONG_RUN, RUN
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
+from hloc.codegen.kernels.gemm_problem import Axis
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import BF16, F32, S8, S32, U8
+
+MIN_SUMS = 10
+"""Sums in registers below which a multiplication waits for the one before it."""
+
+IDLE_COST = 0.1
+"""Cost of a vector of a tile that the last columns leave out, in vectors of one row."""
+
+_WIDE_TILES: tuple[Tile, ...] = (
+    Tile(12, 2),
+    Tile(14, 2),
+    Tile(6, 4),
+    Tile(8, 3),
+    Tile(8, 2),
+    Tile(24, 1),
+)
+_NARROW_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(12, 1))
+_WIDE_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 4), Tile(8, 3), Tile(8, 2), Tile(8, 1))
+_NARROW_DIRECT_TILES: tuple[Tile, ...] = (Tile(6, 2), Tile(4, 2), Tile(8, 1))
+_MATRIX_TILES: tuple[Tile, ...] = (Tile(32, 2), Tile(16, 3), Tile(48, 1))
+"""An instruction takes as long as three others, so that there must be three sums at least."""
+
+_BYTE_INSTRUCTIONS = {
+    (S8, S8): "tdpbssd",
+    (S8, U8): "tdpbsud",
+    (U8, S8): "tdpbusd",
+    (U8, U8): "tdpbuud",
+}
+"""Instructions of matrix registers for bytes."""
+
+
+def arithmetic_of(p: PackedProduct, target: Target) -> Arithmetic:
+    """Return the best way to multiply that the machine has."""
+    total = sums_type(p.sources, p.result)
+    assert total is not None
+    depth = p.sizes[2]
+    wide = target.vector_bits == 512
+    if wide and p.sources == (BF16, BF16) and target.has("amx-bf16"):
+        return Arithmetic(f"matrix_{p.result.name}", F32, BF16, p.result, 2, "tdpbf16ps")
+    if wide and p.algorithm and target.has("amx-bf16"):
+        return Arithmetic("matrix_f32", F32, BF16, F32, 2, "tdpbf16ps")
+    if wide and p.sources in _BYTE_INSTRUCTIONS and target.has("amx-int8"):
+        return Arithmetic("matrix", S32, S8, S32, 4, _BYTE_INSTRUCTIONS[p.sources])
+    if wide and p.sources == (BF16, BF16) and depth % 2 == 0 and target.has("avx512bf16"):
+        return Arithmetic(f"bf16_{p.result.name}", F32, BF16, p.result, 2)
+    if wide and p.sources == (S8, S8) and depth % 4 == 0 and target.has("avx512vnni"):
+        return Arithmetic("s8", S32, S8, S32, 4)
+    return Arithmetic(f"{total.name}_{p.result.name}", total, total, p.result)
+
+
+def parts_of(p: PackedProduct, arithmetic: Arithmetic) -> int:
+    """Return how many bf16 stand for an element."""
+    return PARTS[p.algorithm] if p.algorithm and arithmetic.is_matrix else 1
+
+
+def tile_of(p: PackedProduct, arithmetic: Arithmetic, target: Target) -> Tile:
+    """Return the tile that wastes least at the edges."""
+    rows, columns, _ = p.sizes
+    width = lanes(arithmetic, target)
+    skips_vectors = target.vector_bits == 512 and not arithmetic.is_matrix
+
+    def cost(tile: Tile) -> float:
+        whole, rest = divmod(-(-columns // width), tile.vectors)
+        down = tile.rows // SIDE if arithmetic.is_matrix else tile.rows
+        rest = rest if skips_vectors or not rest else tile.vectors
+
+        def of_vectors(vectors: int) -> float:
+            """Return the time of so many vectors of a tile: sums wait for each other if few."""
+            waits = max(MIN_SUMS / (down * vectors), 1) if skips_vectors else 1
+            return vectors * waits + 0.2 * (vectors + down) / down
+
+        across = whole * of_vectors(tile.vectors)
+        if rest:
+            across += of_vectors(rest) + IDLE_COST * (tile.vectors - rest)
+        return -(-rows // tile.rows) * tile.rows * across
+
+    return min(tiles_of(arithmetic, target, direct=is_direct(p, arithmetic)), key=cost)
+
+
+def tiles_of(arithmetic: Arithmetic, target: Target, *, direct: bool) -> tuple[Tile, ...]:
+    """Return the tiles to choose from; `direct` if rows are read where they are."""
+    if arithmetic.is_matrix:
+        return _MATRIX_TILES
+    if target.vector_bits == 512 or target.triple.startswith("aarch64"):
+        return _WIDE_DIRECT_TILES if direct else _WIDE_TILES  # there are 32 registers
+    return _NARROW_DIRECT_TILES if direct else _NARROW_TILES
+
+
+def is_direct(p: PackedProduct, arithmetic: Arithmetic) -> bool:
+    """True if rows are better read where they are than packed."""
+    return p.sources[0] is arithmetic.operand is arithmetic.total and has_direct_columns(p)
+
+
+def forms_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[str, str]:
+    """Return how the rows and the columns lie in memory."""
+    inner, group = p.depth[-1], arithmetic.group
+    run = RUN * group
+    if arithmetic.is_matrix:
+        run = min(arithmetic.depth_multiple, p.sizes[2])
+
+    def form(axes: Sequence[Axis], steps: list[int], inner_step: int) -> str:
+        if steps == [1]:
+            return LINES
+        if group == 1 and steps and steps[-1] == 1 and axes[-1].size >= RUN:
+            return PIECES
+        if inner_step != 1 or inner.size < run:
+            return ANY
+        is_long = inner.size >= LONG_RUN * group and not arithmetic.is_matrix
+        return LONG if is_long else RUNS
+
+    left = form(p.rows, [axis.lhs for axis in p.rows], inner.lhs)
+    if left != LINES and is_direct(p, arithmetic):
+        left = DIRECT_RUNS if is_in_runs(p) else DIRECT
+    return left, form(p.columns, [axis.rhs for axis in p.columns], inner.rhs)

@@ -1,0 +1,115 @@
+"""Products of few rows with a small right-hand side: sums stay in registers while k runs.
+
+The function has the parameters of `stream_routine.stream_routines`. Some vectors of columns are
+summed at a time; their rows of the right-hand side are read again from the second-level cache for
+the next.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.vector_loads import load_as, store_as, vector_type
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32, F64, S64, DType
+
+MAX_BYTES = 1 << 19
+"""Size of the right-hand side up to which it stays in the second-level cache."""
+
+MAX_SUMS, MAX_VECTORS = 24, 8
+"""Registers for sums, and vectors of columns at a time."""
+
+NARROW_ROWS = 4
+"""Rows at a time where there are half as many registers."""
+
+
+def write_resident(
+    w: RoutineWriter, rows: int, sources: tuple[DType, DType], result: DType, target: Target
+) -> None:
+    """Write the loops over columns: as many vectors at a time as fit, half as many, ... one."""
+    kernel = _Resident(w, sources, result, target)
+    is_wide = target.vector_bits == 512
+    most, height = (MAX_SUMS, rows) if is_wide else (MAX_SUMS // 2, min(rows, NARROW_ROWS))
+    vectors = max(min(most // height, MAX_VECTORS), 1)
+    math, columns = w.math, argument("%columns")
+    done: IndexValue = 0
+    while vectors:
+        width = vectors * kernel.lanes
+        whole = math.mul(math.div(math.sub(columns, done), width), width)
+        stop = math.add(done, whole)
+        with w.body.loop(done, stop, width) as first:
+            for top in range(0, rows, height):
+                kernel.tile(range(top, min(top + height, rows)), first, vectors)
+        done, vectors = stop, vectors // 2
+
+
+class _Resident:
+    """Writes the sums of some columns."""
+
+    def __init__(
+        self,
+        w: RoutineWriter,
+        sources: tuple[DType, DType],
+        result: DType,
+        target: Target,
+    ) -> None:
+        self.w, self.fn, self.b, self.math = w, w.fn, w.b, w.math
+        self.sources, self.result = sources, result
+        self.total = F64 if result is F64 else F32
+        self.lanes = target.vector_bits // self.total.bits
+        self.vector = vector_type(self.total, self.lanes)
+
+    def tile(self, rows: range, first: IndexValue, vectors: int) -> None:
+        """Run over k for some rows and `vectors` vectors of columns; write the sums."""
+        math = self.math
+        sums = self._sums(rows, first, vectors)
+        for row, totals in zip(rows, sums, strict=True):
+            offset = math.mul(argument("%out_row_bytes"), row)
+            out = self.fn.value(f"getelementptr i8, ptr %out, i64 {math.value(offset).text}")
+            for j, total in enumerate(totals):
+                place = math.add(first, j * self.lanes)
+                store_as(self.w, out, self.total, self.result, self.lanes, place, total)
+
+    def _sums(self, rows: range, first: IndexValue, vectors: int) -> list[list[str]]:
+        fn, math = self.fn, self.math
+        zeros = [(self.vector, "zeroinitializer")] * (len(rows) * vectors)
+        loop = CarriedLoop(self.w, [("i64", "0"), *zeros])
+        step, *sums = loop.values
+        k = Value(S64, step)
+        start = math.add(math.mul(k, argument("%rhs_step")), first)
+        ys = [self._load(math.add(start, j * self.lanes)) for j in range(vectors)]
+        new = []
+        for row, totals in zip(rows, rows_of(sums, vectors), strict=True):
+            x = splat(self.w, row, k, self.sources[0], self.total, self.lanes)
+            products = [fn.value(f"fmul contract {self.vector} {x}, {y}") for y in ys]
+            new.append(
+                [
+                    fn.value(f"fadd contract {self.vector} {total}, {product}")
+                    for total, product in zip(totals, products, strict=True)
+                ]
+            )
+        following = fn.value(f"add i64 {step}, 1")
+        again = fn.value(f"icmp slt i64 {following}, %depth")
+        loop.close([following, *(total for row in new for total in row)], again)
+        return new
+
+    def _load(self, place: IndexValue) -> str:
+        return load_as(self.w, "%rhs", self.sources[1], self.total, self.lanes, place)
+
+
+def splat(
+    w: RoutineWriter, row: int, step: IndexValue, source: DType, total: DType, lanes: int
+) -> str:
+    """Return an element of the left-hand side, as one of `total`, in all lanes."""
+    math, fn = w.math, w.fn
+    place = math.mul(argument("%lhs_row"), row)
+    place = math.add(place, math.mul(step, argument("%lhs_step")))
+    x = w.b.load(pointer_value("%lhs"), source, math.value(place))
+    x = w.b.convert(x, total)
+    vector, kind = vector_type(total, lanes), REPRESENTATIONS[total].memory
+    first = fn.value(f"insertelement {vector} poison, {kind} {x.text}, i64 0")
+    mask = f"<{lanes} x i32> zeroinitializer"
+    return fn.value(f"shufflevector {vector} {first}, {vector} poison, {mask}")

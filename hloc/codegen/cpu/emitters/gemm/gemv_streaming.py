@@ -1,0 +1,136 @@
+"""Products of few rows: the right-hand side streams through once, some of its rows at a time.
+
+Columns lie side by side and fill whole vectors; what is left over is made together with its
+neighbours once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.cpu.emitters.gemm.few_rows import FewRows, sums_floats
+from hloc.codegen.cpu.emitters.gemm.gemv_resident import MAX_BYTES
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming_routine import DEPTH_BLOCK, stream_routines
+from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.gemm_problem import Axis, Product, swapped
+from hloc.dtypes import DType
+
+MAX_ROWS = 11
+"""Rows up to which streaming is better than packing."""
+
+MIN_COLUMNS, MIN_WORK = 64, 1 << 15
+
+SUM_BYTES, ROW_SUM_BYTES = 1 << 14, 1 << 17
+"""Size of the sums of a block of columns, of many rows and of one."""
+
+SPLATS = 32
+"""Elements of the left-hand side that are kept in registers."""
+
+UNROLLS = (16, 8, 6, 4, 3, 2)
+"""Steps of k that are taken at a time, if they divide k; the first that fits, if none does."""
+
+COLUMN_MULTIPLE = 16
+"""The routine takes multiples of this, which every vector divides; others leave a few columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkinnyProduct(FewRows):
+    """A product of few rows.
+
+    Attributes:
+        unroll: rows of the right-hand side that are read at a time.
+    """
+
+    COLUMN_PIECE: ClassVar[int] = 256
+
+    unroll: int
+
+    @property
+    def column_block(self) -> int:
+        size = SUM_BYTES if self.row.size > 1 else ROW_SUM_BYTES
+        fitting = size // (self.row.size * self.total.storage_bytes)
+        return min(fitting // 64 * 64, self.column.size)
+
+    @property
+    def is_resident(self) -> bool:
+        """True if the right-hand side is small enough to be read again and again."""
+        size = self.column.size * self.depth.size * self.sources[1].storage_bytes
+        return self.depth.size <= DEPTH_BLOCK and size <= MAX_BYTES
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Room for sums and totals."""
+        if self.is_resident:
+            return 0
+        return 2 * self.row.size * self.column_block * self.total.storage_bytes
+
+
+def skinny_product(p: Product, sources: tuple[DType, DType], result: DType) -> SkinnyProduct | None:
+    """Return how to stream through `p`; None if it cannot be done, or is not worth it."""
+    if not sums_floats(sources, result):
+        return None
+    exchanged = not any(axis.rhs == 1 and axis.out == 1 for axis in p.columns)
+    if exchanged:
+        p, sources = swapped(p), (sources[1], sources[0])
+    if len(p.columns) != 1 or len(p.rows) > 1 or len(p.contracted) != 1:
+        return None
+    row = p.rows[0] if p.rows else Axis(1, 0, 0, 0)
+    column, depth = p.columns[0], p.contracted[0]
+    if column.rhs != 1 or column.out != 1:
+        return None
+    work = row.size * column.size * depth.size
+    if row.size > MAX_ROWS or column.size < MIN_COLUMNS or work < MIN_WORK:
+        return None
+    most = max(SPLATS // row.size, 1)
+    fitting = [u for u in UNROLLS if u <= most]
+    unroll = next((u for u in fitting if depth.size % u == 0), fitting[0])
+    return SkinnyProduct(p.batch, row, column, depth, exchanged, sources, result, unroll)
+
+
+def emit_skinny(
+    k: KernelContext, p: SkinnyProduct, lhs: IrArray, rhs: IrArray, scratch_offset: int
+) -> None:
+    """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
+    if p.exchanged:
+        lhs, rhs = rhs, lhs
+    unroll = 0 if p.is_resident else p.unroll
+    has_rest = p.depth.size % p.unroll != 0
+    routines = stream_routines(p.row.size, unroll, has_rest, p.sources, p.result, k.target)
+    k.use(routines)
+    sums = "null" if p.is_resident else k.b.offset_pointer(k.scratch, scratch_offset).text
+    first: IndexValue = 0
+    columns: IndexValue = p.column.size
+    if not p.outer:
+        first = k.math.mul(k.begin, p.COLUMN_PIECE)
+        stop = k.math.minimum(p.column.size, k.math.mul(k.end, p.COLUMN_PIECE))
+        columns = k.math.sub(stop, first)
+    whole = k.math.mul(k.math.div(columns, COLUMN_MULTIPLE), COLUMN_MULTIPLE)
+    numbers = (
+        p.depth.size,
+        p.column_block,
+        p.row.lhs,
+        p.depth.lhs,
+        p.depth.rhs,
+        p.row.out * p.result.storage_bytes,
+    )
+    with outer_loops(k, p.outer, (0, first, first), shared=True) as at:
+
+        def call(count: IndexValue, shift: IndexValue) -> None:
+            where = (at[0], k.math.add(at[1], shift), k.math.add(at[2], shift))
+            places = [
+                k.b.address(array.pointer, array.dtype, k.math.value(x))
+                for array, x in zip((lhs, rhs, k.output), where, strict=True)
+            ]
+            arguments = [f"ptr {x}" for x in (*places, sums)]
+            arguments += [f"i64 {x}" for x in (k.math.value(count).text, *numbers)]
+            k.fn.line(f"call void @{routines.name}({', '.join(arguments)})")
+
+        call(whole, 0)
+        if p.column.size % COLUMN_MULTIPLE:
+            # The last vector of columns reaches back to some that are done, with the same sums.
+            with k.body.when(k.math.compare("NE", whole, columns)):
+                call(COLUMN_MULTIPLE, k.math.sub(columns, COLUMN_MULTIPLE))

@@ -1,0 +1,185 @@
+"""The routines of products of few rows: the right-hand side streams through once.
+
+    stream(lhs, rhs, out, sums, columns, depth, column_block, lhs_row, lhs_step, rhs_step,
+           out_row_bytes)
+
+Sums of a block of columns stay in the cache; they go to totals every `DEPTH_BLOCK` steps of k, so
+that long sums stay accurate. Where the right-hand side is small, sums stay in registers.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS
+from hloc.codegen.cpu.emitters.gemm.gemv_resident import splat, write_resident
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
+from hloc.codegen.cpu.emitters.vector_loads import load_as, store_as
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32, F64, DType
+
+DEPTH_BLOCK = 1024
+"""Steps of k whose products are summed before they go to the totals."""
+
+_PARAMETERS = (
+    "ptr noalias readonly %lhs",
+    "ptr noalias readonly %rhs",
+    "ptr noalias %out",
+    "ptr noalias %sums",
+    "i64 %columns",
+    "i64 %depth",
+    "i64 %column_block",
+    "i64 %lhs_row",
+    "i64 %lhs_step",
+    "i64 %rhs_step",
+    "i64 %out_row_bytes",
+)
+
+
+@cache
+def stream_routines(
+    rows: int,
+    unroll: int,
+    has_rest: bool,
+    sources: tuple[DType, DType],
+    result: DType,
+    target: Target,
+) -> Routines:
+    """Return the function for some number of rows.
+
+    Args:
+        rows: of the left-hand side.
+        unroll: steps of k that are taken at a time; 0 if sums stay in registers.
+        has_rest: true if `unroll` does not divide k.
+        sources: element types of the operands.
+        result: that of the result.
+        target: the machine.
+    """
+    types = "_".join(dtype.name for dtype in (*sources, result))
+    rest = "_rest" if unroll and has_rest else ""
+    name = f"stream_{types}_{rows}x{unroll}{rest}"
+
+    def write(w: RoutineWriter) -> None:
+        if unroll:
+            _Stream(w, rows, unroll, sources, result, target).write(has_rest)
+        else:
+            write_resident(w, rows, sources, result, target)
+
+    return routine_unit(name, _PARAMETERS, write, target)
+
+
+class _Stream:
+    """Writes one routine."""
+
+    def __init__(
+        self,
+        w: RoutineWriter,
+        rows: int,
+        unroll: int,
+        sources: tuple[DType, DType],
+        result: DType,
+        target: Target,
+    ) -> None:
+        self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
+        self.rows, self.unroll, self.sources, self.result = rows, unroll, sources, result
+        self.total = F64 if result is F64 else F32
+        self.lanes = target.vector_bits // self.total.bits
+        self.vector = f"<{self.lanes} x {REPRESENTATIONS[self.total].memory}>"
+
+    def write(self, has_rest: bool) -> None:
+        """Blocks of columns, blocks of k."""
+        body, math = self.body, self.math
+        columns, depth = argument("%columns"), argument("%depth")
+        block = argument("%column_block")
+        with body.loop(0, columns, block) as first:
+            count = math.minimum(block, math.sub(columns, first))
+            cells = math.mul(count, self.rows)
+            with body.loop(0, cells, self.lanes) as cell:
+                self._store(math.add(cells, cell), "zeroinitializer")
+            with body.loop(0, depth, self._depth_block()) as start:
+                stop = math.minimum(depth, math.add(start, self._depth_block()))
+                with body.loop(0, cells, self.lanes) as cell:
+                    self._store(cell, "zeroinitializer")
+                left = math.rem(math.sub(stop, start), self.unroll) if has_rest else 0
+                whole = math.sub(stop, left)
+                with body.loop(start, whole, self.unroll) as step:
+                    self._steps(step, first, count, self.unroll)
+                if has_rest:
+                    with body.loop(whole, stop) as step:
+                        self._steps(step, first, count, 1)
+                with body.loop(0, cells, self.lanes) as cell:
+                    total = math.add(cells, cell)
+                    x, y = self._load(total), self._load(cell)
+                    self._store(total, self.fn.value(f"fadd {self.vector} {x}, {y}"))
+            self._finish(first, count, cells)
+
+    def _depth_block(self) -> int:
+        return DEPTH_BLOCK // self.unroll * self.unroll
+
+    def _load(self, cell: IndexValue) -> str:
+        at = self.b.address(pointer_value("%sums"), self.total, self.math.value(cell))
+        return self.fn.value(f"load {self.vector}, ptr {at}, align 4")
+
+    def _store(self, cell: IndexValue, value: str) -> None:
+        at = self.b.address(pointer_value("%sums"), self.total, self.math.value(cell))
+        self.fn.line(f"store {self.vector} {value}, ptr {at}, align 4")
+
+    def _steps(self, step: IndexValue, first: IndexValue, count: IndexValue, number: int) -> None:
+        """Add some steps of k to all sums."""
+        math, fn = self.math, self.fn
+        steps = [math.add(step, u) for u in range(number)]
+        xs = [
+            [splat(self.w, row, k, self.sources[0], self.total, self.lanes) for k in steps]
+            for row in range(self.rows)
+        ]
+        starts = [math.add(math.mul(k, argument("%rhs_step")), first) for k in steps]
+        with self.body.loop(0, count, self.lanes) as column:
+            if self.rows > 1 and number > 1:
+                self._prefetch([math.add(start, column) for start in starts])
+            ys = [
+                load_as(self.w, "%rhs", self.sources[1], self.total, self.lanes,
+                        math.add(start, column))
+                for start in starts
+            ]  # fmt: skip
+            for row in range(self.rows):
+                cell = math.add(math.mul(count, row), column)
+                halves = [self._load(cell), ""]
+                for u, (x, y) in enumerate(zip(xs[row], ys, strict=True)):
+                    product = fn.value(f"fmul contract {self.vector} {x}, {y}")
+                    side = u % 2
+                    halves[side] = (
+                        fn.value(f"fadd contract {self.vector} {halves[side]}, {product}")
+                        if halves[side]
+                        else product
+                    )
+                if halves[1]:
+                    halves[0] = fn.value(f"fadd {self.vector} {halves[0]}, {halves[1]}")
+                self._store(cell, halves[0])
+
+    def _prefetch(self, places: list[IndexValue]) -> None:
+        """Bring the same columns of the next steps into the second-level cache.
+
+        Blocks of columns are short, so the processor cannot tell where the next row begins.
+        """
+        math, fn = self.math, self.fn
+        fn.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        ahead = math.mul(argument("%rhs_step"), self.unroll)
+        for place in places:
+            offset = math.mul(math.add(place, ahead), self.sources[1].storage_bytes)
+            at = fn.value(f"getelementptr i8, ptr %rhs, i64 {math.value(offset).text}")
+            fn.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
+
+    def _finish(self, first: IndexValue, count: IndexValue, cells: IndexValue) -> None:
+        """Write the totals into the result."""
+        math = self.math
+        with self.body.loop(0, self.rows) as row:
+            offset = math.mul(row, argument("%out_row_bytes"))
+            out = self.fn.value(f"getelementptr i8, ptr %out, i64 {math.value(offset).text}")
+            with self.body.loop(0, count, self.lanes) as column:
+                cell = math.add(math.add(cells, math.mul(row, count)), column)
+                value = self._load(cell)
+                place = math.add(first, column)
+                store_as(self.w, out, self.total, self.result, self.lanes, place, value)

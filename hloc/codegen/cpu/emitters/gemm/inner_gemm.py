@@ -1,0 +1,199 @@
+"""Products of few rows along k: both operands lie along k, the longer one streams through once.
+
+Rows and columns are evenly spaced anywhere; rows that do not lie along k are copied first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.cpu.emitters.gemm.few_rows import FewRows, sums_floats
+from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import copy_routine, inner_routines, tile_of
+from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import MIN_ROWS
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.gemm_problem import Axis, Product, swapped
+from hloc.dtypes import BF16, F16, DType
+
+MAX_ROWS, MAX_NARROW_ROWS = 20, 16
+"""Rows up to which sums along k are better than packing, and those of narrow floats.
+
+Time over that of packing: 0.30 for 17x200x1024 of f32, 0.65 for 20x768x384, 1.1 for 24x1000x1024;
+1.5 for 17x2048x2048 of bf16 with matrix registers.
+"""
+
+MAX_SMALL_ROWS, MAX_SMALL_RESULTS, MIN_SMALL_DEPTH = 32, 3200, 96
+"""The same for rows of f32 and f64 along k if there are few elements in the result, and how many
+steps of k there must be.
+
+Time over that of packing, f32: 0.26 for 100x17x512, 0.59 for 100x31x512, 0.6 for 31x100x1000; 1.1
+to 1.4 for 128x31x2048, 500x24x2048 and 48x48x256; 2.6 for 8 of 64x16x17.
+"""
+
+MATRIX_ROWS, MATRIX_COLUMNS = 6, 256
+"""Rows side by side in the result, and columns, from which on bf16 is better packed, for matrix
+registers.
+
+Time over that of sums along k: 0.5 for 2048x8x128, 0.6 for 500x8x1000; 1.2 to 1.5 for 512x3x100.
+"""
+
+FEW_ROWS, FEW_STEPS = 8, 256
+"""More rows are better packed if they lie side by side in the result, or k is short.
+
+Time over that of packing, f32: 1.3 for 1024x16x2048, 1.8 for 16x1000x100; 0.6 for 1024x8x2048.
+"""
+
+MIN_COPY_COLUMNS, MIN_COPY_DEPTH = 32, 32
+"""Columns and steps of k from which on it pays to copy rows that do not lie along k."""
+
+SET_BYTES = 2048
+"""Rows that are a multiple of this apart share few lines of the first-level cache."""
+
+MIN_DEPTH, MIN_WORK = 16, 1 << 12
+"""Sizes below which short code matters more than fast code."""
+
+
+@dataclass(frozen=True, slots=True)
+class InnerProduct(FewRows):
+    """A product of few rows along k.
+
+    Attributes:
+        copied: rows are copied so that they lie along k, as elements of the type of sums.
+    """
+
+    COLUMN_PIECE: ClassVar[int] = 48
+    """A multiple of those that stream through together."""
+
+    copied: bool
+
+    @property
+    def row_parts(self) -> tuple[int, ...]:
+        """How many rows a call of the routine takes: all, or a half."""
+        rows = self.row.size
+        return (rows,) if rows <= MAX_ROWS else (-(-rows // 2), rows // 2)
+
+    @property
+    def copied_row(self) -> int:
+        """Elements from a row of the copy to the next: whole lines, which fall into many sets."""
+        size = -(-self.depth.size // 16) * 16
+        return size + 16 if size * 4 % SET_BYTES == 0 else size
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Room for the copy; sums are in registers."""
+        return self.row.size * self.copied_row * self.total.storage_bytes if self.copied else 0
+
+
+def inner_product(p: Product, sources: tuple[DType, DType], result: DType) -> InnerProduct | None:
+    """Return how to multiply along k; None if it cannot be done, or is not worth it."""
+    if not sums_floats(sources, result):
+        return None
+    if len(p.contracted) != 1 or len(p.rows) > 1 or len(p.columns) > 1:
+        return None
+    (k,) = p.contracted
+    row, column = (axes[0] if axes else Axis(1, 0, 0, 0) for axes in (p.rows, p.columns))
+    exchanged = column.size < row.size
+    if exchanged:
+        p, sources = swapped(p), (sources[1], sources[0])
+        row, column = column.swapped(), row.swapped()
+        (k,) = p.contracted
+    work = row.size * column.size * k.size
+    is_narrow = sources[1] in (BF16, F16)
+    is_small = row.size * column.size <= MAX_SMALL_RESULTS and k.size >= MIN_SMALL_DEPTH
+    is_small = is_small and k.lhs == 1 and not is_narrow
+    most = MAX_NARROW_ROWS if is_narrow else MAX_SMALL_ROWS if is_small else MAX_ROWS
+    if k.rhs != 1 or k.size < MIN_DEPTH or row.size > most or work < MIN_WORK:
+        return None
+    copied = k.lhs != 1
+    pays_to_copy = column.size >= MIN_COPY_COLUMNS and k.size >= MIN_COPY_DEPTH
+    if copied and (row.size > FEW_ROWS or not pays_to_copy):
+        return None
+    has_matrices = sources == (BF16, BF16) and row.out == 1
+    if has_matrices and row.size >= MATRIX_ROWS and column.size >= MATRIX_COLUMNS:
+        return None
+    if row.size > FEW_ROWS and not is_small:
+        is_short = k.size < FEW_STEPS and column.out == 1 and row.size >= MIN_ROWS
+        if is_short or (row.out == 1 and column.size >= MIN_COPY_COLUMNS):
+            return None
+    elif (
+        FEW_ROWS >= row.size > FEW_ROWS // 2 and row.lhs * sources[0].storage_bytes % SET_BYTES == 0
+    ):
+        copied = pays_to_copy
+    return InnerProduct(p.batch, row, column, k, exchanged, sources, result, copied)
+
+
+def emit_inner(
+    k: KernelContext, p: InnerProduct, lhs: IrArray, rhs: IrArray, scratch_offset: int
+) -> None:
+    """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
+    if p.exchanged:
+        lhs, rhs = rhs, lhs
+    first: IndexValue = 0
+    columns: IndexValue = p.column.size
+    if not p.outer:
+        first = k.math.mul(k.begin, p.COLUMN_PIECE)
+        stop = k.math.minimum(p.column.size, k.math.mul(k.end, p.COLUMN_PIECE))
+        columns = k.math.sub(stop, first)
+    start = (0, k.math.mul(first, p.column.rhs), k.math.mul(first, p.column.out))
+    with outer_loops(k, p.outer, start, shared=True) as at:
+        places = [
+            k.b.address(array.pointer, array.dtype, k.math.value(x))
+            for array, x in zip((lhs, rhs, k.output), at, strict=True)
+        ]
+        if p.copied:
+            copy = k.b.offset_pointer(k.scratch, scratch_offset).text
+            _copy(k, p, places[0], copy)
+            places[0] = copy
+        done = 0
+        for rows in p.row_parts:
+            _call(k, p, rows, done, columns, places)
+            done += rows
+
+
+def _call(
+    k: KernelContext,
+    p: InnerProduct,
+    rows: int,
+    first: int,
+    columns: IndexValue,
+    places: Sequence[str],
+) -> None:
+    """Call the routine for some rows from row `first` on; `places` are those of the first."""
+    lanes = k.target.vector_bits // p.total.bits
+    has_rests = p.column.size % tile_of(rows)[1] != 0, p.depth.size % lanes != 0
+    sources = (p.total, p.sources[1]) if p.copied else p.sources
+    routines = inner_routines(rows, has_rests, sources, p.result, k.target)
+    k.use(routines)
+    size = p.result.storage_bytes
+    row = p.copied_row if p.copied else p.row.lhs
+    numbers = (
+        k.math.value(columns).text,
+        p.depth.size,
+        row,
+        p.column.rhs,
+        p.row.out * size,
+        p.column.out * size,
+    )
+    lhs, rhs, out = places
+    if first:
+        lhs = _after(k, lhs, first * row * sources[0].storage_bytes)
+        out = _after(k, out, first * p.row.out * size)
+    arguments = [f"ptr {x}" for x in (lhs, rhs, out)] + [f"i64 {x}" for x in numbers]
+    k.fn.line(f"call void @{routines.name}({', '.join(arguments)})")
+
+
+def _after(k: KernelContext, pointer: str, offset_bytes: int) -> str:
+    return k.fn.value(f"getelementptr i8, ptr {pointer}, i64 {offset_bytes}")
+
+
+def _copy(k: KernelContext, p: InnerProduct, rows: str, copy: str) -> None:
+    """Copy the rows so that they lie along k."""
+    routine = copy_routine(p.row.size, p.sources[0], p.total, k.target)
+    k.use(routine)
+    numbers = (p.depth.size, p.row.lhs, p.depth.lhs, p.copied_row)
+    arguments = [f"ptr {rows}", f"ptr {copy}", *(f"i64 {x}" for x in numbers)]
+    k.fn.line(f"call void @{routine.name}({', '.join(arguments)})")

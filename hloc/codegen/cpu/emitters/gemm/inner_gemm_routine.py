@@ -1,0 +1,285 @@
+"""The routines of products along k: sums of some rows and columns in registers.
+
+    inner(lhs, rhs, out, columns, depth, lhs_row, rhs_row, out_row_bytes, out_column_bytes)
+
+Both sides lie along k; `rows` copies rows that do not.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as, vector_type
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32, F64, DType
+
+TILE_ROWS, TILE_SUMS = 8, 24
+"""Rows that are multiplied at a time, and rows times columns."""
+
+TILE_COLUMNS = (4, 3, 2)
+"""Columns that stream through at the same time, as many as fit."""
+
+SUMMED_TOGETHER = 4
+"""Vectors whose lanes are added up at the same time."""
+
+_PARAMETERS = (
+    "ptr noalias readonly %lhs",
+    "ptr noalias readonly %rhs",
+    "ptr noalias %out",
+    "i64 %columns",
+    "i64 %depth",
+    "i64 %lhs_row",
+    "i64 %rhs_row",
+    "i64 %out_row_bytes",
+    "i64 %out_column_bytes",
+)
+_COPY_PARAMETERS = (
+    "ptr noalias readonly %from",
+    "ptr noalias %to",
+    "i64 %depth",
+    "i64 %from_row",
+    "i64 %from_step",
+    "i64 %to_row",
+)
+
+
+@cache
+def copy_routine(rows: int, source: DType, total: DType, target: Target) -> Routines:
+    """Return the function that copies `rows` rows, which lie anywhere, so that they lie along k."""
+
+    def write(w: RoutineWriter) -> None:
+        math = w.math
+        with w.body.loop(0, argument("%depth")) as step:
+            first = math.mul(argument("%from_step"), step)
+            for row in range(rows):
+                place = math.add(first, math.mul(argument("%from_row"), row))
+                value = w.b.load(pointer_value("%from"), source, math.value(place))
+                to = math.add(math.mul(argument("%to_row"), row), step)
+                w.b.store(pointer_value("%to"), to, w.b.convert(value, total))
+
+    name = f"rows_{source.name}_{total.name}_{rows}"
+    return routine_unit(name, _COPY_PARAMETERS, write, target)
+
+
+def tile_of(rows: int) -> tuple[int, int]:
+    """Return how many rows and columns are multiplied at a time; the columns divide a piece."""
+    tile = -(-rows // -(-rows // TILE_ROWS))
+    return tile, next(width for width in TILE_COLUMNS if width * tile <= TILE_SUMS)
+
+
+@cache
+def inner_routines(
+    rows: int,
+    has_rests: tuple[bool, bool],
+    sources: tuple[DType, DType],
+    result: DType,
+    target: Target,
+) -> Routines:
+    """Return the function for some number of rows.
+
+    Args:
+        rows: of the left-hand side.
+        has_rests: if whole tiles leave columns over, and whole vectors steps of k.
+        sources: element types of the operands.
+        result: that of the result.
+        target: the machine.
+    """
+    types = "_".join(dtype.name for dtype in (*sources, result))
+    rests = "".join(name for name, is_there in zip("ck", has_rests, strict=True) if is_there)
+    name = f"inner_{types}_{rows}{rests}"
+    return routine_unit(
+        name,
+        _PARAMETERS,
+        lambda w: _Inner(w, rows, sources, result, target).write(*has_rests),
+        target,
+    )
+
+
+class _Inner:
+    """Writes one routine."""
+
+    def __init__(
+        self,
+        w: RoutineWriter,
+        rows: int,
+        sources: tuple[DType, DType],
+        result: DType,
+        target: Target,
+    ) -> None:
+        self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
+        self.rows, self.sources, self.result = rows, sources, result
+        self.total = F64 if result is F64 else F32
+        self.lanes = target.vector_bits // self.total.bits
+        self.vector = vector_type(self.total, self.lanes)
+        self.rest_of_depth = True
+        self.has_masks = target.has("avx512bw")
+
+    def write(self, rest_of_columns: bool, rest_of_depth: bool) -> None:
+        """Some columns at a time, and some rows of those."""
+        math = self.math
+        self.rest_of_depth = rest_of_depth
+        tile, width = tile_of(self.rows)
+        columns = argument("%columns")
+        whole: IndexValue = columns
+        if rest_of_columns:
+            whole = math.mul(math.div(columns, width), width)
+        parts: list[tuple[IndexValue, IndexValue, int]] = [(0, whole, width)]
+        if rest_of_columns:
+            parts.append((whole, columns, 1))
+        for first, end, count in parts:
+            with self.body.loop(first, end, count) as column:
+                for row in range(0, self.rows, tile):
+                    self._tile(row, min(tile, self.rows - row), column, count)
+
+    def _tile(self, row: int, rows: int, column: IndexValue, count: int) -> None:
+        """Multiply and write `rows` by `count` elements of the result."""
+        math = self.math
+        lefts = [math.mul(argument("%lhs_row"), row + i) for i in range(rows)]
+        rights = [math.mul(argument("%rhs_row"), math.add(column, j)) for j in range(count)]
+        slots = [[self.b.allocate(self.total) for _ in rights] for _ in lefts]
+        totals = self._whole(lefts, rights)
+        if self.rest_of_depth and self.has_masks:
+            totals = self._with_masked_rest(lefts, rights, totals)
+        flat = [slot for row_slots in slots for slot in row_slots]
+        sums = self._summed([vector for part in totals for vector in part])
+        for slot, value in zip(flat, sums, strict=True):
+            self.b.store(slot, 0, value)
+        if self.rest_of_depth and not self.has_masks:
+            self._add_rest(lefts, rights, slots)
+        for i in range(rows):
+            for j in range(count):
+                offset = math.add(
+                    math.mul(argument("%out_row_bytes"), row + i),
+                    math.mul(argument("%out_column_bytes"), math.add(column, j)),
+                )
+                at = self.fn.value(f"getelementptr i8, ptr %out, i64 {math.value(offset).text}")
+                value = self.b.convert(self.b.load(slots[i][j], self.total, 0), self.result)
+                self.b.store(pointer_value(at), 0, value)
+
+    def _with_masked_rest(
+        self, lefts: list[IndexValue], rights: list[IndexValue], totals: list[list[str]]
+    ) -> list[list[str]]:
+        """Return the sums with the products after the last whole vector."""
+        math = self.math
+        done = math.mul(math.div(argument("%depth"), self.lanes), self.lanes)
+        mask = first_lanes(self.w, math.sub(argument("%depth"), done), self.lanes)
+        ys = [self._load(1, math.add(right, done), mask) for right in rights]
+        xs = [self._load(0, math.add(left, done), mask) for left in lefts]
+        return [
+            [self._multiply_add(x, y, total) for y, total in zip(ys, part, strict=True)]
+            for x, part in zip(xs, totals, strict=True)
+        ]
+
+    def _multiply_add(self, x: str, y: str, total: str) -> str:
+        product = self.fn.value(f"fmul contract {self.vector} {x}, {y}")
+        return self.fn.value(f"fadd contract {self.vector} {total}, {product}")
+
+    def _add_rest(
+        self, lefts: list[IndexValue], rights: list[IndexValue], slots: list[list[Value]]
+    ) -> None:
+        """Add the products after the last whole vector."""
+        math = self.math
+        whole = math.mul(math.div(argument("%depth"), self.lanes), self.lanes)
+        with self.body.loop(whole, argument("%depth")) as k:
+            for left, row in zip(lefts, slots, strict=True):
+                for right, slot in zip(rights, row, strict=True):
+                    x, y = self._element(0, math.add(left, k)), self._element(1, math.add(right, k))
+                    total = self.b.load(slot, self.total, 0)
+                    self.b.store(slot, 0, self.b.fadd(total, self.b.fmul(x, y)))
+
+    def _element(self, side: int, place: IndexValue) -> Value:
+        pointer = pointer_value(("%lhs", "%rhs")[side])
+        return self.b.convert(
+            self.b.load(pointer, self.sources[side], self.math.value(place)), self.total
+        )
+
+    def _whole(self, lefts: list[IndexValue], rights: list[IndexValue]) -> list[list[str]]:
+        """Run over the whole vectors along k; return the sums by row."""
+        fn = self.fn
+        end = self.math.mul(self.math.div(argument("%depth"), self.lanes), self.lanes)
+        zeros = [(self.vector, "zeroinitializer")] * (len(lefts) * len(rights))
+        loop = CarriedLoop(self.w, [("i64", "0"), *zeros])
+        step, *sums = loop.values
+        k = Value(argument("%depth").dtype, step)
+        places = [self.math.add(right, k) for right in rights]
+        ys = [self._load(1, place) for place in places]
+        self._prefetch(places)
+        new = []
+        for left, row in zip(lefts, rows_of(sums, len(rights)), strict=True):
+            x = self._load(0, self.math.add(left, k))
+            new.append([self._multiply_add(x, y, s) for y, s in zip(ys, row, strict=True)])
+        following = fn.value(f"add i64 {step}, {self.lanes}")
+        again = fn.value(f"icmp slt i64 {following}, {self.math.value(end).text}")
+        loop.close([following, *(total for row in new for total in row)], again)
+        return new
+
+    def _prefetch(self, places: list[IndexValue]) -> None:
+        """Bring the same steps of the next columns into the first-level cache.
+
+        They are read as fast as they are multiplied, if memory is asked for them ahead.
+        """
+        math, fn = self.math, self.fn
+        fn.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        ahead = math.mul(argument("%rhs_row"), len(places))
+        for place in places:
+            offset = math.mul(math.add(place, ahead), self.sources[1].storage_bytes)
+            at = fn.value(f"getelementptr i8, ptr %rhs, i64 {math.value(offset).text}")
+            fn.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+
+    def _load(self, side: int, place: IndexValue, mask: str = "") -> str:
+        return load_as(
+            self.w, ("%lhs", "%rhs")[side], self.sources[side], self.total, self.lanes, place, mask
+        )
+
+    def _summed(self, vectors: list[str]) -> list[Value]:
+        """Return the sum of the lanes of each: halves are added until one lane is left.
+
+        Some vectors share the work: after two steps, a part of one vector belongs to each.
+        """
+        return [
+            value
+            for first in range(0, len(vectors), SUMMED_TOGETHER)
+            for value in self._group_sums(vectors[first : first + SUMMED_TOGETHER])
+        ]
+
+    def _group_sums(self, group: list[str]) -> list[Value]:
+        parts, owners = group, 1
+        while owners < min(SUMMED_TOGETHER, self.lanes):
+            parts = [*parts, parts[-1]] if len(parts) % 2 else parts
+            width, pairs = self.lanes // owners, zip(parts[::2], parts[1::2], strict=True)
+            firsts = range(0, 2 * self.lanes, width)
+            lanes = [first + lane for first in firsts for lane in range(width // 2)]
+            parts = [self._folded(x, y, lanes, width // 2) for x, y in pairs]
+            owners *= 2
+        own = self.lanes // owners
+        width = own
+        while width > 1:
+            lanes = [lane // width * width + lane % (width // 2) for lane in range(self.lanes)]
+            parts = [self._folded(x, x, lanes, width // 2) for x in parts]
+            width //= 2
+        return [
+            Value(
+                self.total,
+                self.fn.value(
+                    f"extractelement {self.vector} {parts[i // owners]}, i64 {i % owners * own}"
+                ),
+            )
+            for i in range(len(group))
+        ]
+
+    def _folded(self, x: str, y: str, lanes: list[int], shift: int) -> str:
+        """Return `lanes` of two vectors, plus those that come `shift` later."""
+
+        def chosen(offset: int) -> str:
+            mask = ", ".join(f"i32 {lane + offset}" for lane in lanes)
+            return self.fn.value(
+                f"shufflevector {self.vector} {x}, {self.vector} {y}, <{self.lanes} x i32> <{mask}>"
+            )
+
+        return self.fn.value(f"fadd {self.vector} {chosen(0)}, {chosen(shift)}")

@@ -1,0 +1,146 @@
+"""Micro-kernels in matrix registers: AMX multiplies 16 rows by 16 columns, 64 bytes of k at once.
+
+    tiles(a, panels, out, steps, row_bytes, rows, columns, adds)
+
+as in `micro_kernel`, but a step is `MATRIX_UNITS` units of k at once, which `block_packing` fills
+with zeros at the end. Registers are configured on entry and released on return, so that nothing
+else in the process need know of them.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.gemm.micro_kernel import PACKED_PARAMETERS
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile
+from hloc.codegen.cpu.emitters.gemm.tile_copy import TileCopy
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import PRED
+
+SIDE = 16
+"""Rows of a register, and 32-bit elements of a row."""
+
+ROW_BYTES = 64
+"""Size of a row of a register."""
+
+_REGISTERS = 8
+_REGISTER_BYTES = SIDE * ROW_BYTES
+
+
+def matrix_kernel(name: str, arithmetic: Arithmetic, tile: Tile, target: Target) -> RoutineWriter:
+    """Return the function of a row of tiles."""
+    w = RoutineWriter(name, PACKED_PARAMETERS, target)
+    MatrixTiles(w, arithmetic, tile).write()
+    return w
+
+
+class MatrixTiles:
+    """Writes one micro-kernel: a row of tiles, whose rows are packed."""
+
+    def __init__(self, w: RoutineWriter, arithmetic: Arithmetic, tile: Tile) -> None:
+        self.w, self.fn, self.body, self.math = w, w.fn, w.body, w.math
+        self.arithmetic, self.tile = arithmetic, tile
+        self.width = tile.vectors * SIDE
+        total, result = arithmetic.total, arithmetic.result
+        copy = w.fn.allocate(REPRESENTATIONS[total].memory, tile.rows * self.width)
+        self.copy = TileCopy(w, total, result, SIDE, tile.vectors, copy)
+        self.down = tile.rows // SIDE
+        sums = self.down * tile.vectors
+        self.sums = [[i * tile.vectors + j for j in range(tile.vectors)] for i in range(self.down)]
+        self.left = [sums + i for i in range(self.down)]
+        self.right = [sums + self.down + j for j in range(tile.vectors)]
+        assert sums + self.down + tile.vectors <= _REGISTERS
+
+    def write(self) -> None:
+        """Write the loop over the panels."""
+        fn, math = self.fn, self.math
+        self.call("ldtilecfg", "ptr", fn.global_constant("[64 x i8]", _configuration()))
+        panel_bytes = math.mul(argument("%steps"), self.width * ROW_BYTES)
+        with self.body.loop(0, argument("%columns"), self.width) as first:
+            panel = math.mul(math.div(first, self.width), panel_bytes)
+            b = fn.value(f"getelementptr i8, ptr %panels, i64 {math.value(panel).text}")
+            start = math.mul(first, self.arithmetic.result.storage_bytes)
+            out = fn.value(f"getelementptr i8, ptr %out, i64 {math.value(start).text}")
+            columns = math.minimum(math.sub(argument("%columns"), first), self.width)
+            self._write_tile(b, out, math.value(columns))
+        self.call("tilerelease", "")
+
+    def _write_tile(self, b: str, out: str, columns: Value) -> None:
+        """Sum up one tile and write it: whole ones straight into the result, if types allow."""
+        fn = self.fn
+        full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
+        full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
+        whole = Value(PRED, fn.value(f"and i1 {full_rows}, {full}"))
+        if self.arithmetic.result is not self.arithmetic.total:
+            whole = Value(PRED, "false")
+        adds = fn.value(f"and i1 {whole.text}, %adds")
+        clears = fn.value(f"xor i1 {adds}, true")
+        with self.body.when(Value(PRED, adds)):
+            self._transfer("tileloadd64", out, "%row_bytes")
+        with self.body.when(Value(PRED, clears)):
+            for number in (number for row in self.sums for number in row):
+                self.call("tilezero", "i8", str(number))
+        self.multiply(b)
+        apart = Value(PRED, fn.value(f"xor i1 {whole.text}, true"))
+        with self.body.when(whole):
+            self._transfer("tilestored64", out, "%row_bytes")
+        with self.body.when(apart):
+            self._transfer("tilestored64", self.copy.pointer, str(self.copy.row_bytes))
+            self.copy.move(out, columns)
+
+    def _transfer(self, name: str, pointer: str, row_bytes: str) -> None:
+        """Load or store all sums; rows lie `row_bytes` apart."""
+        fn = self.fn
+        for i, row in enumerate(self.sums):
+            if i:
+                step = fn.value(f"mul i64 {row_bytes}, {SIDE}")
+                pointer = fn.value(f"getelementptr i8, ptr {pointer}, i64 {step}")
+            for j, number in enumerate(row):
+                at = fn.value(f"getelementptr i8, ptr {pointer}, i64 {j * ROW_BYTES}")
+                self.call(name, "i8, ptr, i64", str(number), at, row_bytes)
+
+    def multiply(self, panel: str) -> None:
+        """Run over the blocks of k."""
+        left_bytes, right_bytes = self.down * _REGISTER_BYTES, self.width * ROW_BYTES
+        with self.body.loop(0, argument("%steps")) as step:
+            a = self.at("%a", self.math.mul(step, left_bytes))
+            b = self.at(panel, self.math.mul(step, right_bytes))
+            self.multiply_block(a, str(ROW_BYTES), b)
+
+    def multiply_block(self, a: str, row_bytes: str, b: str) -> None:
+        """Add the products of one block of k; rows of the left-hand side lie `row_bytes` apart."""
+        for i, number in enumerate(self.left):
+            if i:
+                step = self.fn.value(f"mul i64 {row_bytes}, {SIDE}")
+                a = self.fn.value(f"getelementptr i8, ptr {a}, i64 {step}")
+            self._load(number, a, row_bytes)
+        for j, number in enumerate(self.right):
+            self._load(number, self.at(b, j * _REGISTER_BYTES), str(ROW_BYTES))
+            for sums, left in zip(self.sums, self.left, strict=True):
+                numbers = (str(x) for x in (sums[j], left, number))
+                self.call(self.arithmetic.instruction, "i8, i8, i8", *numbers)
+
+    def _load(self, number: int, pointer: str, row_bytes: str) -> None:
+        self.call("tileloadd64", "i8, ptr, i64", str(number), pointer, row_bytes)
+
+    def at(self, pointer: str, offset: IndexValue) -> str:
+        """Return a pointer some bytes further on."""
+        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {self.math.value(offset).text}")
+
+    def call(self, name: str, types: str, *arguments: str) -> None:
+        """Call an instruction of AMX."""
+        self.fn.declare(f"declare void @llvm.x86.{name}({types})")
+        kinds = types.split(", ") if types else []
+        text = ", ".join(f"{kind} {x}" for kind, x in zip(kinds, arguments, strict=True))
+        self.fn.line(f"call void @llvm.x86.{name}({text})")
+
+
+def _configuration() -> str:
+    """Return the memory that describes the registers: all of them are whole."""
+    data = bytearray(64)
+    data[0] = 1  # the palette
+    for register in range(_REGISTERS):
+        data[16 + 2 * register] = ROW_BYTES
+        data[48 + register] = SIDE
+    return "[" + ", ".join(f"i8 {byte}" for byte in data) + "]"

@@ -1,0 +1,309 @@
+"""Micro-kernels: a tile of the result in registers while k runs over packed panels.
+
+    tiles(a, panels, out, steps, row_bytes, rows, columns, adds)
+
+`a` holds a unit per row and step, each panel some vectors per step; a unit is one element of k, or
+a few that one instruction multiplies and sums. One tile after the other along a row of panels is
+added to `out`, or stored if `adds` is false; of tiles at the edge only `rows` and `columns` count.
+
+    direct_tiles(lhs, rows_at, lhs_steps, panels, out, ...)
+
+reads rows where they are, at sums of two table entries, which is better than packing if there are
+few columns. Where steps of k follow each other in memory, some are taken for one table entry.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS, Value
+from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
+from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import excess_units, multiply_units
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
+from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_TYPES
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, rounded, store_lanes
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import S8, S64
+
+_PACKED_ROWS = ("ptr noalias readonly %a",)
+
+_DIRECT_ROWS = (
+    "ptr noalias readonly %lhs",
+    "ptr noalias readonly %rows_at",
+    "ptr noalias readonly %lhs_steps",
+)
+
+_PARAMETERS = (
+    "ptr noalias readonly %panels",
+    "ptr noalias %out",
+    "i64 %steps",
+    "i64 %row_bytes",
+    "i64 %rows",
+    "i64 %columns",
+    "i1 %adds",
+)
+
+
+PACKED_PARAMETERS = (*_PACKED_ROWS, *_PARAMETERS)
+
+TILE_TYPES = ("ptr",) * 3 + ("i64",) * 4 + ("i1",)
+DIRECT_TILE_TYPES = ("ptr", "ptr", *TILE_TYPES)
+
+
+RUN_STEPS = 4
+"""Steps of k that are taken at a time where all of k consists of such runs."""
+
+MAX_PARTIAL_SUMS = 24
+"""Registers for sums up to which even and odd steps have sums of their own: few sums wait for each
+other."""
+
+
+def micro_kernel(
+    name: str,
+    edge: str,
+    arithmetic: Arithmetic,
+    tile: Tile,
+    target: Target,
+    *,
+    direct: bool,
+    in_runs: bool = False,
+) -> RoutineWriter:
+    """Return the function of a row of tiles.
+
+    Tiles at the edge and those that are added go through a copy and the function `edge`.
+
+    Args:
+        name: of the function.
+        edge: name of the function for tiles at the edge.
+        arithmetic: how units are multiplied.
+        tile: what is in registers.
+        target: the machine.
+        direct: rows are not packed.
+        in_runs: all of k are runs of `RUN_STEPS` steps that follow each other in every row.
+    """
+    rows = _DIRECT_ROWS if direct else _PACKED_ROWS
+    w = RoutineWriter(name, (*rows, *_PARAMETERS), target)
+    _Writer(w, edge, arithmetic, tile, target, direct, RUN_STEPS if in_runs else 1).write()
+    return w
+
+
+class _Writer:
+    """Writes one micro-kernel."""
+
+    def __init__(
+        self,
+        w: RoutineWriter,
+        edge: str,
+        arithmetic: Arithmetic,
+        tile: Tile,
+        target: Target,
+        direct: bool,
+        unroll: int,
+    ) -> None:
+        self.w, self.edge = w, edge
+        self.fn, self.b, self.body, self.math = w.fn, w.b, w.body, w.math
+        self.arithmetic, self.tile, self.unroll = arithmetic, tile, unroll
+        has_partial_sums = unroll > 1 and 2 * tile.rows * tile.vectors <= MAX_PARTIAL_SUMS
+        self.sets = 2 if has_partial_sums and target.vector_bits == 512 else 1
+        self.lanes = lanes(arithmetic, target)
+        self.has_masks = target.vector_bits == 512
+        self.element = REPRESENTATIONS[arithmetic.total].memory
+        self.vector = f"<{self.lanes} x {self.element}>"
+        # The instruction takes unsigned bytes on one side; one more row sums up the excess.
+        self.is_biased = arithmetic.operand is S8
+        # Units of several elements are moved as integers.
+        self.unit = self.element if arithmetic.group == 1 else "i32"
+        self.bits = f"<{self.lanes} x {self.unit}>"
+        self.bytes = arithmetic.total.storage_bytes
+        self.width = tile.vectors * self.lanes
+        self.copy = self.fn.allocate(self.element, tile.rows * self.width)
+        self.rows_at = self._row_pointers() if direct else []
+
+    def _row_pointers(self) -> list[str]:
+        """Return where the rows of the tile begin; those beyond the last are the last."""
+        last = self.math.sub(argument("%rows"), 1)
+        pointers = []
+        for i in range(self.tile.rows):
+            place = self.w.offset("%rows_at", self.math.minimum(last, i))
+            pointers.append(self.b.address(pointer_value("%lhs"), self.arithmetic.total, place))
+        return pointers
+
+    def write(self) -> None:
+        """Write the loop over the panels."""
+        fn, math = self.fn, self.math
+        panel_bytes = math.mul(argument("%steps"), self.width * self.bytes)
+        with self.body.loop(0, argument("%columns"), self.width) as first:
+            panel = math.mul(math.div(first, self.width), panel_bytes)
+            b = fn.value(f"getelementptr i8, ptr %panels, i64 {math.value(panel).text}")
+            start = math.mul(first, self.arithmetic.result.storage_bytes)
+            out = fn.value(f"getelementptr i8, ptr %out, i64 {math.value(start).text}")
+            columns = math.minimum(math.sub(argument("%columns"), first), self.width)
+            if self.has_masks:
+                self._write_tiles(b, out, math.value(columns))
+            else:
+                self._write_tile(b, out, math.value(columns))
+
+    def _write_tiles(self, b: str, out: str, columns: Value) -> None:
+        """Write a tile for every number of vectors that `columns` may fill, the last by a mask."""
+        math, vectors = self.math, self.tile.vectors
+        for count in range(vectors, 0, -1):
+            least, most = (count - 1) * self.lanes, count * self.lanes
+            fits = [math.compare("GT", columns, least)] if count > 1 else []
+            fits += [math.compare("LE", columns, most)] if count < vectors else []
+            with self.body.when(self.body.all_of(fits)):
+                self._write_masked(b, out, columns, count)
+
+    def _write_masked(self, b: str, out: str, columns: Value, count: int) -> None:
+        """Write the loop over k for some vectors, then the tile.
+
+        It goes straight into the result if its rows are whole and nothing is added.
+        """
+        fn = self.fn
+        sums = self._loop(b, count)
+        mask = first_lanes(self.w, self.math.sub(columns, (count - 1) * self.lanes), self.lanes)
+        full = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
+        kept = fn.value("xor i1 %adds, true")
+        straight = fn.value(f"and i1 {full}, {kept}")
+        direct, through, after = fn.new_block(), fn.new_block(), fn.new_block()
+        fn.branch(straight, direct, through)
+        fn.start_block(direct)
+        self._store_tile(sums, out, "%row_bytes", mask)
+        fn.jump(after)
+        fn.start_block(through)
+        self._keep_tile(sums, self.copy)
+        self._move_edge(out, columns)
+        fn.jump(after)
+        fn.start_block(after)
+
+    def _write_tile(self, b: str, out: str, columns: Value) -> None:
+        """Write the loop over k, then the tile: straight into the result, or through a copy."""
+        fn, copy = self.fn, self.copy
+        sums = self._loop(b, self.tile.vectors)
+        full_rows = fn.value(f"icmp eq i64 %rows, {self.tile.rows}")
+        full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
+        kept = fn.value("xor i1 %adds, true")
+        whole = fn.value(f"and i1 {full_rows}, {full}")
+        straight = fn.value(f"and i1 {whole}, {kept}")
+        through, after = fn.new_block(), fn.new_block()
+        if self.arithmetic.result is self.arithmetic.total:
+            target = fn.value(f"select i1 {straight}, ptr {out}, ptr {copy}")
+            own_row = self.width * self.bytes
+            step = fn.value(f"select i1 {straight}, i64 %row_bytes, i64 {own_row}")
+            self._store_tile(sums, target, step)
+            fn.branch(straight, after, through)
+            fn.start_block(through)
+        else:
+            narrow = fn.new_block()
+            fn.branch(straight, narrow, through)
+            fn.start_block(narrow)
+            self._store_tile(sums, out, "%row_bytes")
+            fn.jump(after)
+            fn.start_block(through)
+            self._keep_tile(sums, copy)
+        self._move_edge(out, columns)
+        fn.jump(after)
+        fn.start_block(after)
+
+    def _move_edge(self, out: str, columns: Value) -> None:
+        """Call the function that moves the copy into the result."""
+        fn = self.fn
+        fn.declare(f"declare void @{self.edge}({', '.join(EDGE_TYPES)})")
+        fn.line(
+            f"call void @{self.edge}(ptr {self.copy}, ptr {out}, i64 {columns.text}, i64 %rows, "
+            "i64 %row_bytes, i1 %adds)"
+        )
+
+    def _store_tile(
+        self, sums: list[list[str]], target: str, step: str, last_mask: str = ""
+    ) -> None:
+        """Write a tile as elements of the result, rows `step` bytes apart."""
+        fn, result = self.fn, self.arithmetic.result
+        for row in sums:
+            for j, total in enumerate(row):
+                offset = j * self.lanes * result.storage_bytes
+                at = fn.value(f"getelementptr i8, ptr {target}, i64 {offset}")
+                value = rounded(self.w, total, self.arithmetic.total, result, self.lanes)
+                mask = last_mask if j == len(row) - 1 else ""
+                store_lanes(self.w, at, result, self.lanes, mask, value)
+            target = fn.value(f"getelementptr i8, ptr {target}, i64 {step}")
+
+    def _keep_tile(self, sums: list[list[str]], copy: str) -> None:
+        """Write a tile of sums into memory of its own."""
+        for i, row in enumerate(sums):
+            for j, total in enumerate(row):
+                place = self.fn.value(f"getelementptr i8, ptr {copy}, i64 {self._offset(i, j)}")
+                self.fn.line(f"store {self.vector} {total}, ptr {place}, align 16")
+
+    def _offset(self, i: int, j: int) -> int:
+        return (i * self.width + j * self.lanes) * self.bytes
+
+    # ---- k
+
+    def _loop(self, panel: str, vectors: int) -> list[list[str]]:
+        """Run over the steps; return the sums of the first `vectors` of each row."""
+        fn, tile = self.fn, self.tile
+        rows = (tile.rows + self.is_biased) * self.sets
+        rows_start = "null" if self.rows_at else "%a"
+        zeros = [(self.vector, "zeroinitializer")] * (rows * vectors)
+        loop = CarriedLoop(self.w, [("i64", "0"), ("ptr", rows_start), ("ptr", panel), *zeros])
+        step, a, b, *sums = loop.values
+        offset = self.w.offset("%lhs_steps", Value(S64, step)).text if self.rows_at else ""
+        new = rows_of(sums, vectors)
+        for u in range(self.unroll):
+            first = u % self.sets * (rows // self.sets)
+            part = slice(first, first + rows // self.sets)
+            new[part] = self._step(new[part], a, b, offset, u)
+        next_step = fn.value(f"add i64 {step}, {self.unroll}")
+        next_a = fn.value(f"getelementptr i8, ptr {a}, i64 {tile.rows * self.bytes}")
+        panel_step = self.unroll * self.width * self.bytes
+        next_b = fn.value(f"getelementptr i8, ptr {b}, i64 {panel_step}")
+        again = fn.value(f"icmp slt i64 {next_step}, %steps")
+        later = [total for row in new for total in row]
+        loop.close([next_step, next_a, next_b, *later], again)
+        if self.sets == 2:
+            plus = "fadd" if self.arithmetic.total.is_float else "add"
+            new = [
+                [fn.value(f"{plus} {self.vector} {x}, {y}") for x, y in zip(even, odd, strict=True)]
+                for even, odd in zip(new[: rows // 2], new[rows // 2 :], strict=True)
+            ]
+        for row in new[:-1] if self.is_biased else ():
+            for j, excess in enumerate(new[-1]):
+                row[j] = fn.value(f"sub {self.vector} {row[j]}, {excess}")
+        return new[: tile.rows]
+
+    def _step(
+        self, sums: list[list[str]], a: str, b: str, offset: str, number: int
+    ) -> list[list[str]]:
+        """Add the products of step `number` of those that are taken together."""
+        tile = self.tile
+        right = [self._load_panel(b, number * tile.vectors + j) for j in range(len(sums[0]))]
+        new = []
+        for i, totals in enumerate(sums):
+            if i == tile.rows:
+                left = excess_units(self.lanes)
+            elif self.rows_at:
+                place = self.fn.value(
+                    f"getelementptr {self.unit}, ptr {self.rows_at[i]}, i64 {offset}"
+                )
+                left = self._broadcast(place, number)
+            else:
+                left = self._broadcast(a, i)
+            new.append(
+                [
+                    multiply_units(self.w, self.arithmetic, self.lanes, left, y, total)
+                    for y, total in zip(right, totals, strict=True)
+                ]
+            )
+        return new
+
+    def _load_panel(self, pointer: str, j: int) -> str:
+        place = self.fn.value(f"getelementptr {self.vector}, ptr {pointer}, i64 {j}")
+        return self.fn.value(f"load {self.bits}, ptr {place}, align {self.lanes * self.bytes}")
+
+    def _broadcast(self, pointer: str, i: int) -> str:
+        fn = self.fn
+        place = fn.value(f"getelementptr {self.unit}, ptr {pointer}, i64 {i}")
+        unit = fn.value(f"load {self.unit}, ptr {place}, align {self.bytes}")
+        first = fn.value(f"insertelement {self.bits} poison, {self.unit} {unit}, i64 0")
+        mask = f"<{self.lanes} x i32> zeroinitializer"
+        return fn.value(f"shufflevector {self.bits} {first}, {self.bits} poison, {mask}")

@@ -1,0 +1,254 @@
+"""Products through packed panels and micro-kernels: their axes, and the blocks they are cut into.
+
+The columns of the result lie side by side in memory; its rows are evenly spaced. Axes that do not
+fit into these two become loops around the routine. All else about the operands is in tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from hloc.codegen.cpu.emitters.gemm.micro_kernel import RUN_STEPS
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
+from hloc.codegen.kernels.gemm_problem import Axis
+from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
+
+DIRECT_COLUMNS, DIRECT_RUN_COLUMNS = 128, 4096
+"""Columns up to which rows are read where they are: of any rows, and of rows along k."""
+
+DEPTH_BLOCK = 384
+"""Steps of k that are packed at a time; fewer than would make long sums of f32 inaccurate."""
+
+DIRECT_DEPTH_BLOCK = 1024
+"""The same for few columns, whose rows are read where they are: long pieces of them stream better.
+
+Time over that of 512 steps: 0.90 for 1024x16x2048 of f32, 0.96 for 1024x32x2048, 0.95 for
+1024x128x2048, 0.92 for 512x32x4096.
+"""
+
+STREAMED_COLUMNS, STREAMED_DEPTH_BLOCK = 16, 2048
+"""The same for so few columns that memory sets the pace, if k is taken by runs: even and odd steps
+have sums of their own, so that sums are no longer.
+
+Time over that of 1024 steps: 0.93 for 1024x16x2048 of f32.
+"""
+
+COLUMN_BLOCK = 1024
+"""Columns that are packed at a time."""
+
+PANEL_BYTES = 1 << 20
+"""Size of packed columns if all of k is packed at a time."""
+
+MIN_WHOLE_COLUMNS = 128
+"""Columns from which on all of k is packed at once, so that the result is written once.
+
+Time over that of one block of k after the other, f32: 0.84 for 1024x1024x1024, 0.97 for
+2048x2048x2048. Rows must not be packed for every block of columns again: 1.3 for a transposed
+left-hand side, 1.2 to 1.4 with matrix registers.
+"""
+
+MATRIX_DEPTH_BYTES, MATRIX_PANEL_BYTES, MIN_MATRIX_COLUMNS = 1024, 1 << 20, 128
+"""The same for matrix registers: bytes of a row, of packed columns, and fewest columns."""
+
+MAX_TILE, MAX_ROWS = 64, 48
+"""No tile has more columns, and no more rows."""
+
+ROW_PIECE, COLUMN_PIECE = 32, 64
+"""Rows and columns that threads count by: few tiles do not fit into them."""
+
+MIN_OUTER_PIECES = 8
+"""Steps of the outermost loop from which on threads share it, and not one product."""
+
+MAX_DEPTH_MULTIPLE = 64
+"""Steps of k to whose multiples panels may be filled up."""
+
+ALIGNMENT = 64
+"""Bytes of a cache line; tables and panels begin at one."""
+
+_NARROW_FLOATS = (BF16, F16)
+
+PARTS = {"dot_bf16_bf16_f32": 2, "dot_bf16_bf16_f32_x3": 2}
+"""How many bf16 stand for an f32 in algorithms that matrix registers follow faster than f32.
+
+One would do for the first, but XLA:CPU makes that in f32, and its answers are wanted. Time over
+that of f32 for three parts, `dot_bf16_bf16_f32_x6`: 1.4 to 1.6.
+"""
+
+BYTE_PRODUCTS = tuple(product((S8, U8), repeat=2))
+"""Element types of both sides that matrix registers multiply as bytes."""
+
+PART_PAIRS = ((1, 0), (0, 1), (0, 0))
+"""Parts of both sides whose products are summed, the smallest first."""
+
+MAX_IN_ROWS_BYTES = 128
+"""Columns, times bytes of an element, up to which matrix registers read rows where they are.
+
+Time over that of packed rows: 0.41 for 1000x31x1000 of s8, 0.58 for 1000x64x1000, 0.7 to 0.86 for
+2048x128x2048 and 2048x128x1000, 1.35 for 2048x500x1000; 0.67 for 2048x17x500 of bf16, 1.12 for
+1000x100x1000.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PackedProduct:
+    """A product as the routine takes it.
+
+    Attributes:
+        outer: loops around the routine, slowest first.
+        rows, columns, depth: axes of the two sides and of k, slowest first.
+        algorithm: of a dot of f32 that may be less accurate than f32, "" if it may not.
+    """
+
+    outer: tuple[Axis, ...]
+    rows: tuple[Axis, ...]
+    columns: tuple[Axis, ...]
+    depth: tuple[Axis, ...]
+    exchanged: bool
+    sources: tuple[DType, DType]
+    result: DType
+    algorithm: str = ""
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Rows, columns and depth."""
+        m, n, k = (
+            prod(axis.size for axis in axes) for axes in (self.rows, self.columns, self.depth)
+        )
+        return m, n, k
+
+    @property
+    def shared(self) -> str:
+        """What threads share: the outermost loop (`outer`), `columns` or `rows`.
+
+        Each thread packs all of the side that is not shared, so that is the smaller one.
+        """
+        rows, columns, _ = self.sizes
+        if self.outer and self.outer[0].size >= MIN_OUTER_PIECES:
+            return "outer"
+        return "columns" if columns >= rows else "rows"
+
+    @property
+    def pieces(self) -> int:
+        """In how many pieces threads share the product."""
+        rows, columns, _ = self.sizes
+        pieces = {"columns": -(-columns // COLUMN_PIECE), "rows": -(-rows // ROW_PIECE)}
+        return self.outer[0].size if self.shared == "outer" else pieces[self.shared]
+
+    @property
+    def repeated_bytes(self) -> int:
+        """What every thread writes into its tables and packs: the side that is not shared."""
+        rows, columns, depth = self.sizes
+        packed = {"outer": 0, "columns": rows * depth, "rows": columns * depth}
+        size = self.result.storage_bytes
+        return 8 * self.table_entries + packed[self.shared] * size
+
+    @property
+    def table_entries(self) -> int:
+        rows, columns, depth = self.sizes
+        return rows + columns + 2 * depth
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Room for the tables, a panel of rows and the packed columns, on every machine."""
+        vectors = (MAX_ROWS + MAX_TILE) * (8 if self.result is F64 else 4)
+        largest = 0
+        for size, (columns, depth, keeps_depth) in (
+            (8 if self.result is F64 else 4, _vector_blocks(self)),
+            (self.sources[0].storage_bytes, _matrix_blocks(self)),
+        ):
+            depth = self.sizes[2] if keeps_depth else depth
+            width = min(columns, self.sizes[1])
+            padded = -(-depth // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
+            largest = max(largest, padded * (width * size + vectors))
+        if stays_in_rows(self):
+            padded = -(-self.sizes[2] // MAX_DEPTH_MULTIPLE) * MAX_DEPTH_MULTIPLE
+            columns = -(-self.sizes[1] // MAX_TILE) * MAX_TILE
+            largest = max(largest, padded * (columns + MAX_ROWS) * self.sources[0].storage_bytes)
+        return 3 * ALIGNMENT + 8 * self.table_entries + largest
+
+
+def sums_type(sources: tuple[DType, DType], result: DType) -> DType | None:
+    """Return the type of the sums, None if there is no micro-kernel for it."""
+    floats = (F32, BF16, F16)
+    if result in floats and all(source in floats for source in sources):
+        return F32
+    if result is F64 and sources == (F64, F64):
+        return F64
+    if result is S32 and all(source in (S8, U8, S32) for source in sources):
+        return S32
+    return None
+
+
+def has_direct_columns(p: PackedProduct) -> bool:
+    """True if there are few enough columns for reading rows where they are."""
+    most = DIRECT_RUN_COLUMNS if p.depth[-1].lhs == 1 else DIRECT_COLUMNS
+    return p.sizes[1] <= most
+
+
+def _are_in_place(p: PackedProduct) -> bool:
+    """True if vectors read rows where they are, on every machine."""
+    is_line = [axis.lhs for axis in p.rows] == [1]
+    is_plain = p.sources[0] is sums_type(p.sources, p.result)
+    return is_plain and not is_line and has_direct_columns(p)
+
+
+def has_matrices(p: PackedProduct) -> bool:
+    """True if matrix registers multiply the elements as they are."""
+    return p.sources in BYTE_PRODUCTS or p.sources == (BF16, BF16)
+
+
+def stays_in_rows(p: PackedProduct) -> bool:
+    """True if matrix registers read the rows where they are: packing would be most of the work."""
+    lies_along_k = len(p.rows) == len(p.depth) == 1 and p.depth[0].lhs == 1
+    return (
+        has_matrices(p)
+        and lies_along_k
+        and p.sizes[1] * p.sources[0].storage_bytes <= MAX_IN_ROWS_BYTES
+    )
+
+
+def is_in_runs(p: PackedProduct) -> bool:
+    """True if all of k lies in rows by runs."""
+    return p.depth[-1].lhs == 1 and p.depth[-1].size % RUN_STEPS == 0
+
+
+def blocks_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[int, int, bool]:
+    """Return columns and steps of k of a block, and if all blocks of k are packed at once.
+
+    Narrow results are written once, so that there is a single block of k.
+    """
+    return _matrix_blocks(p) if arithmetic.is_matrix else _vector_blocks(p)
+
+
+def _vector_blocks(p: PackedProduct) -> tuple[int, int, bool]:
+    depth = p.sizes[2]
+    if p.result in _NARROW_FLOATS:
+        fitting = max(PANEL_BYTES // (4 * depth) // MAX_TILE, 1) * MAX_TILE
+        return min(fitting, COLUMN_BLOCK), depth, False
+    most = DIRECT_DEPTH_BLOCK if p.sizes[1] <= DIRECT_COLUMNS else DEPTH_BLOCK
+    if p.sizes[1] <= STREAMED_COLUMNS and is_in_runs(p):
+        most = STREAMED_DEPTH_BLOCK
+    block = _even_part(depth, most, 16)
+    bytes_ = 8 if p.result is F64 else 4
+    columns = PANEL_BYTES // (depth * bytes_) // MAX_TILE * MAX_TILE
+    packs_once = _are_in_place(p) or columns >= p.sizes[1]
+    if block < depth and columns >= MIN_WHOLE_COLUMNS and packs_once:
+        return min(columns, COLUMN_BLOCK), block, True
+    return COLUMN_BLOCK, block, False
+
+
+def _matrix_blocks(p: PackedProduct) -> tuple[int, int, bool]:
+    bytes_ = p.sources[0].storage_bytes
+    depth = p.sizes[2]
+    if p.result not in _NARROW_FLOATS:
+        depth = _even_part(depth, MATRIX_DEPTH_BYTES // bytes_, MAX_DEPTH_MULTIPLE)
+    fitting = MATRIX_PANEL_BYTES // (depth * bytes_) // MAX_TILE * MAX_TILE
+    return max(fitting, MIN_MATRIX_COLUMNS), depth, False
+
+
+def _even_part(size: int, most: int, multiple: int) -> int:
+    """Return the size of even parts of at most `most`, but for what makes it a multiple."""
+    even = -(-size // -(-size // most))
+    return -(-even // multiple) * multiple

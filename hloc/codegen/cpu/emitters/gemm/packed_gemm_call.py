@@ -1,0 +1,139 @@
+"""Products through packed panels and micro-kernels: the call of the loops around them.
+
+Sizes of tiles and blocks come from `packed_product`; the loops are a routine (`product_nest`),
+which gets all that it must know of the operands as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.cpu.emitters.gemm.gemm_arguments import NestNumbers, nest_numbers
+from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import product_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, forms_of, parts_of, tile_of
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+    ALIGNMENT,
+    COLUMN_PIECE,
+    ROW_PIECE,
+    PackedProduct,
+    blocks_of,
+)
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.llvm.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Epilogue:
+    """What is done to sums as soon as they are final.
+
+    Attributes:
+        sums: where they lie.
+        function: what to call, with `FINISH_PARAMETERS`.
+        context: the pointer that it gets.
+    """
+
+    sums: IrArray
+    function: str
+    context: str
+
+
+def emit_packed(
+    k: KernelContext,
+    p: PackedProduct,
+    lhs: IrArray,
+    rhs: IrArray,
+    scratch_offset: int,
+    epilogue: Epilogue | None = None,
+    whole: IrArray | None = None,
+) -> None:
+    """Write the call of the loops; the kernel's extent is that of `p.pieces`.
+
+    The product is the kernel's only result, or what `epilogue` works on; or else all of it goes to
+    `whole`, whatever the kernel's part.
+    """
+    if p.exchanged:
+        lhs, rhs = rhs, lhs
+    out = epilogue.sums if epilogue else whole or k.output
+    begin, end = (0, p.pieces) if whole else (k.begin, k.end)
+    arithmetic = arithmetic_of(p, k.target)
+    parts, forms = parts_of(p, arithmetic), forms_of(p, arithmetic)
+    tile = tile_of(p, arithmetic, k.target)
+    routines = product_routines(arithmetic, tile, p.sources, forms, k.target, parts)
+    loops, table = nest_routines(NestForm(*forms, parts), k.target)
+    for unit in (*routines.units, loops, table):
+        k.use(unit)
+    numbers = nest_numbers(_numbers(p, k.target), p.outer, p.rows, p.columns, p.depth)
+    scratch = k.b.offset_pointer(k.scratch, scratch_offset)
+    finish = (f"@{epilogue.function}", epilogue.context) if epilogue else ("null", "null")
+    called = [routines.tiles, routines.columns]
+    called += [name for name in (routines.rows,) if name]
+    called += [routines.rest_columns, routines.rest_rows] if parts > 1 else []
+    arrays = ", ".join(f"ptr {x.text}" for x in (lhs.pointer, rhs.pointer, out.pointer, scratch))
+    others = ", ".join(
+        f"ptr {x}" for x in (number_table(k, numbers), *finish, *(f"@{name}" for name in called))
+    )
+    part = f"i64 {k.math.value(begin).text}, i64 {k.math.value(end).text}"
+    k.fn.line(f"call void @{loops.name}({arrays}, {part}, {others})")
+
+
+def number_table(k: KernelContext, numbers: Sequence[int]) -> str:
+    """Return a constant that holds `numbers` for a routine."""
+    text = ", ".join([f"i64 {x}" for x in numbers])
+    return k.fn.global_constant(f"[{len(numbers)} x i64]", f"[{text}]")
+
+
+def row_distance(p: PackedProduct) -> int:
+    """Return the elements of the result from one row to the next."""
+    return max(min((axis.out for axis in p.rows), default=1), 1)
+
+
+def _numbers(p: PackedProduct, target: Target) -> NestNumbers:
+    """Return the sizes and blocks of a product."""
+    arithmetic = arithmetic_of(p, target)
+    tile = tile_of(p, arithmetic, target)
+    rows, columns, depth = p.sizes
+    width = tile.vectors * lanes(arithmetic, target)
+    fitting, deep, keeps_depth = blocks_of(p, arithmetic)
+    operand_bytes = arithmetic.operand.storage_bytes
+    multiple = arithmetic.depth_multiple
+    part_bytes = _aligned(-(-deep // multiple) * multiple * tile.rows * operand_bytes)
+    panel = _aligned(8 * p.table_entries)
+    products = prod(axis.size for axis in p.outer)
+    inner_products = prod(axis.size for axis in p.outer[1:])
+    return NestNumbers(
+        rows,
+        columns,
+        depth,
+        products,
+        *_share(p, "outer", inner_products, products),
+        *_share(p, "rows", ROW_PIECE, rows),
+        *_share(p, "columns", COLUMN_PIECE, columns),
+        deep=deep,
+        span=depth if keeps_depth else deep,
+        block=min(max(fitting // width, 1), -(-columns // width)) * width,
+        height=tile.rows,
+        width=width,
+        operand_bytes=operand_bytes,
+        result_bytes=p.result.storage_bytes,
+        lhs_bytes=p.sources[0].storage_bytes,
+        rhs_bytes=p.sources[1].storage_bytes,
+        multiple=multiple,
+        row_distance=row_distance(p),
+        panel=panel,
+        panels=panel + parts_of(p, arithmetic) * part_bytes,
+        part_bytes=part_bytes,
+    )
+
+
+def _share(p: PackedProduct, side: str, piece: int, size: int) -> tuple[int, int]:
+    """Return how a thread's part of a side follows from its part of the kernel."""
+    return (piece, 0) if p.shared == side else (0, size)
+
+
+def _aligned(size: int) -> int:
+    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT

@@ -1,0 +1,122 @@
+"""Which products go through packed panels, and which of their axes are rows and columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
+    BYTE_PRODUCTS,
+    PARTS,
+    PackedProduct,
+    has_matrices,
+    stays_in_rows,
+    sums_type,
+)
+from hloc.codegen.kernels.gemm_problem import Axis, Product, swapped
+from hloc.dtypes import F32, DType
+
+MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 12, 3, 8, 1 << 15
+"""Sizes below which products of few rows are better than packing."""
+
+LEAST_ROWS, LEAST_SHALLOW_ROWS, LEAST_LINE_DEPTH, LEAST_WORK = 8, 24, 3, 1 << 12
+"""Sizes below which plain loops are better too: rows along k, rows and steps of k of fewer than
+`MIN_DEPTH` steps if columns lie side by side, and multiplications if they do not, where plain loops
+have no vectors.
+
+Time over that of plain loops, f32: 0.05 for 256x512x3, 0.73 for 2048x500x5, 1.7 for 500x100x2; 0.10
+for 12x12x192; 0.27 for 197 of 8x256x32, 1.4 for 17 of 4x197x31.
+"""
+
+LEAST_COLUMNS, LEAST_ROW_COLUMNS, LEAST_SHALLOW_COLUMNS = 12, 31, 64
+"""The same for columns: of `MIN_ROWS` rows, of fewer, and with fewer than `MIN_DEPTH` steps of k.
+
+Time over that of plain loops, f32: 1.0 for 128x128x5, 2.3 for 512x17x4.
+"""
+
+MIN_BYTE_ROWS = 4
+"""The same for bytes, which streaming would have to widen."""
+
+MIN_LINES = 96
+"""Rows that lie side by side from which on they are packed by themselves."""
+
+LEAST_IN_ROWS, LEAST_NARROW_IN_ROWS = 3, 16
+LEAST_IN_ROWS_RESULTS, LEAST_IN_ROWS_DEPTH = 40, 32
+"""Rows of bytes and of bf16, elements of the result and steps of k below which plain loops are
+better than matrix registers, rows being along k and columns few.
+
+Time over that of plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100, 0.9 for 3x31x512;
+1.0 to 1.6 for 100x3x17, 1.8 for 2x17x1000; 2.2 for 3x17x2048 of bf16.
+"""
+
+
+def packed_product(
+    p: Product, sources: tuple[DType, DType], result: DType, algorithm: str = ""
+) -> PackedProduct | None:
+    """Return how the routine computes `p`; None if it cannot, or is not worth it."""
+    found = _as_packed(p, sources, result, algorithm)
+    if found is None:
+        return None
+    m, n, k = found.sizes
+    fewest = MIN_BYTE_ROWS if found.sources in BYTE_PRODUCTS else MIN_ROWS
+    is_worth = m >= fewest and n >= MIN_COLUMNS and k >= MIN_DEPTH and m * n * k >= MIN_WORK
+    return found if is_worth else None
+
+
+def small_packed_product(
+    p: Product, sources: tuple[DType, DType], result: DType
+) -> PackedProduct | None:
+    """Return the same for products that nothing but plain loops would take otherwise."""
+    found = _as_packed(p, sources, result)
+    if found is None:
+        return None
+    m, n, k = found.sizes
+    if stays_in_rows(found) and k >= LEAST_IN_ROWS_DEPTH:
+        fewest = LEAST_IN_ROWS if found.sources in BYTE_PRODUCTS else LEAST_NARROW_IN_ROWS
+        return found if m >= fewest and m * n >= LEAST_IN_ROWS_RESULTS and n > 1 else None
+    is_shallow, has_few_rows = k < MIN_DEPTH, m < MIN_ROWS
+    if m < LEAST_ROWS or (has_few_rows and (is_shallow or found.depth[-1].lhs != 1)):
+        return None
+    side_by_side = found.columns[-1].rhs == 1
+    is_slow = side_by_side or has_matrices(found)
+    if is_shallow and is_slow and m < LEAST_SHALLOW_ROWS:
+        return None
+    if is_shallow and side_by_side and k < LEAST_LINE_DEPTH:
+        return None
+    if has_matrices(found) and side_by_side and len(found.columns) > 1:
+        return None  # packed element by element
+    least = LEAST_ROW_COLUMNS if has_few_rows else LEAST_COLUMNS
+    least = LEAST_SHALLOW_COLUMNS if is_shallow else least
+    is_worth = n >= least and m * n * k >= (MIN_WORK if side_by_side else LEAST_WORK)
+    return found if is_worth else None
+
+
+def _as_packed(
+    p: Product, sources: tuple[DType, DType], result: DType, algorithm: str = ""
+) -> PackedProduct | None:
+    """Return `p` as the routine takes it, None if it cannot."""
+    if sums_type(sources, result) is None or not p.contracted:
+        return None
+    exchanged = not any(axis.out == 1 for axis in p.columns)
+    if exchanged:
+        p = swapped(p)
+        sources = (sources[1], sources[0])
+    columns, other_columns = _chain(p.columns, 1)
+    if not columns:
+        return None
+    rows, other_rows = _chain(p.rows, min((axis.out for axis in p.rows), default=1))
+    if len(rows) > 1 and rows[-1].lhs == 1 and rows[-1].size >= MIN_LINES:
+        rows, other_rows = rows[-1:], (*rows[:-1], *other_rows)
+    outer = (*p.batch, *other_columns, *other_rows)
+    if algorithm not in PARTS or (*sources, result) != (F32, F32, F32):
+        algorithm = ""
+    return PackedProduct(outer, rows, columns, p.contracted, exchanged, sources, result, algorithm)
+
+
+def _chain(axes: Sequence[Axis], step: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:
+    """Return the axes that together are evenly spaced in the result by `step`, and the others."""
+    chain: list[Axis] = []
+    for axis in sorted(axes, key=lambda axis: axis.out):
+        if axis.out == step:
+            chain.insert(0, axis)
+            step *= axis.size
+    return tuple(chain), tuple(axis for axis in axes if axis not in chain)

@@ -1,0 +1,180 @@
+"""Packing: the operands of a product in the order in which micro-kernels read them.
+
+A panel holds some rows (or columns) of an operand: for every step of k, a unit of each. Places in
+the operand come from tables, the offset of a row plus that of k, so transposed operands and the
+windows of convolutions are packed by the same code. What a panel at the edge has too much is zero:
+it only reaches sums that nobody reads, but what memory held before may be numbers that are slow.
+
+Here are columns that lie side by side; `gather_packing` packs those from anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.codegen.builder.index import IndexMath
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """What a packing function makes of its operand.
+
+    Attributes:
+        source, packed: element types before and after.
+        group: elements of k in a unit.
+        width: rows or columns of a panel.
+        offset: added to every packed element.
+        part: which bf16 of an f32: 0 the nearest, 1 the nearest to what that leaves.
+        filled: panels at the edge are filled up to a multiple of this, 0 for all of the panel.
+    """
+
+    source: DType
+    packed: DType
+    group: int
+    width: int
+    offset: int = 0
+    part: int = 0
+    filled: int = 0
+
+    def end(self, math: IndexMath, count: IndexValue) -> IndexValue:
+        """Return up to where a panel is filled that has `count` rows or columns."""
+        if not self.filled:
+            return self.width
+        return math.mul(math.div(math.add(count, self.filled - 1), self.filled), self.filled)
+
+
+RUN = 4
+"""Units that are moved as one vector."""
+
+LONG_RUN = 16
+"""Units that are looked for at a time."""
+
+GATHER_TYPES = ("ptr",) * 4 + ("i64",) * 2
+ROW_TYPES = ("ptr",) * 3 + ("i64",) * 2
+
+GATHER_PARAMETERS = (
+    "ptr noalias readonly %from",
+    "ptr noalias readonly %offsets",
+    "ptr noalias readonly %steps",
+    "ptr noalias %to",
+    "i64 %count",
+    "i64 %depth",
+)
+ROW_PARAMETERS = (
+    "ptr noalias readonly %from",
+    "ptr noalias readonly %steps",
+    "ptr noalias %to",
+    "i64 %count",
+    "i64 %depth",
+)
+
+
+def transposed(w: RoutineWriter, lines: list[str], kind: str) -> list[str]:
+    """Return the columns of as many vectors as each has elements; `kind` is their type.
+
+    In each round, the halves of every pair of lines that lie across the diagonal change places.
+    """
+    size, step = len(lines), 1
+
+    def mixed(pair: tuple[str, str], order: list[int]) -> str:
+        mask = ", ".join(f"i32 {lane}" for lane in order)
+        text = f"shufflevector {kind} {pair[0]}, {kind} {pair[1]}, <{size} x i32> <{mask}>"
+        return w.fn.value(text)
+
+    while step < size:
+        above = [size + lane - step if lane & step else lane for lane in range(size)]
+        below = [size + lane if lane & step else lane + step for lane in range(size)]
+        result = list(lines)
+        for i in range(size):
+            if not i & step:
+                pair = lines[i], lines[i + step]
+                result[i], result[i + step] = mixed(pair, above), mixed(pair, below)
+        lines, step = result, 2 * step
+    return lines
+
+
+def store_vector(w: RoutineWriter, p: Packing, kind: str, value: str, place: IndexValue) -> None:
+    """Write a vector of packed elements, or of units, from element `place` on."""
+    at = w.b.address(pointer_value("%to"), p.packed, w.math.value(place))
+    w.fn.line(f"store {kind} {value}, ptr {at}, align 4")
+
+
+def row_packing(name: str, p: Packing, lanes: int, target: Target) -> RoutineWriter:
+    """Return a function that packs panels of columns which lie side by side, by vectors.
+
+    It reads rows of `count` columns and writes them to as many panels as they fill.
+    """
+    w = RoutineWriter(name, ROW_PARAMETERS, target)
+    body, math = w.body, w.math
+    count = argument("%count")
+    units = math.div(argument("%depth"), p.group)
+    panel_size = math.mul(argument("%depth"), p.width)
+    panels = math.div(count, p.width)
+    packed = math.mul(panels, p.width)
+    left = math.sub(count, packed)
+    with body.loop(0, units) as unit:
+        first = math.mul(unit, p.group)
+        bases = [w.offset("%steps", math.add(first, e)) for e in range(p.group)]
+        begin = math.mul(first, p.width)
+        with body.loop(0, panels) as panel:
+            to = math.add(math.mul(panel, panel_size), begin)
+            column = math.mul(panel, p.width)
+            for first_lane in range(0, p.width, lanes):
+                places = [math.add(math.add(base, column), first_lane) for base in bases]
+                vectors = [_biased(w, p, lanes, load_vector(w, p, lanes, x)) for x in places]
+                _store_unit(w, p, lanes, vectors, math.add(to, first_lane * p.group))
+        to = math.add(math.mul(panels, panel_size), begin)
+        with body.when(math.compare("GT", left, 0)):
+            for first_lane in range(0, p.width, lanes):
+                mask = first_lanes(w, math.sub(left, first_lane), lanes)
+                places = [math.add(math.add(base, packed), first_lane) for base in bases]
+                vectors = [_biased(w, p, lanes, load_vector(w, p, lanes, x, mask)) for x in places]
+                _store_unit(w, p, lanes, vectors, math.add(to, first_lane * p.group))
+    return w
+
+
+def load_vector(w: RoutineWriter, p: Packing, lanes: int, place: IndexValue, mask: str = "") -> str:
+    """Load neighbouring elements and convert them, but for the offset."""
+    return load_as(w, "%from", p.source, p.packed, lanes, place, mask)
+
+
+def _biased(w: RoutineWriter, p: Packing, lanes: int, vector: str) -> str:
+    if not p.offset:
+        return vector
+    kind, element = f"<{lanes} x {REPRESENTATIONS[p.packed].memory}>", p.packed.storage_bytes * 8
+    return w.fn.value(f"add {kind} {vector}, <{', '.join([f'i{element} {p.offset}'] * lanes)}>")
+
+
+def _store_unit(
+    w: RoutineWriter, p: Packing, lanes: int, vectors: list[str], place: IndexValue
+) -> None:
+    """Interleave the rows of a unit and write them."""
+    element = REPRESENTATIONS[p.packed].memory
+    kind = f"<{lanes * len(vectors)} x {element}>"
+    store_vector(w, p, kind, interleaved(w, vectors, lanes, element), place)
+
+
+def interleaved(w: RoutineWriter, vectors: list[str], lanes: int, element: str) -> str:
+    """Return the elements of 1, 2 or 4 vectors, the first of each, then the second and so on."""
+    size = lanes
+    while len(vectors) > 1:
+        half = len(vectors) // 2
+        kind = f"<{size} x {element}>"
+        order = [i + side * size for i in range(size) for side in (0, 1)]
+        mask = ", ".join(f"i32 {i}" for i in order)
+        vectors = [
+            w.fn.value(
+                f"shufflevector {kind} {vectors[i]}, {kind} {vectors[i + half]}, "
+                f"<{2 * size} x i32> <{mask}>"
+            )
+            for i in range(half)
+        ]
+        size *= 2
+    return vectors[0]

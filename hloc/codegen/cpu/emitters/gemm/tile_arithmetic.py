@@ -1,0 +1,55 @@
+"""How units of k are multiplied, and the part of the result that is in registers meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import DType
+
+MATRIX_UNITS = 16
+"""Units of k that one instruction of matrix registers multiplies."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """How units are multiplied.
+
+    Attributes:
+        name: part of the routine's name.
+        total: type of the sums.
+        operand: type of the packed elements.
+        result: type in which the sums are written; sums of k in parts need that of the sums.
+        group: elements of k in a unit, which is as wide as a sum.
+        instruction: of matrix registers, "" for vectors.
+    """
+
+    name: str
+    total: DType
+    operand: DType
+    result: DType
+    group: int = 1
+    instruction: str = ""
+
+    @property
+    def is_matrix(self) -> bool:
+        """True if tiles are in matrix registers."""
+        return bool(self.instruction)
+
+    @property
+    def depth_multiple(self) -> int:
+        """Elements of k in one step of the micro-kernel."""
+        return self.group * (MATRIX_UNITS if self.is_matrix else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """The part of the result that is in registers: `rows` by `vectors` registers."""
+
+    rows: int
+    vectors: int
+
+
+def lanes(arithmetic: Arithmetic, target: Target) -> int:
+    """Return the sums in one register."""
+    return target.vector_bits // arithmetic.total.bits

@@ -1,0 +1,114 @@
+"""From a copy of a tile to the result: tiles at the edge, sums that are added, narrow results."""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.vector_loads import (
+    first_lanes,
+    load_lanes,
+    rounded,
+    store_lanes,
+    vector_type,
+)
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import PRED, DType
+
+EDGE_PARAMETERS = (
+    "ptr noalias readonly %copy",
+    "ptr noalias %out",
+    "i64 %columns",
+    "i64 %rows",
+    "i64 %row_bytes",
+    "i1 %adds",
+)
+EDGE_TYPES = ("ptr", "ptr", "i64", "i64", "i64", "i1")
+
+
+def edge_function(
+    name: str, total: DType, result: DType, lanes: int, vectors: int, target: Target
+) -> RoutineWriter:
+    """Return a function that moves a copy of a tile into the result.
+
+    Apart from the tiles: few tiles need it, and cheap code does for them.
+    """
+    w = RoutineWriter(name, EDGE_PARAMETERS, target)
+    TileCopy(w, total, result, lanes, vectors, "%copy").move("%out", argument("%columns"))
+    return w
+
+
+class TileCopy:
+    """Memory for one tile of sums at `pointer`, and the code that moves it into the result.
+
+    The function has the parameters `%rows` (of the tile), `%row_bytes` (of the result) and `%adds`,
+    which tells to add to the result.
+    """
+
+    def __init__(
+        self,
+        w: RoutineWriter,
+        total: DType,
+        result: DType,
+        lanes: int,
+        vectors: int,
+        pointer: str,
+    ) -> None:
+        self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
+        self.total, self.result = total, result
+        self.lanes, self.vectors = lanes, vectors
+        self.width = lanes * vectors
+        self.row_bytes = self.width * total.storage_bytes
+        self.pointer = pointer
+
+    def move(self, out: str, columns: Value) -> None:
+        """Move as many rows and columns as count; `out` is where the tile is in the result."""
+        fn = self.fn
+        if self.w.b.target.has("avx512f"):  # masks cost nothing there, code for whole rows does
+            self._move_part(out, columns)
+            return
+        full = fn.value(f"icmp eq i64 {columns.text}, {self.width}")
+        with self.body.when(Value(PRED, full)), self.body.loop(0, argument("%rows")) as row:
+            source, target = self._row(out, row)
+            for j in range(self.vectors):
+                self._move(source, target, j * self.lanes)
+        part = fn.value(f"xor i1 {full}, true")
+        with self.body.when(Value(PRED, part)):
+            self._move_part(out, columns)
+
+    def _move_part(self, out: str, columns: Value) -> None:
+        """Move the columns that count, by masks."""
+        masks = [
+            first_lanes(self.w, self.math.sub(columns, j * self.lanes), self.lanes)
+            for j in range(self.vectors)
+        ]
+        with self.body.loop(0, argument("%rows")) as row:
+            source, target = self._row(out, row)
+            for j, mask in enumerate(masks):
+                self._move(source, target, j * self.lanes, mask)
+
+    def rounded(self, value: str) -> str:
+        """Return a vector of sums in the type of the result."""
+        return rounded(self.w, value, self.total, self.result, self.lanes)
+
+    def _row(self, out: str, row: IndexValue) -> tuple[str, str]:
+        """Return where a row begins in the copy and in the result."""
+        math, fn = self.math, self.fn
+        start = math.value(math.mul(row, self.row_bytes)).text
+        offset = math.value(math.mul(row, argument("%row_bytes"))).text
+        source = fn.value(f"getelementptr i8, ptr {self.pointer}, i64 {start}")
+        return source, fn.value(f"getelementptr i8, ptr {out}, i64 {offset}")
+
+    def _move(self, source: str, target: str, column: int, mask: str = "") -> None:
+        """Add a part of a row to the result, or store it; with a mask some of its lanes."""
+        fn, total, result = self.fn, self.total, self.result
+        from_ = fn.value(f"getelementptr i8, ptr {source}, i64 {column * total.storage_bytes}")
+        to = fn.value(f"getelementptr i8, ptr {target}, i64 {column * result.storage_bytes}")
+        kind = vector_type(total, self.lanes)
+        value = fn.value(f"load {kind}, ptr {from_}, align {total.storage_bytes}")
+        if result is total:
+            before = load_lanes(self.w, to, result, self.lanes, mask)
+            op = "fadd" if total.is_float else "add"
+            added = fn.value(f"{op} {kind} {before}, {value}")
+            value = fn.value(f"select i1 %adds, {kind} {added}, {kind} {value}")
+        store_lanes(self.w, to, result, self.lanes, mask, self.rounded(value))

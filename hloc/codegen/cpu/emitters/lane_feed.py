@@ -1,0 +1,168 @@
+"""Loops that feed running results with several neighbours at a time, one per lane of a vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from hloc.analysis.cost import Cost, instruction_cost
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Lanes as LaneValues
+from hloc.codegen.cpu.emitters.lanes import Lanes, lanes_of
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.running_sums import SUM_BLOCK, BlockSum, RunningSum, feed
+from hloc.dtypes import PRED
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+
+_COPIES = ((4, 4), (24, 2))
+"""Operations that make an element, up to which there are so many copies of the results."""
+
+_FUNCTION_OPERATIONS = 16
+"""What a function like exp counts for."""
+
+Element = Callable[[list[IndexValue]], None]
+
+
+def feed_rows(
+    k: KernelContext,
+    dims: Sequence[int],
+    order: Sequence[int],
+    sums: Sequence[RunningSum],
+    element: Element,
+    before_block: Callable[[IndexValue, IndexValue], None] | None = None,
+    made: Sequence[Instruction] = (),
+) -> None:
+    """Do what `running_sums.feed` does, with lanes where that is possible.
+
+    `made` are instructions whose elements `element` makes besides those that it adds up.
+    """
+    lanes = lanes_of(k)
+    is_plain = all(total.reducer for total in sums)
+    size = dims[order[-1]] if order else 0
+    serves = lanes is not None and (lanes.serve(size) or lanes.serve_part(size))
+    if lanes is None or not is_plain or not serves:
+        k.is_final = False
+        feed(k, dims, order, sums, element, before_block)
+        return
+    work = _operations(k, [*made, *(operand for total in sums for operand in total.inputs)])
+    _Rows(k, lanes, dims, order, sums, element, work).feed(before_block)
+
+
+def _operations(k: KernelContext, wanted: Sequence[Instruction]) -> int:
+    """Return about how many operations make one element of all that is wanted."""
+    seen: set[Instruction] = set()
+    waiting, count = list(wanted), 0
+    while waiting:
+        inst = waiting.pop()
+        if inst in seen or inst in k.frame.sources:
+            continue
+        seen.add(inst)
+        if inst.opcode.elemental is not None:
+            is_function = instruction_cost(inst, _no_cost).transcendentals > 0
+            count += _FUNCTION_OPERATIONS if is_function else 1
+        waiting += inst.operands
+    return count
+
+
+def _no_cost(_: Computation) -> Cost:
+    return Cost()
+
+
+class _Rows:
+    """Rows of whole vectors: several at a time, then one at a time, then the last elements."""
+
+    def __init__(
+        self,
+        k: KernelContext,
+        lanes: Lanes,
+        dims: Sequence[int],
+        order: Sequence[int],
+        sums: Sequence[RunningSum],
+        element: Element,
+        operations: int,
+    ) -> None:
+        self.k, self.lanes, self.dims, self.sums = k, lanes, dims, sums
+        *self.slow, self.last = order
+        self.element = element
+        self.size = dims[self.last]
+        self.copies = next((copies for most, copies in _COPIES if operations <= most), 1)
+        while self.copies > 1 and self.size < self.copies * lanes.count:
+            self.copies //= 2
+        self.step = self.copies * lanes.count
+        self.several = self.size - self.size % self.step
+
+    def feed(self, before_block: Callable[[IndexValue, IndexValue], None] | None) -> None:
+        """Write the loops."""
+        k = self.k
+        blocks = [total for total in self.sums if isinstance(total, BlockSum)]
+        others = [total for total in self.sums if not isinstance(total, BlockSum)]
+        self._spread(others)
+        if self.size < self.lanes.count:
+            with k.body.nest(self.dims, self.slow) as at, self.lanes.b.first_lanes(self.size):
+                self._add(at, 0, 0, counted=range(self.size))
+            for total in others:
+                total.gather()
+            return
+        with k.body.nest(self.dims, self.slow) as at:
+            block = SUM_BLOCK if blocks else self.several
+            with k.body.loop(0, self.several, block) as first:
+                end: IndexValue = k.math.add(first, block)
+                if self.several % block:
+                    end = k.math.minimum(end, self.several)
+                if before_block is not None:
+                    before_block(first, end)
+                self._start_blocks(blocks)
+                stop: IndexValue = k.math.sub(end, first) if self.several % block else block
+                with k.body.loop(0, stop, self.step) as offset:
+                    position = k.math.add(first, offset)
+                    for copy in range(self.copies):
+                        self._add(at, k.math.add(position, copy * self.lanes.count), copy)
+                self._end_blocks(blocks)
+            if self.several < self.size:
+                if before_block is not None:
+                    before_block(self.several, self.size)
+                self._start_blocks(blocks)
+                self._add_rest(at)
+                self._end_blocks(blocks)
+        for total in others:
+            total.gather()
+
+    def _add_rest(self, at: list[IndexValue]) -> None:
+        count = self.lanes.count
+        whole = self.size - self.size % count
+        with self.k.body.loop(self.several, whole, count) as position:
+            self._add(at, position, 0)
+        if whole < self.size:
+            counted = range(count - (self.size - whole), count)
+            self._add(at, self.size - count, 0, counted)
+
+    def _add(
+        self, at: list[IndexValue], position: IndexValue, copy: int, counted: range | None = None
+    ) -> None:
+        """Feed one vector from `position` on; perhaps only some of its lanes count."""
+        mask = None
+        if counted is not None:
+            bits = ["true" if lane in counted else "false" for lane in range(self.lanes.count)]
+            text = ", ".join(f"i1 {bit}" for bit in bits)
+            mask = LaneValues(PRED, f"<{text}>")
+        for total in self.sums:
+            assert total.lanes is not None
+            total.lanes.copy, total.lanes.counted = copy, mask
+        index = list(at)
+        index[self.last] = self.lanes.at(position)
+        with self.k.body.scope(), self.lanes.inside():
+            self.element(index)
+
+    def _spread(self, sums: Sequence[RunningSum]) -> None:
+        for total in sums:
+            total.spread(self.lanes.b, self.copies)
+
+    def _start_blocks(self, blocks: Sequence[BlockSum]) -> None:
+        for block in blocks:
+            block.start_block()
+        self._spread(blocks)
+
+    def _end_blocks(self, blocks: Sequence[BlockSum]) -> None:
+        for block in blocks:
+            block.gather()
+            block.end_block()

@@ -1,0 +1,228 @@
+"""Loops that make several neighbouring elements at a time, one per lane of a vector.
+
+Text with such loops is in the form in which it should run, so LLVM has no vectors to find. How many
+lanes there are depends on the element types of a kernel; kernels with opcodes that need branches or
+that move single elements have none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from itertools import chain
+
+from hloc.analysis.epilogue import product_in
+from hloc.codegen.builder.lane_builder import LaneBuilder
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import LaneIndex, is_narrow_float
+from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import S64, DType, component_of
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.opt.fusion.attention_match import attention_of
+from hloc.shapes import ArrayShape
+
+_OPCODES = frozenset(
+    {
+        "parameter",
+        "constant",
+        "iota",
+        "broadcast",
+        "reshape",
+        "bitcast",
+        "copy",
+        "transpose",
+        "slice",
+        "tuple",
+        "get-tuple-element",
+        "reduce",
+        "reduce-window",
+        "gather",
+        "dynamic-slice",
+        "fusion",
+    }
+)
+"""Opcodes besides the elementwise ones that a kernel with lanes may have."""
+
+_WORD_BYTES = 4
+"""Kernels on elements of this size and wider ones are LLVM's to make vectors of: with as many lanes
+as fit the wider ones, bits of `threefry` are made at half the speed."""
+
+_FEWEST = 4
+"""Lanes that short rows have at least."""
+
+_LEAST_PART = 4
+"""Vectors are used for rows that fill more than one of so many parts of them."""
+
+_PROCESSORS = ("x86_64", "i686", "aarch64")
+"""Where all vectors that LLVM is given become vectors of the machine."""
+
+
+def lane_count(inst: Instruction, target: Target) -> int:
+    """Return how many elements of a kernel's arrays fill a register, 0 if it needs scalars."""
+    if not target.triple.startswith(_PROCESSORS):
+        return 0
+    members = [inst]
+    if inst.is_a("fusion"):
+        products = _products(inst.called[0])
+        members = [member for member in inst.called[0].instructions if member not in products]
+    sizes = set()
+    for member in members:
+        if member.opcode.elemental is None and member.opcode.name not in _OPCODES:
+            return 0
+        for shape in chain(
+            array_leaves(member.shape), *(array_leaves(o.shape) for o in member.operands)
+        ):
+            sizes.add(_computed_bytes(shape))
+    widest = max(sizes, default=0)
+    if not widest or (widest > _WORD_BYTES and _WORD_BYTES in sizes):
+        return 0
+    count = target.vector_bytes // widest
+    shortest = _shortest_row(inst) if has_masks(target) else 0
+    while shortest and count > _FEWEST and shortest <= count // 2:
+        count //= 2
+    return count
+
+
+def has_masks(target: Target) -> bool:
+    """True if some lanes of a vector are read and written like all of them."""
+    return target.has("avx512bw") and target.has("avx512vl")
+
+
+def _shortest_row(inst: Instruction) -> int:
+    """Return the elements of the shortest row that a fusion reduces for more than its sum, or 0."""
+    body = inst.called[0] if inst.is_a("fusion") else None
+    if body is None or body.root.is_a("reduce"):
+        return 0
+    rows = [reduce.operands[0].array for reduce in body.instructions if reduce.is_a("reduce")]
+    return min((shape.dims[shape.minor_to_major[0]] for shape in rows), default=0)
+
+
+def _products(body: Computation) -> tuple[Instruction, ...]:
+    """Return the products of a fused computation that routines make."""
+    product = product_in(body)
+    if product is not None:
+        return (product,)
+    attention = attention_of(body.root) if body.root.is_a("dot") else None
+    return () if attention is None else (attention.scores, attention.result)
+
+
+def _computed_bytes(shape: ArrayShape) -> int:
+    """Return the size of an element of `shape` while it is computed with; 0 of scalars."""
+    if not shape.dims:
+        return 0
+    dtype: DType = component_of(shape.dtype)
+    return 4 if is_narrow_float(dtype) else dtype.storage_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """Writes loops over lanes into a kernel."""
+
+    k: KernelContext
+    b: LaneBuilder
+
+    @property
+    def count(self) -> int:
+        """Elements at a time."""
+        return self.b.lanes
+
+    def serve(self, size: int) -> bool:
+        """True if `size` neighbours can be made in whole vectors.
+
+        Where it is no multiple, the last vector repeats elements, so that nothing may have been
+        written over what they are made of.
+        """
+        if size % self.count == 0:
+            return size > 0
+        return size > self.count and not any(a is not None for a in self.k.aliased)
+
+    def serve_part(self, size: int) -> bool:
+        """True if `size` neighbours are better made in some lanes of a vector than one by one."""
+        is_part = self.count < size * _LEAST_PART < self.count * _LEAST_PART
+        return is_part and has_masks(self.k.target)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """A region in which values of one element are kept per lane."""
+        outer, self.b.is_inside = self.b.is_inside, True
+        try:
+            yield
+        finally:
+            self.b.is_inside = outer
+
+    def at(self, position: IndexValue) -> LaneIndex:
+        """Return the neighbours from `position` on."""
+        return LaneIndex(S64, self.k.math.value(position).text)
+
+    @contextmanager
+    def loop(self, start: IndexValue, stop: IndexValue, size: int) -> Iterator[LaneIndex]:
+        """Run the region for all vectors from `start` to `stop` of `size` neighbours."""
+        with self.k.body.loop(start, stop, self.count) as first, self.inside():
+            if size % self.count:
+                first = self.k.math.minimum(first, size - self.count)
+            yield self.at(first)
+
+
+def lanes_of(k: KernelContext) -> Lanes | None:
+    """Return the writer of loops over lanes, None if the kernel has no lanes."""
+    return Lanes(k, k.b) if isinstance(k.b, LaneBuilder) and k.b.lanes else None
+
+
+def settle(k: KernelContext) -> None:
+    """Let LLVM leave a kernel as it is whose loops are all over lanes."""
+    if k.is_final:
+        k.level = FINAL_WITH_SLOTS
+
+
+def neighbours(
+    k: KernelContext, size: int, *, side_by_side: bool = True
+) -> AbstractContextManager[IndexValue]:
+    """Return a loop over `size` positions, in lanes if they serve, else one by one.
+
+    Unlike `positions` it leaves nothing to LLVM: for work that is little of the whole.
+    """
+    lanes = lanes_of(k) if side_by_side else None
+    if lanes is None or not lanes.serve(size):
+        return k.body.loop(0, size)
+    return lanes.loop(0, size, size)
+
+
+@contextmanager
+def positions(
+    k: KernelContext, size: int, start: IndexValue, stop: IndexValue
+) -> Iterator[IndexValue]:
+    """Run the region from `start` to `stop` of `size` neighbours, several at a time if possible.
+
+    Parts of threads begin at whole vectors (`split_kernel.py`).
+    """
+    lanes = lanes_of(k)
+    if lanes is None or not lanes.serve(size):
+        k.is_final = False
+        with k.body.loop(start, stop) as position:
+            yield position
+        return
+    with lanes.loop(start, stop, size) as position:
+        yield position
+
+
+@contextmanager
+def lanes_nest(
+    k: KernelContext,
+    dims: Sequence[int],
+    order: Sequence[int],
+    first_range: tuple[IndexValue, IndexValue],
+) -> Iterator[list[IndexValue]]:
+    """Run the region for every index as `Body.nest` does, several of the fastest at a time."""
+    if not order:
+        yield [0] * len(dims)
+        return
+    *slow, last = order
+    with k.body.nest(dims, slow, first_range) as index:
+        start, stop = (0, dims[last]) if slow else first_range
+        with positions(k, dims[last], start, stop) as position:
+            index[last] = position
+            yield index

@@ -1,0 +1,1 @@
+"""Kernels that move elements: concatenate, dynamic-update-slice."""

@@ -1,0 +1,50 @@
+"""Concatenate: a loop nest per operand, so that no element has to ask where it comes from.
+
+The dimensions slower than the one that is put together have loops around all operands, so that the
+result is written from its beginning to its end.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.index import loop_order
+from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, root_of
+from hloc.ir.instruction import Instruction
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a concatenate."""
+    return root_of(inst).opcode.name == "concatenate"
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost dimension, 1 if that is the one that is put together."""
+    root = root_of(inst)
+    around = _around(root)
+    return root.array.dims[around[0]] if around else 1
+
+
+def _around(root: Instruction) -> list[int]:
+    """Return the dimensions with loops around all operands, slowest first."""
+    order = loop_order(root.array)
+    (dim,) = root.attributes.dimensions
+    return order[: order.index(dim)] if dim in order else order
+
+
+def emit(k: KernelContext) -> None:
+    """Write the operands one after another."""
+    around = _around(k.root)
+    (dim,) = k.root.attributes.dimensions
+    with k.body.nest(k.root.array.dims, around, (k.begin, k.end)) as outer:
+        first = 0
+        for operand in k.root.operands:
+            shape = operand.array.with_layout(k.root.array.layout)
+            inner = [dim for dim in loop_order(shape) if dim not in around]
+            with k.body.nest(shape.dims, inner) as at:
+                index = [outer[d] if d in around else at[d] for d in range(shape.rank)]
+                value = k.read(operand, tuple(index))
+                index[dim] = k.math.add(index[dim], first)
+                k.output.store(k.math, tuple(index), value)
+            first += operand.array.dims[dim]
+
+
+EMITTER = Emitter("concatenate", can_emit, emit, extent, no_scratch)

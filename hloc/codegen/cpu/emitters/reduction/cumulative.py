@@ -1,0 +1,312 @@
+"""Cumulative sums, products and extremes: reduce-windows over everything so far, in one pass.
+
+Along the fastest dimension, blocks of a row are made into a buffer in the first-level cache, which
+is scanned in registers: each vector by doubling (itself, plus itself one lane on, plus that two
+lanes on ...), then what came before is added to it. Along another dimension, a strip of columns
+has a running result each. Every element is read once and written once.
+
+Sums of floats do not lose digits with length: what came before a group of vectors, or a block of
+rows, is kept in f64. The order of the additions depends on sizes and the width of a vector only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloc.analysis.cumulative import plain_scan
+from hloc.codegen.builder.index import loop_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, root_of
+from hloc.codegen.kernels.running_sums import block_end
+from hloc.codegen.kernels.vectors import Vectors
+from hloc.dtypes import F32, F64, S32, U32, DType
+from hloc.ir.instruction import Instruction
+from hloc.ops.folding import identity_of, recognised_reducer
+
+_BLOCK = 1024
+"""Elements of a row that are made, scanned and written before the next ones."""
+
+_GROUP = 4
+"""Vectors of a block that are scanned together, so that few steps wait for what came before."""
+
+_ROWS = 64
+"""Addends of a column that are summed in the type of the result before they go to f64."""
+
+_STRIP = 1024
+"""Columns whose running results are kept together."""
+
+_NARROW = 16
+"""Columns below which each is scanned on its own, like a row."""
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a plain scan."""
+    return plain_scan(root_of(inst)) is not None
+
+
+def extent(inst: Instruction) -> int:
+    """Return the number of rows, or of strips of columns."""
+    return prod(_Sizes(root_of(inst)).units)
+
+
+def emit(k: KernelContext) -> None:
+    """Write the loop over rows or strips."""
+    sizes = _Sizes(k.root)
+    with k.body.loop(k.begin, k.end) as unit:
+        place = k.math.delinear(unit, sizes.units)
+        index: list[IndexValue] = [0] * k.root.array.rank
+        for dim, position in zip(sizes.outer, place, strict=False):
+            index[dim] = position
+        if sizes.strip is None:
+            _Row(k, index).write()
+        else:
+            _Strip(k, index, sizes.strip, k.math.mul(place[-1], _STRIP)).write()
+
+
+class _Sizes:
+    """What the outermost loop runs over.
+
+    Attributes:
+        outer: dimensions with a loop around each scan.
+        strip: the fastest dimension if columns are scanned.
+        units: sizes of the outer dimensions, then the number of strips.
+    """
+
+    def __init__(self, root: Instruction) -> None:
+        source = root.operands[0].array
+        form = plain_scan(root)
+        assert form is not None
+        order = loop_order(source)
+        self.outer = [dim for dim in order if dim != form.dim]
+        self.strip: int | None = None
+        if self.outer and order[-1] != form.dim and source.dims[order[-1]] >= _NARROW:
+            self.strip = self.outer.pop()
+        self.units = [source.dims[dim] for dim in self.outer]
+        if self.strip is not None:
+            self.units.append(-(-source.dims[self.strip] // _STRIP))
+
+
+def _working_type(dtype: DType) -> DType:
+    """Return the type to fold in: at least 32 bits, so that lanes are of a common size."""
+    if dtype.is_float:
+        return F32 if dtype.bits < 32 else dtype
+    if dtype.bits >= 32:
+        return dtype
+    return S32 if dtype.is_signed else U32
+
+
+class _Scan:
+    """What rows and columns share: types, the first value, where elements are read and written."""
+
+    def __init__(self, k: KernelContext, index: list[IndexValue]) -> None:
+        form = plain_scan(k.root)
+        assert form is not None
+        self.k, self.b, self.form, self.index = k, k.b, form, index
+        self.operand, self.init = k.root.operands
+        self.size = self.operand.array.dims[form.dim]
+        self.fold = recognised_reducer(k.root.called[0])
+        self.dtype = _working_type(k.root.array.dtype)
+        self.is_sum = self.fold == "add" and self.dtype.is_float
+        self.start = self.b.convert(k.read(self.init, ()), self.dtype)
+
+    def folded(self, x: Value, y: Value) -> Value:
+        """Return the reducer of two scalars."""
+        b = self.b
+        if self.fold in ("and", "or", "xor"):
+            return {"and": b.and_, "or": b.or_, "xor": b.xor}[self.fold](x, y)
+        if self.fold in ("minimum", "maximum"):
+            if self.dtype.is_float:
+                return b.intrinsic(self.fold, x, y)
+            return b.intrinsic(("s" if self.dtype.is_signed else "u") + self.fold[:3], x, y)
+        if self.dtype.is_float:
+            return b.fadd(x, y) if self.fold == "add" else b.fmul(x, y)
+        return b.iadd(x, y) if self.fold == "add" else b.imul(x, y)
+
+    def read(self, index: Sequence[IndexValue], step: IndexValue) -> Value:
+        """Return element number `step` of the scan, in its order."""
+        k, at = self.k, list(index)
+        at[self.form.dim] = k.math.sub(self.size - 1, step) if self.form.reverse else step
+        return self.b.convert(k.read(self.operand, tuple(at)), self.dtype)
+
+    def results(self, first: IndexValue, end: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return which of the steps from `first` to `end` are results."""
+        f, m = self.form, self.k.math
+        low, high = (self.size - f.limit, self.size - f.start) if f.reverse else (f.start, f.limit)
+        return (
+            m.maximum(first, low) if low else first,
+            m.minimum(end, high) if high < self.size else end,
+        )
+
+    def store(self, index: Sequence[IndexValue], step: IndexValue, value: Value) -> None:
+        """Write the result of a step."""
+        f, m, at = self.form, self.k.math, list(index)
+        last = self.size - 1 - f.start
+        at[f.dim] = m.sub(last, step) if f.reverse else m.add(step, f.empty - f.start)
+        self._write(at, value)
+
+    def store_empty(self, index: Sequence[IndexValue], number: IndexValue) -> None:
+        """Write the result of no elements that has a number."""
+        f, at = self.form, list(index)
+        at[f.dim] = self.k.math.add(number, f.limit - f.start) if f.reverse else number
+        self._write(at, self.start)
+
+    def _write(self, at: Sequence[IndexValue], value: Value) -> None:
+        output = self.k.output
+        output.store(self.k.math, tuple(at), self.b.convert(value, output.dtype))
+
+
+class _Row(_Scan):
+    """One row, in blocks; what came before a block is in a vector of equal lanes."""
+
+    def __init__(self, k: KernelContext, index: list[IndexValue]) -> None:
+        super().__init__(k, index)
+        lanes = max(2, k.target.vector_bits // (8 * self.dtype.storage_bytes))
+        self.v = Vectors(k.b, self.dtype, lanes)
+        self.vectors = min(_GROUP, -(-self.size // lanes))
+        self.group = lanes * self.vectors
+        count = min(self.size, _BLOCK)
+        self.buffer = k.b.allocate(self.dtype, -(-count // self.group) * self.group)
+        self.before = k.fn.allocate(self.v.type)
+        self.total = k.b.allocate(F64)
+        self.neutral = self.v.constant(self._neutral())
+
+    def _neutral(self) -> float:
+        if self.is_sum:
+            return -0.0
+        source = self.k.root.array.dtype
+        kind = source.numpy if source.is_pred else self.dtype.numpy
+        return identity_of(self.fold, kind).item()  # type: ignore[no-any-return]
+
+    def write(self) -> None:
+        """Write the loops over blocks."""
+        k = self.k
+        with k.body.loop(0, self.form.empty) as number:
+            self.store_empty(self.index, number)
+        k.fn.line(f"store {self.v.type} {self.v.splat(self.start)}, ptr {self.before}")
+        if self.is_sum:
+            k.b.store(self.total, 0, k.b.convert(self.start, F64))
+        with k.body.loop(0, self.size, _BLOCK) as first:
+            end = block_end(k, first, self.size, _BLOCK) if self.size > _BLOCK else self.size
+            with k.body.loop(first, end) as step:
+                at = k.math.value(k.math.sub(step, first))
+                k.b.store(self.buffer, at, self.read(self.index, step))
+            with k.body.loop(0, k.math.sub(end, first), self.group) as place:
+                self._scan_group(place)
+            with k.body.loop(*self.results(first, end)) as step:
+                at = k.math.value(k.math.sub(step, first))
+                self.store(self.index, step, k.b.load(self.buffer, self.dtype, at))
+
+    def _scan_group(self, place: IndexValue) -> None:
+        """Scan some vectors of the buffer; elements beyond the end of the row may be anything."""
+        k, v = self.k, self.v
+        places = [k.math.add(place, n * v.lanes) for n in range(self.vectors)]
+        parts = [self._scanned(v.load(self.buffer, at)) for at in places]
+        came = k.fn.value(f"load {v.type}, ptr {self.before}")
+        inside = ""
+        for at, part in zip(places, parts, strict=True):
+            before = v.folded(self.fold, came, inside) if inside else came
+            v.store(self.buffer, at, v.folded(self.fold, before, part))
+            last = v.lane_everywhere(part, v.lanes - 1)
+            inside = v.folded(self.fold, inside, last) if inside else last
+        k.fn.line(f"store {v.type} {self._joined(came, inside)}, ptr {self.before}")
+
+    def _scanned(self, x: str) -> str:
+        """Return the scan of the lanes of one vector."""
+        step = 1
+        while step < self.v.lanes:
+            x = self.v.folded(self.fold, self.v.moved_up(x, step, self.neutral), x)
+            step *= 2
+        return x
+
+    def _joined(self, came: str, inside: str) -> str:
+        """Return what comes before the next group, in all lanes."""
+        b, v = self.b, self.v
+        if not self.is_sum:
+            return v.folded(self.fold, came, inside)
+        part = b.convert(v.lane(inside, 0), F64)
+        total = b.fadd(b.load(self.total, F64, 0), part)
+        b.store(self.total, 0, total)
+        return v.splat(b.convert(total, self.dtype))
+
+
+class _Strip(_Scan):
+    """Neighbouring columns, at most `_STRIP`, each with its running result."""
+
+    def __init__(
+        self, k: KernelContext, index: list[IndexValue], strip: int, first: IndexValue
+    ) -> None:
+        super().__init__(k, index)
+        self.strip, self.first = strip, first
+        size = self.operand.array.dims[strip]
+        count = min(size, _STRIP)
+        self.width = k.math.sub(block_end(k, first, size, _STRIP), first) if size > count else size
+        self.sums = k.b.allocate(self.dtype, count)
+        self.before = k.b.allocate(self.dtype, count)
+        self.total = k.b.allocate(F64, count)
+
+    def write(self) -> None:
+        """Write the loops over rows, in blocks if they are summed."""
+        k, body = self.k, self.k.body
+        with body.loop(0, self.form.empty) as number, body.loop(0, self.width) as column:
+            self.store_empty(self._at(column), number)
+        if not self.is_sum:
+            with body.loop(0, self.width) as column:
+                k.b.store(self.sums, self._slot(column), self.start)
+            self._add_rows(0, self.size)
+            return
+        with body.loop(0, self.width) as column:
+            k.b.store(self.total, self._slot(column), k.b.convert(self.start, F64))
+        with body.loop(0, self.size, _ROWS) as first:
+            self._start_block()
+            end = block_end(k, first, self.size, _ROWS) if self.size > _ROWS else self.size
+            self._add_rows(first, end)
+            self._end_block()
+
+    def _start_block(self) -> None:
+        """Take what came before from the totals; a sum begins at minus zero, which adds nothing."""
+        b, dtype = self.b, self.dtype
+        with self.k.body.loop(0, self.width) as column:
+            at = self._slot(column)
+            b.store(self.before, at, b.convert(b.load(self.total, F64, at), dtype))
+            b.store(self.sums, at, b.const(dtype, -0.0))
+
+    def _end_block(self) -> None:
+        b, dtype = self.b, self.dtype
+        with self.k.body.loop(0, self.width) as column:
+            at = self._slot(column)
+            part = b.convert(b.load(self.sums, dtype, at), F64)
+            b.store(self.total, at, b.fadd(b.load(self.total, F64, at), part))
+
+    def _add_rows(self, first: IndexValue, end: IndexValue) -> None:
+        """Fold the steps from `first` to `end` into the columns and write the results."""
+        low, high = self.results(first, end)
+        for begin, stop, is_result in ((first, low, False), (low, high, True), (high, end, False)):
+            if begin is not stop:
+                with self.k.body.loop(begin, stop) as step:
+                    self._add_row(step, is_result=is_result)
+
+    def _add_row(self, step: IndexValue, *, is_result: bool) -> None:
+        b, dtype = self.b, self.dtype
+        with self.k.body.loop(0, self.width) as column:
+            at, index = self._slot(column), self._at(column)
+            value = self.folded(b.load(self.sums, dtype, at), self.read(index, step))
+            b.store(self.sums, at, value)
+            if not is_result:
+                return
+            if self.is_sum:
+                value = b.fadd(b.load(self.before, dtype, at), value)
+            self.store(index, step, value)
+
+    def _slot(self, column: IndexValue) -> Value:
+        return self.k.math.value(column)
+
+    def _at(self, column: IndexValue) -> list[IndexValue]:
+        """Return the index of a column; the scan fills in its own dimension."""
+        index = list(self.index)
+        index[self.strip] = self.k.math.add(self.first, column)
+        return index
+
+
+EMITTER = Emitter("reduce-window", can_emit, emit, extent, no_scratch)

@@ -1,0 +1,289 @@
+"""What routines of reductions share: what they fold, and vectors of elements of any size.
+
+The elements of a vector are folded lane by lane, and lanes with each other at the end. Which
+elements meet in which order depends on sizes and on the width of a vector only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import (
+    REPRESENTATIONS,
+    LaneIndex,
+    Lanes,
+    LaneSlot,
+    Value,
+    is_narrow_float,
+)
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
+from hloc.codegen.elements.reductions import combined, identity_of
+from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import BF16, F16, F32, F64, PRED, S8, S32, S64, U8, U32, U64, DType
+
+COPIES = 4
+"""Running results that take turns: additions of one after the other do not wait for each other."""
+
+INIT = "%init"
+"""The parameter for the initial value, of the type in which a routine folds."""
+
+_MASKED_BYTES = 4
+"""Elements from this size on have loads of some lanes with AVX2; all have with AVX-512."""
+
+_MOST_TRANSPOSED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """What a routine folds.
+
+    Attributes:
+        name: opcode of a plain reducer.
+        source: type of the elements in memory.
+        total: type in which they are folded; blocks of long sums are added in f64.
+        result: type of the results in memory.
+    """
+
+    name: str
+    source: DType
+    total: DType
+    result: DType
+
+    @property
+    def is_float_sum(self) -> bool:
+        """True if long sums are made in blocks."""
+        return self.name == "add" and self.total.is_float
+
+
+def of_one_type(name: str, dtype: DType) -> Fold:
+    """Return the fold of elements of a type into results of the same type."""
+    return Fold(name, dtype, F32 if is_narrow_float(dtype) else dtype, dtype)
+
+
+LISTED_FOLDS: tuple[Fold, ...] = (
+    *(of_one_type("add", dtype) for dtype in (F32, F64, BF16, F16, U32, U64)),
+    *(Fold("add", narrow, F32, F32) for narrow in (BF16, F16)),
+    *(Fold("add", narrow, U32, U32) for narrow in (S8, U8)),
+    *(of_one_type("multiply", dtype) for dtype in (F32, F64, U32)),
+    *(
+        of_one_type(name, dtype)
+        for name in ("maximum", "minimum")
+        for dtype in (F32, F64, BF16, F16, S32, U32, S8, U8)
+    ),
+    *(of_one_type(name, U8) for name in ("and", "or")),
+)
+"""What most programs fold; all else has kernels of its own. Sums of signed integers are those of
+unsigned ones, and `pred` is a byte of 0 or 1."""
+
+
+SMALL_FOLDS = (
+    *(of_one_type(name, F32) for name in ("add", "maximum", "minimum")),
+    of_one_type("add", U32),
+)
+"""Those that have routines for small arrays too, with vectors of at most `SMALL_BITS`."""
+
+SMALL_BITS = 256
+"""The first use of wider registers after a while takes longer than a small array does: sums of
+`f32[8,8]` take 0.15 us less, of 1.9 in all, without them."""
+
+
+class FoldWriter:
+    """One routine being written, with vectors that fill a register.
+
+    Attributes:
+        lanes: elements of a vector.
+        has_masks: some lanes of a vector can be loaded on their own.
+    """
+
+    def __init__(self, fold: Fold, name: str, parameters: tuple[str, ...], target: Target) -> None:
+        self.fold = fold
+        self.lanes = lanes_of_fold(fold, target)
+        self.w = RoutineWriter(name, parameters, target, self.lanes)
+        self.b, self.body, self.math = self.w.b, self.w.body, self.w.math
+        self.has_masks = has_masks(fold.source, target)
+        self.identity = self.b.const(fold.total, identity_of(fold.name, fold.total))
+        self.init = Value(fold.total, INIT)
+
+    # ---- elements
+
+    def at(self, position: IndexValue) -> LaneIndex:
+        """Return the neighbours from `position` on."""
+        return LaneIndex(S64, self.math.value(position).text)
+
+    def pointer_to(self, place: IndexValue) -> Value:
+        """Return the address of the operand's element number `place`."""
+        return pointer_value(
+            self.b.address(pointer_value("%from"), self.fold.source, self.math.value(place))
+        )
+
+    def load(self, pointer: Value, index: IndexValue) -> Value:
+        """Return the vector of elements from `index` on."""
+        return self.b.convert(
+            self.b.load(pointer, self.fold.source, self.at(index)), self.fold.total
+        )
+
+    def mask(self, count: IndexValue) -> Lanes:
+        """Return which lanes are the first `count`."""
+        return Lanes(PRED, first_lanes(self.w, count, self.lanes))
+
+    def load_some(self, pointer: Value, index: IndexValue, mask: Lanes) -> Value:
+        """Return a vector of the elements in `mask`; its other lanes change no result."""
+        at = self.b.address(pointer, self.fold.source, self.math.value(index))
+        text = load_lanes(self.w, at, self.fold.source, self.lanes, mask.text)
+        found = self.b.convert(Lanes(self.fold.source, text), self.fold.total)
+        return self.b.select(mask, found, self.identity)
+
+    def store_some(self, place: IndexValue, x: Value, mask: Lanes) -> None:
+        """Write the lanes in `mask` of a vector of results from element `place` on."""
+        result = self.fold.result
+        at = self.b.address(pointer_value("%to"), result, self.math.value(place))
+        store_lanes(self.w, at, result, self.lanes, mask.text, x.text)
+
+    # ---- running results
+
+    def folded(self, x: Value, y: Value) -> Value:
+        """Return the reducer of two values or vectors."""
+        return combined(self.b, self.fold.name, x, y)
+
+    def running(self, count: int) -> list[LaneSlot]:
+        """Return some vectors of running results, at the beginning."""
+        slots = [self.b.lane_slot(self.fold.total) for _ in range(count)]
+        self.restart(slots)
+        return slots
+
+    def restart(self, slots: Sequence[LaneSlot]) -> None:
+        """Set running results to what changes nothing."""
+        for slot in slots:
+            self.b.store(slot, 0, self.identity)
+
+    def add(self, slot: LaneSlot, x: Value) -> None:
+        """Fold a vector into a running result."""
+        self.b.store(slot, 0, self.folded(self.b.load(slot, self.fold.total, 0), x))
+
+    def together(self, slots: Sequence[LaneSlot]) -> Value:
+        """Return running results folded lane by lane."""
+        found = [self.b.load(slot, self.fold.total, 0) for slot in slots]
+        while len(found) > 1:
+            found = [self.folded(*found[i : i + 2]) for i in range(0, len(found), 2)]
+        return found[0]
+
+    def add_block(self, total: LaneSlot, slots: Sequence[LaneSlot]) -> None:
+        """Add running sums to totals in f64, and begin them again."""
+        block = self.b.convert(self.together(slots), F64)
+        self.b.store(total, 0, self.b.fadd(self.b.load(total, F64, 0), block))
+        self.restart(slots)
+
+    # ---- lanes
+
+    @contextmanager
+    def fewer_lanes(self, lanes: int) -> Iterator[None]:
+        """A region in which vectors have so many lanes."""
+        usual, self.b.lanes = self.b.lanes, lanes
+        try:
+            yield
+        finally:
+            self.b.lanes = usual
+
+    @property
+    def group(self) -> int:
+        """Vectors whose lanes are folded at the same time."""
+        return group_of(self.lanes)
+
+    def narrowed(self, x: Value) -> Value:
+        """Return a vector with `group` lanes that has the same result."""
+        lanes = self.lanes
+        while lanes > self.group:
+            lanes //= 2
+            with self.fewer_lanes(lanes):
+                low, high = (
+                    self._picked((x, x), 2 * lanes, range(first, first + lanes))
+                    for first in (0, lanes)
+                )
+                x = self.folded(low, high)
+        return x
+
+    def each_folded(self, vectors: Sequence[Value]) -> Value:
+        """Return a vector whose lane i is all lanes of vector i, for `group` vectors.
+
+        Each step folds the halves of two vectors into the halves of one.
+        """
+        found, shift = list(vectors), self.group // 2
+        with self.fewer_lanes(self.group):
+            while shift:
+                found = [
+                    self._halves_folded(found[i], found[i + shift], shift) for i in range(shift)
+                ]
+                shift //= 2
+        return found[0]
+
+    def _halves_folded(self, x: Value, y: Value, shift: int) -> Value:
+        """Fold lanes that are `shift` apart: those of `y` to where `shift` is part of a number."""
+        lanes = range(self.group)
+        low = [lane - shift + self.group if lane & shift else lane for lane in lanes]
+        high = [lane + self.group if lane & shift else lane + shift for lane in lanes]
+        first, second = (self._picked((x, y), self.group, places) for places in (low, high))
+        return self.folded(first, second)
+
+    def _picked(self, pair: tuple[Value, Value], lanes: int, places: Sequence[int]) -> Lanes:
+        """Return the lanes with those numbers, counted through both vectors of `lanes` lanes."""
+        kind = f"<{lanes} x {REPRESENTATIONS[self.fold.total].register}>"
+        mask = f"<{len(places)} x i32> <{', '.join(f'i32 {place}' for place in places)}>"
+        x, y = (value.text for value in pair)
+        text = self.w.fn.value(f"shufflevector {kind} {x}, {kind} {y}, {mask}")
+        return Lanes(self.fold.total, text)
+
+
+def fold_routine(
+    fold: Fold,
+    form: str,
+    parameters: Sequence[str],
+    target: Target,
+    write: Callable[[FoldWriter], None],
+) -> Routines:
+    """Return a routine, of which `write` writes what `form` names.
+
+    Parameters are given as LLVM text, but for `INIT`, the initial value.
+    """
+    names = "_".join(dtype.name for dtype in (fold.source, fold.total, fold.result))
+    name = f"fold_{fold.name}_{names}_{lanes_of_fold(fold, target)}_{form}"
+    init = f"{REPRESENTATIONS[fold.total].register} {INIT}"
+    typed = tuple(init if parameter == INIT else parameter for parameter in parameters)
+
+    def text() -> str:
+        r = FoldWriter(fold, name, typed, target)
+        write(r)
+        return "\n".join([*r.w.fn.declarations, "", r.w.text()])
+
+    types = ", ".join(parameter.split()[0] for parameter in typed)
+    return Routines(name, (f"declare void @{name}({types})",), text, FINAL_WITH_SLOTS)
+
+
+def narrow_target(target: Target) -> Target:
+    """Return the machine as routines for small arrays see it."""
+    return replace(target, vector_bits=min(target.vector_bits, SMALL_BITS))
+
+
+def lanes_of_fold(fold: Fold, target: Target) -> int:
+    """Return how many elements are folded at a time."""
+    return target.vector_bytes // max(map(_computed_bytes, (fold.source, fold.total)))
+
+
+def group_of(lanes: int) -> int:
+    """Return how many vectors of so many lanes are folded at the same time."""
+    return min(lanes, _MOST_TRANSPOSED)
+
+
+def has_masks(dtype: DType, target: Target) -> bool:
+    """True if the machine loads and stores some lanes of a vector of elements on their own."""
+    is_wide = dtype.storage_bytes >= _MASKED_BYTES
+    return target.has("avx512bw") or (is_wide and target.has("avx2"))
+
+
+def _computed_bytes(dtype: DType) -> int:
+    return F32.storage_bytes if is_narrow_float(dtype) else dtype.storage_bytes

@@ -1,0 +1,316 @@
+"""Reductions of one array in memory by one operation: calls of routines that fit all sizes.
+
+Neighbouring dimensions that are both kept, or both reduced, count as one. What is left of an array
+is rows or columns, in any number of runs; other arrays, other types, and elements that are computed
+on the way have loops of their own (`reduce.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from hloc.codegen.builder.index import loop_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import REPRESENTATIONS, is_narrow_float
+from hloc.codegen.cpu.emitters.reduction.column_fold import (
+    STRIP,
+    column_routine,
+    few_column_routine,
+)
+from hloc.codegen.cpu.emitters.reduction.fold_routine import (
+    LISTED_FOLDS,
+    SMALL_FOLDS,
+    Fold,
+    group_of,
+    has_masks,
+    lanes_of_fold,
+    narrow_target,
+)
+from hloc.codegen.cpu.emitters.reduction.row_fold import (
+    SHORT_BYTES,
+    long_row_routine,
+    row_routine,
+    short_row_routine,
+)
+from hloc.codegen.elements.reductions import plain_reducer, sum_dtype
+from hloc.codegen.kernels.context import SMALL_ELEMENTS, KernelContext, root_of
+from hloc.codegen.kernels.running_sums import SUM_BLOCK
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import PRED, U8, U32, U64, DType
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
+
+_OF_PRED = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+"""What plain reducers do with bytes of 0 and 1."""
+
+_WRAPPING = ("add", "multiply", "and", "or", "xor")
+"""Reducers that are the same for signed and unsigned integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Neighbouring dimensions, slowest first, that are all reduced or all kept.
+
+    Attributes:
+        size: elements along them.
+        stride: elements from one to the next.
+    """
+
+    is_reduced: bool
+    size: int
+    stride: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlainReduction:
+    """A reduction that routines make.
+
+    Attributes:
+        reduce: the instruction.
+        operand: the array in memory.
+        groups: dimensions of the operand, reduced and kept in turn.
+        is_strips: the fastest dimension is the only one that is kept.
+    """
+
+    fold: Fold
+    reduce: Instruction
+    operand: Instruction
+    groups: tuple[Group, ...]
+    is_strips: bool
+
+    @property
+    def columns(self) -> Group | None:
+        """The fastest dimensions, if they are kept."""
+        last = self.groups[-1]
+        return None if last.is_reduced else last
+
+
+_MANY = 64
+"""Elements of a batch of less than a vector of columns, from which on routines are as fast."""
+
+_LEAST_ROW = 4
+"""Elements of a row from which on routines are as fast. Sums of `f32[100000,3]` take 1.25 of the
+time of loops that know their size, those of `f32[100000,8]` 0.96."""
+
+_FORMS = frozenset({"R", "KR", "RKR", "RK", "KRK", "RKRK"})
+"""Kept and reduced dimensions, slowest first, that the routines have loops for."""
+
+
+def plain_reduction(inst: Instruction) -> PlainReduction | None:
+    """Return the reduction that is all that `inst` does but for conversions, None for others."""
+    root, is_fusion = root_of(inst), inst.is_a("fusion")
+    reduce = root.operands[0] if is_fusion and root.is_a("convert") else root
+    if not reduce.is_a("reduce") or len(reduce.operands) != 2:
+        return None
+    operand, start = reduce.operands
+    if is_fusion and operand.is_a("convert"):
+        operand = operand.operands[0]
+    if is_fusion and not operand.is_a("parameter"):
+        return None
+    if operand.array.dynamic or start.array.dtype is not reduce.array.dtype:
+        return None
+    fold = _fold_of(reduce, operand.array.dtype, root.array.dtype)
+    if fold is None or not _keeps_order(operand.array, reduce, root.array):
+        return None
+    groups = _groups(operand.array, reduce.attributes.dimensions)
+    if 0 in operand.array.dims or "".join("KR"[g.is_reduced] for g in groups) not in _FORMS:
+        return None
+    kept = [d for d in loop_order(operand.array) if d not in reduce.attributes.dimensions]
+    is_strips = len(kept) == 1 and not groups[-1].is_reduced
+    return PlainReduction(fold, reduce, operand, groups, is_strips)
+
+
+def _fold_of(reduce: Instruction, source: DType, result: DType) -> Fold | None:
+    """Return what routines of the table fold, None for what they do not."""
+    (computation,) = reduce.called
+    name, dtype = plain_reducer(computation), reduce.array.dtype
+    if not name or computation.root.array.dtype is not dtype:
+        return None
+    if is_narrow_float(dtype) and (source is not dtype or result is not dtype):
+        return None  # they are rounded in between
+    if not dtype.is_float and result is not dtype:
+        return None
+    if dtype.is_pred:
+        if source is not PRED:
+            return None
+        fold = Fold(_OF_PRED.get(name, name), U8, U8, U8)
+        return fold if fold in LISTED_FOLDS else None
+    source = U8 if source.is_pred else source
+    total = sum_dtype(computation, dtype)
+    if dtype.is_integer and name in _WRAPPING and dtype.bits >= 32:
+        unsigned = U32 if dtype.bits == 32 else U64
+        source = unsigned if source is dtype else source
+        total = result = unsigned
+    fold = Fold(name, source, total, result)
+    return fold if fold in LISTED_FOLDS else None
+
+
+def _keeps_order(operand: ArrayShape, reduce: Instruction, result: ArrayShape) -> bool:
+    """True if results lie in memory as the elements do that they are made of."""
+    reduced = set(reduce.attributes.dimensions)
+    kept = [dim for dim in range(operand.rank) if dim not in reduced]
+    order = [dim for dim in loop_order(operand) if dim not in reduced]
+    return [kept[dim] for dim in loop_order(result)] == order
+
+
+def _groups(shape: ArrayShape, dimensions: tuple[int, ...]) -> tuple[Group, ...]:
+    found: list[Group] = []
+    stride = 1
+    for dim in reversed(loop_order(shape)):
+        is_reduced, size = dim in dimensions, shape.dims[dim]
+        if found and found[-1].is_reduced == is_reduced:
+            last = found[-1]
+            found[-1] = Group(is_reduced, last.size * size, last.stride)
+        else:
+            found.append(Group(is_reduced, size, stride))
+        stride *= size
+    return tuple(reversed(found))
+
+
+def emit_plain(k: KernelContext, steps: int) -> bool:
+    """Write a call of a routine, if there is one; `steps` is the extent of the kernel.
+
+    Otherwise nothing is written, and the result is False.
+    """
+    found = plain_reduction(k.inst)
+    if found is None or not k.lanes or any(number is not None for number in k.aliased):
+        return False
+    call = _Call(k, found, steps)
+    if found.columns is None and call.serves_rows():
+        call.rows()
+    elif found.columns is not None and call.serves_columns(found.columns):
+        call.columns(found.columns)
+    else:
+        return False
+    k.level = 0  # little runs outside the routine
+    return True
+
+
+class _Call:
+    """Writes the call."""
+
+    def __init__(self, k: KernelContext, found: PlainReduction, steps: int) -> None:
+        self.k, self.math, self.steps = k, k.math, steps
+        self.found, self.fold, self.target = found, found.fold, k.target
+        if found.operand.array.elements <= SMALL_ELEMENTS and found.fold in SMALL_FOLDS:
+            self.target = narrow_target(k.target)
+        self.lanes = lanes_of_fold(found.fold, self.target)
+        source = k.plain_array(found.operand)
+        assert source is not None
+        self.source, self.start = source.pointer, found.reduce.operands[1]
+        self.kept = [group for group in found.groups if not group.is_reduced]
+        self.reduced = [group for group in found.groups if group.is_reduced]
+        # Of two groups, the slower one is where runs of the faster one begin.
+        self.runs = self.reduced[0] if len(self.reduced) == 2 else Group(True, 1, 0)
+
+    def serves_rows(self) -> bool:
+        """True if rows are so long that a vector for each is as fast as loops of its own."""
+        return not self.kept or len(self.reduced) == 2 or self.reduced[0].size >= _LEAST_ROW
+
+    def rows(self) -> None:
+        """Call the routine of rows for this part of them."""
+        m = self.math
+        length, rows = self.reduced[-1], self.kept[0] if self.kept else Group(False, 1, 0)
+        maker, group = row_routine, group_of(self.lanes)
+        first, end = self._part(rows.size)
+        if self._is_long():
+            maker = long_row_routine
+        elif length.size * self.fold.source.storage_bytes <= SHORT_BYTES and rows.size >= group:
+            maker = short_row_routine
+            first, end = self._widened(first, end, rows.size, group)
+        routine = maker(self.fold, self.target)
+        numbers = (m.sub(end, first), rows.stride, self.runs.size, self.runs.stride, length.size)
+        self._call(routine, m.mul(first, rows.stride), first, numbers)
+
+    def serves_columns(self, columns: Group) -> bool:
+        """True if there is a routine for so many columns that is as fast as loops of its own."""
+        if columns.size >= self.lanes:
+            return True
+        # Where little is folded at a time, sizes that are known make up for the routine's vectors.
+        is_tiny = len(self.kept) == 2 and self.reduced[-1].size * columns.size < _MANY
+        return not is_tiny and has_masks(self.fold.source, self.target)
+
+    def columns(self, columns: Group) -> None:
+        """Call the routine of columns for this part of the batches, or of the columns."""
+        m, rows = self.math, self.reduced[-1]
+        is_few = columns.size < self.lanes
+        routine = column_routine(self.fold, self.target)
+        if is_few:
+            routine = few_column_routine(self.fold, self._is_long(), self.target)
+        form = (self.runs.size, self.runs.stride, rows.size, rows.stride)
+        if len(self.kept) == 2:
+            batches = self.kept[0]
+            first, end = self._part(batches.size)
+            numbers = (m.sub(end, first), batches.stride, columns.size, *form)
+            places = m.mul(first, batches.stride), m.mul(first, columns.size)
+            self._call(routine, *places, numbers)
+            return
+        first, end = self._part(columns.size, STRIP if self.found.is_strips else 0)
+        if not is_few:
+            first, end = self._widened(first, end, columns.size, self.lanes)
+        self._call(routine, first, first, (1, 0, m.sub(end, first), *form))
+
+    def _is_long(self) -> bool:
+        addends = prod(group.size for group in self.reduced)
+        return self.fold.is_float_sum and addends > SUM_BLOCK
+
+    def _part(self, size: int, step: int = 0) -> tuple[IndexValue, IndexValue]:
+        """Return which of `size` results, or batches of them, this call of the kernel makes.
+
+        The kernel counts in pieces of `step` results; by default, in equal ones.
+        """
+        if self.steps == 1:
+            return 0, size
+        m, step = self.math, step or size // self.steps
+        return m.mul(self.k.begin, step), m.minimum(m.mul(self.k.end, step), size)
+
+    def _widened(
+        self, first: IndexValue, end: IndexValue, size: int, least: int
+    ) -> tuple[IndexValue, IndexValue]:
+        """Return a part of at least `least` of `size` results.
+
+        Those that another thread makes too are the same there.
+        """
+        m = self.math
+        first = m.minimum(first, size - least)
+        return first, m.maximum(end, m.add(first, least))
+
+    def _call(
+        self,
+        routine: Routines,
+        source: IndexValue,
+        target: IndexValue,
+        numbers: Sequence[IndexValue],
+    ) -> None:
+        k, b, m = self.k, self.k.b, self.math
+        k.use(routine)
+        places = (
+            b.address(self.source, self.fold.source, m.value(source)),
+            b.address(k.output.pointer, self.fold.result, m.value(target)),
+        )
+        init = b.convert(k.read(self.start, ()), self.fold.total)
+        arguments = [
+            *(f"ptr {place}" for place in places),
+            f"{REPRESENTATIONS[self.fold.total].register} {init.text}",
+            *(f"i64 {m.value(number).text}" for number in numbers),
+        ]
+        k.fn.line(f"call void @{routine.name}({', '.join(arguments)})")
+
+
+def listed_routines(target: Target) -> Iterator[Routines]:
+    """Yield the routines of all folds that programs are likely to have."""
+    small = narrow_target(target)
+    folds = [(fold, target) for fold in LISTED_FOLDS]
+    folds += [(fold, small) for fold in SMALL_FOLDS if small != target]
+    for fold, machine in folds:
+        yield row_routine(fold, machine)
+        yield short_row_routine(fold, machine)
+        yield column_routine(fold, machine)
+        if fold.is_float_sum:
+            yield long_row_routine(fold, machine)
+        if has_masks(fold.source, machine):
+            for is_long in (False, True) if fold.is_float_sum else (False,):
+                yield few_column_routine(fold, is_long, machine)

@@ -1,0 +1,121 @@
+"""Pooling of an array in memory: the call of a routine, and what is done to means of windows.
+
+The outermost loop of the kernel runs over rows of the result, of all batches.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from hloc.analysis.pools import Pool, pool_of, scaled_pool
+from hloc.codegen.builder.index import physical_order
+from hloc.codegen.builder.values import REPRESENTATIONS
+from hloc.codegen.cpu.emitters.reduction.fold_routine import (
+    Fold,
+    has_masks,
+    lanes_of_fold,
+    of_one_type,
+)
+from hloc.codegen.cpu.emitters.reduction.pool_routine import (
+    AS_IT_IS,
+    DIVIDED,
+    MULTIPLIED,
+    pool_routine,
+    table_of,
+)
+from hloc.codegen.elements.reductions import plain_reducer
+from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, root_of
+from hloc.dtypes import DType
+from hloc.ir.instruction import Instruction
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True for windows that the routine folds, of the operand itself, times a constant perhaps."""
+    return _pool(inst) is not None
+
+
+def extent(inst: Instruction) -> int:
+    """Return the number of rows of the result."""
+    pool = _pool(inst)
+    assert pool is not None
+    return pool.batch * pool.y.count
+
+
+def emit(k: KernelContext) -> None:
+    """Call the routine, or write loops where the machine has no vectors for it."""
+    pool = _pool(k.inst)
+    assert pool is not None
+    window, _ = scaled_pool(k.root)
+    source = k.plain_array(window.operands[0])
+    assert source is not None
+    fold = _fold_of(window)
+    lanes = lanes_of_fold(fold, k.target)
+    is_wide = pool.channels >= lanes or has_masks(source.dtype, k.target)
+    if not k.lanes or not is_wide or any(number is not None for number in k.aliased):
+        _loops(k)
+        return
+    routine = pool_routine(fold, k.target)
+    k.use(routine)
+    b, m = k.b, k.math
+    init = b.convert(k.read(window.operands[1], ()), fold.total)
+    finish, scale = _scale(k, fold.total)
+    entries = table_of(pool, finish)
+    table = k.fn.global_constant(
+        f"[{len(entries)} x i64]", f"[{', '.join(f'i64 {entry}' for entry in entries)}]"
+    )
+    kind = REPRESENTATIONS[fold.total].register
+    k.fn.line(
+        f"call void @{routine.name}(ptr {source.pointer.text}, ptr {k.output.pointer.text}, "
+        f"{kind} {init.text}, {kind} {scale}, ptr {table}, "
+        f"i64 {m.value(k.begin).text}, i64 {m.value(k.end).text})"
+    )
+    k.level = 0  # nothing runs outside of the routine
+
+
+def _pool(inst: Instruction) -> Pool | None:
+    """Return the pooling that is all that `inst` does."""
+    window, factor = scaled_pool(root_of(inst))
+    if not window.is_a("reduce-window"):
+        return None
+    if inst.is_a("fusion") and not window.operands[0].is_a("parameter"):
+        return None
+    if not inst.is_a("fusion") and factor is not None:
+        return None
+    return pool_of(window)
+
+
+def _fold_of(window: Instruction) -> Fold:
+    return of_one_type(plain_reducer(window.called[0]), window.array.dtype)
+
+
+def _scale(k: KernelContext, total: DType) -> tuple[int, str]:
+    """Return what is done with results, and the number for it."""
+    _, factor = scaled_pool(k.root)
+    if factor is None:
+        return AS_IT_IS, k.b.const(total, 1).text
+    finish = MULTIPLIED if k.root.is_a("multiply") else DIVIDED
+    return finish, k.b.convert(k.read(factor, ()), total).text
+
+
+def _loops(k: KernelContext) -> None:
+    """Fold element by element."""
+    shape = k.root.array
+    order = physical_order(shape)
+    sizes = [shape.dims[d] for d in order]
+    k.is_final = False
+    count, outer = 1, 0
+    rows = extent(k.inst)
+    while count < rows or (outer < len(sizes) and sizes[outer] == 1):
+        count *= sizes[outer]
+        outer += 1
+    assert prod(sizes[:outer]) == rows
+    with k.body.loop(k.begin, k.end) as row:
+        place = k.math.delinear(row, sizes[:outer])
+        with k.body.nest(shape.dims, order[outer:]) as at:
+            for dim, position in zip(order, place, strict=False):
+                at[dim] = position
+            index = tuple(at)
+            k.output.store(k.math, index, k.read(k.root, index))
+
+
+EMITTER = Emitter("reduce-window", can_emit, emit, extent, no_scratch)

@@ -1,0 +1,212 @@
+"""The routine that folds windows of an array [batch, y, x, channels], some channels at a time.
+
+    fold_..._pool(from, to, init, scale, table, begin, end)
+
+`begin` and `end` count rows of the result, of all batches. Entries of the table are those of
+`TABLE`. Padding is never read: what of a window lies inside is found for every row, and for those
+windows of a row that reach out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from hloc.analysis.pools import POOLED_TYPES, Axis, Pool
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import REPRESENTATIONS, LaneSlot, Value
+from hloc.codegen.cpu.emitters.reduction.fold_routine import (
+    INIT,
+    Fold,
+    FoldWriter,
+    fold_routine,
+    of_one_type,
+)
+from hloc.codegen.cpu.emitters.routine_writer import argument
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import S64
+
+AS_IT_IS, MULTIPLIED, DIVIDED = range(3)
+"""What is done with a result and `scale`."""
+
+_AXIS = ("size", "count", "window", "stride", "dilation", "padding")
+TABLE = ("channels", "finish", *(f"{axis}_{name}" for axis in "yx" for name in _AXIS))
+"""Names of the entries of the table."""
+
+_BLOCKS = (8, 4, 2, 1)
+"""Vectors of channels whose windows are folded at the same time."""
+
+
+def table_of(pool: Pool, finish: int) -> tuple[int, ...]:
+    """Return the entries of the table; `finish` is one of the three."""
+    return pool.channels, finish, *_entries(pool.y), *_entries(pool.x)
+
+
+def _entries(axis: Axis) -> tuple[int, ...]:
+    d = axis.window
+    return axis.size, axis.count, d.size, d.stride, d.window_dilation, d.pad_low
+
+
+@cache
+def pool_routine(fold: Fold, target: Target) -> Routines:
+    """Return the function; without masks there must be at least one vector of channels."""
+    kind = REPRESENTATIONS[fold.total].register
+    parameters = (
+        "ptr noalias readonly %from",
+        "ptr noalias %to",
+        INIT,
+        f"{kind} %scale",
+        "ptr noalias readonly %table",
+        "i64 %begin",
+        "i64 %end",
+    )
+    return fold_routine(fold, "pool", parameters, target, lambda r: _Pool(r).write())
+
+
+def listed_routines(target: Target) -> Iterator[Routines]:
+    """Yield the routines of all folds of windows."""
+    for name, types in POOLED_TYPES.items():
+        for dtype in types:
+            yield pool_routine(of_one_type(name, dtype), target)
+
+
+class _Axis:
+    """The numbers of one dimension, and which part of a window lies inside."""
+
+    def __init__(self, r: FoldWriter, axis: str) -> None:
+        self.r, self.m = r, r.math
+        number = {name: r.w.offset("%table", TABLE.index(f"{axis}_{name}")) for name in _AXIS}
+        self.size, self.count = number["size"], number["count"]
+        self.window, self.stride = number["window"], number["stride"]
+        self.dilation, self.padding = number["dilation"], number["padding"]
+        self.span = self.m.mul(self.m.sub(self.window, 1), self.dilation)
+
+    def start(self, position: IndexValue) -> IndexValue:
+        """Return where window number `position` begins, which may be outside."""
+        return self.m.sub(self.m.mul(position, self.stride), self.padding)
+
+    def inside(self, start: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return the first element of a window that is inside, and how many are."""
+        m = self.m
+        first = self._steps(m.sub(0, start))
+        end = m.minimum(self.window, self._steps(m.sub(self.size, start)))
+        return first, m.maximum(m.sub(end, first), 0)
+
+    def _steps(self, distance: IndexValue) -> IndexValue:
+        """Return how many steps of a window reach so far."""
+        raised = self.m.add(self.m.maximum(distance, 0), self.m.sub(self.dilation, 1))
+        return _quotient(self.r, raised, self.dilation)
+
+
+def _quotient(r: FoldWriter, x: IndexValue, y: Value) -> Value:
+    """Return x / y of numbers that are not negative."""
+    return Value(S64, r.w.fn.value(f"udiv i64 {r.math.value(x).text}, {y.text}"))
+
+
+class _Pool:
+    """Writes the loops."""
+
+    def __init__(self, r: FoldWriter) -> None:
+        self.r, self.b, self.body, self.math = r, r.b, r.body, r.math
+        self.channels = r.w.offset("%table", TABLE.index("channels"))
+        self.finish = r.w.offset("%table", TABLE.index("finish"))
+        self.y, self.x = _Axis(r, "y"), _Axis(r, "x")
+        m = self.math
+        self.row = m.mul(self.x.size, self.channels)
+        self.y_step = m.mul(self.y.dilation, self.row)
+        self.x_step = m.mul(self.x.dilation, self.channels)
+        self.rest = m.rem(self.channels, r.lanes)
+        self.mask = r.mask(self.rest) if r.has_masks else None
+        self.first, self.steps = self.b.allocate(S64), self.b.allocate(S64)
+        self.slots = [self.b.lane_slot(r.fold.total) for _ in range(_BLOCKS[0])]
+
+    def write(self) -> None:
+        """Write the loops over rows of the result, and over windows of each."""
+        m, y, x = self.math, self.y, self.x
+        with self.body.loop(argument("%begin"), argument("%end")) as row:
+            batch = _quotient(self.r, row, y.count)
+            start = y.start(m.sub(row, m.mul(batch, y.count)))
+            first, rows = y.inside(start)
+            line = m.add(m.mul(batch, y.size), m.add(start, m.mul(first, y.dilation)))
+            source = m.mul(line, self.row)
+            with self.body.loop(0, x.count) as position:
+                place = m.add(source, m.mul(self._clip(position), self.channels))
+                result = m.mul(m.add(m.mul(row, x.count), position), self.channels)
+                self._window(place, rows, self.b.load(self.steps, S64, 0), result)
+
+    def _clip(self, position: IndexValue) -> IndexValue:
+        """Return where what is inside of a window begins in its line; `steps` are how many."""
+        b, m, x = self.b, self.math, self.x
+        start = x.start(position)
+        b.store(self.first, 0, m.value(0))
+        b.store(self.steps, 0, x.window)
+        is_low = m.compare("LT", start, 0)
+        is_high = m.compare("GE", m.add(start, x.span), x.size)
+        with self.body.when(b.or_(is_low, is_high)):
+            first, steps = x.inside(start)
+            b.store(self.first, 0, m.value(first))
+            b.store(self.steps, 0, m.value(steps))
+        return m.add(start, m.mul(b.load(self.first, S64, 0), x.dilation))
+
+    def _window(
+        self, place: IndexValue, rows: IndexValue, steps: IndexValue, result: IndexValue
+    ) -> None:
+        """Fold a window whose first element inside is at `place`: `steps` of each of some rows."""
+        r, m = self.r, self.math
+        begin: IndexValue = 0
+        for block in _BLOCKS:
+            size = block * r.lanes
+            end = m.sub(self.channels, m.rem(self.channels, size))
+            with self.body.loop(begin, end, size) as channel:
+                self._block(m.add(place, channel), rows, steps, m.add(result, channel), block)
+            begin = end
+        with self.body.when(m.compare("GT", self.rest, 0)):
+            # The last vector has some channels only, or some of the one before again.
+            last = begin if self.mask else m.sub(self.channels, r.lanes)
+            self._block(m.add(place, last), rows, steps, m.add(result, last), 1, is_last=True)
+
+    def _block(
+        self,
+        place: IndexValue,
+        rows: IndexValue,
+        steps: IndexValue,
+        result: IndexValue,
+        block: int,
+        is_last: bool = False,
+    ) -> None:
+        """Fold the windows of some vectors of channels from `place` on."""
+        r, b, m = self.r, self.b, self.math
+        slots, mask = self.slots[:block], self.mask if is_last else None
+        for slot in slots:
+            b.store(slot, 0, r.init)
+        with self.body.loop(0, rows) as row:
+            line = m.add(place, m.mul(row, self.y_step))
+            with self.body.loop(0, steps) as step:
+                pointer = r.pointer_to(m.add(line, m.mul(step, self.x_step)))
+                for number, slot in enumerate(slots):
+                    if mask is not None:
+                        r.add(slot, r.load_some(pointer, 0, mask))
+                    else:
+                        r.add(slot, r.load(pointer, number * r.lanes))
+        self._finish(slots)
+        for number, slot in enumerate(slots):
+            value = b.convert(b.load(slot, r.fold.total, 0), r.fold.result)
+            to = m.add(result, number * r.lanes)
+            if mask is not None:
+                r.store_some(to, value, mask)
+            else:
+                b.store(pointer_value("%to"), r.at(to), value)
+
+    def _finish(self, slots: Sequence[LaneSlot]) -> None:
+        """Multiply or divide results by the scale, rounded as they would be without it."""
+        r, b = self.r, self.b
+        if not r.fold.total.is_float:
+            return
+        scale = Value(r.fold.total, "%scale")
+        for kind, operate in ((MULTIPLIED, b.fmul), (DIVIDED, b.fdiv)):
+            with self.body.when(self.math.compare("EQ", self.finish, kind)):
+                for slot in slots:
+                    found = b.convert(b.load(slot, r.fold.total, 0), r.fold.result)
+                    b.store(slot, 0, operate(b.convert(found, r.fold.total), scale))

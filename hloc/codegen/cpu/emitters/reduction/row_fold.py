@@ -1,0 +1,190 @@
+"""Routines that fold rows: elements side by side, in any number of runs that are equally far apart.
+
+    fold_..._rows(from, to, init, rows, row_stride, runs, run_stride, length)
+
+Result i is `init` and all elements `from[i row_stride + j run_stride + k]` with j below `runs` and
+k below `length`. `..._long_rows` adds floats in blocks, and the blocks in f64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import LaneSlot, Value
+from hloc.codegen.cpu.emitters.reduction.fold_routine import (
+    COPIES,
+    INIT,
+    Fold,
+    FoldWriter,
+    fold_routine,
+)
+from hloc.codegen.cpu.emitters.routine_writer import argument
+from hloc.codegen.elements.reductions import identity_of
+from hloc.codegen.kernels.running_sums import SUM_BLOCK
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F64
+
+SHORT_BYTES = 1024
+"""Size of rows up to which several at a time are better. Longer ones may lie a power of two apart,
+where a cache has no room for lines of all of them."""
+
+_NEAR_ROWS = 4
+
+_PARAMETERS = (
+    "ptr noalias readonly %from",
+    "ptr noalias %to",
+    INIT,
+    "i64 %rows",
+    "i64 %row_stride",
+    "i64 %runs",
+    "i64 %run_stride",
+    "i64 %length",
+)
+
+
+@cache
+def row_routine(fold: Fold, target: Target) -> Routines:
+    """Return the function for rows whose sums, if they are sums of floats, are one block."""
+    return fold_routine(fold, "rows", _PARAMETERS, target, lambda r: _Rows(r).write())
+
+
+@cache
+def short_row_routine(fold: Fold, target: Target) -> Routines:
+    """Return the same for rows so short that what is done once per row counts.
+
+    There are at least as many rows as are folded at a time, `FoldWriter.group`.
+    """
+    return fold_routine(fold, "short_rows", _PARAMETERS, target, lambda r: _Rows(r).write_short())
+
+
+@cache
+def long_row_routine(fold: Fold, target: Target) -> Routines:
+    """Return the function for long sums of floats."""
+    return fold_routine(fold, "long_rows", _PARAMETERS, target, lambda r: _Rows(r).write_long())
+
+
+class _Rows:
+    """Writes the loops."""
+
+    def __init__(self, r: FoldWriter) -> None:
+        self.r, self.b, self.body, self.math = r, r.b, r.body, r.math
+        self.step = COPIES * r.lanes
+        self.rows, self.runs = argument("%rows"), argument("%runs")
+        self.row_stride, self.run_stride = argument("%row_stride"), argument("%run_stride")
+        self.length = length = argument("%length")
+        self.several = self.math.sub(length, self.math.rem(length, self.step))
+        self.rest = self.math.rem(length, r.lanes)
+        self.whole = self.math.sub(length, self.rest)
+        self.has_rest = self.math.compare("GT", self.rest, 0)
+        self.mask = r.mask(self.rest) if r.has_masks else None
+        # Where there are no masks, what is less than a vector goes through memory.
+        self.padded = None if r.has_masks else self.b.allocate(r.fold.source, r.lanes)
+
+    def write(self) -> None:
+        """Fold one row after the other."""
+        r, b = self.r, self.b
+        slots = r.running(COPIES)
+        with self.body.loop(0, self.rows) as row:
+            r.restart(slots)
+            with self.body.loop(0, self.runs) as run:
+                start = self._start(row, run)
+                self._add_vectors(slots, start, 0, self.several)
+                self._add_rest(slots, start)
+            found = r.folded(r.init, b.folded(r.fold.name, r.together(slots)))
+            b.store(pointer_value("%to"), row, b.convert(found, r.fold.result))
+
+    def write_short(self) -> None:
+        """Fold several rows at a time, each into a vector that stays in a register."""
+        r, b, m = self.r, self.b, self.math
+        slots = r.running(r.group)
+        with self.body.loop(0, self.rows, r.group) as begin:
+            first = m.minimum(begin, m.sub(self.rows, r.group))
+            r.restart(slots)
+            with self.body.loop(0, self.runs) as run:
+                start = self._start(first, run)
+                with self.body.loop(0, self.whole, r.lanes) as position:
+                    for slot, row in zip(slots, self._row_pointers(start, position), strict=True):
+                        r.add(slot, r.load(row, 0))
+                with self.body.when(self.has_rest):
+                    rests = self._row_pointers(start, self.whole)
+                    for slot, row in zip(slots, rests, strict=True):
+                        r.add(slot, self._rest(row))
+            vectors = [r.narrowed(b.load(slot, r.fold.total, 0)) for slot in slots]
+            with r.fewer_lanes(r.group):
+                made = r.folded(b.as_lanes(r.init), r.each_folded(vectors))
+                b.store(pointer_value("%to"), r.at(first), b.convert(made, r.fold.result))
+
+    def _row_pointers(self, start: Value, position: IndexValue) -> list[Value]:
+        """Return where some rows have an element; every fourth address is computed anew.
+
+        Addresses with a small multiple of the stride are part of an instruction.
+        """
+        r, b, m = self.r, self.b, self.math
+        found = []
+        for number in range(r.group):
+            if number % _NEAR_ROWS == 0:
+                distance = m.mul(self.row_stride, number)
+                base = b.moved(start, r.fold.source, m.value(m.add(position, distance)))
+            near = m.mul(self.row_stride, number % _NEAR_ROWS)
+            found.append(pointer_value(b.address(base, r.fold.source, near)))
+        return found
+
+    def write_long(self) -> None:
+        """Sum blocks of every row lane by lane; their totals per lane are in f64."""
+        r, b, m = self.r, self.b, self.math
+        slots, total = r.running(COPIES), b.lane_slot(F64)
+        with self.body.loop(0, self.rows) as row:
+            b.store(total, 0, b.const(F64, -0.0))
+            with self.body.loop(0, self.runs) as run:
+                start = self._start(row, run)
+                with self.body.loop(0, self.several, SUM_BLOCK) as first:
+                    end = m.minimum(m.add(first, SUM_BLOCK), self.several)
+                    self._add_vectors(slots, start, first, end)
+                    r.add_block(total, slots)
+                with self.body.when(m.compare("LT", self.several, self.length)):
+                    self._add_rest(slots, start)
+                    r.add_block(total, slots)
+            found = b.fadd(b.convert(r.init, F64), b.folded("add", b.load(total, F64, 0)))
+            found = b.convert(b.convert(found, r.fold.total), r.fold.result)
+            b.store(pointer_value("%to"), row, found)
+
+    def _start(self, row: IndexValue, run: IndexValue) -> Value:
+        """Return the address of a run of elements."""
+        m = self.math
+        rows = m.mul(self.row_stride, row)
+        return self.r.pointer_to(m.add(rows, m.mul(self.run_stride, run)))
+
+    def _add_vectors(
+        self, slots: Sequence[LaneSlot], start: Value, first: IndexValue, end: IndexValue
+    ) -> None:
+        """Add the elements from `first` to `end`, which are as many as all copies take."""
+        with self.body.loop(first, end, self.step) as position:
+            for number, slot in enumerate(slots):
+                place = self.math.add(position, number * self.r.lanes)
+                self.r.add(slot, self.r.load(start, place))
+
+    def _add_rest(self, slots: Sequence[LaneSlot], start: Value) -> None:
+        """Add the elements that are fewer than all copies take."""
+        r = self.r
+        with self.body.loop(self.several, self.whole, r.lanes) as position:
+            r.add(slots[0], r.load(start, position))
+        with self.body.when(self.has_rest):
+            at = pointer_value(self.b.address(start, r.fold.source, self.math.value(self.whole)))
+            r.add(slots[1], self._rest(at))
+
+    def _rest(self, start: Value) -> Value:
+        """Return a vector of the last elements, which are fewer than its lanes."""
+        r, b, m = self.r, self.b, self.math
+        if self.mask is not None:
+            return r.load_some(start, 0, self.mask)
+        assert self.padded is not None
+        neutral = b.const(r.fold.source, identity_of(r.fold.name, r.fold.source))
+        b.store(self.padded, r.at(0), b.as_lanes(neutral))
+        with self.body.loop(0, self.rest) as number:
+            place = m.value(number)
+            b.store(self.padded, place, b.load(start, r.fold.source, place))
+        return r.load(self.padded, 0)

@@ -1,0 +1,50 @@
+"""Products of some more rows with a small right-hand side: groups of few rows, nothing is packed.
+
+Each group is a product of few rows whose sums stay in registers (`resident_product`); the
+right-hand side comes from the second-level cache for every group. Packing it would take longer than
+reading it so few times.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import MAX_ROWS, SkinnyProduct, skinny_product
+from hloc.codegen.kernels.gemm_problem import Axis, Product
+from hloc.dtypes import F32, F64, DType
+
+MAX_GROUPED_ROWS = 64
+"""Rows up to which groups are better than packing.
+
+Time over that of packing, rows x columns x depth of f32 with vectors of 512 bits: 0.46 for
+16x512x128, 0.60 for 32x512x128, 0.82 for 48x512x128, 0.92 for 64x128x128; 1.08 for 128x512x128,
+1.18 for 256x128x128. Of f64 0.86 for 32x512x128.
+"""
+
+MAX_RESULT_BYTES = (1 << 18) - 1
+"""Size of a result up to which this holds: larger ones are joined with what follows them, which
+wants tiles of rows (`opt/fusion/output_fusion.py`)."""
+
+GROUPS = (8, 6, 10, 5, 7, 11, 9, 4)
+"""Rows of a group, best first: sums fill the registers, and there are few groups."""
+
+
+def grouped_product(
+    p: Product, sources: tuple[DType, DType], result: DType
+) -> SkinnyProduct | None:
+    """Return how to multiply groups of rows; None if it cannot be done, or is not worth it."""
+    if sources not in ((F32, F32), (F64, F64)) or len(p.rows) != 1:
+        return None
+    (row,) = p.rows
+    elements = prod(axis.size for axis in (*p.batch, row, *p.columns))
+    if elements * result.storage_bytes > MAX_RESULT_BYTES:
+        return None
+    size = next((size for size in GROUPS if row.size % size == 0), 0)
+    if not size or not MAX_ROWS < row.size <= MAX_GROUPED_ROWS:
+        return None
+    groups = Axis(row.size // size, row.lhs * size, 0, row.out * size)
+    part = Product((*p.batch, groups), (replace(row, size=size),), p.columns, p.contracted)
+    found = skinny_product(part, sources, result)
+    is_worth = found is not None and found.is_resident and not found.exchanged
+    return found if is_worth else None

@@ -1,0 +1,147 @@
+"""All routines that programs for one machine are likely to call, whatever their sizes.
+
+They depend on the machine and on element types alone, so they can be compiled before any program
+is known (`hloc/runtime/routine_fill.py`). One that is not listed here is compiled with the
+first program that calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+
+from hloc.codegen.cpu.emitters.convolution import grouped_routine, padding_routine
+from hloc.codegen.cpu.emitters.fft import fft_routines
+from hloc.codegen.cpu.emitters.gemm import gemm_loops
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
+    ANY,
+    IN_PLACE,
+    LINES,
+    LONG,
+    PIECES,
+    RUNS,
+    product_routines,
+)
+from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tiles_of
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import MAX_ROWS as STREAM_ROWS
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import SPLATS, UNROLLS
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming_routine import stream_routines
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import FEW_ROWS
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS as INNER_ROWS
+from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import copy_routine, inner_routines
+from hloc.codegen.cpu.emitters.gemm.matrix_rows import row_tiles
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
+from hloc.codegen.cpu.emitters.reduction import plain_reduction, pool_routine
+from hloc.codegen.cpu.emitters.sort import sort_columns, sort_routines, topk_routines
+from hloc.codegen.kernels.gemm_problem import Axis
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
+
+_Types = tuple[tuple[DType, DType], DType]
+
+_FLOAT_PRODUCTS: tuple[_Types, ...] = (
+    ((F32, F32), F32),
+    ((BF16, BF16), BF16),
+    ((BF16, BF16), F32),
+    ((F16, F16), F16),
+    ((F16, F16), F32),
+    ((F64, F64), F64),
+)
+"""Element types of the operands and of the result, for products of few rows too."""
+
+_PACKED_PRODUCTS: tuple[_Types, ...] = (
+    *_FLOAT_PRODUCTS,
+    ((BF16, F32), F32),
+    ((F32, BF16), F32),
+    ((F16, F32), F32),
+    ((F32, F16), F32),
+    ((S32, S32), S32),
+    *(((left, right), S32) for left, right in product((S8, U8), repeat=2)),
+)
+
+_DEPTHS = (64, 63)
+"""Some instructions take k by twos or fours: a depth that lets them, and one that does not."""
+
+
+def packed_routines(target: Target) -> Iterator[Routines]:
+    """Yield micro-kernels and packing for all element types, tiles and orders in memory."""
+    for sources, result in _PACKED_PRODUCTS:
+        for arithmetic in _arithmetics(sources, result, target):
+            forms = _forms(arithmetic)
+            for tile in tiles_of(arithmetic, target, direct=False):
+                for form in forms:
+                    found = product_routines(arithmetic, tile, sources, (form, form), target)
+                    yield from found.units
+                if arithmetic.is_matrix:
+                    yield row_tiles(arithmetic, tile, target)
+            if not (sources[0] is arithmetic.operand is arithmetic.total):
+                continue
+            for tile in tiles_of(arithmetic, target, direct=True):
+                for in_place, form in product(IN_PLACE, forms):
+                    found = product_routines(arithmetic, tile, sources, (in_place, form), target)
+                    yield from found.units
+
+
+def _forms(arithmetic: Arithmetic) -> tuple[str, ...]:
+    """Return how operands lie in memory whose packing differs."""
+    if arithmetic.is_matrix:
+        return ANY, LINES, RUNS
+    return (ANY, LINES, RUNS, LONG, PIECES) if arithmetic.group == 1 else (ANY, LINES, RUNS, LONG)
+
+
+def _arithmetics(
+    sources: tuple[DType, DType], result: DType, target: Target
+) -> dict[Arithmetic, None]:
+    """Return the ways to multiply that such products use."""
+    axis = Axis(64, 1, 1, 1)
+    samples = (
+        PackedProduct((), (axis,), (axis,), (Axis(depth, 1, 1, 0),), False, sources, result)
+        for depth in _DEPTHS
+    )
+    return dict.fromkeys(arithmetic_of(p, target) for p in samples)
+
+
+def streaming_routines(target: Target) -> Iterator[Routines]:
+    """Yield products of few rows whose right-hand side streams through."""
+    for (sources, result), rows in product(_FLOAT_PRODUCTS, range(1, STREAM_ROWS + 1)):
+        yield stream_routines(rows, 0, False, sources, result, target)
+        for unroll in (u for u in UNROLLS if u <= max(SPLATS // rows, 1)):
+            yield stream_routines(rows, unroll, False, sources, result, target)
+        most = next(u for u in UNROLLS if u <= max(SPLATS // rows, 1))
+        yield stream_routines(rows, most, True, sources, result, target)
+
+
+def inner_product_routines(target: Target) -> Iterator[Routines]:
+    """Yield products of few rows whose operands both lie along k; of up to 8 narrow rows."""
+    rests = tuple(product((False, True), repeat=2))
+    for sources, result in _FLOAT_PRODUCTS:
+        total = F64 if result is F64 else F32
+        most = INNER_ROWS if sources[0] is total else FEW_ROWS
+        for rows in range(1, most + 1):
+            yield copy_routine(rows, sources[0], total, target)
+            for rest, left in product(rests, dict.fromkeys((sources[0], total))):
+                # Rows that were copied are of the type of sums.
+                yield inner_routines(rows, rest, (left, sources[1]), result, target)
+
+
+MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
+    packed_routines,
+    gemm_loops.listed_routines,
+    padding_routine.listed_routines,
+    grouped_routine.listed_routines,
+    streaming_routines,
+    inner_product_routines,
+    fft_routines.listed_routines,
+    plain_reduction.listed_routines,
+    pool_routine.listed_routines,
+    sort_columns.listed_routines,
+    sort_routines.listed_routines,
+    topk_routines.listed_routines,
+)
+
+
+def all_routines(target: Target) -> dict[str, Routines]:
+    """Return every routine of the table for `target`, by name."""
+    return {routine.name: routine for maker in MAKERS for routine in maker(target)}

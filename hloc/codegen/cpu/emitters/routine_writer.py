@@ -1,0 +1,71 @@
+"""Writes one function of a unit of routines, with the same tools as a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from hloc.codegen.builder.index import IndexMath
+from hloc.codegen.builder.lane_builder import LaneBuilder
+from hloc.codegen.builder.loops import Body, IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
+from hloc.codegen.llvm.routine import FINAL_FORM, Routines
+from hloc.codegen.llvm.target import Target
+from hloc.codegen.llvm.writer import FunctionWriter
+from hloc.dtypes import S64
+
+
+class RoutineWriter:
+    """A function in its final form being written, with the same tools as a kernel.
+
+    Where there are `lanes`, the builder writes vectors of so many elements too.
+    """
+
+    def __init__(
+        self, name: str, parameters: tuple[str, ...], target: Target, lanes: int = 0
+    ) -> None:
+        bits = target.vector_bits
+        self.fn = FunctionWriter(
+            name,
+            list(parameters),
+            f'nounwind "prefer-vector-width"="{bits}" "min-legal-vector-width"="{bits}" ',
+        )
+        self.b = LaneBuilder(self.fn, target, lanes)
+        self.body = Body(self.fn, self.b)
+        self.math = IndexMath(self.body)
+
+    def text(self) -> str:
+        """Return the function."""
+        return self.fn.finish()
+
+    def unit_text(self) -> str:
+        """Return the unit of this function alone, with what it declares."""
+        return "\n".join([*self.fn.declarations, "", self.text()])
+
+    def offset(self, table: str, index: IndexValue) -> Value:
+        """Return an entry of a table of offsets."""
+        return self.b.load(pointer_value(table), S64, index)
+
+
+def routine_unit(
+    name: str,
+    parameters: tuple[str, ...],
+    write: Callable[[RoutineWriter], object],
+    target: Target,
+    level: int = FINAL_FORM,
+) -> Routines:
+    """Return a unit of one function, whose text `write` makes when somebody asks for it."""
+    types = ", ".join(parameter.split()[0] for parameter in parameters)
+
+    def text() -> str:
+        w = RoutineWriter(name, parameters, target)
+        write(w)
+        return w.unit_text()
+
+    return Routines(name, (f"declare void @{name}({types})",), cache(text), level)
+
+
+def argument(name: str) -> Value:
+    """Return an s64 parameter."""
+    return Value(S64, name)

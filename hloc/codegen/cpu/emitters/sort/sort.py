@@ -1,0 +1,201 @@
+"""Sort: every row is brought into scratch memory, sorted there, and written back.
+
+Comparators that order by keys make a radix sort; all others, and short rows, are merged. Sorts by
+keys that are operands have routines (`sort_calls`), where kernels are LLVM IR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloc.codegen.builder.index import loop_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.sort.merge_sort import Comparator, MergeSorter
+from hloc.codegen.cpu.emitters.sort.radix_sort import (
+    Digits,
+    KeyFunction,
+    RadixSorter,
+    digits_for,
+    key_dtype,
+    order_key,
+)
+from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
+from hloc.codegen.elements.elemental import Frame
+from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.dtypes import S64, DType
+from hloc.ir.instruction import Instruction
+from hloc.ops.comparators import Key, keys_of
+
+_LEAST_PER_BIT = 1
+"""Elements per bit of the keys from which a radix sort is faster than a merge sort."""
+
+_MOST_CARRIED_BYTES = 16
+"""Bytes of all operands up to which they move themselves, and not keys and places."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RadixPlan:
+    """A radix sort of the rows of an instruction.
+
+    Attributes:
+        carried: types of what moves: the operands, or the keys and the place if `by_place`.
+    """
+
+    keys: tuple[Key, ...]
+    digits: Digits
+    carried: tuple[DType, ...]
+    by_place: bool
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a sort."""
+    return root_of(inst).opcode.name == "sort"
+
+
+def _size(root: Instruction) -> int:
+    dim: int = root.attributes.dimensions[0]
+    return root.operands[0].array.dims[dim]
+
+
+def _radix_plan(root: Instruction) -> _RadixPlan | None:
+    """Return how the rows are sorted by keys, None if they are merged."""
+    size = _size(root)
+    keys = keys_of(root.called[0])
+    if keys is None or size >= 1 << 32:
+        return None
+    dtypes = [key.expression.array.dtype for key in keys]
+    if any(dtype.is_complex for dtype in dtypes):
+        return None
+    unsigned = tuple(key_dtype(dtype) for dtype in dtypes)
+    if size < _LEAST_PER_BIT * sum(dtype.bits for dtype in unsigned):
+        return None
+    operands = tuple(operand.array.dtype for operand in root.operands)
+    by_place = sum(dtype.storage_bytes for dtype in operands) > _MOST_CARRIED_BYTES
+    carried = (*unsigned, S64) if by_place else operands
+    return _RadixPlan(tuple(keys), digits_for(unsigned, size), carried, by_place)
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return two rows of all that moves, and the counts of a radix sort."""
+    root = root_of(inst)
+    plan = _radix_plan(root)
+    if plan is None:
+        return rows_bytes([operand.array.dtype for operand in root.operands], _size(root))
+    return rows_bytes(plan.carried, _size(root)) + plan.digits.count_bytes
+
+
+def _outer_dims(root: Instruction) -> list[int]:
+    """Return the dimensions that rows are counted by, outermost first."""
+    dim = root.attributes.dimensions[0]
+    return [d for d in loop_order(root.operands[0].array) if d != dim]
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost dimension that rows are counted by."""
+    root = root_of(inst)
+    outer = _outer_dims(root)
+    return root.operands[0].array.dims[outer[0]] if outer else 1
+
+
+def emit(k: KernelContext) -> None:
+    """Sort row by row."""
+    dim = k.root.attributes.dimensions[0]
+    shape = k.root.operands[0].array
+    plan = _radix_plan(k.root)
+    with k.body.nest(shape.dims, _outer_dims(k.root), (k.begin, k.end)) as at:
+        if plan is None:
+            _merge(k, at, dim)
+        else:
+            _radix(k, plan, at, dim)
+
+
+def _elements(k: KernelContext, at: Sequence[IndexValue], dim: int, i: IndexValue) -> list[Value]:
+    index = (*at[:dim], i, *at[dim + 1 :])
+    return [k.read(operand, index) for operand in k.root.operands]
+
+
+def _write(
+    k: KernelContext, at: Sequence[IndexValue], dim: int, i: IndexValue, values: Sequence[Value]
+) -> None:
+    index = (*at[:dim], i, *at[dim + 1 :])
+    for output, value in zip(k.outputs, values, strict=True):
+        output.store(k.math, index, value)
+
+
+# ---------------------------------------------------------------- by comparison
+
+
+def _merge(k: KernelContext, at: Sequence[IndexValue], dim: int) -> None:
+    """Sort one row by comparisons."""
+    size = _size(k.root)
+    rows = SortRows(k, [operand.array.dtype for operand in k.root.operands], size)
+    arrays = rows.buffers(0)
+    with k.body.loop(0, size) as i:
+        rows.store(arrays, i, _elements(k, at, dim, i))
+    MergeSorter(rows, _comparator(k)).sort()
+    arrays = rows.buffers(rows.half)
+    with k.body.loop(0, size) as i:
+        _write(k, at, dim, i, rows.load(arrays, i))
+
+
+def _comparator(k: KernelContext) -> Comparator:
+    """Return the called computation; it takes the pairs of the operands in turn."""
+
+    def less(left: Sequence[Value], right: Sequence[Value]) -> Value:
+        arguments = [v for pair in zip(left, right, strict=True) for v in pair]
+        return k.g.inline(k.root.called[0], arguments)[0]
+
+    return less
+
+
+# ---------------------------------------------------------------- by keys
+
+
+def _radix(k: KernelContext, plan: _RadixPlan, at: Sequence[IndexValue], dim: int) -> None:
+    """Sort one row by the digits of its keys."""
+    size = _size(k.root)
+    rows = SortRows(k, plan.carried, size)
+    of_elements = _key_function(k, plan.keys)
+    keys = _keys_themselves if plan.by_place else of_elements
+    sorter = RadixSorter(rows, plan.digits, keys, 2 * rows.half_bytes)
+    sorter.clear()
+    arrays = rows.buffers(0)
+    with k.body.loop(0, size) as i:
+        values = _elements(k, at, dim, i)
+        if plan.by_place:
+            values = [*of_elements(values), k.math.value(i)]
+        rows.store(arrays, i, values)
+        sorter.count(values)
+    sorter.sort(size)
+    arrays = rows.buffers(rows.half)
+    with k.body.loop(0, size) as i:
+        values = rows.load(arrays, i)
+        _write(k, at, dim, i, _elements(k, at, dim, values[-1]) if plan.by_place else values)
+
+
+def _keys_themselves(values: Sequence[Value]) -> list[Value]:
+    """Return the keys of an element that is its keys and its place."""
+    return list(values[:-1])
+
+
+def _key_function(k: KernelContext, keys: Sequence[Key]) -> KeyFunction:
+    """Return what makes the keys of the elements of all operands."""
+    (comparator,) = k.root.called
+
+    def of_elements(values: Sequence[Value]) -> list[Value]:
+        left = {p: values[p.attributes.number // 2] for p in comparator.parameters}
+        frame = Frame(left)
+        flat, k.g.flat = k.g.flat, False
+        made = [k.g.element(frame, key.expression, ()) for key in keys]
+        k.g.flat = flat
+        return [
+            order_key(k.b, value, total=key.total, descending=key.descending)
+            for key, value in zip(keys, made, strict=True)
+        ]
+
+    return of_elements
+
+
+EMITTER = Emitter("sort", can_emit, emit, extent, scratch_bytes)

@@ -1,0 +1,179 @@
+"""Sorts whose keys are operands: a few lines around the routines that sort one row.
+
+One key alone, or with one operand of 32 or 64 bits, is sorted by one call. Else the places are
+sorted, by the least important key first, and all operands are fetched from there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.codegen.cpu.emitters.sort.radix_functions import RowForm
+from hloc.codegen.cpu.emitters.sort.sort_columns import Row, groups_of, rows_to_sort
+from hloc.codegen.cpu.emitters.sort.sort_keys import KeyForm, operand_order
+from hloc.codegen.cpu.emitters.sort.sort_routines import (
+    OTHER_BYTES,
+    gather_routine,
+    sort_bytes,
+    sort_routines,
+)
+from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.dtypes import U32
+from hloc.ir.instruction import Instruction
+from hloc.ops.comparators import keys_of
+
+_PLACE_BYTES = U32.storage_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CallPlan:
+    """How routines sort the rows of an instruction.
+
+    Attributes:
+        orders: numbers of the operands that are keys, and how they are ordered; the most
+            important one first.
+        size: of a row.
+        other_bytes: size of what goes along with the only key.
+        by_place: places go along, and operands are fetched from there.
+    """
+
+    orders: tuple[tuple[int, KeyForm], ...]
+    size: int
+    other_bytes: int
+    by_place: bool
+
+    def form(self, number: int) -> RowForm:
+        """Return what the routine sorts by key `number`."""
+        key = self.orders[number][1]
+        return RowForm(key.bits, key.is_float, self.other_bytes)
+
+    @property
+    def row_bytes(self) -> int:
+        """Room for a row of any elements."""
+        return (8 * self.size + 63) // 64 * 64
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What the routines need; before it, places twice and keys twice if places are sorted."""
+        forms = (self.form(number) for number in range(len(self.orders)))
+        inner = max(sort_bytes(form, self.size, numbered=self.by_place) for form in forms)
+        return inner + (self.first_scratch if self.by_place else 0)
+
+    @property
+    def first_scratch(self) -> int:
+        """Where the memory of the routines begins if places are sorted."""
+        return 4 * self.row_bytes
+
+
+def call_plan(inst: Instruction) -> CallPlan | None:
+    """Return how routines sort `inst`, None if they cannot."""
+    root = root_of(inst)
+    if root.opcode.name != "sort":
+        return None
+    size = root.operands[0].array.dims[root.attributes.dimensions[0]]
+    if size >= 1 << 32 or (root is not inst and not _reads_memory(root)):
+        return None
+    keys = keys_of(root.called[0])
+    orders = [operand_order(key) for key in keys or ()]
+    known = tuple(order for order in orders if order is not None)
+    if not known or len(known) < len(orders):
+        return None
+    others = [o for n, o in enumerate(root.operands) if n != known[0][0]]
+    other_bytes = sum(other.array.dtype.storage_bytes for other in others)
+    by_place = len(known) > 1 or len(others) > 1 or other_bytes not in OTHER_BYTES
+    return CallPlan(known, size, _PLACE_BYTES if by_place else other_bytes, by_place)
+
+
+def _reads_memory(root: Instruction) -> bool:
+    return all(operand.is_a("parameter") for operand in root.operands)
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a sort by keys that routines know."""
+    return call_plan(inst) is not None
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return what the routines need, and room for the columns of a group."""
+    return _before_columns(_plan(inst)) + groups_of(root_of(inst)).scratch_bytes
+
+
+def _plan(inst: Instruction) -> CallPlan:
+    plan = call_plan(inst)
+    assert plan is not None
+    return plan
+
+
+def _before_columns(plan: CallPlan) -> int:
+    return (plan.scratch_bytes + 63) // 64 * 64
+
+
+def extent(inst: Instruction) -> int:
+    """Return how many rows there are, or groups of them."""
+    return groups_of(root_of(inst)).extent
+
+
+def emit(k: KernelContext) -> None:
+    """Sort row by row."""
+    plan = _plan(k.inst)
+    arrays = [k.plain_array(operand) for operand in k.root.operands]
+    sources = [array for array in arrays if array is not None]
+    assert len(sources) == len(arrays)
+    groups = groups_of(k.root)
+    with rows_to_sort(k, groups, sources, _before_columns(plan)) as (here, there):
+        if plan.by_place:
+            _by_place(k, plan, here, there)
+        else:
+            _sort(k, plan, here, there)
+    k.level = 0
+
+
+def _sort(k: KernelContext, plan: CallPlan, rows: list[Row], results: list[Row]) -> None:
+    """Sort by the only key."""
+    key = plan.orders[0][0]
+    moved = [rows[key], results[key]]
+    if plan.other_bytes:
+        moved += [rows[1 - key], results[1 - key]]
+    _call_sort(k, plan, 0, moved, k.scratch.text)
+
+
+def _call_sort(k: KernelContext, plan: CallPlan, key: int, moved: list[Row], scratch: str) -> None:
+    form, numbers = plan.form(key), plan.orders[key][1].numbers
+    routines = sort_routines(form, k.target)
+    k.use(routines)
+    rows = ", ".join(row.arguments for row in moved)
+    how = ", ".join(f"i{form.bits} {number}" for number in numbers)
+    k.fn.line(f"call void @{form.name}({rows}, ptr {scratch}, i64 {plan.size}, {how})")
+
+
+def _by_place(k: KernelContext, plan: CallPlan, rows: list[Row], results: list[Row]) -> None:
+    """Sort the places by one key after another, and fetch all operands but the last key."""
+    parts = [k.b.offset_pointer(k.scratch, i * plan.row_bytes).text for i in range(4)]
+    places = [Row(part, 1, _PLACE_BYTES) for part in parts[:2]]
+    inner = k.b.offset_pointer(k.scratch, plan.first_scratch).text
+    here = Row("null", 1, _PLACE_BYTES)  # the places as they are
+    first = plan.orders[0][0]
+    for key in reversed(range(len(plan.orders))):
+        number = plan.orders[key][0]
+        keys = rows[number]
+        fetched, dropped = (Row(part, 1, keys.element_bytes) for part in parts[2:])
+        if here.pointer != "null":
+            _gather(k, keys, fetched, here, plan.size)
+            keys = fetched
+        there = places[key % 2]
+        _call_sort(k, plan, key, [keys, dropped if key else results[first], here, there], inner)
+        here = there
+    for number, (row, result) in enumerate(zip(rows, results, strict=True)):
+        if number != first:
+            _gather(k, row, result, here, plan.size)
+
+
+def _gather(k: KernelContext, row: Row, result: Row, places: Row, size: int) -> None:
+    """Copy a row in the order of places."""
+    routine = gather_routine(row.element_bytes, k.target)
+    k.use(routine)
+    moved = f"{row.arguments}, {result.arguments}"
+    k.fn.line(f"call void @{routine.name}({moved}, ptr {places.pointer}, i64 {size})")
+
+
+EMITTER = Emitter("sort-by-routines", can_emit, emit, extent, scratch_bytes)

@@ -1,0 +1,69 @@
+"""topk by routines: a few lines around those that find the first elements of one row."""
+
+from __future__ import annotations
+
+from math import prod
+
+from hloc.codegen.cpu.emitters.sort.topk_routines import (
+    FirstForm,
+    first_form,
+    topk_bytes,
+    topk_routines,
+)
+from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.ir.instruction import Instruction
+
+
+def _form(inst: Instruction) -> FirstForm | None:
+    """Return how routines order the rows, None if they cannot."""
+    root = root_of(inst)
+    if root.opcode.name != "topk":
+        return None
+    (operand,) = root.operands
+    if root is not inst and not operand.is_a("parameter"):
+        return None
+    if operand.array.dims[-1] >= 1 << 31:
+        return None
+    return first_form(operand.array.dtype, largest=root.attributes.largest)
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a topk whose order routines know."""
+    return _form(inst) is not None
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return what the routines need."""
+    form = _form(inst)
+    assert form is not None
+    return topk_bytes(form.bits, root_of(inst).operands[0].array.dims[-1])
+
+
+def extent(inst: Instruction) -> int:
+    """Return how many rows there are."""
+    return prod(root_of(inst).operands[0].array.dims[:-1])
+
+
+def emit(k: KernelContext) -> None:
+    """Let a routine take one row after another."""
+    form, source = _form(k.inst), k.plain_array(k.root.operands[0])
+    assert form is not None
+    assert source is not None
+    *outer, size = source.dims
+    own, inner = topk_routines(form.bits, k.target)
+    for routines in (own, inner):
+        k.use(routines)
+    numbers = ", ".join(f"i{form.bits} {number}" for number in (form.sign, form.flip))
+    sizes = f"i64 {size}, i64 {k.root.attributes.k}, {numbers}"
+    with k.body.loop(k.begin, k.end) as row:
+        at = (*k.math.delinear(row, outer), 0)
+        rows = []
+        for array in (source, *k.outputs):
+            first = k.math.value(k.math.linear(at, array.strides))
+            pointer = k.b.address(array.pointer, array.dtype, first)
+            rows.append(f"ptr {pointer}, i64 {array.strides[-1]}")
+        k.fn.line(f"call void @{form.name}({', '.join(rows)}, ptr {k.scratch.text}, {sizes})")
+    k.level = 0
+
+
+EMITTER = Emitter("topk-by-routines", can_emit, emit, extent, scratch_bytes)

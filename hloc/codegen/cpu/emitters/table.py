@@ -1,0 +1,59 @@
+"""The emitters, in the order they are asked; the general loop comes last."""
+
+from __future__ import annotations
+
+from hloc.codegen.cpu.emitters import loop
+from hloc.codegen.cpu.emitters.attention import attention as attention
+from hloc.codegen.cpu.emitters.convolution import (
+    convolution_gemm,
+    dilated_gemm,
+    direct_convolution,
+    windowed_gemm,
+)
+from hloc.codegen.cpu.emitters.fft import fft
+from hloc.codegen.cpu.emitters.gemm import dot, gemm_epilogue
+from hloc.codegen.cpu.emitters.movement import concatenate, dynamic_update_slice
+from hloc.codegen.cpu.emitters.reduction import cumulative, pool, reduce, row_region
+from hloc.codegen.cpu.emitters.sort import sort, sort_calls, topk, topk_calls
+from hloc.codegen.kernels import random_bits, scatter, select_and_scatter, triangular
+from hloc.codegen.kernels.context import Emitter
+from hloc.ir.instruction import Instruction
+
+EMITTERS: tuple[Emitter, ...] = (
+    attention.EMITTER,
+    gemm_epilogue.EMITTER,
+    row_region.EMITTER,
+    dot.EMITTER,
+    reduce.EMITTER,
+    cumulative.EMITTER,
+    pool.EMITTER,
+    dot.CONVOLUTION,
+    dilated_gemm.EMITTER,
+    windowed_gemm.EMITTER,
+    convolution_gemm.EMITTER,
+    direct_convolution.EMITTER,
+    select_and_scatter.EMITTER,
+    sort_calls.EMITTER,
+    sort.EMITTER,
+    topk_calls.EMITTER,
+    topk.EMITTER,
+    fft.EMITTER,
+    triangular.SOLVE,
+    triangular.CHOLESKY,
+    random_bits.EMITTER,
+    scatter.EMITTER,
+    dynamic_update_slice.EMITTER,
+    concatenate.EMITTER,
+    loop.EMITTER,
+)
+
+STRUCTURAL = frozenset(emitter.name for emitter in EMITTERS[:-1])
+"""Opcodes with an emitter of their own, which bear the emitter's name; as root of a kernel."""
+
+
+def emitter_for(inst: Instruction) -> Emitter | None:
+    """Return the first emitter that can write the kernel of `inst`, or None."""
+    for emitter in EMITTERS:
+        if emitter.can_emit(inst):
+            return emitter
+    return None

@@ -1,0 +1,350 @@
+"""LLVM text of the control flow: one function per computation, which calls kernels in order.
+
+    define void @NAME(ptr %table)
+
+Everything is found through the table of pointers; there is no other state. Long computations are
+cut into parts, since LLVM takes more than linear time for one large function. Loops of few
+instructions are functions of a unit of their own, see `loop_function`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hloc.codegen.cpu.kernel import Kernel
+from hloc.codegen.cpu.loop_function import (
+    LoopFunction,
+    arguments_text,
+    inlined_text,
+    parameters_text,
+)
+from hloc.codegen.cpu.split_kernel import split_numbers, split_routine
+from hloc.codegen.cpu.subnormals import FloatMode
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.plan.plan import (
+    STOP_SLOT,
+    THREADS_SLOT,
+    BranchStep,
+    CallStep,
+    CopyStep,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    Place,
+    Plan,
+    Step,
+)
+from hloc.codegen.plan.pointer_table import ENTRY as ENTRY
+
+_PART_STEPS = 256
+_MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+
+
+def entry_text(
+    plan: Plan,
+    kernels: Sequence[Kernel],
+    loops: Mapping[LoopStep, LoopFunction],
+    mode: FloatMode | None = None,
+    beside: Collection[Kernel] = (),
+) -> str:
+    """Return the LLVM text of all control flow of `plan` but `loops`; `kernels` by number.
+
+    With a `mode`, everything but host functions runs with subnormals flushed. The kernels in
+    `beside` are part of the text.
+    """
+    lines = [
+        f"declare void @{kernels[number].name}({'ptr, ' * count}i64, i64)"
+        for number, count in _arguments(plan, loops).items()
+        if kernels[number] not in beside
+    ]
+    lines += [d for r in split_routines(plan, kernels, loops, mode) for d in r.declarations]
+    lines += [
+        f"declare void @{loop.name}({', '.join(['ptr'] * len(loop.slots))})"
+        for loop in loops.values()
+    ]
+    lines += [_MEMCPY, *(mode.declarations if mode else ())]
+    lines += [d for kernel in beside for d in kernel.declarations]
+    lines = [*dict.fromkeys(lines), "", *(kernel.text for kernel in beside)]
+    for number, steps in _outside(plan, loops):
+        lines += _computation(number, steps, kernels, loops, mode)
+    if mode is not None:
+        lines += _flushing_entry(mode)
+    return "\n".join(lines) + "\n"
+
+
+def split_routines(
+    plan: Plan,
+    kernels: Sequence[Kernel],
+    loops: Mapping[LoopStep, LoopFunction],
+    mode: FloatMode | None = None,
+) -> tuple[Routines, ...]:
+    """Return the routines through which the text of `entry_text` calls kernels on threads."""
+    counts = {n for i, n in _arguments(plan, loops).items() if kernels[i].split is not None}
+    return tuple(split_routine(count, mode) for count in sorted(counts))
+
+
+def _outside(
+    plan: Plan, loops: Mapping[LoopStep, LoopFunction]
+) -> list[tuple[int, tuple[Step, ...]]]:
+    """Return numbers and steps of the computations that are not part of `loops`."""
+    inside = {number for loop in loops.values() for number in loop.computations}
+    return [item for item in enumerate(plan.computations) if item[0] not in inside]
+
+
+def _arguments(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> dict[int, int]:
+    """Return how many arrays each kernel takes that is called outside of `loops`, by number."""
+    found = {
+        number: len(step.arguments)
+        for _, steps in _outside(plan, loops)
+        for step in steps
+        if isinstance(step, KernelStep)
+        for number in step.kernels
+    }
+    return dict(sorted(found.items()))
+
+
+def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attributes: str) -> str:
+    """Return the LLVM text of a loop, its computations and its kernels."""
+    used = [kernels[number] for number in loop.kernels]
+    lines = list(dict.fromkeys(d for kernel in used for d in kernel.declarations))
+    lines += [_MEMCPY, "", *map(inlined_text, used)]
+    head = f"({parameters_text(loop.slots)}) {attributes} {{"
+    for number in loop.computations:
+        name = f"define internal void @{_function_name(number)}{head}"
+        steps = plan.computations[number]
+        lines += _function(name.replace(" {", " alwaysinline {"), steps, kernels, {}, loop.slots)
+    lines += _function(f"define void @{loop.name}{head}", [loop.step], kernels, {}, loop.slots)
+    return "\n".join(lines) + "\n"
+
+
+def _flushing_entry(mode: FloatMode) -> list[str]:
+    """Return the entry function around computation 0, which leaves the mode as it found it."""
+    return [
+        _head(f"void @{ENTRY}"),
+        *mode.reserved("mode"),
+        *mode.flushed("mode"),
+        f"  call void @{_function_name(0)}(ptr %table)",
+        *mode.restored("mode"),
+        "  ret void",
+        "}",
+        "",
+    ]
+
+
+def _function_name(number: int) -> str:
+    return f"computation_{number}"
+
+
+def _computation(
+    number: int,
+    steps: Sequence[Step],
+    kernels: Sequence[Kernel],
+    loops: Mapping[LoopStep, LoopFunction],
+    mode: FloatMode | None,
+) -> list[str]:
+    """Return the functions of one computation: its parts, if it is long, and itself."""
+    parts = [steps[i : i + _PART_STEPS] for i in range(0, len(steps), _PART_STEPS)]
+    is_entry = number == 0 and mode is None
+    name = f"void @{ENTRY}" if is_entry else f"internal void @{_function_name(number)}"
+    if len(parts) <= 1:
+        return _function(_head(name), steps, kernels, loops, mode=mode)
+    lines: list[str] = []
+    for i, part in enumerate(parts):
+        lines += _function(
+            _head(f"internal void @part_{number}_{i}"), part, kernels, loops, mode=mode
+        )
+    calls = [f"  call void @part_{number}_{i}(ptr %table)" for i in range(len(parts))]
+    return [*lines, f"define {name}(ptr %table) {{", *calls, "  ret void", "}", ""]
+
+
+def _head(name: str) -> str:
+    return f"define {name}(ptr %table) nounwind {{"
+
+
+def _function(
+    head: str,
+    steps: Sequence[Step],
+    kernels: Sequence[Kernel],
+    loops: Mapping[LoopStep, LoopFunction],
+    slots: Sequence[int] = (),
+    mode: FloatMode | None = None,
+) -> list[str]:
+    """Return a function; the pointers in `slots` are its arguments, if there are any."""
+    writer = _Writer(kernels, loops, slots, mode)
+    for step in steps:
+        writer.step(step)
+    return [
+        head,
+        "entry:",
+        *writer.pointers,
+        *writer.lines,
+        "  br label %done",
+        "done:",
+        "  ret void",
+        "}",
+        "",
+    ]
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Collects one function; pointers of the table are loaded once, at its start.
+
+    Attributes:
+        slots: slots of the table whose pointers are arguments; if there are any, there is no table.
+        mode: that host functions are called without; None if all runs in the usual one.
+    """
+
+    kernels: Sequence[Kernel]
+    loops: Mapping[LoopStep, LoopFunction]
+    slots: Sequence[int]
+    mode: FloatMode | None = None
+    pointers: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    _loaded: dict[int, str] = field(default_factory=dict)
+    _places: dict[Place, str] = field(default_factory=dict)
+    _values: int = 0
+
+    def step(self, step: Step) -> None:
+        match step:
+            case KernelStep():
+                self._kernel(step)
+            case CopyStep():
+                source, target = self._pointer(step.source), self._pointer(step.target)
+                self._add(
+                    f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, "
+                    f"i64 {step.size_bytes}, i1 false)"
+                )
+            case LoopStep():
+                self._loop(step)
+            case BranchStep():
+                self._branch(step)
+            case CallStep():
+                self._run(step.computation)
+            case HostStep():
+                self._host(step)
+
+    def _kernel(self, step: KernelStep) -> None:
+        if step.in_place is None:
+            self._call_kernel(step.kernel, step.arguments)
+            return
+        label = self._name()
+        parameter = self._pointer(step.in_place.parameter)
+        output = self._pointer(step.in_place.output)
+        self._add(f"%same.{label} = icmp eq ptr {parameter}, {output}")
+        self._add(f"br i1 %same.{label}, label %within.{label}, label %apart.{label}")
+        kernels = {"within": step.in_place.kernel, "apart": step.kernel}
+        for name, number in kernels.items():
+            self.lines.append(f"{name}.{label}:")
+            self._call_kernel(number, step.arguments)
+            self._add(f"br label %after.{label}")
+        self.lines.append(f"after.{label}:")
+
+    def _call_kernel(self, number: int, places: Sequence[Place]) -> None:
+        kernel = self.kernels[number]
+        pointers = [f"ptr {self._pointer(place)}" for place in places]
+        if kernel.split is None:
+            arguments = ", ".join([*pointers, "i64 0", f"i64 {kernel.extent}"])
+            self._add(f"call void @{kernel.name}({arguments})")
+        else:
+            routine = split_routine(len(places), self.mode)
+            numbers = split_numbers(kernel.extent, kernel.split, kernel.scratch_bytes)
+            given = [f"ptr {self._slot(THREADS_SLOT)}", f"ptr @{kernel.name}"]
+            arguments = ", ".join([*given, *(f"i64 {x}" for x in numbers), *pointers])
+            self._add(f"call void @{routine.name}({arguments})")
+
+    def _loop(self, step: LoopStep) -> None:
+        """Run the condition, then leave or run the body; the stop flag counts as false."""
+        function = self.loops.get(step)
+        if function is not None:
+            arguments = ", ".join(f"ptr {self._slot(slot)}" for slot in function.slots)
+            self._add(f"call void @{function.name}({arguments})")
+            return
+        label = self._name()
+        stop, predicate = self._slot(STOP_SLOT), self._pointer(step.predicate)
+        self._add(f"br label %test.{label}")
+        self.lines.append(f"test.{label}:")
+        self._run(step.condition)
+        self._add(f"%stop.{label} = load volatile i32, ptr {stop}")
+        self._add(f"%asked.{label} = icmp eq i32 %stop.{label}, 0")
+        self._add(f"%byte.{label} = load i8, ptr {predicate}")
+        self._add(f"%holds.{label} = icmp ne i8 %byte.{label}, 0")
+        self._add(f"%more.{label} = and i1 %asked.{label}, %holds.{label}")
+        self._add(f"br i1 %more.{label}, label %body.{label}, label %after.{label}")
+        self.lines.append(f"body.{label}:")
+        self._run(step.body)
+        self._add(f"br label %test.{label}")
+        self.lines.append(f"after.{label}:")
+
+    def _branch(self, step: BranchStep) -> None:
+        label = self._name()
+        selector = self._pointer(step.selector)
+        kind = "i8" if step.is_predicate else "i32"
+        last = len(step.branches) - 1
+        self._add(f"%select.{label} = load {kind}, ptr {selector}")
+        if step.is_predicate:  # branch 0 runs when the predicate is true
+            cases = f"i8 0, label %branch.{label}.1"
+            default = 0
+        else:
+            cases = " ".join(f"i32 {i}, label %branch.{label}.{i}" for i in range(last))
+            default = last
+        self._add(f"switch {kind} %select.{label}, label %branch.{label}.{default} [{cases}]")
+        for i, computation in enumerate(step.branches):
+            self.lines.append(f"branch.{label}.{i}:")
+            self._run(computation)
+            self._add(f"br label %after.{label}")
+        self.lines.append(f"after.{label}:")
+
+    def _host(self, step: HostStep) -> None:
+        """Gather the pointers in an array on the stack and hand it to the host."""
+        label = self._name()
+        count = max(1, len(step.arguments))
+        self.pointers.append(f"  %array.{label} = alloca [{count} x ptr]")
+        for i, place in enumerate(step.arguments):
+            self._add(f"%at.{label}.{i} = getelementptr ptr, ptr %array.{label}, i64 {i}")
+            self._add(f"store ptr {self._pointer(place)}, ptr %at.{label}.{i}")
+        call = f"  call void {self._slot(step.slot)}(ptr %array.{label})"
+        if self.mode is None:
+            self.lines.append(call)
+            return
+        name = f"mode.{label}"
+        self.pointers += self.mode.reserved(name)
+        self.lines += [*self.mode.kept(name), call, *self.mode.restored(name)]
+
+    def _run(self, computation: int) -> None:
+        arguments = arguments_text(self.slots) if self.slots else "ptr %table"
+        self._add(f"call void @{_function_name(computation)}({arguments})")
+
+    def _pointer(self, place: Place) -> str:
+        """Return the name of a pointer to `place`."""
+        found = self._places.get(place)
+        if found is None:
+            base = self._slot(place.slot)
+            if place.offset == 0:
+                found = base
+            else:
+                found = f"%p{len(self._places)}"
+                self.pointers.append(
+                    f"  {found} = getelementptr i8, ptr {base}, i64 {place.offset}"
+                )
+            self._places[place] = found
+        return found
+
+    def _slot(self, slot: int) -> str:
+        """Return the name of the pointer in `slot` of the table."""
+        if slot in self.slots:
+            return f"%slot{slot}"
+        found = self._loaded.get(slot)
+        if found is None:
+            found = self._loaded[slot] = f"%slot{slot}"
+            self.pointers.append(f"  %at{slot} = getelementptr ptr, ptr %table, i64 {slot}")
+            self.pointers.append(f"  {found} = load ptr, ptr %at{slot}")
+        return found
+
+    def _name(self) -> str:
+        self._values += 1
+        return str(self._values)
+
+    def _add(self, text: str) -> None:
+        self.lines.append("  " + text)

@@ -1,0 +1,219 @@
+"""Kernels: one LLVM function per distinct instruction or fusion, and their calling convention.
+
+    define void @NAME(ptr %arg0, ..., i64 %begin, i64 %end)
+
+The arguments are the arrays of the operands' leaves, those of the result's leaves, then scratch
+memory if the kernel needs any. `begin` and `end` bound the outermost loop, which runs to `extent`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from hloc.codegen.builder.values import NeedsScalars
+from hloc.codegen.cpu.emitters import loop
+from hloc.codegen.cpu.emitters.lanes import has_masks, lane_count
+from hloc.codegen.cpu.emitters.reduction import row_region
+from hloc.codegen.cpu.emitters.table import emitter_for
+from hloc.codegen.cpu.split_kernel import Split, split_of
+from hloc.codegen.elements import reductions, remap, scalar_control
+from hloc.codegen.kernels.context import Emitter, KernelContext, array_leaves
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.codegen.plan.kernel_key import request_key
+from hloc.dtypes import U8
+from hloc.errors import UnsupportedError
+from hloc.ir.instruction import Instruction
+
+RULE_MODULES = (remap, reductions, scalar_control)
+"""The modules that register element rules; named here so that they are imported."""
+
+_NO_KERNEL = frozenset(
+    {
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "opt-barrier",
+        "after-all",
+        "add-dependency",
+        "call",
+        "while",
+        "conditional",
+        "domain",
+        "async-start",
+        "async-update",
+        "async-done",
+        "copy-start",
+        "copy-done",
+        "custom-call",
+        "partition-id",
+        "replica-id",
+    }
+)
+
+_FEWEST_LANES = 4
+"""Elements of the shortest vectors that are worth their while."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRequest:
+    """A kernel to make.
+
+    Attributes:
+        inst: a fusion or a single instruction.
+        aliased: per leaf of the result, the number of the operand leaf in whose memory it is
+            computed, or None.
+    """
+
+    inst: Instruction
+    aliased: tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A finished kernel.
+
+    Attributes:
+        text: the function definition.
+        declarations: what it needs outside: declarations and constants, one per entry.
+        extent: end of the outermost loop.
+        scratch_bytes: size of the last argument, 0 if there is none.
+        split: how threads share the outermost loop, None if one thread runs it.
+        routines: functions of other units that it calls.
+        level: LLVM's level for it, None if the module's.
+    """
+
+    name: str
+    text: str
+    declarations: tuple[str, ...]
+    extent: int
+    scratch_bytes: int
+    split: Split | None = None
+    routines: tuple[Routines, ...] = ()
+    level: int | None = None
+
+
+def routine_names(kernel: Kernel) -> Iterator[str]:
+    """Yield the symbols of the routines that a kernel calls."""
+    for routines in kernel.routines:
+        yield from routines.symbols
+
+
+def kernel_key(request: KernelRequest) -> str:
+    """Return a canonical text; equal texts mean equal machine code."""
+    return request_key(request.inst, request.aliased)
+
+
+def needs_kernel(inst: Instruction) -> bool:
+    """True if `inst` computes something in a kernel of its own."""
+    return inst.opcode.name not in _NO_KERNEL
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return the bytes of scratch memory that the kernel of `inst` needs, on the stack or not."""
+    if not needs_kernel(inst):
+        return 0
+    emitter = emitter_for(inst)
+    return emitter.scratch_bytes(inst) if emitter else 0
+
+
+def emit_kernel(
+    request: KernelRequest,
+    name: str,
+    target: Target,
+    *,
+    stack_bytes: int = 0,
+    with_lanes: bool = True,
+) -> Kernel:
+    """Write the kernel of a request as the LLVM function `name`.
+
+    Args:
+        request: what to compute.
+        name: of the function.
+        target: whose instructions it may use.
+        stack_bytes: scratch memory of at most so many bytes lies on the stack.
+        with_lanes: its loops may be written over lanes; else LLVM looks for vectors.
+
+    Raises:
+        UnsupportedError: no emitter can make it.
+    """
+    inst = request.inst
+    emitter = emitter_for(inst)
+    if emitter is None:
+        raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
+    split = split_of(inst, emitter)
+    lanes = lane_count(inst, target) if with_lanes else 0
+    if lanes:
+        lanes = _filled(inst, emitter, target, lanes)
+    if lanes and _cuts_vectors(inst, emitter, split, lanes):
+        lanes = 0
+    try:
+        return _written(request, emitter, name, target, stack_bytes, split, lanes)
+    except NeedsScalars:
+        return _written(request, emitter, name, target, stack_bytes, split, 0)
+
+
+def _filled(inst: Instruction, emitter: Emitter, target: Target, lanes: int) -> int:
+    """Return `lanes`, or half of them if the neighbours in the largest array fill no more.
+
+    The arrays that are reduced count, or else operands and results. Where even fewer fill a vector,
+    LLVM may find another way to make one.
+    """
+    if emitter is loop.EMITTER and loop.is_one_row(inst):
+        return lanes
+    if emitter is row_region.EMITTER and has_masks(target):
+        return lanes  # some lanes of a vector serve
+    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
+    arrays = [o for m in members if m.is_a("reduce") for o in m.operands] or [inst, *inst.operands]
+    shapes = [shape for array in arrays for shape in array_leaves(array.shape)]
+    largest = max(shapes, key=lambda shape: shape.elements)
+    size = next((largest.dims[d] for d in largest.minor_to_major if largest.dims[d] != 1), 1)
+    half = lanes // 2
+    return half if _FEWEST_LANES <= half <= size < lanes else lanes
+
+
+def _cuts_vectors(inst: Instruction, emitter: Emitter, split: Split | None, lanes: int) -> bool:
+    """True if parts of threads may begin within a vector, as where single elements take long."""
+    if split is None or emitter is not loop.EMITTER or not (split.step or split.grain) % lanes:
+        return False
+    return emitter.extent(inst) == array_leaves(inst.shape)[0].elements
+
+
+def _written(
+    request: KernelRequest,
+    emitter: Emitter,
+    name: str,
+    target: Target,
+    stack_bytes: int,
+    split: Split | None,
+    lanes: int,
+) -> Kernel:
+    """Write the kernel with loops over so many lanes.
+
+    Raises:
+        NeedsScalars: it needs something that lanes cannot do.
+    """
+    inst = request.inst
+    scratch = emitter.scratch_bytes(inst)
+    on_stack = 0 < scratch <= stack_bytes
+    k = KernelContext(inst, request.aliased, name, target, scratch > 0 and not on_stack, lanes)
+    if on_stack:
+        k.scratch = k.b.allocate(U8, scratch)
+        scratch = 0
+    if not any(leaf.elements for leaf in array_leaves(inst.shape)):
+        return Kernel(name, k.fn.finish(), (), 1, scratch)
+    emitter.emit(k)
+    text = k.fn.finish()
+    return Kernel(
+        name,
+        text,
+        tuple(k.fn.declarations),
+        emitter.extent(inst),
+        scratch,
+        split,
+        tuple(k.routines.values()),
+        k.level,
+    )

@@ -1,0 +1,159 @@
+"""Loops of few instructions, compiled as one function with their kernels written into it.
+
+A loop that adds a number a million times must not call kernels and go through memory each time. The
+function gets the table's pointers as arguments, so that LLVM sees which memory cannot overlap and
+keeps the state of the loop in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from hloc.codegen.cpu.kernel import Kernel
+from hloc.codegen.plan.plan import (
+    ARENA_SLOT,
+    STOP_SLOT,
+    BranchStep,
+    CallStep,
+    CopyStep,
+    HostStep,
+    KernelStep,
+    LoopStep,
+    Place,
+    Plan,
+    Step,
+)
+
+_MOST_LINES = 1200
+"""Lines of all kernels of a loop, above which it stays outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopFunction:
+    """A loop in a function of its own.
+
+    Attributes:
+        slots: of the table that the loop uses, in the order of its arguments.
+        computations: numbers of all it runs.
+        kernels: numbers of those written into it.
+    """
+
+    step: LoopStep
+    slots: tuple[int, ...]
+    computations: tuple[int, ...]
+    kernels: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return f"loop_{self.step.body}"
+
+
+def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, LoopFunction]:
+    """Return the loops of `plan` that become functions, outermost ones only."""
+    # What calls routines or is worth several threads is long, whatever its text.
+    lines = [
+        _MOST_LINES + 1 if k.routines or k.split is not None else k.text.count("\n")
+        for k in kernels
+    ]
+    found: dict[LoopStep, LoopFunction] = {}
+    pending = [0]
+    seen = {0}
+    while pending:
+        for step in plan.computations[pending.pop()]:
+            if isinstance(step, LoopStep):
+                loop = _loop_function(plan, lines, step)
+                if loop is not None:
+                    found[step] = loop
+                    continue
+            new = [number for number in called_by(step) if number not in seen]
+            seen.update(new)
+            pending += new
+    return found
+
+
+def called_by(step: Step) -> tuple[int, ...]:
+    """Return the numbers of the computations that a step runs."""
+    match step:
+        case LoopStep():
+            return step.condition, step.body
+        case BranchStep():
+            return step.branches
+        case CallStep():
+            return (step.computation,)
+    return ()
+
+
+def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunction | None:
+    """Return the function of a loop, None if it has large kernels or asks the host."""
+    computations: list[int] = []
+    used: dict[int, None] = {}
+    slots = {STOP_SLOT, step.predicate.slot}
+    pending = [step.body, step.condition]
+    while pending:
+        number = pending.pop()
+        if number in computations:
+            continue
+        computations.append(number)
+        for inner in plan.computations[number]:
+            if isinstance(inner, HostStep):
+                return None
+            if isinstance(inner, KernelStep):
+                used[inner.kernel] = None
+                if sum(lines[kernel] for kernel in used) > _MOST_LINES:
+                    return None
+            slots.update(place.slot for place in _places(inner))
+            pending += called_by(inner)
+    if not used:
+        return None
+    return LoopFunction(step, tuple(sorted(slots)), tuple(computations), tuple(sorted(used)))
+
+
+def _places(step: Step) -> Iterator[Place]:
+    match step:
+        case KernelStep():
+            yield from step.arguments
+        case CopyStep():
+            yield from (step.source, step.target)
+        case LoopStep():
+            yield step.predicate
+        case BranchStep():
+            yield step.selector
+
+
+def parameters_text(slots: Sequence[int]) -> str:
+    """Return the parameters of a loop's functions.
+
+    Nothing else overlaps the arena and the stop flag; parameters and outputs may be given twice.
+    """
+    alone = (ARENA_SLOT, STOP_SLOT)
+    return ", ".join(f"ptr {'noalias ' if slot in alone else ''}%slot{slot}" for slot in slots)
+
+
+def arguments_text(slots: Sequence[int]) -> str:
+    """Return the arguments that hand the pointers on."""
+    return ", ".join(f"ptr %slot{slot}" for slot in slots)
+
+
+def inlined_text(kernel: Kernel) -> str:
+    """Return the definition of a kernel as one that is written into its callers."""
+    head, mark, rest = kernel.text.partition(" nounwind ")
+    head = head.replace("define void", "define internal void", 1)
+    # What holds for a kernel on its own does not hold for the loop around it.
+    head = head.removesuffix(" optsize")
+    return f"{head} alwaysinline{mark}{rest}"
+
+
+def only_inlined(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> frozenset[int]:
+    """Return the numbers of kernels that nothing outside the functions of `loops` calls."""
+    inside = {number for loop in loops.values() for number in loop.computations}
+    called = {
+        step.kernel
+        for number, steps in enumerate(plan.computations)
+        if number not in inside
+        for step in steps
+        if isinstance(step, KernelStep)
+    }
+    within = {kernel for loop in loops.values() for kernel in loop.kernels}
+    return frozenset(within - called)

@@ -1,0 +1,100 @@
+"""Subnormal numbers as zeros: the mode of a processor that does so, and LLVM text that sets it.
+
+The mode belongs to a thread and comes back as it was: functions set it on their way in and store
+the former one on their way out, host functions run in the usual one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hloc.codegen.llvm.target import Target
+
+ATTRIBUTE = '"denormal-fp-math"="preserve-sign,preserve-sign"'
+"""Tells LLVM's passes what the mode does, so that they fold constants in the same way."""
+
+
+@dataclass(frozen=True, slots=True)
+class FloatMode:
+    """The word of a processor that says how it computes.
+
+    All lines for one change bear the same name, which is unique in its function.
+
+    Attributes:
+        declarations: of the functions that load and store it, one per line.
+        bits: of the word, set while subnormal numbers count as zero.
+        width_bits: of the word.
+        room: template of the line that reserves memory for the word, if it goes through memory.
+        load: template of the lines that define `{value}`.
+        store: template of the lines that make `{value}` the mode.
+    """
+
+    declarations: tuple[str, ...]
+    bits: int
+    width_bits: int
+    room: str
+    load: str
+    store: str
+
+    def reserved(self, name: str) -> list[str]:
+        """Return the lines that the others need in the first block of their function."""
+        return self.room.format(name=name).splitlines()
+
+    def flushed(self, name: str) -> list[str]:
+        """Return the lines that let subnormals be zeros; `restored(name)` undoes them."""
+        return self._changed(name, "or", self.bits)
+
+    def kept(self, name: str) -> list[str]:
+        """Return the lines that let subnormals be numbers; `restored(name)` undoes them."""
+        return self._changed(name, "and", ~self.bits)
+
+    def restored(self, name: str) -> list[str]:
+        """Return the lines that bring back the mode from before the lines called `name`."""
+        return self._text(self.store, name, f"%{name}.before")
+
+    def _changed(self, name: str, operation: str, bits: int) -> list[str]:
+        return [
+            *self._text(self.load, name, f"%{name}.before"),
+            f"  %{name}.now = {operation} i{self.width_bits} %{name}.before, {bits}",
+            *self._text(self.store, name, f"%{name}.now"),
+        ]
+
+    def _text(self, template: str, name: str, value: str) -> list[str]:
+        return template.format(name=name, value=value).splitlines()
+
+
+_X86 = FloatMode(
+    declarations=(
+        "declare void @llvm.x86.sse.stmxcsr(ptr)",
+        "declare void @llvm.x86.sse.ldmxcsr(ptr)",
+    ),
+    bits=0x8040,  # results (FTZ) and operands (DAZ)
+    width_bits=32,
+    room="  %{name}.word = alloca i32",
+    load=(
+        "  call void @llvm.x86.sse.stmxcsr(ptr %{name}.word)\n"
+        "  {value} = load i32, ptr %{name}.word"
+    ),
+    store=(
+        "  store i32 {value}, ptr %{name}.word\n  call void @llvm.x86.sse.ldmxcsr(ptr %{name}.word)"
+    ),
+)
+
+_AARCH64 = FloatMode(
+    declarations=(
+        "declare i64 @llvm.aarch64.get.fpcr()",
+        "declare void @llvm.aarch64.set.fpcr(i64)",
+    ),
+    bits=1 << 24,  # FZ: operands and results of f32 and f64
+    width_bits=64,
+    room="",
+    load="  {value} = call i64 @llvm.aarch64.get.fpcr()",
+    store="  call void @llvm.aarch64.set.fpcr(i64 {value})",
+)
+
+_MODES = {"x86_64": _X86, "aarch64": _AARCH64, "arm64": _AARCH64}
+
+
+def flushing_mode(target: Target) -> FloatMode | None:
+    """Return the mode of `target`; None if it has none that hloc knows."""
+    return _MODES.get(target.triple.split("-")[0])

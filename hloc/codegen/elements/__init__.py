@@ -1,0 +1,1 @@
+"""The value of one element of an instruction, with everything fused into it."""

@@ -1,0 +1,236 @@
+"""Element rules of reduce and reduce-window as producers: loops inside the element.
+
+Roots have faster emitters of their own (`cpu/emitters/reduction/`); these are right for any place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, prod
+from typing import Any
+
+from hloc.codegen.builder.element_builder import ElementBuilder
+from hloc.codegen.builder.index import Index, physical_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value, is_narrow_float
+from hloc.codegen.elements.elemental import ElementGenerator, Frame, Rule, rule
+from hloc.dtypes import F32, F64, DType
+from hloc.ir.attributes import Window, WindowDimension
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, ShapeIndex, leaves
+
+
+def result_number(path: ShapeIndex) -> int:
+    """Return which result of a variadic operation a leaf path means."""
+    return path[0] if path else 0
+
+
+def plain_reducer(computation: Computation) -> str:
+    """Return the opcode if `computation` is only `opcode(parameter 0, parameter 1)`, else ""."""
+    root = computation.root
+    parameters = computation.parameters
+    if len(parameters) != 2 or len(root.operands) != 2 or set(root.operands) != set(parameters):
+        return ""
+    name = root.opcode.name
+    return name if name in ("add", "multiply", "maximum", "minimum", "and", "or", "xor") else ""
+
+
+def identity_of(name: str, dtype: DType) -> Any:
+    """Return the number that plain reducer `name` leaves others as they are with."""
+    if name == "multiply":
+        return 1
+    if name in ("maximum", "minimum") and dtype.is_float:
+        return -inf if name == "maximum" else inf
+    if name in ("maximum", "minimum"):
+        smallest = -(1 << (dtype.bits - 1)) if dtype.is_signed else 0
+        return smallest if name == "maximum" else smallest + (1 << dtype.bits) - 1
+    if name == "and":
+        return 1 if dtype.is_pred else -1
+    return -0.0 if dtype.is_float else 0
+
+
+LONG_SUM = 4096
+"""Addends from which on a sum that is made element by element needs f64 to stay accurate."""
+
+
+def is_float_sum(reduce: Instruction) -> bool:
+    """True for a plain sum of one array of floats."""
+    return (
+        len(reduce.operands) == 2
+        and reduce.array.dtype.is_float
+        and plain_reducer(reduce.called[0]) == "add"
+    )
+
+
+def sum_dtype(computation: Computation, dtype: DType, addends: int = 0) -> DType:
+    """Return the type to accumulate in: f32 for narrow floats, f64 for long sums.
+
+    Products of narrow floats need it too: their partial products leave the range of the type.
+    Extremes of narrow floats are the same in f32, and vectors of f32 are faster.
+    """
+    name = plain_reducer(computation)
+    if not dtype.is_float or name not in ("add", "multiply", "maximum", "minimum"):
+        return dtype
+    if name == "add" and addends > LONG_SUM:
+        return F64
+    return F32 if is_narrow_float(dtype) else dtype
+
+
+def combine(
+    g: ElementGenerator, computation: Computation, left: Sequence[Value], right: Sequence[Value]
+) -> list[Value]:
+    """Return `computation(left, right)`; a plain sum or product may be done in any order."""
+    name = plain_reducer(computation)
+    if name and left[0].dtype.is_float:
+        return [combined(g.b, name, left[0], right[0])]
+    return g.inline(computation, [*left, *right])
+
+
+def combined(b: ElementBuilder, name: str, left: Value, right: Value) -> Value:
+    """Return the plain reducer `name` of two real numbers, which may be done in any order."""
+    dtype = left.dtype
+    if dtype.is_float:
+        saved, b.float_flags = b.float_flags, "reassoc contract"
+        operate = {"add": b.fadd, "multiply": b.fmul}.get(name)
+        value = operate(left, right) if operate else b.intrinsic(name, left, right)
+        b.float_flags = saved
+        return value
+    operate = {"add": b.iadd, "multiply": b.imul, "and": b.and_, "or": b.or_, "xor": b.xor}.get(
+        name
+    )
+    if operate:
+        return operate(left, right)
+    return b.intrinsic(("s" if dtype.is_signed else "u") + name[:3], left, right)
+
+
+class Accumulators:
+    """The running results of a reduction, in stack slots."""
+
+    def __init__(self, g: ElementGenerator, inst: Instruction, addends: int = 0) -> None:
+        count = len(inst.operands) // 2
+        self.g = g
+        (self.computation,) = inst.called
+        self.inputs, self.starts = inst.operands[:count], inst.operands[count:]
+        self.results = [shape for _, shape in leaves(inst.shape)]
+        self.dtypes = [sum_dtype(self.computation, i.array.dtype, addends) for i in self.starts]
+        self.slots = [g.b.allocate(dtype) for dtype in self.dtypes]
+
+    def start(self, number: int, value: Value) -> None:
+        """Set result `number` to its initial value."""
+        self.g.b.store(self.slots[number], 0, self.g.b.convert(value, self.dtypes[number]))
+
+    def add(self, elements: Sequence[Value]) -> None:
+        """Combine one element of every input with the results."""
+        b = self.g.b
+        new = [b.convert(x, d) for x, d in zip(elements, self.dtypes, strict=True)]
+        sums = [b.load(s, d, 0) for s, d in zip(self.slots, self.dtypes, strict=True)]
+        for slot, value in zip(
+            self.slots, combine(self.g, self.computation, sums, new), strict=True
+        ):
+            b.store(slot, 0, value)
+
+    def finish(self) -> list[Value]:
+        """Return the results."""
+        b = self.g.b
+        return [
+            b.convert(b.load(slot, dtype, 0), result.dtype)  # type: ignore[union-attr]
+            for slot, dtype, result in zip(self.slots, self.dtypes, self.results, strict=True)
+        ]
+
+
+@rule("reduce")
+def _reduce(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    key = ("reduce", frame, inst, index)
+    found = g.body.find(key)
+    if found is None:
+        shape = inst.operands[0].array
+        reduced = set(inst.attributes.dimensions)
+        sums = Accumulators(g, inst, prod(shape.dims[d] for d in reduced))
+        for number, start in enumerate(sums.starts):
+            sums.start(number, (yield frame, start, (), ()))
+        kept = [d for d in range(shape.rank) if d not in reduced]
+        order = [d for d in physical_order(shape) if d in reduced]
+        with g.body.nest(shape.dims, order) as at:
+            for dim, position in zip(kept, index, strict=True):
+                at[dim] = position
+            elements = []
+            for operand in sums.inputs:
+                elements.append((yield frame, operand, (), tuple(at)))
+            sums.add(elements)
+        found = sums.finish()
+        g.body.keep(key, found)
+    return found[result_number(path)]  # type: ignore[no-any-return]
+
+
+@rule("reduce-window")
+def _reduce_window(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    key = ("reduce-window", frame, inst, index)
+    found = g.body.find(key)
+    if found is None:
+        sums = Accumulators(g, inst)
+        for number, start in enumerate(sums.starts):
+            sums.start(number, (yield frame, start, (), ()))
+        shape = sums.inputs[0].array
+        window = (inst.attributes.window or Window()).dimensions
+        sizes = [d.size for d in window]
+        order = [d for d in physical_order(shape) if sizes[d] != 1]
+        with g.body.nest(sizes, order) as within:
+            at, inside = window_position(g, shape, window, index, within)
+            with g.body.when(inside):
+                elements = []
+                for operand in sums.inputs:
+                    elements.append((yield frame, operand, (), at))
+                sums.add(elements)
+        found = sums.finish()
+        g.body.keep(key, found)
+    return found[result_number(path)]  # type: ignore[no-any-return]
+
+
+def window_position(
+    g: ElementGenerator,
+    shape: ArrayShape,
+    window: Sequence[WindowDimension],
+    index: Sequence[IndexValue],
+    within: Sequence[IndexValue],
+) -> tuple[Index, Value]:
+    """Return where element `within` of window `index` lies in the array, and whether it does.
+
+    The array has `shape`, its elements `base_dilation` apart; padding and holes do not count.
+    """
+    position: list[IndexValue] = []
+    conditions: list[Value] = []
+    for d, size, i, w in zip(window, shape.dims, index, within, strict=True):
+        inside, at = window_step(g, d, size, i, w)
+        position.append(at)
+        conditions.extend(inside)
+    return tuple(position), g.body.all_of(conditions)
+
+
+def window_step(
+    g: ElementGenerator, d: WindowDimension, size: int, i: IndexValue, w: IndexValue
+) -> tuple[list[Value], IndexValue]:
+    """Return the conditions and the position of one dimension of a window."""
+    m = g.math
+    if d.reversal:
+        w = m.sub(d.size - 1, w)
+    at = m.add(m.mul(i, d.stride), m.mul(w, d.window_dilation))
+    at = m.sub(at, d.pad_low)
+    conditions: list[Value] = []
+    last = (size - 1) * d.base_dilation
+    may_end = d.pad_high > 0 or size == 0 or d.base_dilation > 1 or d.pad_low < 0
+    if d.pad_low > 0 and may_end and size:
+        conditions.append(m.is_below(at, last + 1))
+    else:
+        if d.pad_low > 0:
+            conditions.append(m.compare("GE", at, 0))
+        if may_end:
+            conditions.append(m.compare("LE", at, last))
+    if d.base_dilation > 1:
+        conditions.append(m.compare("EQ", m.rem(at, d.base_dilation), 0))
+        at = m.div(at, d.base_dilation)
+    return conditions, at

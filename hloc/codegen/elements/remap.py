@@ -1,0 +1,373 @@
+"""Element rules of opcodes that move elements: the same value, found at another index."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from hloc.codegen.builder.index import Index, physical_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import LlvmBuilder
+from hloc.codegen.builder.values import Value
+from hloc.codegen.elements.elemental import (
+    ElementGenerator,
+    Frame,
+    Request,
+    Rule,
+    operand_index,
+    rule,
+)
+from hloc.dtypes import C64, C128, DTYPES, F32, F64, U32, U64, DType
+from hloc.errors import UnsupportedError
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, ShapeIndex
+
+
+@rule("copy", "opt-barrier", "optimization-barrier", "add-dependency")
+def _pass_through(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    value = yield frame, inst.operands[0], path, index
+    return value
+
+
+@rule("bitcast")
+def _bitcast(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    operand = inst.operands[0]
+    source, target = operand.array, inst.array
+    if source.dtype.storage_bytes != target.dtype.storage_bytes:
+        raise UnsupportedError("a fused bitcast keeps the width of the elements", inst.span)
+    at = index if g.flat else _bitcast_index(g, source, target, index)
+    value = yield frame, operand, (), at
+    return g.b.bitcast(value, target.dtype)
+
+
+@rule("bitcast-convert")
+def _bitcast_convert(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    operand = inst.operands[0]
+    source, target = operand.array.dtype, inst.array.dtype
+    old, new = memory_bits(source), memory_bits(target)
+    if old == new:
+        value = yield frame, operand, (), operand_index(operand, index)
+        return g.b.bitcast(value, target)
+    if 6 in (old, new):
+        raise UnsupportedError(
+            f"bitcast-convert from {source} to {target} cuts bytes at 6 bits, "
+            "which is not supported on cpu",
+            inst.span,
+        )
+    if source is C128:
+        value = yield frame, operand, (), index[:-1]
+        first = g.math.compare("EQ", index[-1], 0)
+        bits = g.b.bitcast(g.b.select(first, g.b.real(value), g.b.imag(value)), U64)
+        return g.b.complex(_half(g.b, bits, 0), _half(g.b, bits, 32))
+    if source is C64:
+        first = yield frame, operand, (), (*index, 0)
+        second = yield frame, operand, (), (*index, 1)
+        return g.b.complex(_joined_halves(g.b, first), _joined_halves(g.b, second))
+    if old > new:
+        value = yield frame, operand, (), index[:-1]
+        wide = DTYPES[f"u{old}"]
+        shift = g.b.convert(g.math.value(g.math.mul(index[-1], new)), wide)
+        bits = g.b.lshr(g.b.bitcast(value, wide), shift)
+        return g.b.bitcast(g.b.convert(bits, DTYPES[f"u{new}"]), target)
+    wide = DTYPES[f"u{new}"]
+    total = g.b.const(wide, 0)
+    for i in range(new // old):
+        value = yield frame, operand, (), (*index, i)
+        bits = g.b.convert(g.b.bitcast(value, DTYPES[f"u{old}"]), wide)
+        total = g.b.or_(total, g.b.shl(bits, g.b.const(wide, i * old)))
+    return g.b.bitcast(total, target)
+
+
+def _half(b: LlvmBuilder, bits: Value, shift: int) -> Value:
+    """Return the f32 at bit `shift` of a u64."""
+    return b.bitcast(b.convert(b.lshr(bits, b.const(U64, shift)), U32), F32)
+
+
+def _joined_halves(b: LlvmBuilder, z: Value) -> Value:
+    """Return the f64 whose low half is the real and whose high half the imaginary part."""
+    low, high = (b.convert(b.bitcast(x, U32), U64) for x in (b.real(z), b.imag(z)))
+    return b.bitcast(b.or_(low, b.shl(high, b.const(U64, 32))), F64)
+
+
+def memory_bits(dtype: DType) -> int:
+    """Return the width of a value where types are reinterpreted: pred takes 8 bits."""
+    return 8 if dtype.is_pred else dtype.bits
+
+
+def _bitcast_index(
+    g: ElementGenerator, source: ArrayShape, target: ArrayShape, index: Index
+) -> Index:
+    """Return where in `source` the element lies that is at `index` of `target` in memory."""
+    if 0 in target.dims:
+        return (0,) * source.rank
+    new_order, old_order = physical_order(target), physical_order(source)
+    physical = g.math.reshape(
+        tuple(index[d] for d in new_order),
+        [target.dims[d] for d in new_order],
+        [source.dims[d] for d in old_order],
+    )
+    found: list[IndexValue] = [0] * source.rank
+    for dim, position in zip(old_order, physical, strict=True):
+        found[dim] = position
+    return tuple(found)
+
+
+@rule("reshape", "dynamic-reshape")
+def _reshape(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    operand = inst.operands[0]
+    if g.flat:
+        at = index if operand.array.dims else ()
+    elif 0 in inst.array.dims:
+        at = (0,) * operand.array.rank
+    else:
+        at = g.math.reshape(index, inst.array.dims, operand.array.dims)
+    value = yield frame, operand, (), at
+    return value
+
+
+@rule("broadcast")
+def _broadcast(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    operand = inst.operands[0]
+    at: Index = ()
+    if operand.array.dims:
+        at = tuple(
+            0 if operand.array.dims[i] == 1 else index[dim]
+            for i, dim in enumerate(inst.attributes.dimensions)
+        )
+    value = yield frame, operand, (), at
+    return value
+
+
+@rule("transpose")
+def _transpose(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    at: list[IndexValue] = [0] * len(index)
+    for dim, source in enumerate(inst.attributes.dimensions):
+        at[source] = index[dim]
+    value = yield frame, inst.operands[0], (), tuple(at)
+    return value
+
+
+@rule("slice")
+def _slice(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    at = tuple(
+        g.math.add(g.math.mul(i, d.stride), d.start)
+        for i, d in zip(index, inst.attributes.slice, strict=True)
+    )
+    value = yield frame, inst.operands[0], (), at
+    return value
+
+
+@rule("reverse")
+def _reverse(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    at = list(index)
+    for dim in inst.attributes.dimensions:
+        at[dim] = g.math.sub(inst.array.dims[dim] - 1, index[dim])
+    value = yield frame, inst.operands[0], (), tuple(at)
+    return value
+
+
+@rule("iota")
+def _iota(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    position = 0 if not index else index[inst.attributes.iota_dimension]
+    return g.b.convert(g.math.value(position), inst.array.dtype)
+    yield
+
+
+@rule("get-dimension-size")
+def _get_dimension_size(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    size = inst.operands[0].array.dims[inst.attributes.dimensions[0]]
+    return g.b.const(inst.array.dtype, size)
+    yield
+
+
+# ---------------------------------------------------------------- pieces put together
+
+
+@rule("pad")
+def _pad(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    operand, padding = inst.operands
+    conditions: list[Value] = []
+    at: list[IndexValue] = []
+    for i, d, size in zip(index, inst.attributes.padding, operand.array.dims, strict=True):
+        position = g.math.sub(i, d.low)
+        if d.low > 0:
+            conditions.append(g.math.compare("GE", position, 0))
+        if d.high > 0 or not size:
+            last = (size - 1) * (d.interior + 1)
+            conditions.append(g.math.compare("LE", position, last))
+        if d.interior:
+            # A position below zero is already ruled out; its remainder does not matter.
+            hit = g.math.compare("EQ", g.math.rem(position, d.interior + 1), 0)
+            conditions.append(hit)
+            position = g.math.div(position, d.interior + 1)
+        at.append(position)
+    # Made before the branch, so that no lane of a widened loop has to fetch it.
+    yield frame, padding, (), ()
+    value = yield from g.choose(
+        g.body.all_of(conditions), (frame, operand, (), tuple(at)), (frame, padding, (), ())
+    )
+    return value
+
+
+@rule("concatenate")
+def _concatenate(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    dim = inst.attributes.dimensions[0]
+    parts: list[tuple[int, Instruction]] = []
+    start = 0
+    for operand in inst.operands:
+        if operand.array.dims[dim]:
+            parts.append((start, operand))
+        start += operand.array.dims[dim]
+
+    def request(part: tuple[int, Instruction]) -> Request:
+        first, operand = part
+        at = (*index[:dim], g.math.sub(index[dim], first), *index[dim + 1 :])
+        return frame, operand, (), at
+
+    position = index[dim]
+    if len(parts) == 1 or isinstance(position, int):
+        known = [p for p in parts if isinstance(position, int) and p[0] <= position]
+        value = yield request(known[-1] if known else parts[0])
+        return value
+    fn, after = g.body.fn, g.body.fn.new_block()
+    incoming = []
+    with ExitStack() as stack:
+        for number, part in enumerate(parts):
+            if number + 1 < len(parts):
+                inside = g.math.compare("LT", position, parts[number + 1][0])
+                here, beyond = fn.new_block(), fn.new_block()
+                fn.branch(inside.text, here, beyond)
+                fn.start_block(here)
+            with g.body.scope():
+                value = yield request(part)
+            incoming.append((value, fn.block))
+            fn.jump(after)
+            if number + 1 < len(parts):
+                fn.start_block(beyond)
+                # What is made beyond is not there after the parts have come together.
+                stack.enter_context(g.body.scope())
+    fn.start_block(after)
+    return g.body.merge(incoming)
+
+
+# ---------------------------------------------------------------- positions known at run time
+
+
+def start_operands(inst: Instruction, first: int) -> list[tuple[Instruction, Index]]:
+    """Return, per dimension, where the start index of a dynamic slice or update is found.
+
+    One scalar operand per dimension from number `first` on, or, in older texts, one vector.
+    """
+    starts = inst.operands[first:]
+    if len(starts) == 1 and starts[0].array.dims:
+        return [(starts[0], (dim,)) for dim in range(starts[0].array.dims[0])]
+    return [(start, ()) for start in starts]
+
+
+@rule("dynamic-slice")
+def _dynamic_slice(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    operand = inst.operands[0]
+    at = []
+    for dim, (start, place) in enumerate(start_operands(inst, 1)):
+        highest = operand.array.dims[dim] - inst.array.dims[dim]
+        first: IndexValue = 0
+        if highest:
+            value = yield frame, start, (), place
+            first = g.math.start_index(value, highest)
+        at.append(g.math.add(index[dim], first))
+    value = yield frame, operand, (), tuple(at)
+    return value
+
+
+@rule("dynamic-update-slice")
+def _dynamic_update_slice(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    operand, update = inst.operands[:2]
+    conditions: list[Value] = []
+    at: list[IndexValue] = []
+    for dim, (start, place) in enumerate(start_operands(inst, 2)):
+        size, count = operand.array.dims[dim], update.array.dims[dim]
+        first: IndexValue = 0
+        if size > count:
+            value = yield frame, start, (), place
+            first = g.math.start_index(value, size - count)
+            position = g.math.sub(index[dim], first)
+            conditions.append(g.math.compare("GE", position, 0))
+            conditions.append(g.math.compare("LT", position, count))
+            at.append(position)
+        else:
+            at.append(index[dim])
+    value = yield from g.choose(
+        g.body.all_of(conditions), (frame, update, (), tuple(at)), (frame, operand, (), index)
+    )
+    return value
+
+
+@rule("gather")
+def _gather(
+    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+) -> Rule:
+    operand, indices = inst.operands
+    if not operand.array.elements:
+        # Windows of no elements may still give a result that has some; XLA makes them zero.
+        return g.b.const(inst.array.dtype, 0)
+    a = inst.attributes
+    batch = [index[d] for d in range(len(index)) if d not in a.offset_dims]
+    skipped = {*a.collapsed_slice_dims, *a.operand_batching_dims}
+    at: list[IndexValue] = [0] * operand.array.rank
+    window = iter(a.offset_dims)
+    for dim in range(operand.array.rank):
+        if dim not in skipped:
+            at[dim] = index[next(window)]
+    for dim, indices_dim in zip(
+        a.operand_batching_dims, a.start_indices_batching_dims, strict=True
+    ):
+        at[dim] = batch[indices_dim - (indices_dim > a.index_vector_dim)]
+    for component, dim in enumerate(a.start_index_map):
+        highest = operand.array.dims[dim] - a.slice_sizes[dim]
+        if not highest:
+            continue
+        value = yield (
+            frame,
+            indices,
+            (),
+            index_vector(indices, a.index_vector_dim, batch, component),
+        )
+        at[dim] = g.math.add(at[dim], g.math.start_index(value, highest))
+    value = yield frame, operand, (), tuple(at)
+    return value
+
+
+def index_vector(
+    indices: Instruction, index_vector_dim: int, batch: list[IndexValue], component: int
+) -> Index:
+    """Return where component `component` of the index vector of `batch` lies in `indices`."""
+    if index_vector_dim == indices.array.rank:
+        return tuple(batch)
+    return (*batch[:index_vector_dim], component, *batch[index_vector_dim:])

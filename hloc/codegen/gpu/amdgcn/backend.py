@@ -1,0 +1,89 @@
+"""The backend for AMD GPUs: HLO to assembly and relocatable objects.
+
+It shares all kernels with the backend for NVIDIA GPUs and differs in the prelude, the heads of
+functions and the kinds of pointers. A linker (`ld.lld -shared`) makes of the object what a driver
+loads. That does not run in this process; the kernels do, as code of this machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloc.codegen.backend import Stage
+from hloc.codegen.gpu.amdgcn.chips import CHIPS, DEFAULT_CHIP, TRIPLE, target_for_chip
+from hloc.codegen.gpu.amdgcn.kernel_text import kernels_text
+from hloc.codegen.gpu.amdgcn.prelude import is_known
+from hloc.codegen.gpu.backend import COMMON_STAGES, GpuModule, kernels_of
+from hloc.codegen.gpu.code_cache import cached_code
+from hloc.codegen.gpu.kernel import GpuKernel
+from hloc.codegen.gpu.legality import check_legal
+from hloc.codegen.gpu.worker import Job
+from hloc.errors import UnsupportedError
+from hloc.ir.module import Module
+from hloc.options import CompileOptions
+
+INTRINSICS = "llvm.amdgcn"
+
+STAGES = (
+    *COMMON_STAGES,
+    Stage("asm", "assembly of one chip", ".s"),
+    Stage("object", "a relocatable object; `ld.lld -shared` makes it loadable", ".o", False),
+)
+
+
+@dataclass(slots=True, eq=False)
+class AmdgcnModule(GpuModule):
+    """A compiled module; its code is made when asked for, by all kernels at once."""
+
+    target: str = "amdgcn"
+    stages: tuple[Stage, ...] = STAGES
+
+    def _code(self, name: str) -> str | bytes:
+        text = kernels_text(self.kernels)
+        if name == "llvm-ir":
+            return text
+        check_legal(text, INTRINSICS)
+        level, is_object = max(self.options.opt_level, 1), name == "object"
+        source = f"module {self.module.name}"
+        job = Job(source, text, TRIPLE, self.chip.cpu, self.chip.features, level, is_object)
+        code = cached_code(job)
+        return code if is_object else code.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class AmdgcnBackend:
+    """The built-in backend for AMD GPUs; `--mcpu` names the chip."""
+
+    name: str = "amdgcn"
+    stages: tuple[Stage, ...] = STAGES
+    takes_cpu: bool = True
+
+    def processors(self) -> dict[str, str]:
+        """Return what each chip is."""
+        marks = {DEFAULT_CHIP: "; the default"}
+        return {name: chip.summary + marks.get(name, "") for name, chip in CHIPS.items()}
+
+    def compile(self, module: Module, options: CompileOptions) -> AmdgcnModule:
+        """Compile an optimised module, which is changed on the way.
+
+        Raises:
+            UnsupportedError: lists all that cannot run on one GPU, with reasons.
+            HloError: there is no such chip; constants that the text left out.
+        """
+        chip = target_for_chip(options.cpu, options.features)
+        plan, kernels, boundary = kernels_of(module, options, chip)
+        _refuse_unknown_helpers(kernels)
+        return AmdgcnModule(module, plan, kernels, chip, options, boundary)
+
+
+def _refuse_unknown_helpers(kernels: Sequence[GpuKernel]) -> None:
+    """Raise one `UnsupportedError` for all kernels that need what the prelude does not have."""
+    faults = []
+    for kernel in kernels:
+        helpers = dict.fromkeys(name for f in kernel.functions for name in f.helpers)
+        missing = [name for name in helpers if not is_known(name)]
+        if missing:
+            faults.append(f"the kernel of {kernel.source} needs {', '.join(missing)}")
+    if faults:
+        raise UnsupportedError(f"target amdgcn lacks functions: {'; '.join(faults)}")

@@ -1,0 +1,150 @@
+"""How an attention is spread over blocks: some queries each, and all keys or a part of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from hloc.codegen.gpu.emitters.attention.attention_problem import AttentionProblem
+from hloc.codegen.gpu.emitters.gemm.gemm_plan import MOST_PARTS, PROCESSORS
+from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import kind_of_factors
+from hloc.codegen.gpu.helpers import WARP_THREADS
+
+_FEWEST_TILES = 4
+"""Tiles of keys that a part should have at least."""
+
+_SMALL_DEPTH = 64
+_MIDDLE_DEPTH = 128
+_WARP_ROWS = 16
+_MOST_WARPS = 4
+
+_SCALAR_TILE, _SCALAR_THREADS = 64, 128
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Spread:
+    """Which tiles there are, and who makes them.
+
+    Attributes:
+        rows, keys: queries of a block, and keys that it takes at a time.
+        threads: of a block.
+        by_tensor_cores: the products are made by tensor cores.
+        parts: of the keys; their results are joined by a second launch.
+        skips: tiles of keys that a causal mask hides from a whole block are left out.
+    """
+
+    problem: AttentionProblem
+    rows: int
+    keys: int
+    threads: int
+    by_tensor_cores: bool
+    parts: int = 1
+    skips: bool = False
+
+    @property
+    def heads(self) -> int:
+        """Batch elements."""
+        return self.problem.plan.heads
+
+    @property
+    def row_tiles(self) -> int:
+        """Blocks that share the queries of a batch element."""
+        return -(-self.problem.scores.rows.count // self.rows)
+
+    @property
+    def key_tiles(self) -> int:
+        """Steps in which all keys are taken."""
+        return -(-self.problem.scores.columns.count // self.keys)
+
+    @property
+    def part_tiles(self) -> int:
+        """Tiles of keys of a part; the last one may have fewer."""
+        return -(-self.key_tiles // self.parts)
+
+    @property
+    def statistics(self) -> int:
+        """Numbers that the parts keep of all rows: a largest logit each, or a sum."""
+        return self.parts * self.heads * self.problem.scores.rows.count
+
+    @property
+    def sums(self) -> int:
+        """Sums of weighted values that the parts keep."""
+        return self.statistics * self.problem.plan.value.size
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Room for the results of parts, or for what is known of the values in each tile."""
+        if self.skips:
+            return 4 * self.heads * self.key_tiles
+        return 4 * (self.sums + 2 * self.statistics) if self.parts > 1 else 0
+
+    def seen(self, last_row: int) -> int:
+        """Return how many keys the mask lets the queries up to `last_row` see."""
+        plan = self.problem.plan
+        assert plan.mask is not None
+        return min(last_row // self.inner_rows + plan.mask.reach + 1, plan.key.size)
+
+    @property
+    def inner_rows(self) -> int:
+        """Queries at each position along the axis of the mask, which is the slowest."""
+        plan = self.problem.plan
+        return prod(plan.attention.sizes[axis] for axis in plan.queries[1:])
+
+
+def spread_of(problem: AttentionProblem, *, by_tensor_cores: bool) -> Spread:
+    """Return how the kernel goes."""
+    spread = _tensor_tiles(problem) if by_tensor_cores else _scalar_tiles(problem)
+    blocks = spread.row_tiles * spread.heads
+    if problem.plan.mask is not None and spread.seen(spread.rows - 1) + spread.keys <= (
+        problem.plan.key.size
+    ):
+        return _with(spread, skips=True)
+    parts = min(MOST_PARTS, 2 * PROCESSORS // blocks, spread.key_tiles // _FEWEST_TILES)
+    if parts <= 1:
+        return spread
+    each = -(-spread.key_tiles // parts)
+    return _with(spread, parts=-(-spread.key_tiles // each))
+
+
+def _with(s: Spread, parts: int = 1, *, skips: bool = False) -> Spread:
+    return Spread(s.problem, s.rows, s.keys, s.threads, s.by_tensor_cores, parts, skips)
+
+
+def suits_tensor_cores(problem: AttentionProblem) -> bool:
+    """True if both products have factors of 16 bits, or both of TF32 and not too long."""
+    bytes_ = factor_bytes(problem)
+    return bytes_ == 2 or (bytes_ == 4 and _longest(problem) <= _MIDDLE_DEPTH)
+
+
+def factor_bytes(problem: AttentionProblem) -> int:
+    """Return the size of what tensor cores multiply, 0 if they do not make both products."""
+    kinds = [kind_of_factors(p) for p in (problem.scores, problem.result)]
+    sizes = {kind.factors.storage_bytes if kind else 0 for kind in kinds}
+    return sizes.pop() if len(sizes) == 1 else 0
+
+
+def _longest(problem: AttentionProblem) -> int:
+    return max(problem.plan.attention.depth, problem.plan.value.size)
+
+
+def _tensor_tiles(problem: AttentionProblem) -> Spread:
+    """Return 64 or 128 queries, fewer if there are no more; 64 keys, 32 where they are long.
+
+    Depths count in factors of 16 bits.
+    """
+    rows, depth = problem.scores.rows.count, _longest(problem) * factor_bytes(problem) // 2
+    keys = 32 if depth > _MIDDLE_DEPTH or problem.plan.key.size <= 32 else 64
+    large = _MOST_WARPS * _WARP_ROWS * 2
+    fills = -(-rows // large) * problem.plan.heads >= PROCESSORS
+    if depth <= _SMALL_DEPTH and fills:
+        return Spread(problem, large, keys, _MOST_WARPS * WARP_THREADS, True)
+    warps = 1
+    while warps < _MOST_WARPS and warps * _WARP_ROWS < rows:
+        warps *= 2
+    return Spread(problem, warps * _WARP_ROWS, keys, warps * WARP_THREADS, True)
+
+
+def _scalar_tiles(problem: AttentionProblem) -> Spread:
+    """Return 64 queries and keys, of which a thread makes 8 by 4, or 4 by 4 for long values."""
+    threads = _SCALAR_THREADS if problem.plan.value.size <= _SMALL_DEPTH else 2 * _SCALAR_THREADS
+    return Spread(problem, _SCALAR_TILE, _SCALAR_TILE, threads, False)

@@ -1,0 +1,129 @@
+"""The emitter of dots and convolutions: which kernel makes a product.
+
+Tensor cores make what their types allow on chips that have them, large products by warpgroups where
+these exist; tiles make the rest. Few rows or columns go by the memory they read, and what is small
+is made element by element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import partial
+
+from hloc.codegen.gpu.context import LaunchWriter
+from hloc.codegen.gpu.emitters.gemm import few_rows, tensor_core, tiled_gemm, warpgroup_gemm
+from hloc.codegen.gpu.emitters.gemm.convolution_problem import convolution_problem
+from hloc.codegen.gpu.emitters.gemm.few_rows import MOST_ROWS
+from hloc.codegen.gpu.emitters.gemm.gemm_elements import emit_elements
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import is_product, product_root
+from hloc.codegen.gpu.emitters.gemm.gemm_plan import TilePlan
+from hloc.codegen.gpu.emitters.gemm.gemm_plan import scratch_bytes as scratch_for
+from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, dot_problem
+from hloc.codegen.gpu.emitters.gemm.tensor_core import emit_tensor_core
+from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores, kind_of
+from hloc.codegen.gpu.emitters.gemm.tiled_gemm import emit_tiles
+from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import emit_warpgroup_product, has_warpgroups
+from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.llvm.target import Target
+from hloc.ir.instruction import Instruction
+
+SMALL_WORK = 1 << 12
+"""Multiplications up to which a thread per element is best."""
+
+_FEWEST_LINES = 8
+"""Rows and columns below which most of the smallest tile would be empty."""
+
+
+class Way(Enum):
+    """A kernel for products."""
+
+    ELEMENTS = auto()
+    FEW_ROWS = auto()
+    TILES = auto()
+
+
+def problem_of(inst: Instruction) -> MatrixProblem:
+    """Return the product that `inst` is, or that is inside it."""
+    if product_root(inst).opcode.name == "convolution":
+        return convolution_problem(inst)
+    return dot_problem(inst)
+
+
+def way_of(p: MatrixProblem) -> Way:
+    """Return how `p` is made, the same on all chips; tiles may go to tensor cores."""
+    fewest, depth = min(p.rows.count, p.columns.count), p.depth.count
+    is_empty = any(side.operand.array.elements == 0 for side in (p.left, p.right))
+    work = p.batch.count * p.rows.count * p.columns.count * depth
+    if is_empty or work <= SMALL_WORK:
+        return Way.ELEMENTS
+    if fewest <= MOST_ROWS and kind_of(p) is None and few_rows.suits(p):
+        return Way.FEW_ROWS
+    return Way.ELEMENTS if fewest < _FEWEST_LINES else Way.TILES
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One way to make a product by tiles: a plan, and what writes its launches."""
+
+    plan: TilePlan
+    emit: Callable[[LaunchWriter, MatrixProblem, TilePlan], None]
+
+
+def candidates(p: MatrixProblem, target: Target) -> list[Candidate]:
+    """Return the ways to make `p` by tiles on a chip, the best by the model of the time first."""
+    kind = kind_of(p)
+    if kind is None or not has_tensor_cores(target):
+        return [Candidate(plan, emit_tiles) for plan in tiled_gemm.plans_for(p)]
+    single = partial(emit_tensor_core, kind=kind)
+    found = [Candidate(plan, single) for plan in tensor_core.plans_for(p, kind)]
+    if not has_warpgroups(target) or not warpgroup_gemm.suits(p, kind):
+        return found
+    joint = partial(emit_warpgroup_product, kind=kind)
+    others = [Candidate(plan, joint) for plan in warpgroup_gemm.plans_for(p)]
+    return others + found if warpgroup_gemm.is_faster(p, kind) else found + others
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return room for the sums of parts, on the chip that needs most."""
+    p = problem_of(inst)
+    way = way_of(p)
+    if way is Way.ELEMENTS:
+        return 0
+    if way is Way.FEW_ROWS:
+        return few_rows.scratch_for(p)
+    plans = [tiled_gemm.plans_for(p)[0]]
+    kind = kind_of(p)
+    if kind is not None:
+        plans.append(tensor_core.plans_for(p, kind)[0])
+        if warpgroup_gemm.suits(p, kind) and warpgroup_gemm.is_faster(p, kind):
+            plans.append(warpgroup_gemm.plans_for(p)[0])
+    return max(scratch_for(p, plan.parts) for plan in plans)
+
+
+def choices(inst: Instruction, target: Target) -> int:
+    """Return how many kernels a chip may choose from, in the room that `scratch_bytes` gives."""
+    p = problem_of(inst)
+    return len(_fitting(inst, p, target)) if way_of(p) is Way.TILES else 1
+
+
+def _fitting(inst: Instruction, p: MatrixProblem, target: Target) -> list[Candidate]:
+    room = scratch_bytes(inst)
+    return [c for c in candidates(p, target) if scratch_for(p, c.plan.parts) <= room]
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write the launches of a product."""
+    p = problem_of(w.inst)
+    way = way_of(p)
+    if way is Way.ELEMENTS:
+        emit_elements(w, p)
+    elif way is Way.FEW_ROWS:
+        few_rows.emit_few_rows(w, p)
+    else:
+        chosen = _fitting(w.inst, p, w.target)[w.choice]
+        chosen.emit(w, p, chosen.plan)
+
+
+EMITTER = GpuEmitter("matrix product", is_product, emit, scratch_bytes, choices)

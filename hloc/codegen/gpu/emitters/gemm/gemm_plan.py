@@ -1,0 +1,113 @@
+"""Which tile of the result a block of threads makes, and into how many parts the depth is cut.
+
+A model of the time decides, the same on every machine: how often all processors of a large GPU have
+work at once, times what a tile costs. Long products of few tiles are cut along the depth; the parts
+are joined in order by a second launch, so the result does not depend on which is ready first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloc.analysis.gpu_devices import DEFAULT_CHIP, spec_of_chip
+from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
+
+PROCESSORS = spec_of_chip(DEFAULT_CHIP).processors
+"""Multiprocessors of the GPU that plans are made for; more of them only get fuller blocks."""
+
+MOST_PARTS = 32
+_ROW_GROUPS = (8, 4, 2, 1)
+FEWEST_STEPS = 8
+"""Tiles of depth that a part should have at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """What one block makes.
+
+    Attributes:
+        rows, columns, depth: sizes of the pieces of both sides in shared memory.
+        row_threads, column_threads: how the threads of a block are laid over it.
+        speed: products per time, 1 for the best tile that single warps multiply.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    row_threads: int
+    column_threads: int
+    speed: float
+
+    @property
+    def threads(self) -> int:
+        return self.row_threads * self.column_threads
+
+
+@dataclass(frozen=True, slots=True)
+class TilePlan:
+    """How a product is spread over blocks.
+
+    Attributes:
+        row_tiles, column_tiles: along the result; `batches`: of them all.
+        steps: tiles of depth of each part; the last part may have fewer.
+        parts: of the depth.
+        processors: that share the blocks.
+    """
+
+    tile: Tile
+    row_tiles: int
+    column_tiles: int
+    batches: int
+    steps: int
+    parts: int
+    processors: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of one part."""
+        return self.row_tiles * self.column_tiles * self.batches
+
+    @property
+    def row_group(self) -> int:
+        """Rows of tiles that blocks beside each other make, column by column."""
+        return next(size for size in _ROW_GROUPS if self.row_tiles % size == 0)
+
+
+def plans_of(
+    p: MatrixProblem, tiles: Sequence[Tile], processors: int | None = None
+) -> list[TilePlan]:
+    """Return a plan per tile by estimated time; of equals, that of the first tile comes first.
+
+    Args:
+        p: the product.
+        tiles: to choose from.
+        processors: of the GPU, `PROCESSORS` if None.
+    """
+    count = PROCESSORS if processors is None else processors
+    return sorted((_plan(p, tile, count) for tile in tiles), key=estimated_time)
+
+
+def _plan(p: MatrixProblem, tile: Tile, processors: int) -> TilePlan:
+    rows, columns = -(-p.rows.count // tile.rows), -(-p.columns.count // tile.columns)
+    steps = max(-(-p.depth.count // tile.depth), 1)
+    blocks = rows * columns * p.batch.count
+    parts = max(1, min(MOST_PARTS, processors // max(blocks, 1), steps // FEWEST_STEPS))
+    each = -(-steps // parts)
+    return TilePlan(tile, rows, columns, p.batch.count, each, -(-steps // each), processors)
+
+
+def estimated_time(plan: TilePlan) -> float:
+    """Return how long a plan takes, in a unit that all tiles share."""
+    tile = plan.tile
+    waves = -(-plan.blocks * plan.parts // plan.processors)
+    joining = 0.1 * plan.parts if plan.parts > 1 else 0.0
+    work = tile.rows * tile.columns * (plan.steps + 4) * tile.depth
+    return (waves + joining) * work / tile.speed
+
+
+def scratch_bytes(p: MatrixProblem, parts: int) -> int:
+    """Return room for the sums of all parts, none if there is only one."""
+    if parts == 1:
+        return 0
+    return parts * p.batch.count * p.rows.count * p.columns.count * p.sums.storage_bytes

@@ -1,0 +1,234 @@
+"""Matrix products as a kernel sees them: four spaces of indices, two sides, one result.
+
+result[batch, row, column] = sum over depth of left[batch, row, depth] * right[batch, column, depth]
+
+Each space is a list of loops. Dots come here with the merged loops of `products`; convolutions
+with loops of their own (`convolution_problem`), whose left side has positions that need not exist.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from hloc.codegen.builder.index import physical_order
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import product_root
+from hloc.codegen.kernels.gemm_problem import Axis, is_in_memory, product_of
+from hloc.codegen.kernels.panel_gemm import accumulator_dtype
+from hloc.dtypes import DType
+from hloc.ir.attributes import WindowDimension
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, row_major
+
+VECTOR_BYTES = 16
+"""Widest access of one thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One space of indices: its loops, slowest first."""
+
+    sizes: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of indices."""
+        return prod(self.sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A spatial dimension of a convolution's input: where an output and a window element meet.
+
+    Attributes:
+        size, stride: of the dimension, in elements.
+        line, depth: the loops of the output position and of the window element, None for 0.
+    """
+
+    window: WindowDimension
+    size: int
+    stride: int
+    line: int | None
+    depth: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """How one operand lies: steps of every loop in memory, or in the row-major order it would have.
+
+    Attributes:
+        in_memory: it is read; else fused producers compute it.
+        batch, line, depth: steps of the loops; a line is a row of the left side, a column of the
+            right one.
+        offset: where the first element is.
+        reaches: spatial dimensions, on top of the steps.
+    """
+
+    operand: Instruction
+    in_memory: bool
+    batch: tuple[int, ...]
+    line: tuple[int, ...]
+    depth: tuple[int, ...]
+    offset: int = 0
+    reaches: tuple[Reach, ...] = ()
+
+    @property
+    def dtype(self) -> DType:
+        return self.operand.array.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """In which direction neighbours of a side are read, and how many at once."""
+
+    by_depth: bool
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixProblem:
+    """A product. Steps of the result are those of its loops in memory.
+
+    Attributes:
+        root: the dot or convolution.
+        result: what is written: as the root, but perhaps of another type.
+        sums: the type in which products are added up.
+    """
+
+    root: Instruction
+    result: ArrayShape
+    batch: Space
+    rows: Space
+    columns: Space
+    depth: Space
+    left: Side
+    right: Side
+    batch_steps: tuple[int, ...]
+    row_steps: tuple[int, ...]
+    column_steps: tuple[int, ...]
+    sums: DType
+
+    def swapped(self) -> MatrixProblem:
+        """Return the product with its sides exchanged."""
+        return replace(
+            self,
+            rows=self.columns,
+            columns=self.rows,
+            left=self.right,
+            right=self.left,
+            row_steps=self.column_steps,
+            column_steps=self.row_steps,
+        )
+
+    def oriented(self) -> MatrixProblem:
+        """Return the product with neighbouring columns of the result next to each other."""
+        if self.column_steps and self.column_steps[-1] == 1:
+            return self
+        return self.swapped() if self.row_steps and self.row_steps[-1] == 1 else self
+
+    def runs(self, side: Side, most: int) -> Runs:
+        """Return how neighbours of `side` are read: at most `most`, and 16 bytes, at once."""
+        lines = self.rows if side is self.left else self.columns
+        kept = _Steps(side)
+        for by_depth, space, steps in ((True, self.depth, side.depth), (False, lines, side.line)):
+            if steps and steps[-1] == 1:
+                others = kept.without(by_depth)
+                width = _width(side, space.sizes[-1], others, most)
+                return Runs(by_depth, width)
+        depth, line = (abs(steps[-1]) if steps else 0 for steps in (side.depth, side.line))
+        return Runs(bool(depth) and (not line or depth < line), 1)
+
+    @property
+    def result_width(self) -> int:
+        """Neighbouring columns that can be written at once, in 16 bytes."""
+        if not self.column_steps or self.column_steps[-1] != 1:
+            return 1
+        steps = (*self.batch_steps, *self.row_steps, *self.column_steps[:-1])
+        shape = self.result
+        last = shape.dims[physical_order(shape)[-1]]
+        width = VECTOR_BYTES // shape.dtype.storage_bytes
+        numbers = (*steps, self.columns.sizes[-1], last)
+        while width > 1 and any(number % width for number in numbers):
+            width //= 2
+        return max(width, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    side: Side
+
+    def without(self, by_depth: bool) -> tuple[int, ...]:
+        """Return all steps but that of the direction in which neighbours are read."""
+        side = self.side
+        line = side.line if by_depth else side.line[:-1]
+        depth = side.depth[:-1] if by_depth else side.depth
+        reaches = (reach.stride for reach in side.reaches)
+        return (*side.batch, *line, *depth, side.offset, *reaches)
+
+
+def _width(side: Side, size: int, others: tuple[int, ...], most: int) -> int:
+    width = min(most, max(VECTOR_BYTES // side.dtype.storage_bytes, 1))
+    shape = side.operand.array
+    # Computed neighbours differ in their last index only.
+    last = size if side.in_memory else shape.dims[-1]
+    while width > 1 and any(number % width for number in (*others, size, last)):
+        width //= 2
+    return width
+
+
+def _before_widening(inst: Instruction, operand: Instruction) -> Instruction:
+    """Return what a fused conversion that loses nothing is made of, since sums are wide anyway."""
+    while operand.opcode.name == "convert" and not is_in_memory(inst, operand):
+        (source,) = operand.operands
+        is_plain = source.array.minor_to_major == row_major(source.array.rank).minor_to_major
+        if not is_plain or not _widens(source.array.dtype, operand.array.dtype):
+            break
+        operand = source
+    return operand
+
+
+def _widens(source: DType, target: DType) -> bool:
+    """True if every number of `source` is one of `target`, a type of the same kind."""
+    if source.is_float and target.is_float:
+        return (
+            source.exponent_bits <= target.exponent_bits
+            and source.mantissa_bits <= target.mantissa_bits
+            and target.bits >= 32
+        )
+    same = (source.is_signed, source.is_unsigned) == (target.is_signed, target.is_unsigned)
+    return source.is_integer and target.is_integer and same and source.bits <= target.bits
+
+
+def dot_problem(inst: Instruction) -> MatrixProblem:
+    """Return the product whose root, or whose root's only dot, `inst` is."""
+    root = product_root(inst)
+    p = product_of(inst, root)
+    lhs, rhs = root.operands
+
+    def steps(axes: tuple[Axis, ...], name: str) -> tuple[int, ...]:
+        return tuple(getattr(axis, name) for axis in axes)
+
+    def side(operand: Instruction, lines: tuple[Axis, ...], name: str) -> Side:
+        operand = _before_widening(inst, operand)
+        return Side(
+            operand,
+            is_in_memory(inst, operand),
+            steps(p.batch, name),
+            steps(lines, name),
+            steps(p.contracted, name),
+        )
+
+    return MatrixProblem(
+        root,
+        inst.array,
+        Space(steps(p.batch, "size")),
+        Space(steps(p.rows, "size")),
+        Space(steps(p.columns, "size")),
+        Space(steps(p.contracted, "size")),
+        side(lhs, p.rows, "lhs"),
+        side(rhs, p.columns, "rhs"),
+        steps(p.batch, "out"),
+        steps(p.rows, "out"),
+        steps(p.columns, "out"),
+        accumulator_dtype(root.array.dtype),
+    ).oriented()

@@ -1,0 +1,265 @@
+"""How tiles for tensor cores come to shared memory, and from there to the registers of a warp.
+
+A tile is made of pieces of 16 bytes. Where memory has its lines next to each other, 16-bit factors
+keep that order and are turned round on the way to registers; else pieces run along the depth. The
+place of a piece in its row of shared memory is its number xor something of the row's, so that the
+8 rows which are read together lie in different banks.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
+from hloc.codegen.gpu.context import GpuContext
+from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
+from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Side
+from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader
+from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind
+from hloc.codegen.gpu.neighbours import store_neighbours
+from hloc.dtypes import S32, S64
+
+PIECE_BYTES = 16
+
+
+class TileLoader:
+    """One side of a product.
+
+    Attributes:
+        stage_bytes: shared memory of one tile.
+        is_copied: pieces go to shared memory without passing through registers.
+        is_plain: and nothing has to be known of a piece but where it is.
+    """
+
+    def __init__(self, k: GpuContext, p: MatrixProblem, side: Side, tile: Tile, kind: Kind) -> None:
+        self.k, self.tile, self.kind = k, tile, kind
+        self.is_left = side is p.left
+        self.size = PIECE_BYTES // kind.factors.storage_bytes
+        self.lines = tile.rows if self.is_left else tile.columns
+        self.by_lines = not p.runs(side, self.size).by_depth
+        self.keeps_lines = self.by_lines and self.size == 8
+        gathers = self.by_lines and not self.keeps_lines
+        self.reader = Reader(k, p, side, 1 if gathers else self.size)
+        same = side.dtype is kind.factors and self.reader.array is not None
+        self.is_copied = same and self.reader.runs.width == self.size
+        rows, across = (tile.depth, self.lines) if self.keeps_lines else (self.lines, tile.depth)
+        self.rows, self.pieces = rows, across // self.size
+        self.stage_bytes = rows * across * kind.factors.storage_bytes
+        self.edges = (self.reader.lines.count % self.lines != 0, p.depth.count % tile.depth != 0)
+        self.count = rows * self.pieces // tile.threads
+        self.is_plain = self.is_copied and not side.reaches and not any(self.edges)
+        if not self.is_copied:
+            self.slots = k.b.allocate(kind.factors, self.count * self.size)
+
+    # ---- to shared memory
+
+    def _places(self) -> list[tuple[IndexValue, IndexValue]]:
+        """Return row and piece of what this thread brings; neighbours read neighbours."""
+        m, found = self.k.math, []
+        by_rows = not self.by_lines or self.keeps_lines
+        for number in range(self.count):
+            piece = m.add(self.k.thread("x"), number * self.tile.threads)
+            if by_rows:
+                row, at = m.delinear(piece, [self.rows, self.pieces])
+            else:
+                at, row = m.delinear(piece, [self.pieces, self.rows])
+            found.append((row, at))
+        return found
+
+    def _logical(self, row: IndexValue, piece: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return line and depth, in the tile, of the first element of a piece."""
+        first = self.k.math.mul(piece, self.size)
+        return (first, row) if self.keeps_lines else (row, first)
+
+    def address(self, base: Value, row: IndexValue, piece: IndexValue) -> Value:
+        """Return where a piece lies in the tile at `base`."""
+        k, m = self.k, self.k.math
+        key = row if self.pieces >= 8 else m.div(row, 8 // self.pieces)
+        key = m.rem(key, min(self.pieces, 8))
+        place = k.b.xor(m.value(piece), m.value(key))
+        offset = m.mul(m.add(m.mul(row, self.pieces), place), PIECE_BYTES)
+        return moved(k, base, offset)
+
+    def copy(
+        self, base: Value, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue
+    ) -> None:
+        """Begin the copies of this thread's pieces of a tile."""
+        if self._has_equal_steps:
+            self._copy_in_steps(base, batch, first_line, first_depth)
+            return
+        k, m = self.k, self.k.math
+        for row, piece in self._places():
+            line, depth = self._logical(row, piece)
+            position, exists = self.reader.place(
+                batch, m.add(first_line, line), m.add(first_depth, depth), self.edges
+            )
+            array = self.reader.array
+            assert array is not None
+            source = k.b.address(array.pointer, array.dtype, m.value(position))
+            outside = k.fn.value(f"addrspacecast ptr {source} to ptr addrspace(1)")
+            target = self.address(base, row, piece)
+            if exists.text == "true":
+                k.call("copy_async.16", target, pointer_value(outside))
+                continue
+            size = k.b.select(exists, k.b.const(S32, PIECE_BYTES), k.b.const(S32, 0))
+            k.call("copy_async.16.part", target, pointer_value(outside), size)
+
+    @property
+    def _has_equal_steps(self) -> bool:
+        """True if the pieces of a thread are a constant apart in both memories."""
+        rows = self.reader.p.depth if self.keeps_lines else self.reader.lines
+        step, rest = divmod(self.tile.threads, self.pieces)
+        if rest:
+            return False
+        # The exclusive or of a row repeats after 8 rows. A smaller step changes it by a constant
+        # only if every row has one of its own.
+        is_even = step % 8 == 0 or (8 % step == 0 and self.pieces >= 8)
+        return is_even and not self.reader.side.reaches and len(rows.sizes) == 1
+
+    def _copy_in_steps(
+        self, base: Value, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue
+    ) -> None:
+        """Begin the copies, for which few addresses are needed; what does not exist is not read."""
+        k, m, p, side = self.k, self.k.math, self.reader.p, self.reader.side
+        array = self.reader.array
+        assert array is not None
+        step = self.tile.threads // self.pieces
+        row, piece = m.delinear(k.thread("x"), [step, self.pieces])
+        line, depth = self._logical(row, piece)
+        line, depth = m.add(first_line, line), m.add(first_depth, depth)
+        lines, depths = m.delinear(line, self.reader.lines.sizes), m.delinear(depth, p.depth.sizes)
+        position, _ = self.reader.find(m.delinear(batch, p.batch.sizes), lines, depths)
+        offset = m.value(m.mul(position, array.dtype.storage_bytes)).text
+        place = k.fn.value(f"getelementptr i8, ptr {array.pointer.text}, i64 {offset}")
+        source = anchored(k, k.fn.value(f"addrspacecast ptr {place} to ptr addrspace(1)"), 1)
+        targets: dict[int, Value] = {}  # by the part of the key that the step gives
+        for key in range(0, 8, step):
+            keyed = Value(S64, k.b.xor(m.value(piece), k.b.const(S64, key)).text)
+            targets[key] = anchored(k, self.address(base, row, keyed).text, 3)
+        rows, others = (line, self.reader.lines.count), (depth, p.depth.count)
+        stride, edges = side.line, self.edges
+        if self.keeps_lines:
+            rows, others, stride, edges = others, rows, side.depth, edges[::-1]
+        for number in range(self.count):
+            at, further = m.add(rows[0], number * step), number * step * stride[0]
+            conditions = [m.compare("LT", at, rows[1])] if edges[0] else []
+            conditions += [m.compare("LT", *others)] if edges[1] else []
+            exists = k.body.all_of(conditions)
+            outside = moved(k, source, further * array.dtype.storage_bytes, 1)
+            below = number * step * self.pieces * PIECE_BYTES
+            inside = moved(k, targets[number * step % 8], below)
+            if exists.text == "true":
+                k.call("copy_async.16", inside, outside)
+                continue
+            size = k.b.select(exists, k.b.const(S32, PIECE_BYTES), k.b.const(S32, 0))
+            k.call("copy_async.16.part", inside, outside, size)
+
+    def read(self, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue) -> None:
+        """Read this thread's pieces into registers; computed factors are computed."""
+        k, m, slot, width = self.k, self.k.math, 0, self.reader.runs.width
+        for row, piece in self._places():
+            for start in range(0, self.size, width):
+                line, depth = self._logical(row, piece)
+                if self.keeps_lines:
+                    line = m.add(line, start)
+                else:
+                    depth = m.add(depth, start)
+                found = self.reader.neighbours(
+                    batch, m.add(first_line, line), m.add(first_depth, depth), self.edges
+                )
+                for value in found:
+                    k.b.store(self.slots, slot, k.b.convert(value, self.kind.factors))
+                    slot += 1
+
+    def put(self, base: Value) -> None:
+        """Write what was read to shared memory."""
+        k, dtype = self.k, self.kind.factors
+        for number, (row, piece) in enumerate(self._places()):
+            values = [k.b.load(self.slots, dtype, number * self.size + i) for i in range(self.size)]
+            target = self.address(base, row, piece)
+            plain = k.fn.value(f"addrspacecast ptr addrspace(3) {target.text} to ptr")
+            store_neighbours(k, pointer_value(plain), 0, values)
+
+    # ---- to registers
+
+    def fragments(
+        self,
+        base: Value,
+        line: IndexValue,
+        step: int,
+        further: int = 0,
+        *,
+        interleaved: bool = False,
+    ) -> list[Value]:
+        """Return 4 words of 16 lines and 32 bytes of depth, spread over the warp.
+
+        Left: the 4 words of one fragment. Right: the words of two fragments of 8 lines.
+
+        Args:
+            base: of the tile.
+            line: the first one, a multiple of 16.
+            step: number of the piece of depth.
+            further: lines to go on from `line`, known here so that addresses differ by constants;
+                a multiple of 16, and `line` one of a power of two that is larger.
+            interleaved: of every 8 lines, 2 i and 2 i + 1 stand for i and i + 4.
+        """
+        k, m = self.k, self.k.math
+        lane = m.rem(k.thread("x"), 32)
+        in_matrix, matrix = m.rem(lane, 8), m.div(lane, 8)
+        if interleaved:
+            in_matrix = m.add(m.div(in_matrix, 2), m.mul(m.rem(in_matrix, 2), 4))
+        low, high = m.rem(matrix, 2), m.div(matrix, 2)
+        second_lines, second_depth = (low, high) if self.is_left else (high, low)
+        if self.keeps_lines:
+            row, more_rows = m.add(in_matrix, m.mul(second_depth, 8)), 16 * step
+            piece, more_pieces = m.add(m.div(line, 8), second_lines), further // 8
+            helper = "load_matrix.x4.transposed"
+        else:
+            row, more_rows = m.add(m.add(in_matrix, m.mul(second_lines, 8)), line), further
+            piece, more_pieces = second_depth, 2 * step
+            helper = "load_matrix.x4"
+        # Rows of a matrix are 8 that belong together, so the place in them decides which key.
+        key = in_matrix if self.pieces >= 8 else m.div(in_matrix, 8 // self.pieces)
+        keyed = more_pieces % min(self.pieces, 8)
+        found = (self, "fragments", base, line, keyed, interleaved)
+        place = k.body.find(found)
+        if place is None:
+            swapped = k.b.xor(m.value(piece), m.value(key))
+            swapped = k.b.xor(swapped, k.b.const(swapped.dtype, keyed)) if keyed else swapped
+            of_lane = m.mul(m.add(m.mul(row, self.pieces), swapped), PIECE_BYTES)
+            place = anchored(k, moved(k, base, of_lane).text, 3)
+            k.body.keep(found, place)
+        known = (more_rows * self.pieces + more_pieces - keyed) * PIECE_BYTES
+        words = k.call(helper, moved(k, place, known))
+        assert words is not None
+        return words_of(k, words)
+
+
+def moved(k: GpuContext, base: Value, offset: IndexValue, space: int = 3) -> Value:
+    """Return a pointer, into shared memory or another space, moved by a number of bytes."""
+    if offset == 0:
+        return base
+    # In memory of the device a pointer may leave its array: what is there is not read then.
+    inside = "inbounds " if space == 3 else ""
+    text = k.math.value(offset).text
+    return pointer_value(
+        k.fn.value(f"getelementptr {inside}i8, ptr addrspace({space}) {base.text}, i64 {text}")
+    )
+
+
+def anchored(k: GpuContext, pointer: str, space: int) -> Value:
+    """Return a pointer from which LLVM does not look back.
+
+    Else it adds up all that is known of an address before it adds the rest, and has a register for
+    each of many addresses that are constants apart.
+    """
+    kind = f"ptr addrspace({space})"
+    name = f"@llvm.launder.invariant.group.p{space}"
+    k.fn.declare(f"declare {kind} {name}({kind})")
+    return pointer_value(k.fn.value(f"call {kind} {name}({kind} {pointer})"))
+
+
+def words_of(k: GpuContext, words: Value, kind: str = "i32") -> list[Value]:
+    """Return the 4 words of what a helper returned."""
+    types = f"{{{', '.join([kind] * 4)}}}"
+    return [Value(S32, k.fn.value(f"extractvalue {types} {words.text}, {i}")) for i in range(4)]

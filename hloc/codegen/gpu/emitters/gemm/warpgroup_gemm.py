@@ -1,0 +1,281 @@
+"""Matrix products by warpgroups, whose tensor cores read both sides from shared memory.
+
+A block has three warpgroups. One thread of the first keeps copying tiles into a ring of stages; the
+two others multiply them, 64 rows of the block's tile each. Two barriers per stage say when it is
+full, and when it is empty again. A stage is given back one step late, when the products of the next
+one are under way. Blocks take turns: while one writes a tile of the result, its ring is filled for
+the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hloc.analysis.gpu_devices import spec_of_chip
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile, TilePlan, estimated_time, plans_of
+from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.slab_writer import SLAB_COLUMNS, SLAB_ELEMENTS, SlabWriter
+from hloc.codegen.gpu.emitters.gemm.split_k import join_parts
+from hloc.codegen.gpu.emitters.gemm.tensor_core import plans_for as tensor_core_plans
+from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind
+from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import moved
+from hloc.codegen.gpu.emitters.gemm.tiled_gemm import tile_of_block
+from hloc.codegen.gpu.emitters.gemm.warpgroup_tiles import (
+    ROW_ELEMENTS,
+    STEP_DEPTH,
+    WarpgroupTile,
+    can_be_tiles,
+    word_of,
+)
+from hloc.codegen.gpu.helpers import WARP_THREADS, WARPGROUP_THREADS, sums_type
+from hloc.codegen.gpu.nvptx.chips import chip_of
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import F32, S32, S64
+
+_THREADS = 3 * WARPGROUP_THREADS
+_GROUP_ROWS = 64
+_CONSUMER_WARPS = 8
+_STAGES = 4
+_BARRIER_BYTES = 8
+_ALIGNMENT = 1024
+"""Of tiles in shared memory: the pattern in which their pieces change places repeats so often."""
+
+_FEWEST_LINES, _FEWEST_DEPTH = 128, 64
+_ADDRESS_BYTES = 1 << 18
+"""Of shared memory, which matrix descriptors can tell apart."""
+
+_PROCESSORS = spec_of_chip("sm_90").processors
+"""Multiprocessors of the first GPU that has warpgroups."""
+
+_TILES = (
+    Tile(128, 256, ROW_ELEMENTS, _THREADS, 1, 1.6),
+    Tile(128, 128, ROW_ELEMENTS, _THREADS, 1, 1.35),
+)
+"""Speeds are relative to the best tile of `tensor_core`, whose instructions reach about 5/8 of what
+those of warpgroups do."""
+
+
+def has_warpgroups(target: Target) -> bool:
+    """True if a chip has instructions for warpgroups, and copies of tiles."""
+    return target.triple.startswith("nvptx") and chip_of(target).has_warpgroups
+
+
+def suits(p: MatrixProblem, kind: Kind) -> bool:
+    """True if warpgroups can make `p`, of which tensor cores make `kind`."""
+    is_large = min(p.rows.count, p.columns.count) >= _FEWEST_LINES
+    if not is_large or p.depth.count < _FEWEST_DEPTH:
+        return False
+    return kind.factors is p.left.dtype and can_be_tiles(p)
+
+
+def is_faster(p: MatrixProblem, kind: Kind) -> bool:
+    """True if the model of the time prefers large tiles of warpgroups to those of single warps."""
+    mine, theirs = plans_for(p)[0], tensor_core_plans(p, kind)[0]
+    return estimated_time(mine) <= estimated_time(theirs)
+
+
+def plans_for(p: MatrixProblem) -> list[TilePlan]:
+    """Return which tiles may be taken, and how the depth is cut, the best first."""
+    return plans_of(p, _TILES, _PROCESSORS)
+
+
+def emit_warpgroup_product(w: LaunchWriter, p: MatrixProblem, plan: TilePlan, kind: Kind) -> None:
+    """Write the launches of a product."""
+    with w.launch((plan.blocks * plan.parts, 1, 1), (_THREADS, 1, 1)) as k:
+        _Writer(k, p, plan, kind).run()
+    if plan.parts > 1:
+        join_parts(w, p, plan.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A tile of the result, or of a part of the depth of it.
+
+    Attributes:
+        row, column: of its first element.
+        first, steps: tiles of depth.
+        before: steps of the turns before, which have gone through the ring.
+    """
+
+    part: IndexValue
+    batch: IndexValue
+    row: IndexValue
+    column: IndexValue
+    first: IndexValue
+    steps: IndexValue
+    before: IndexValue
+
+
+class _Writer:
+    """Writes the function of one thread."""
+
+    def __init__(self, k: GpuContext, p: MatrixProblem, plan: TilePlan, kind: Kind) -> None:
+        self.k, self.p, self.plan, self.tile = k, p, plan, plan.tile
+        m, tile = k.math, plan.tile
+        k.takes_turns = True
+        self.left = WarpgroupTile(k, p, p.left, tile.rows)
+        self.right = WarpgroupTile(k, p, p.right, tile.columns)
+        self.stage_bytes = self.left.stage_bytes + self.right.stage_bytes
+        ring = _STAGES * self.stage_bytes
+        slab = SLAB_ELEMENTS * F32.storage_bytes
+        slabs = _CONSUMER_WARPS * slab
+        self.shared = k.dynamic_shared(ring + slabs + 2 * _STAGES * _BARRIER_BYTES, _ALIGNMENT)
+        self.full = moved(k, self.shared, ring + slabs)
+        self.empty = moved(k, self.full, _STAGES * _BARRIER_BYTES)
+        order = "".join("d" if side.by_depth else "l" for side in (self.left, self.right))
+        self.helper = f"warpgroup.multiply.{kind.factors.name}.{tile.columns}.{order}"
+        self.count = tile.columns // 2
+        self.slots = k.b.allocate(F32, self.count)
+        self.done = k.b.allocate(S64)
+        self.turns = plan.blocks * plan.parts
+        self.stride: IndexValue = k.blocks_launched() if self.turns > 1 else 1
+        # All threads of a warp have the same, which the assembler sees only in a shuffle.
+        number = word_of(k, m.div(k.thread("x"), WARPGROUP_THREADS))
+        same = k.call("shuffle.index.i32", number, k.b.const(S32, 0))
+        assert same is not None
+        self.group = k.b.convert(same, S64)
+        self.lane = m.rem(k.thread("x"), WARP_THREADS)
+        self.warp = m.div(k.thread("x"), WARP_THREADS)  # the first consumer is number 4
+        at = moved(k, self.shared, m.add(ring, m.mul(m.rem(self.warp, _CONSUMER_WARPS), slab)))
+        self.slabs = SlabWriter(k, p, tile, plan.parts, at, self.lane)
+
+    def run(self) -> None:
+        """Write all of it."""
+        k, m = self.k, self.k.math
+        with k.body.when(m.compare("EQ", k.thread("x"), 0)):
+            for stage in range(_STAGES):
+                k.call("phase.init", self._barrier(self.full, stage), k.b.const(S32, 1))
+                arrivals = k.b.const(S32, _CONSUMER_WARPS)
+                k.call("phase.init", self._barrier(self.empty, stage), arrivals)
+            k.call("phase.publish")
+            self.left.prepare()
+            self.right.prepare()
+        k.barrier()
+        with k.body.when(m.compare("EQ", self.group, 0)):
+            k.call("warpgroup.few_registers")
+            with k.body.when(m.compare("EQ", k.thread("x"), 0)), self._turns() as turn:
+                self._produce(turn)
+        with k.body.when(m.compare("NE", self.group, 0)):
+            k.call("warpgroup.many_registers")
+            left, right = self._descriptors()
+            with self._turns() as turn:
+                self._multiply(turn, left, right)
+                self._write(turn)
+
+    @contextmanager
+    def _turns(self) -> Iterator[_Turn]:
+        """Run the region for every tile that this block makes."""
+        k, m, plan = self.k, self.k.math, self.plan
+        k.b.store(self.done, 0, k.b.const(S64, 0))
+        with k.body.loop(k.block_index("x"), self.turns, self.stride) as number:
+            part, block = m.delinear(number, [plan.parts, plan.blocks])
+            batch, row, column = tile_of_block(k, plan, block)
+            first = m.mul(part, plan.steps)
+            all_steps = -(-self.p.depth.count // self.tile.depth)
+            steps: IndexValue = plan.steps
+            if all_steps % plan.steps:
+                steps = m.minimum(plan.steps, m.sub(all_steps, first))
+            before = k.b.load(self.done, S64, 0)
+            origin = (m.mul(row, self.tile.rows), m.mul(column, self.tile.columns))
+            yield _Turn(part, batch, *origin, first, steps, before)
+            k.b.store(self.done, 0, m.value(m.add(before, steps)))
+
+    def _barrier(self, first: Value, stage: IndexValue) -> Value:
+        return moved(self.k, first, self.k.math.mul(stage, _BARRIER_BYTES))
+
+    def _place(self, turn: _Turn, step: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return the stage of a step, and the parity of the phase in which it is filled."""
+        m = self.k.math
+        number = m.add(turn.before, step)
+        return m.rem(number, _STAGES), m.rem(m.div(number, _STAGES), 2)
+
+    # ---- the thread that copies
+
+    def _produce(self, turn: _Turn) -> None:
+        """Fill stage after stage, each as soon as it is empty."""
+        k, m = self.k, self.k.math
+        batches = m.delinear(turn.batch, self.p.batch.sizes)
+        with k.body.loop(0, turn.steps) as step:
+            stage, parity = self._place(turn, step)
+            k.call("phase.wait", self._barrier(self.empty, stage), word_of(k, m.sub(1, parity)))
+            full = self._barrier(self.full, stage)
+            k.call("phase.expect", full, k.b.const(S32, self.stage_bytes))
+            depth = m.mul(m.add(turn.first, step), self.tile.depth)
+            target = moved(k, self.shared, m.mul(stage, self.stage_bytes))
+            self.left.copy(target, full, batches, turn.row, depth)
+            target = moved(k, target, self.left.stage_bytes)
+            self.right.copy(target, full, batches, turn.column, depth)
+
+    # ---- those that multiply
+
+    def _descriptors(self) -> tuple[IndexValue, IndexValue]:
+        """Return the matrix descriptors of both sides of the first stage."""
+        k, m = self.k, self.k.math
+        base = Value(S64, k.fn.value(f"ptrtoint ptr addrspace(3) {self.shared.text} to i64"))
+        units = m.rem(m.div(base, 16), _ADDRESS_BYTES // 16)
+        own = m.mul(m.sub(self.group, 1), _GROUP_ROWS * 2 * ROW_ELEMENTS // 16)
+        left = self.left.descriptor(m.add(units, own))
+        return left, self.right.descriptor(m.add(units, self.left.stage_bytes // 16))
+
+    def _multiply(self, turn: _Turn, left: IndexValue, right: IndexValue) -> None:
+        """Multiply stage after stage, each as soon as it is full."""
+        k, m = self.k, self.k.math
+        is_first_lane = m.compare("EQ", self.lane, 0)
+        with k.body.loop(0, turn.steps) as step:
+            stage, parity = self._place(turn, step)
+            k.call("phase.wait", self._barrier(self.full, stage), word_of(k, parity))
+            moved_by = m.mul(stage, self.stage_bytes // 16)
+            self._begin(step, m.add(left, moved_by), m.add(right, moved_by))
+            k.call("warpgroup.wait.1")
+            self._give_back(turn, step, k.b.and_(is_first_lane, m.compare("GT", step, 0)))
+        self._through(f"warpgroup.finish.{self.tile.columns}")
+        self._give_back(turn, turn.steps, is_first_lane)
+
+    def _give_back(self, turn: _Turn, step: IndexValue, arrives: Value) -> None:
+        """Let the stage before that of `step` be filled again, where `arrives` holds."""
+        k, m = self.k, self.k.math
+        behind, _ = self._place(turn, m.add(step, _STAGES - 1))
+        k.call("phase.arrive", self._barrier(self.empty, behind), k.b.convert(arrives, S32))
+
+    def _begin(self, step: IndexValue, left: IndexValue, right: IndexValue) -> None:
+        """Begin the products of one stage; those of the first step begin new sums."""
+        k, m = self.k, self.k.math
+        k.call("warpgroup.begin")
+        for number in range(self.tile.depth // STEP_DEPTH):
+            sides = [
+                m.value(m.add(descriptor, side.step(number)))
+                for side, descriptor in ((self.left, left), (self.right, right))
+            ]
+            keep = k.b.const(S32, 1) if number else word_of(k, step)
+            self._through(self.helper, *sides, keep)
+        k.call("warpgroup.commit")
+
+    def _through(self, helper: str, *others: Value) -> None:
+        """Call a helper that takes all sums and returns all."""
+        k = self.k
+        sums = [k.b.load(self.slots, F32, number) for number in range(self.count)]
+        made = k.call(helper, *others, *sums)
+        assert made is not None
+        for number in range(self.count):
+            kind = sums_type(self.tile.columns)
+            text = k.fn.value(f"extractvalue {kind} {made.text}, {number}")
+            k.b.store(self.slots, number, Value(F32, text))
+
+    # ---- the result
+
+    def _write(self, turn: _Turn) -> None:
+        """Write the sums, 16 rows and 32 columns of a warp at a time."""
+        k, m = self.k, self.k.math
+        down = m.mul(m.sub(self.warp, WARPGROUP_THREADS // WARP_THREADS), 16)
+        row = m.add(turn.row, down)
+        per_piece = SLAB_COLUMNS // 2
+        for number in range(self.tile.columns // SLAB_COLUMNS):
+            first = number * per_piece
+            sums = [k.b.load(self.slots, F32, first + i) for i in range(per_piece)]
+            column = m.add(turn.column, number * SLAB_COLUMNS)
+            self.slabs.write((turn.part, turn.batch), row, column, sums)

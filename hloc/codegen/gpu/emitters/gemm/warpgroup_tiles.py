@@ -1,0 +1,136 @@
+"""Tiles that are copied to shared memory whole, and multiplied from there by warpgroups.
+
+A tile lies in rows of 128 bytes. Where the depth is contiguous in memory, a row is 64 elements of
+depth of one line. Where lines are, it is 64 lines at one depth, and a tile is cut into columns of
+such rows. In either case 8 rows make 1 KiB, in which pieces of 16 bytes change places by the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.gpu.context import GpuContext
+from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Side, Space
+from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import moved
+from hloc.codegen.gpu.tensor_map import MOST_DIMS, STEP_BYTES
+from hloc.dtypes import BF16, F16, S32
+
+ROW_ELEMENTS = 64
+"""Elements of a row, 16 bits each; the depth of a tile too."""
+
+STEP_DEPTH = 16
+"""Depth of one instruction."""
+
+_ROW_BYTES = 128
+_ATOM_BYTES = 8 * _ROW_BYTES
+_COLUMN_BYTES = ROW_ELEMENTS * _ROW_BYTES
+_SWIZZLE_128 = 1 << 62
+"""In a matrix descriptor; source: PTX ISA, "Matrix Descriptor Format" of wgmma."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Loop:
+    """A loop over a side: its size, its step in elements, and how much of it is in a tile."""
+
+    role: str
+    size: int
+    step: int
+    box: int
+
+
+def can_be_tiles(p: MatrixProblem) -> bool:
+    """True if both sides lie so that copies of tiles can bring them."""
+    left, right = p.left, p.right
+    same = left.dtype is right.dtype and left.dtype in (BF16, F16)
+    return same and _is_plain(p, left, p.rows) and _is_plain(p, right, p.columns)
+
+
+def _is_plain(p: MatrixProblem, side: Side, lines: Space) -> bool:
+    if not side.in_memory or side.reaches or side.offset:
+        return False
+    if len(lines.sizes) != 1 or len(p.depth.sizes) != 1 or len(p.batch.sizes) > MOST_DIMS - 2:
+        return False
+    steps = sorted((*side.batch, *side.line, *side.depth))
+    unit = STEP_BYTES // side.dtype.storage_bytes
+    is_wide = all(step > 0 and step % unit == 0 for step in steps[1:])
+    return is_wide and side.batch.count(1) == 0 and steps[0] == 1
+
+
+class WarpgroupTile:
+    """The tiles of one side.
+
+    Attributes:
+        by_depth: the depth is contiguous; else lines are.
+        stage_bytes: shared memory of a tile.
+    """
+
+    def __init__(self, k: GpuContext, p: MatrixProblem, side: Side, lines: int) -> None:
+        self.k, self.p = k, p
+        self.by_depth = side.depth[0] == 1
+        space = p.rows if side is p.left else p.columns
+        self.stage_bytes = lines * _ROW_BYTES
+        box = {"line": lines if self.by_depth else ROW_ELEMENTS, "depth": ROW_ELEMENTS}
+        loops = [
+            _Loop("line", space.sizes[0], side.line[0], box["line"]),
+            _Loop("depth", p.depth.sizes[0], side.depth[0], box["depth"]),
+            *(
+                _Loop(f"batch{i}", size, step, 1)
+                for i, (size, step) in enumerate(zip(p.batch.sizes, side.batch, strict=True))
+            ),
+        ]
+        self._loops = sorted(loops, key=lambda loop: loop.step)
+        self._columns = range(0, lines, box["line"])
+        array = k.plain_array(side.operand)
+        assert array is not None
+        size = side.dtype.storage_bytes
+        self._tiled = k.tiles_of(
+            array,
+            [loop.size for loop in self._loops],
+            [loop.step * size for loop in self._loops[1:]],
+            [loop.box for loop in self._loops],
+        )
+
+    def prepare(self) -> None:
+        """Fetch the description of the array, ahead of the first copy."""
+        self.k.call("copy_tile.prepare", self.k.tile_map(self._tiled))
+
+    def copy(
+        self,
+        target: Value,
+        barrier: Value,
+        batches: Sequence[IndexValue],
+        line: IndexValue,
+        depth: IndexValue,
+    ) -> None:
+        """Begin the copy of a tile; its bytes arrive at `barrier`, zeros for what is outside."""
+        k, m = self.k, self.k.math
+        for column in self._columns:
+            first = {"line": m.add(line, column), "depth": depth}
+            first |= {f"batch{i}": number for i, number in enumerate(batches)}
+            places = [word_of(k, first[loop.role]) for loop in self._loops]
+            at = moved(k, target, column * _ROW_BYTES)
+            tile_map = k.tile_map(self._tiled)
+            k.call(f"copy_tile.{len(places)}", at, barrier, tile_map, *places)
+
+    def descriptor(self, address: IndexValue) -> IndexValue:
+        """Return the matrix descriptor of a tile, given its address / 16 in shared memory.
+
+        The stride is that to the next 8 rows; if lines are contiguous, the leading offset is that
+        to the next 64 of them.
+        """
+        leading = STEP_BYTES if self.by_depth else _COLUMN_BYTES
+        fields = _SWIZZLE_128 | (_ATOM_BYTES // 16) << 32 | (leading // 16) << 16
+        return self.k.math.add(address, fields)
+
+    def step(self, number: int) -> int:
+        """Return what to add to a descriptor for `number` instructions further along the depth."""
+        rows = 2 * STEP_DEPTH if self.by_depth else STEP_DEPTH * _ROW_BYTES
+        return number * rows // 16
+
+
+def word_of(k: GpuContext, index: IndexValue) -> Value:
+    """Return a position as an s32."""
+    return k.b.convert(k.math.value(index), S32)

@@ -1,0 +1,1 @@
+"""Transpositions and dynamic-update-slice on GPUs."""

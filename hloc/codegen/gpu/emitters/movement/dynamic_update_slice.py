@@ -1,0 +1,53 @@
+"""dynamic-update-slice: a launch that copies the operand, if it must, and one for the update."""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.index import physical_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.cpu.emitters.movement.dynamic_update_slice import first_element
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.kernels.context import no_scratch, root_of
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a dynamic-update-slice."""
+    return root_of(inst).opcode.name == "dynamic-update-slice"
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write the launches."""
+    operand, update = root_of(w.inst).operands[:2]
+    copy_operand(w, operand, 0)
+    if not update.array.elements:
+        return
+    with w.each(update.array.elements) as (k, thread):
+        first = first_element(k)
+        at = index_in_memory(k, thread, update.array)
+        target = tuple(k.math.add(i, j) for i, j in zip(first, at, strict=True))
+        k.output.store(k.math, target, k.read(update, at))
+
+
+def copy_operand(w: LaunchWriter, operand: Instruction, number: int) -> None:
+    """Write a launch that copies `operand` to result `number`, unless it lies there already."""
+    shape = operand.array
+    if w.is_in_place(operand, number) or not shape.elements:
+        return
+    with w.each(shape.elements) as (k, thread):
+        index = index_in_memory(k, thread, shape)
+        k.outputs[number].store(k.math, index, k.read(operand, index))
+
+
+def index_in_memory(k: GpuContext, number: IndexValue, shape: ArrayShape) -> tuple[IndexValue, ...]:
+    """Return the index of element `number` of an array in the order of its memory."""
+    order = physical_order(shape)
+    index: list[IndexValue] = [0] * shape.rank
+    sizes = [shape.dims[dim] for dim in order]
+    for dim, at in zip(order, k.math.delinear(number, sizes), strict=True):
+        index[dim] = at
+    return tuple(index)
+
+
+EMITTER = GpuEmitter("dynamic-update-slice", can_emit, emit, no_scratch)

@@ -1,0 +1,1 @@
+"""Reductions, prefix sums and chains over rows on GPUs."""

@@ -1,0 +1,246 @@
+"""Cumulative sums, products and extremes: every element is read at most twice, by many threads.
+
+Along the fastest dimension a group of threads, a warp or a block, scans a tile at a time: each
+thread its few neighbours, then the warp by doubling, then what the warps before have. Across it
+(columns) every thread has a column, so that neighbours read neighbours. Long scans of few rows are
+cut into chunks for many blocks: one launch folds each chunk, a second scans the results of the
+chunks, a third scans each chunk from what came before it. Nothing depends on which block is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hloc.analysis.cumulative import plain_scan
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.elements.reductions import combine, sum_dtype
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitters.reduction.cumulative_plan import Plan, plan_of
+from hloc.codegen.gpu.emitters.reduction.cumulative_tiles import Tiles
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.codegen.kernels.context import root_of
+from hloc.dtypes import DType
+from hloc.ir.instruction import Instruction
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a plain scan."""
+    return plain_scan(root_of(inst)) is not None
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return room for the result of every chunk, and for what comes before it."""
+    plan = plan_of(inst)
+    return 2 * _room(plan, _dtype(root_of(inst))) if plan.chunks > 1 else 0
+
+
+def _dtype(root: Instruction) -> DType:
+    return sum_dtype(root.called[0], root.array.dtype)
+
+
+def _room(plan: Plan, dtype: DType) -> int:
+    return -(-plan.rows * plan.chunks * dtype.storage_bytes // 64) * 64
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write one launch, or three if scans are cut, and one for results of no elements."""
+    plan = plan_of(w.inst)
+    if plan.form.empty:
+        with w.each(plan.rows * plan.form.empty) as (k, thread):
+            number, row = k.math.rem(thread, plan.form.empty), k.math.div(thread, plan.form.empty)
+            _Scan(k, plan).write_empty(row, number)
+    if plan.chunks > 1:
+        with _chunks(w, plan, plan.chunks - 1) as (scan, row, chunk):
+            scan.fold_chunk(row, chunk)
+        with w.each(plan.rows) as (k, row):
+            _Scan(k, plan).join_chunks(row)
+    with _chunks(w, plan, plan.chunks) as (scan, row, chunk):
+        scan.scan_chunk(row, chunk)
+
+
+@contextmanager
+def _chunks(
+    w: LaunchWriter, plan: Plan, chunks: int
+) -> Iterator[tuple[_Scan, IndexValue, IndexValue]]:
+    """Write a launch whose region runs for the first `chunks` of all rows.
+
+    In one thread, if columns are scanned, or in all threads of a group.
+    """
+    if plan.by_columns:
+        with w.each(plan.rows * chunks) as (k, thread):
+            yield _Scan(k, plan), k.math.rem(thread, plan.rows), k.math.div(thread, plan.rows)
+        return
+    count = plan.rows * chunks
+    per_block = BLOCK_THREADS // plan.threads
+    grid = (-(-count // per_block), 1, 1)
+    with w.launch(grid, (plan.threads, per_block, 1)) as k:
+        number = k.math.add(k.math.mul(k.block_index("x"), per_block), k.thread("y"))
+        # Groups are whole warps: all threads of those beyond the last chunk leave together.
+        inside = [k.math.compare("LT", number, count)] if count % per_block else []
+        with k.body.when(k.body.all_of(inside)):
+            yield _Scan(k, plan), k.math.div(number, chunks), k.math.rem(number, chunks)
+
+
+class _Scan:
+    """The scans of one launch."""
+
+    def __init__(self, k: GpuContext, plan: Plan) -> None:
+        self.k, self.plan = k, plan
+        self.operand, self.init = k.root.operands
+        self.dtype = _dtype(k.root)
+        self.totals: IrArray | None = None
+        if plan.chunks > 1:
+            shape = (plan.chunks, plan.rows)
+            self.totals = k.scratch_array(0, self.dtype, shape)
+            self.before = k.scratch_array(_room(plan, self.dtype), self.dtype, shape)
+
+    # ---- elements
+
+    def _joined(self, x: Value, y: Value) -> Value:
+        (found,) = combine(self.k.g, self.k.root.called[0], [x], [y])
+        return self.k.b.convert(found, self.dtype)
+
+    def _start(self) -> Value:
+        return self.k.b.convert(self.k.read(self.init, ()), self.dtype)
+
+    def _index(self, row: IndexValue, position: IndexValue) -> tuple[IndexValue, ...]:
+        plan = self.plan
+        found: list[IndexValue] = [0] * len(plan.dims)
+        sizes = [plan.dims[dim] for dim in plan.others]
+        for dim, at in zip(plan.others, self.k.math.delinear(row, sizes), strict=True):
+            found[dim] = at
+        found[plan.form.dim] = position
+        return tuple(found)
+
+    def _read(self, row: IndexValue, step: IndexValue) -> Value:
+        """Return element number `step` of a scan, in its order."""
+        plan, m = self.plan, self.k.math
+        position = m.sub(plan.size - 1, step) if plan.form.reverse else step
+        value = self.k.read(self.operand, self._index(row, position))
+        return self.k.b.convert(value, self.dtype)
+
+    def _write(self, row: IndexValue, step: IndexValue, value: Value) -> None:
+        """Write the result of a step, if it is one."""
+        plan, m, f = self.plan, self.k.math, self.plan.form
+        low, high = plan.results
+        inside = [m.compare("GE", step, low)] if low else []
+        inside += [m.compare("LT", step, high)] if high < plan.size else []
+        last = plan.size - 1 - f.start
+        position = m.sub(last, step) if f.reverse else m.add(step, f.empty - f.start)
+        with self.k.body.when(self.k.body.all_of(inside)):
+            self._store(row, position, value)
+
+    def _store(self, row: IndexValue, position: IndexValue, value: Value) -> None:
+        output = self.k.output
+        value = self.k.b.convert(value, output.dtype)
+        output.store(self.k.math, self._index(row, position), value)
+
+    def write_empty(self, row: IndexValue, number: IndexValue) -> None:
+        """Write a result of no elements."""
+        f = self.plan.form
+        position = self.k.math.add(number, f.limit - f.start) if f.reverse else number
+        self._store(row, position, self._start())
+
+    # ---- chunks
+
+    def _ends(self, chunk: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return where a chunk begins and ends."""
+        plan, m = self.plan, self.k.math
+        if plan.chunks == 1:
+            return 0, plan.size
+        first = m.mul(chunk, plan.length)
+        return first, m.minimum(m.add(first, plan.length), plan.size)
+
+    def fold_chunk(self, row: IndexValue, chunk: IndexValue) -> None:
+        """Write the fold of a chunk, which is not the last of its row, to `totals`."""
+        assert self.totals is not None
+        k, m = self.k, self.k.math
+        first, end = self._ends(chunk)
+        if not self.plan.by_columns:
+            total = self._fold_tiles(row, first, end)
+            with k.body.when(m.compare("EQ", k.thread("x"), 0)):
+                self.totals.store(m, (chunk, row), total)
+            return
+        slot = k.b.allocate(self.dtype)
+        k.b.store(slot, 0, self._read(row, first))
+        with k.body.loop(m.add(first, 1), end) as step:
+            value = self._joined(k.b.load(slot, self.dtype, 0), self._read(row, step))
+            k.b.store(slot, 0, value)
+        self.totals.store(m, (chunk, row), k.b.load(slot, self.dtype, 0))
+
+    def join_chunks(self, row: IndexValue) -> None:
+        """Write what comes before every chunk of a row, initial value and all."""
+        assert self.totals is not None
+        k, m = self.k, self.k.math
+        slot = k.b.allocate(self.dtype)
+        k.b.store(slot, 0, self._start())
+        last = self.plan.chunks - 1
+        with k.body.loop(0, last) as chunk:
+            value = k.b.load(slot, self.dtype, 0)
+            self.before.store(m, (chunk, row), value)
+            k.b.store(slot, 0, self._joined(value, self.totals.load(m, (chunk, row))))
+        self.before.store(m, (last, row), k.b.load(slot, self.dtype, 0))
+
+    def scan_chunk(self, row: IndexValue, chunk: IndexValue) -> None:
+        """Write the results of a chunk."""
+        k, m = self.k, self.k.math
+        first, end = self._ends(chunk)
+        start = self._start() if self.totals is None else self.before.load(m, (chunk, row))
+        if not self.plan.by_columns:
+            self._scan_tiles(row, first, end, start)
+            return
+        slot = k.b.allocate(self.dtype)
+        k.b.store(slot, 0, start)
+        with k.body.loop(first, end) as step:
+            value = self._joined(k.b.load(slot, self.dtype, 0), self._read(row, step))
+            k.b.store(slot, 0, value)
+            self._write(row, step, value)
+
+    # ---- tiles of a group
+
+    def _fold_tiles(self, row: IndexValue, first: IndexValue, end: IndexValue) -> Value:
+        """Return in every thread the fold of whole tiles."""
+        k, m = self.k, self.k.math
+        slot = k.b.allocate(self.dtype)
+        k.b.store(slot, 0, k.b.const(self.dtype, 0))
+        tiles = Tiles(k, self.plan, self.dtype, self._joined)
+        with k.body.loop(first, end, self.plan.tile) as tile:
+            _, _, totals = tiles.scanned(tile, end, lambda step: self._read(row, step))
+            total = totals[0]
+            for other in totals[1:]:
+                total = self._joined(total, other)
+            joined = self._joined(k.b.load(slot, self.dtype, 0), total)
+            k.b.store(slot, 0, k.b.select(m.compare("EQ", tile, first), total, joined))
+        return k.b.load(slot, self.dtype, 0)
+
+    def _scan_tiles(
+        self, row: IndexValue, first: IndexValue, end: IndexValue, start: Value
+    ) -> None:
+        """Write the results from `first` to `end`; `start` is what came before."""
+        k, m, b = self.k, self.k.math, self.k.b
+        slot = b.allocate(self.dtype)
+        b.store(slot, 0, start)
+        tiles = Tiles(k, self.plan, self.dtype, self._joined)
+        with k.body.loop(first, end, self.plan.tile) as tile:
+            mine, before_lane, totals = tiles.scanned(tile, end, lambda step: self._read(row, step))
+            running = before = b.load(slot, self.dtype, 0)
+            for number, total in enumerate(totals):
+                if number:
+                    before = b.select(m.compare("EQ", tiles.warp, number), running, before)
+                running = self._joined(running, total)
+            b.store(slot, 0, running)
+            first_lane = m.compare("EQ", tiles.lane, 0)
+            before = b.select(first_lane, before, self._joined(before, before_lane))
+            results = [self._joined(before, value) for value in mine]
+            kept = b.allocate(self.dtype, len(results))
+            for i, value in enumerate(results):
+                b.store(kept, i, value)
+            tiles.each_element(
+                tile, end, lambda i, step: self._write(row, step, b.load(kept, self.dtype, i))
+            )
+
+
+EMITTER = GpuEmitter("cumulative", can_emit, emit, scratch_bytes)

@@ -1,0 +1,270 @@
+"""Reductions: threads add up parts, which a warp or a block joins in a tree.
+
+Along the fastest dimension (rows), neighbours in a group of threads read neighbours and exchange
+their results. Across it (columns), each thread has a column, so that neighbours again read
+neighbours. Long reductions of few results are cut into parts for many blocks, and a second launch
+joins the parts: no result depends on which block is first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.cpu.emitters.reduction import reduce as cpu_reduce
+from hloc.codegen.cpu.emitters.reduction.reduce import reduces_of
+from hloc.codegen.elements.elemental import ElementGenerator
+from hloc.codegen.elements.reductions import combine, sum_dtype
+from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitters.reduction.reduce_plan import Plan, plan_of
+from hloc.codegen.gpu.helpers import WARP_THREADS
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.dtypes import DType
+from hloc.ir.instruction import Instruction
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the processor's emitter of reductions takes it, and something is reduced."""
+    return cpu_reduce.can_emit(inst) and plan_of(inst).length > 0
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return room for the results of all parts."""
+    roots = reduces_of(inst)
+    plan = plan_of(inst)
+    if plan.parts == 1:
+        return 0
+    return sum(_room(plan, dtype) for root in roots for dtype in _dtypes(root))
+
+
+def _room(plan: Plan, dtype: DType) -> int:
+    return -(-plan.parts * plan.rows * dtype.storage_bytes // 64) * 64
+
+
+def _dtypes(root: Instruction) -> list[DType]:
+    starts = root.operands[len(root.operands) // 2 :]
+    return [sum_dtype(root.called[0], start.array.dtype) for start in starts]
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write one launch, or two if the reductions are cut."""
+    plan = plan_of(w.inst)
+    if plan.by_columns:
+        _columns(w, plan)
+    else:
+        _rows(w, plan)
+    if plan.parts > 1:
+        _join(w, plan)
+
+
+# ---------------------------------------------------------------- the launches
+
+
+def _rows(w: LaunchWriter, plan: Plan) -> None:
+    """A group of threads per row and part: of a warp, or a block of its own."""
+    group, per_block = plan.threads, plan.rows_per_block
+    in_block = group * per_block
+    with w.launch((-(-plan.rows // per_block), plan.parts, 1), (in_block, 1, 1)) as k:
+        thread = k.thread("x")
+        lane = k.math.rem(thread, group)
+        row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
+        reduction = Reduction(k, plan)
+        # All threads of a warp take part in exchanges, so those beyond the end do a row again.
+        safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
+        first, end = reduction.part(k.block_index("y"))
+        values = reduction.add_up(safe, k.math.add(first, lane), end)
+        values = (
+            block_reduce(k, values, reduction.combine, plan.busy)
+            if group > WARP_THREADS
+            else lane_reduce(k, values, reduction.combine, lane, plan.busy)
+        )
+        leads = k.body.all_of([k.math.compare("EQ", lane, 0), k.math.compare("LT", row, plan.rows)])
+        with k.body.when(leads):
+            reduction.finish(row, k.block_index("y"), values)
+
+
+def _columns(w: LaunchWriter, plan: Plan) -> None:
+    """A thread per column and some rows; the rows of a block are joined in shared memory."""
+    blocks = -(-plan.rows // plan.columns)
+    with w.launch((blocks, plan.parts, 1), (plan.columns, plan.threads, 1)) as k:
+        x, y = k.thread("x"), k.thread("y")
+        column = k.math.add(k.math.mul(k.block_index("x"), plan.columns), x)
+        reduction = Reduction(k, plan)
+        safe = k.math.minimum(column, plan.rows - 1) if plan.rows % plan.columns else column
+        first, end = reduction.part(k.block_index("y"))
+        values = reduction.add_up(safe, k.math.add(first, y), end)
+        if plan.threads > 1:
+            slots = [k.shared_array(v.dtype, (plan.threads, plan.columns)) for v in values]
+            for slot, value in zip(slots, values, strict=True):
+                slot.store(k.math, (y, x), value)
+            k.barrier()
+        leads = k.body.all_of([k.math.compare("EQ", y, 0), k.math.compare("LT", column, plan.rows)])
+        with k.body.when(leads):
+            for number in range(1, plan.busy):
+                others = [slot.load(k.math, (number, x)) for slot in slots]
+                values = reduction.combine(values, others)
+            reduction.finish(column, k.block_index("y"), values)
+
+
+def _join(w: LaunchWriter, plan: Plan) -> None:
+    """Join the parts of every row: a group of threads each."""
+    group = min(WARP_THREADS, 1 << (plan.parts - 1).bit_length())
+    per_block = BLOCK_THREADS // group
+    with w.launch((-(-plan.rows // per_block), 1, 1)) as k:
+        thread = k.thread("x")
+        lane = k.math.rem(thread, group)
+        row = k.math.add(k.math.mul(k.block_index("x"), per_block), k.math.div(thread, group))
+        reduction = Reduction(k, plan)
+        safe = k.math.minimum(row, plan.rows - 1) if plan.rows % per_block else row
+        values = reduction.join_parts(safe, lane, group)
+        values = lane_reduce(k, values, reduction.combine, lane, min(plan.parts, group))
+        leads = k.body.all_of([k.math.compare("EQ", lane, 0), k.math.compare("LT", row, plan.rows)])
+        with k.body.when(leads):
+            reduction.write(row, values)
+
+
+# ---------------------------------------------------------------- the work of one thread
+
+
+class Reduction:
+    """The reductions of one kernel, in one launch."""
+
+    def __init__(self, k: GpuContext, plan: Plan) -> None:
+        self.k, self.plan = k, plan
+        self.roots = reduces_of(k.inst)
+        self.dtypes = [_dtypes(root) for root in self.roots]
+        offset = 0
+        self.partial: list[IrArray] = []
+        for dtype in (d for dtypes in self.dtypes for d in dtypes):
+            if plan.parts > 1:
+                self.partial.append(k.scratch_array(offset, dtype, (plan.parts, plan.rows)))
+                offset += _room(plan, dtype)
+
+    def part(self, number: IndexValue) -> tuple[IndexValue, IndexValue]:
+        """Return where part `number` of a reduction begins and ends, counted in neighbours."""
+        plan, math = self.plan, self.k.math
+        length, each = plan.length // plan.width, plan.part_length // plan.width
+        if plan.parts == 1:
+            return 0, length
+        first = math.mul(number, each)
+        end = math.add(first, each)
+        return first, end if length % each == 0 else math.minimum(end, length)
+
+    def index(
+        self, row: IndexValue, position: IndexValue, neighbour: int = 0
+    ) -> tuple[IndexValue, ...]:
+        """Return the index of one of the neighbours at `position` of the result `row`."""
+        plan, math = self.plan, self.k.math
+        found: list[IndexValue] = [0] * len(plan.dims)
+        kept = [plan.dims[d] for d in plan.kept]
+        for dim, at in zip(plan.kept, math.delinear(row, kept), strict=True):
+            found[dim] = at
+        if plan.reduced:
+            sizes = [plan.dims[d] for d in plan.reduced]
+            sizes[-1] //= plan.width
+            for dim, at in zip(plan.reduced, math.delinear(position, sizes), strict=True):
+                found[dim] = at
+            fastest = plan.reduced[-1]
+            found[fastest] = math.add(math.mul(found[fastest], plan.width), neighbour)
+        return tuple(found)
+
+    def add_up(self, row: IndexValue, first: IndexValue, end: IndexValue) -> list[Value]:
+        """Return the results of one thread, over anything if there is nothing for it.
+
+        It takes the neighbours at `first`, and again after all that the other threads take, below
+        `end`. No initial value goes in, so that it counts once.
+        """
+        k, step = self.k, self.plan.threads
+        slots = [k.b.allocate(d) for dtypes in self.dtypes for d in dtypes]
+        flat = [d for dtypes in self.dtypes for d in dtypes]
+
+        def element(at: IndexValue, neighbour: int) -> list[Value]:
+            index = self.index(row, at, neighbour)
+            found = []
+            for root, dtypes in zip(self.roots, self.dtypes, strict=True):
+                for operand, dtype in zip(root.operands, dtypes, strict=False):
+                    found.append(k.b.convert(k.read(operand, index), dtype))
+            return found
+
+        def neighbours(at: IndexValue) -> list[Value]:
+            return reduce(self.combine, [element(at, i) for i in range(self.plan.width)])
+
+        def keep(values: Sequence[Value]) -> None:
+            for slot, value in zip(slots, values, strict=True):
+                k.b.store(slot, 0, value)
+
+        keep([k.b.const(dtype, 0) for dtype in flat])
+        with k.body.when(k.math.compare("LT", first, end)):
+            keep(neighbours(first))
+        with k.body.loop(k.math.add(first, step), end, step) as at:
+            present = [k.b.load(slot, d, 0) for slot, d in zip(slots, flat, strict=True)]
+            keep(self.combine(present, neighbours(at)))
+        return [k.b.load(slot, d, 0) for slot, d in zip(slots, flat, strict=True)]
+
+    def join_parts(self, row: IndexValue, lane: IndexValue, step: int) -> list[Value]:
+        """Return the results of parts lane, lane + step ... of a row."""
+        k = self.k
+        values = [
+            array.load(k.math, (k.math.minimum(lane, self.plan.parts - 1), row))
+            for array in self.partial
+        ]
+        slots = [k.b.allocate(value.dtype) for value in values]
+        for slot, value in zip(slots, values, strict=True):
+            k.b.store(slot, 0, value)
+        with k.body.loop(k.math.add(lane, step), self.plan.parts, step) as part:
+            present = [k.b.load(s, a.dtype, 0) for s, a in zip(slots, self.partial, strict=True)]
+            others = [array.load(k.math, (part, row)) for array in self.partial]
+            for slot, value in zip(slots, self.combine(present, others), strict=True):
+                k.b.store(slot, 0, value)
+        return [k.b.load(s, a.dtype, 0) for s, a in zip(slots, self.partial, strict=True)]
+
+    @property
+    def combine(self) -> Combine:
+        """Joins the running results of all reductions."""
+        return _Combine(self.k.g, self.roots, self.dtypes)
+
+    def finish(self, row: IndexValue, part: IndexValue, values: Sequence[Value]) -> None:
+        """Write the results of a row, or of a part of it."""
+        if self.plan.parts == 1:
+            self.write(row, values)
+            return
+        for array, value in zip(self.partial, values, strict=True):
+            array.store(self.k.math, (part, row), value)
+
+    def write(self, row: IndexValue, values: Sequence[Value]) -> None:
+        """Put the initial values in, compute what is fused behind, and write it."""
+        k = self.k
+        starts = [
+            k.b.convert(k.read(start, ()), dtype)
+            for root, dtypes in zip(self.roots, self.dtypes, strict=True)
+            for start, dtype in zip(root.operands[len(root.operands) // 2 :], dtypes, strict=True)
+        ]
+        at = list(self.index(row, 0))
+        cpu_reduce.store_results(k, self.roots, at, self.combine(starts, values))
+
+
+@dataclass(frozen=True, slots=True)
+class _Combine:
+    """Joins results reduction by reduction."""
+
+    g: ElementGenerator
+    roots: tuple[Instruction, ...]
+    dtypes: list[list[DType]]
+
+    def __call__(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        found: list[Value] = []
+        first = 0
+        for root, dtypes in zip(self.roots, self.dtypes, strict=True):
+            last = first + len(dtypes)
+            made = combine(self.g, root.called[0], left[first:last], right[first:last])
+            found += [self.g.b.convert(v, d) for v, d in zip(made, dtypes, strict=True)]
+            first = last
+        return found
+
+
+EMITTER = GpuEmitter("reduce", can_emit, emit, scratch_bytes)

@@ -1,0 +1,108 @@
+"""select-and-scatter: one launch finds what every window selects, one adds up by element.
+
+The thread of an element goes through the windows that cover it, in their order, and takes the
+source values of those that have selected it: no atomics, and the sums are those of one thread.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from hloc.codegen.builder.index import Index, loop_order, row_major_strides
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import index_in_memory
+from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.select_and_scatter import select_in_window
+from hloc.dtypes import PRED, S64
+from hloc.ir.attributes import Window, WindowDimension
+from hloc.ir.instruction import Instruction
+
+_NOTHING = -1
+"""What a window has selected that lies in the padding as a whole."""
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a select-and-scatter whose windows have no holes."""
+    root = root_of(inst)
+    if root.opcode.name != "select-and-scatter":
+        return False
+    return all(d.window_dilation == d.base_dilation == 1 for d in _window(root))
+
+
+def _window(root: Instruction) -> tuple[WindowDimension, ...]:
+    window = root.attributes.window or Window()
+    return window.dimensions or (WindowDimension(1),) * root.array.rank
+
+
+def scratch_bytes(inst: Instruction) -> int:
+    """Return room for the element that every window selects."""
+    return root_of(inst).operands[1].array.elements * S64.storage_bytes
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write both launches."""
+    root = root_of(w.inst)
+    source = root.operands[1].array
+    if source.elements:
+        with w.each(source.elements) as (k, thread):
+            _select(k, tuple(k.math.delinear(thread, source.dims)))
+    with w.each(root.array.elements) as (k, thread):
+        _add_up(k, index_in_memory(k, thread, root.array))
+
+
+def _selected(k: GpuContext) -> IrArray:
+    """Return the array of the numbers of the selected elements, by window."""
+    return k.scratch_array(0, S64, k.root.operands[1].array.dims)
+
+
+def _select(k: GpuContext, window: Index) -> None:
+    """Write the number of the element that a window selects."""
+    operand = k.root.operands[0].array
+    found, best = k.b.allocate(PRED), k.b.allocate(operand.dtype)
+    place = [k.b.allocate(S64) for _ in operand.dims]
+    select_in_window(k, window, found, best, place)
+    at = [k.b.load(slot, S64, 0) for slot in place]
+    number = k.math.value(k.math.linear(at, row_major_strides(operand.dims)))
+    number = k.b.select(k.b.load(found, PRED, 0), number, k.b.const(S64, _NOTHING))
+    _selected(k).store(k.math, window, number)
+
+
+def _add_up(k: GpuContext, index: Index) -> None:
+    """Write one element of the result."""
+    _, source, start = k.root.operands
+    dtype, output = k.root.array.dtype, k.output
+    me = k.math.linear(index, row_major_strides(output.dims))
+    total = k.b.allocate(dtype)
+    k.b.store(total, 0, k.read(start, ()))
+    window: list[IndexValue] = [0] * len(index)
+    with ExitStack() as loops:
+        for dim in loop_order(source.array):
+            first, end = _covering(k, _window(k.root)[dim], index[dim], source.array.dims[dim])
+            window[dim] = loops.enter_context(k.body.loop(first, end))
+        taken = _selected(k).load(k.math, tuple(window))
+        loops.enter_context(k.body.when(k.math.compare("EQ", taken, me)))
+        new = k.read(source, tuple(window))
+        (value,) = k.g.inline(k.root.called[1], [new, k.b.load(total, dtype, 0)])
+        k.b.store(total, 0, k.b.convert(value, dtype))
+    output.store(k.math, index, k.b.load(total, dtype, 0))
+
+
+def _covering(
+    k: GpuContext, d: WindowDimension, at: IndexValue, windows: int
+) -> tuple[IndexValue, IndexValue]:
+    """Return the first window that covers position `at`, and the one behind the last."""
+    m = k.math
+    padded = m.add(at, d.pad_low)
+    first = m.div(_not_negative(k, m.add(padded, d.stride - d.size)), d.stride)
+    end = m.div(_not_negative(k, m.add(padded, d.stride)), d.stride)
+    return first, m.minimum(end, windows)
+
+
+def _not_negative(k: GpuContext, x: IndexValue) -> IndexValue:
+    return k.math.maximum(x, 0)
+
+
+EMITTER = GpuEmitter("select-and-scatter", can_emit, emit, scratch_bytes)

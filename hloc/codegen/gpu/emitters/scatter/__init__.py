@@ -1,0 +1,1 @@
+"""Scatters on GPUs."""

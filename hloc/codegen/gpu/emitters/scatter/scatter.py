@@ -1,0 +1,119 @@
+"""Scatter: every element of the result has one thread that combines all updates into it, in order.
+
+Threads share the elements of a window and, by where windows begin, the windows: a thread goes
+through all indices and takes the windows that are its own. So two updates of one element meet in
+one thread, no atomics are needed, and the order is that of the updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from hloc.codegen.builder.index import Index, row_major_strides
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
+from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.kernels.context import no_scratch, root_of
+from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
+
+_THREADS = 1 << 14
+"""Threads that are wanted in all."""
+
+_MOST_OWNERS = 1 << 10
+"""Threads that share the windows: each reads all indices."""
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True for a scatter whose windows are one element along all dimensions that indices move."""
+    root = root_of(inst)
+    if root.opcode.name != "scatter":
+        return False
+    a, updates = root.attributes, _updates(root)
+    dims = window_dimensions(root)
+    return all(
+        dims[dim] is None or updates.dims[dims[dim]] == 1 for dim in a.scatter_dims_to_operand_dims
+    )
+
+
+def _updates(root: Instruction) -> ArrayShape:
+    return root.operands[-1].array
+
+
+def _owners(windows: int, elements: int, operand: ArrayShape) -> int:
+    """Return how many threads share the windows, for each element of a window."""
+    wanted = max(_THREADS // max(elements, 1), 1)
+    return min(wanted, _MOST_OWNERS, windows, max(operand.elements // max(elements, 1), 1))
+
+
+def emit(w: LaunchWriter) -> None:
+    """Write a launch per operand that is copied, and one for the updates."""
+    root = root_of(w.inst)
+    count = (len(root.operands) - 1) // 2
+    for number, operand in enumerate(root.operands[:count]):
+        copy_operand(w, operand, number)
+    updates = _updates(root)
+    if not updates.elements:
+        return
+    outer, inner = window_loops(root)
+    elements = prod(updates.dims[d] for d in inner)
+    windows = updates.elements // elements
+    owners = _owners(windows, elements, root.operands[0].array)
+    with w.each(elements * owners) as (k, thread):
+        m = k.math
+        element, owner = m.rem(thread, elements), m.div(thread, elements)
+        at: list[IndexValue] = [0] * updates.rank
+        set_number(k, at, inner, element)
+        with k.body.loop(0, windows) as window:
+            set_number(k, at, outer, window)
+            first = first_of_window(k, root.operands[count], [at[d] for d in outer])
+            mine = k.body.all_of([fits(k, first), *_is_owner(k, root, first, owner, owners)])
+            with k.body.when(mine):
+                combine(k, target_of(k, first, at), at)
+
+
+def window_loops(root: Instruction) -> tuple[list[int], list[int]]:
+    """Return the dimensions of the updates that count windows, and those of elements of one."""
+    inner = [d for d in range(_updates(root).rank) if d in root.attributes.update_window_dims]
+    return [d for d in range(_updates(root).rank) if d not in inner], inner
+
+
+def set_number(k: GpuContext, at: list[IndexValue], dims: list[int], number: IndexValue) -> None:
+    """Put number `number` of the loops over `dims` into index `at` of the updates."""
+    sizes = [_updates(k.root).dims[d] for d in dims]
+    for dim, position in zip(dims, k.math.delinear(number, sizes), strict=True):
+        at[dim] = position
+
+
+def _is_owner(
+    k: GpuContext, root: Instruction, first: list[IndexValue], owner: IndexValue, owners: int
+) -> list[Value]:
+    """Return the condition that a window which begins at `first` is the thread's own."""
+    if owners == 1:
+        return []
+    place = k.math.linear(first, row_major_strides(root.operands[0].array.dims))
+    return [k.math.compare("EQ", k.math.rem(place, owners), owner)]
+
+
+def target_of(k: GpuContext, first: Sequence[IndexValue], at: Sequence[IndexValue]) -> Index:
+    """Return where element `at` of the updates goes if its window begins at `first`."""
+    return tuple(
+        k.math.add(i, at[d]) if d is not None else i
+        for i, d in zip(first, window_dimensions(k.root), strict=True)
+    )
+
+
+def combine(k: GpuContext, target: Index, at: Sequence[IndexValue]) -> None:
+    """Combine element `at` of the updates into element `target` of the results."""
+    new = [k.read(update, tuple(at)) for update in k.root.operands[len(k.outputs) + 1 :]]
+    old = [output.load(k.math, target) for output in k.outputs]
+    results = k.g.inline(k.root.called[0], [*old, *new])
+    for output, value in zip(k.outputs, results, strict=True):
+        output.store(k.math, target, k.b.convert(value, output.dtype))
+
+
+EMITTER = GpuEmitter("scatter", can_emit, emit, no_scratch)

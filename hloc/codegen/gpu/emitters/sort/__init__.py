@@ -1,0 +1,1 @@
+"""Sorts and topk on GPUs."""

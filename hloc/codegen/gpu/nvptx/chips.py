@@ -1,0 +1,126 @@
+"""NVIDIA's chips by their compute capability, and what each can do.
+
+PTX versions are the oldest that know the chip, which is what LLVM writes unless it is told: a
+driver takes the PTX of its own version and older ones. Source: PTX ISA, release history.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from hloc.codegen.gpu.chips import check_chip, chip_target
+from hloc.codegen.llvm.target import Target
+from hloc.errors import HloError
+
+TRIPLE = "nvptx64-nvidia-cuda"
+DEFAULT_CHIP = "sm_80"
+NEWEST_PTX = 90
+"""The highest version that this LLVM knows; it ignores others without an error."""
+
+_SHARED_KIB = {50: 48, 60: 48, 70: 96, 75: 64, 80: 163, 86: 99, 87: 163, 89: 99, 90: 227, 120: 99}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One kind of chip.
+
+    Attributes:
+        name: as LLVM and ptxas spell it.
+        ptx: version of PTX, 10 times major plus minor.
+    """
+
+    name: str
+    ptx: int
+
+    @property
+    def capability(self) -> int:
+        """Compute capability, 10 times major plus minor."""
+        digits = re.sub(r"\D", "", self.name)
+        return int(digits)
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        """True if `mma.sync` takes bf16, and copies can run beside the arithmetic."""
+        return self.capability >= 80
+
+    @property
+    def has_warpgroups(self) -> bool:
+        """True if it has `wgmma` and copies of tiles: sm_90a only, as its name says."""
+        return self.name == "sm_90a"
+
+    @property
+    def summary(self) -> str:
+        """What it is good for, in words."""
+        version = f"PTX {self.ptx // 10}.{self.ptx % 10}"
+        units = ", tensor cores and copies beside the arithmetic" if self.has_tensor_cores else ""
+        more = ", products by warpgroups" if self.has_warpgroups else ""
+        return f"{version}, {self.shared_bytes >> 10} KiB of shared memory{units}{more}"
+
+    @property
+    def shared_bytes(self) -> int:
+        """Most shared memory that one block can ask for."""
+        known = [kib for first, kib in _SHARED_KIB.items() if first <= self.capability]
+        return known[-1] << 10
+
+
+CHIPS: dict[str, Chip] = {
+    name: Chip(name, ptx)
+    for name, ptx in {
+        "sm_50": 40,
+        "sm_52": 41,
+        "sm_60": 50,
+        "sm_61": 50,
+        "sm_70": 60,
+        "sm_75": 63,
+        "sm_80": 70,
+        "sm_86": 71,
+        "sm_87": 74,
+        "sm_89": 78,
+        "sm_90": 78,
+        "sm_90a": 80,
+        "sm_100": 86,
+        "sm_100a": 86,
+        "sm_103": 88,
+        "sm_110": 90,
+        "sm_120": 87,
+        "sm_120a": 87,
+        "sm_121": 88,
+    }.items()
+}
+
+
+def without_warpgroups(name: str) -> str:
+    """Return the chip whose code the host build runs in place of that of chip `name`.
+
+    It lacks warpgroups and copies of tiles: sm_90a is sm_90 there, all others are themselves.
+    """
+    return name.rstrip("a") if name in CHIPS and CHIPS[name].has_warpgroups else name
+
+
+def chip_of(target: Target) -> Chip:
+    """Return the chip of a target made by `target_for_chip`."""
+    return CHIPS[target.cpu]
+
+
+@cache
+def target_for_chip(name: str = "", features: str = "") -> Target:
+    """Return the target for a chip.
+
+    Args:
+        name: `sm_80`; "" is the oldest chip whose tensor cores hloc uses.
+        features: `+ptx83` for a later version of PTX than the chip needs.
+
+    Raises:
+        HloError: there is no such chip, or another feature is asked for.
+    """
+    name = name or DEFAULT_CHIP
+    check_chip(name, CHIPS, DEFAULT_CHIP, "nvptx64")
+    version = re.fullmatch(r"\+ptx(\d\d)", features)
+    if features and not (version and CHIPS[name].ptx <= int(version[1]) <= NEWEST_PTX):
+        raise HloError(
+            f"target nvptx64 does not take the feature {features!r}",
+            notes=(f"it takes +ptx{CHIPS[name].ptx} to +ptx{NEWEST_PTX} for {name}",),
+        )
+    return chip_target(TRIPLE, name, features, CHIPS[name].shared_bytes, 40 << 20)

@@ -1,0 +1,209 @@
+"""What an emitter is given: the instruction, its arrays, and everything that writes code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from hloc.codegen.builder.index import Index, IndexMath, loop_order
+from hloc.codegen.builder.ir_array import IrArray, array_in_memory
+from hloc.codegen.builder.lane_builder import LaneBuilder
+from hloc.codegen.builder.loops import Body, IndexValue
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.values import Value
+from hloc.codegen.elements.elemental import ElementGenerator, Frame, Source
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.codegen.llvm.writer import FunctionWriter
+from hloc.dtypes import S64, DType
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, Shape, leaves
+
+SMALL_ELEMENTS = 256
+"""Size of arrays up to which short code, which compiles in half the time, is better than fast."""
+
+
+def array_leaves(shape: Shape) -> list[ArrayShape]:
+    """Return the parts of `shape` that are in memory, depth first: no tokens, no opaques."""
+    return [
+        leaf if isinstance(leaf, ArrayShape) else leaf.array
+        for _, leaf in leaves(shape)
+        if not isinstance(leaf, ArrayShape) or not leaf.dtype.is_special
+    ]
+
+
+def root_of(inst: Instruction) -> Instruction:
+    """Return the instruction whose value a kernel for `inst` computes."""
+    return inst.called[0].root if inst.opcode.name == "fusion" else inst
+
+
+@dataclass(frozen=True, slots=True)
+class Emitter:
+    """A way to write kernels.
+
+    Attributes:
+        can_emit: true if it can write the kernel of an instruction or fusion.
+        emit: writes it.
+        extent: size of the outermost loop that may be split between threads, 1 if none.
+        scratch_bytes: memory the kernel needs beside operands and results.
+        repeated_bytes: what every part of the outermost loop brings into scratch memory again,
+            about; 0 if the parts together do no more than the whole.
+    """
+
+    name: str
+    can_emit: Callable[[Instruction], bool]
+    emit: Callable[[KernelContext], None]
+    extent: Callable[[Instruction], int]
+    scratch_bytes: Callable[[Instruction], int]
+    repeated_bytes: Callable[[Instruction], int] = lambda inst: 0
+
+
+def no_scratch(inst: Instruction) -> int:
+    """Return 0: the emitter needs no memory of its own."""
+    return 0
+
+
+def no_split(inst: Instruction) -> int:
+    """Return 1: the kernel runs on one thread."""
+    return 1
+
+
+class KernelContext:
+    """One kernel being written.
+
+    Attributes:
+        root: the instruction to compute, in `frame`.
+        outputs: the arrays of the result's leaves.
+        aliased: per output, the number of the operand leaf that shares its memory, or None.
+        begin, end: the part of the outermost loop to run.
+        lanes: elements that loops may make at a time (`cpu/emitters/lanes.py`), 0 for one.
+        routines: functions of other units that it calls.
+        level: LLVM's level for the kernel, None if the module's.
+        is_final: nothing was written so far that LLVM should turn into vectors.
+    """
+
+    def __init__(
+        self,
+        inst: Instruction,
+        aliased: tuple[int | None, ...],
+        name: str,
+        target: Target,
+        has_scratch: bool,
+        lanes: int = 0,
+    ) -> None:
+        self.inst = inst
+        self.root = root_of(inst)
+        self.aliased = aliased
+        self.target = target
+        self.lanes = lanes
+        inputs = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
+        results = array_leaves(inst.shape)
+        largest = max((shape.elements for shape in [*inputs, *results]), default=0)
+        size = "optsize " if largest <= SMALL_ELEMENTS else ""
+        pointers = _pointers(len(inputs), len(results), aliased, has_scratch)
+        self.fn = self._function(name, pointers, size)
+        self.body = self._body()
+        self.b = self.body.b
+        self.math = IndexMath(self.body)
+        self.g = ElementGenerator(self.body, self.math)
+        arrays = [self._argument(i) for i in range(len(inputs) + len(results))]
+        self.inputs = [array_in_memory(p, s) for p, s in zip(arrays, inputs, strict=False)]
+        # A result in place goes through the operand's pointer, so LLVM sees that they are one.
+        places = [
+            arrays[len(inputs) + number if shared is None else shared]
+            for number, shared in enumerate(aliased)
+        ]
+        self.outputs = [array_in_memory(p, s) for p, s in zip(places, results, strict=True)]
+        self.scratch = self._argument(len(inputs) + len(results))
+        self.begin: IndexValue = Value(S64, "%begin")
+        self.end: IndexValue = Value(S64, "%end")
+        self.frame = Frame(self._sources())
+        self.routines: dict[str, Routines] = {}
+        self.level: int | None = None
+        self.is_final = lanes > 0
+
+    def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:
+        """Begin the function; `pointers` are its parameters for arrays."""
+        return FunctionWriter(
+            name,
+            [*pointers, "i64 %begin", "i64 %end"],
+            f'{size}nounwind "prefer-vector-width"="{self.target.vector_bits}" ',
+        )
+
+    def _body(self) -> Body:
+        """Return what writes into the function; builders of other languages begin here."""
+        return Body(self.fn, LaneBuilder(self.fn, self.target, self.lanes))
+
+    def _argument(self, number: int) -> Value:
+        """Return pointer number `number` of the function's parameters."""
+        return pointer_value(f"%arg{number}")
+
+    def _sources(self) -> dict[Instruction, Source]:
+        sources: dict[Instruction, Source] = {}
+        seen: dict[Instruction, list[IrArray]] = {}
+        inst, first = self.inst, 0
+        names = inst.called[0].parameters if inst.opcode.name == "fusion" else inst.operands
+        for name, operand in zip(names, inst.operands, strict=True):
+            count = len(array_leaves(operand.shape))
+            # An operand that is given twice is read through its first pointer only.
+            sources[name] = seen.setdefault(operand, self.inputs[first : first + count])
+            first += count
+        return sources
+
+    @property
+    def output(self) -> IrArray:
+        """The only output."""
+        (output,) = self.outputs
+        return output
+
+    def read(self, operand: Instruction, index: Index) -> Value:
+        """Return element `index` of an operand of the root, with its producers fused in."""
+        return self.g.element(self.frame, operand, index)
+
+    def plain_array(self, operand: Instruction) -> IrArray | None:
+        """Return the array in memory that `operand` is, None if it must be computed."""
+        source = self.frame.sources.get(operand)
+        if source is None or isinstance(source, (Value, tuple)):
+            return None
+        return source[0] if len(source) == 1 else None
+
+    def scratch_array(self, offset_bytes: int, dtype: DType, dims: tuple[int, ...]) -> IrArray:
+        """Return a row-major array at a place in the scratch memory."""
+        pointer = self.b.offset_pointer(self.scratch, offset_bytes)
+        return array_in_memory(pointer, ArrayShape(dtype, dims))
+
+    def materialise(self, operand: Instruction, offset_bytes: int) -> IrArray:
+        """Compute `operand` into row-major scratch memory and return it."""
+        shape = operand.array
+        array = self.scratch_array(offset_bytes, shape.dtype, shape.dims)
+        with self.body.nest(shape.dims, [d for d in range(shape.rank) if shape.dims[d] != 1]) as at:
+            index = tuple(at)
+            array.store(self.math, index, self.read(operand, index))
+        return array
+
+    def use(self, routines: Routines) -> None:
+        """Declare routines, so that the kernel can call them."""
+        self.routines[routines.name] = routines
+        for declaration in routines.declarations:
+            self.fn.declare(declaration)
+
+    def copy_array(self, operand: Instruction, output: IrArray) -> None:
+        """Write all elements of `operand` to `output`, which has the same sizes."""
+        with self.body.nest(output.dims, loop_order(operand.array)) as at:
+            index = tuple(at)
+            output.store(self.math, index, self.read(operand, index))
+
+
+def _pointers(
+    inputs: int, outputs: int, aliased: tuple[int | None, ...], has_scratch: bool
+) -> list[str]:
+    shared = {number for number in aliased if number is not None}
+    texts = []
+    for number in range(inputs):
+        texts.append(f"ptr noalias{'' if number in shared else ' readonly'} %arg{number}")
+    for number in range(outputs):
+        in_place = aliased[number] is not None
+        texts.append(f"ptr{'' if in_place else ' noalias'} %arg{inputs + number}")
+    if has_scratch:
+        texts.append(f"ptr noalias %arg{inputs + outputs}")
+    return texts

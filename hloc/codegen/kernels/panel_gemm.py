@@ -1,0 +1,183 @@
+"""The inner part of matrix products and convolutions: rows times a panel of columns.
+
+A few rows of running sums stay in the first-level cache while k runs, several k at a time, so that
+a sum is loaded and stored once for many multiplications. Micro-kernels with explicit vectors take
+the place of `multiply_panel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.scalar_builder import LlvmBuilder
+from hloc.codegen.builder.values import Value, is_narrow_float
+from hloc.codegen.kernels.context import KernelContext
+from hloc.dtypes import F32, DType
+
+ROWS = 4
+"""Rows of the result that share one pass over a panel."""
+
+UNROLL = 4
+"""Steps of k per pass over the running sums."""
+
+STRIP = 256
+"""Most columns of a panel."""
+
+PANEL_BYTES = 1 << 19
+"""A panel should stay in the second-level cache."""
+
+MIN_ROWS_TO_PACK = 16
+"""Rows from which on copying a panel into one piece of memory pays."""
+
+DEPTH_BLOCK = 1024
+"""Products of floats that are summed before they go to a total, so that long sums stay accurate."""
+
+SMALL_WORK = 1 << 13
+"""Multiplications up to which short code matters more than fast code."""
+
+LoadFunction: TypeAlias = Callable[[IndexValue, IndexValue], Value]
+"""Returns the element at (row, k) or (k, column), in the type of the sums."""
+
+StoreFunction: TypeAlias = Callable[[IndexValue, IndexValue, Value], None]
+"""Writes the element at (row, column) of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class PanelProduct:
+    """out[row, column] = sum over k of lhs[row, k] * rhs[k, column].
+
+    Attributes:
+        width: columns of this panel, at most `strip`.
+        is_packed: `rhs` reads one piece of memory.
+    """
+
+    dtype: DType
+    rows: int
+    depth: int
+    strip: int
+    width: IndexValue
+    lhs: LoadFunction
+    rhs: LoadFunction
+    store: StoreFunction
+    is_packed: bool = False
+
+
+def accumulator_dtype(dtype: DType) -> DType:
+    """Return the type in which products of result type `dtype` are summed."""
+    return F32 if is_narrow_float(dtype) else dtype
+
+
+def multiply_add(b: LlvmBuilder, x: Value, y: Value, total: Value) -> Value:
+    """Return total + x * y in the arithmetic of the type; pred is or of and."""
+    dtype = total.dtype
+    if dtype.is_float or dtype.is_complex:
+        return b.fadd(total, b.fmul(x, y))
+    if dtype.is_pred:
+        return b.or_(total, b.and_(x, y))
+    return b.iadd(total, b.imul(x, y))
+
+
+def strip_width(columns: int, depth: int, dtype: DType) -> int:
+    """Return how many columns a panel of `depth` rows should have."""
+    fitting = PANEL_BYTES // (max(depth, 1) * dtype.storage_bytes)
+    return min(columns, max(64, min(STRIP, fitting // 64 * 64)))
+
+
+def panel_bytes(strip: int, depth: int, dtype: DType) -> int:
+    """Return the scratch memory of a packed panel."""
+    return (strip * depth * dtype.storage_bytes + 63) // 64 * 64
+
+
+def panel_at(k: KernelContext, offset_bytes: int, strip: int, depth: int, dtype: DType) -> IrArray:
+    """Return the packed panel at a place in scratch memory, `[k, column]`."""
+    return k.scratch_array(offset_bytes, dtype, (depth, strip))
+
+
+def multiply_panel(k: KernelContext, p: PanelProduct) -> None:
+    """Write the loops of one panel."""
+    is_small = p.rows * p.depth * p.strip <= SMALL_WORK
+    tile = 1 if is_small else min(ROWS, p.rows)
+    slots = [k.b.allocate(p.dtype, p.strip) for _ in range(tile)]
+    whole = p.rows // tile * tile
+    for start, stop, count in ((0, whole, tile), (whole, p.rows, 1)):
+        if start < stop:
+            with k.body.loop(start, stop, count) as row:
+                _tile(k, p, row, slots[:count], 1 if is_small else UNROLL)
+
+
+def _tile(
+    k: KernelContext, p: PanelProduct, row: IndexValue, slots: Sequence[Value], unroll: int
+) -> None:
+    rows = [k.math.add(row, r) for r in range(len(slots))]
+    whole = p.depth // unroll * unroll
+    _clear(k, p, slots)
+    totals = slots
+    if p.dtype.is_float and p.depth > DEPTH_BLOCK:
+        totals = [k.b.allocate(p.dtype, p.strip) for _ in slots]
+        _clear(k, p, totals)
+        with k.body.loop(0, whole, DEPTH_BLOCK) as first:
+            stop = k.math.minimum(k.math.add(first, DEPTH_BLOCK), whole)
+            _add_range(k, p, rows, (first, stop, unroll), slots)
+            _move(k, p, slots, totals)
+    else:
+        _add_range(k, p, rows, (0, whole, unroll), slots)
+    if whole < p.depth:
+        _add_range(k, p, rows, (whole, p.depth, 1), totals)
+    with k.body.loop(0, p.width) as column:
+        for r, slot in zip(rows, totals, strict=True):
+            p.store(r, column, k.b.load(slot, p.dtype, column))
+
+
+def _clear(k: KernelContext, p: PanelProduct, slots: Sequence[Value]) -> None:
+    with k.body.loop(0, p.width) as column:
+        for slot in slots:
+            k.b.store(slot, column, k.b.const(p.dtype, 0))
+
+
+def _move(
+    k: KernelContext, p: PanelProduct, slots: Sequence[Value], totals: Sequence[Value]
+) -> None:
+    """Add the sums of a block to the totals and clear them."""
+    with k.body.loop(0, p.width) as column:
+        for slot, total in zip(slots, totals, strict=True):
+            x, y = k.b.load(total, p.dtype, column), k.b.load(slot, p.dtype, column)
+            k.b.store(total, column, k.b.fadd(x, y))
+            k.b.store(slot, column, k.b.const(p.dtype, 0))
+
+
+def _add_range(
+    k: KernelContext,
+    p: PanelProduct,
+    rows: Sequence[IndexValue],
+    steps: tuple[IndexValue, IndexValue, int],
+    slots: Sequence[Value],
+) -> None:
+    """Add the products of a range of k, some at a time."""
+    first, stop, count = steps
+    if first == stop:
+        return
+    with k.body.loop(first, stop, count) as step:
+        _add_products(k, p, rows, [k.math.add(step, u) for u in range(count)], slots)
+
+
+def _add_products(
+    k: KernelContext,
+    p: PanelProduct,
+    rows: Sequence[IndexValue],
+    steps: Sequence[IndexValue],
+    slots: Sequence[Value],
+) -> None:
+    """Add the products of some k to the sums of some rows."""
+    factors = [[p.lhs(row, step) for step in steps] for row in rows]
+    vectors = p.is_packed and not p.dtype.is_complex
+    with k.body.loop(0, p.width, vectors=vectors) as column:
+        ys = [p.rhs(step, column) for step in steps]
+        for slot, xs in zip(slots, factors, strict=True):
+            total = k.b.load(slot, p.dtype, column)
+            for x, y in zip(xs, ys, strict=True):
+                total = multiply_add(k.b, x, y, total)
+            k.b.store(slot, column, total)

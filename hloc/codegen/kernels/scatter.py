@@ -1,0 +1,98 @@
+"""Scatter: windows of updates are combined into a copy of the operands, one after another.
+
+A window that does not fit as a whole is left out.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.index import loop_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.elements.remap import index_vector
+from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, no_split, root_of
+from hloc.dtypes import S64
+from hloc.ir.instruction import Instruction
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the result is that of a scatter."""
+    return root_of(inst).opcode.name == "scatter"
+
+
+def emit(k: KernelContext) -> None:
+    """Copy the operands that are not in place, then combine the updates."""
+    count = len(k.outputs)
+    operands = k.root.operands[:count]
+    indices, updates = k.root.operands[count], k.root.operands[count + 1 :]
+    for number, (operand, output) in enumerate(zip(operands, k.outputs, strict=True)):
+        array, shared = k.plain_array(operand), k.aliased[number]
+        if array is None or shared is None or array is not k.inputs[shared]:
+            k.copy_array(operand, output)
+    a = k.root.attributes
+    shape = updates[0].array
+    scatter_dims = [d for d in range(shape.rank) if d not in a.update_window_dims]
+    window_dims = [d for d in loop_order(shape) if d in a.update_window_dims]
+    if shape.elements == 0:
+        return
+    with k.body.nest(shape.dims, [d for d in scatter_dims if shape.dims[d] != 1]) as outer:
+        batch = [outer[d] for d in scatter_dims]
+        first = first_of_window(k, indices, batch)
+        with (
+            k.body.when(fits(k, first)),
+            k.body.nest(shape.dims, window_dims) as inner,
+        ):
+            at = tuple(
+                inner[d] if d in a.update_window_dims else outer[d] for d in range(shape.rank)
+            )
+            target = tuple(
+                k.math.add(i, at[d]) if d is not None else i
+                for i, d in zip(first, window_dimensions(k.root), strict=True)
+            )
+            new = [k.read(update, at) for update in updates]
+            old = [output.load(k.math, target) for output in k.outputs]
+            results = k.g.inline(k.root.called[0], [*old, *new])
+            for output, value in zip(k.outputs, results, strict=True):
+                output.store(k.math, target, k.b.convert(value, output.dtype))
+
+
+def window_dimensions(root: Instruction) -> list[int | None]:
+    """Return, per dimension of the operand, the dimension of the updates that runs along it."""
+    a = root.attributes
+    window = iter(a.update_window_dims)
+    skipped = {*a.inserted_window_dims, *a.input_batching_dims}
+    return [None if dim in skipped else next(window) for dim in range(root.operands[0].array.rank)]
+
+
+def first_of_window(
+    k: KernelContext, indices: Instruction, batch: list[IndexValue]
+) -> list[IndexValue]:
+    """Return where the window of `batch` begins, unchecked."""
+    a = k.root.attributes
+    rank = k.root.operands[0].array.rank
+    first: list[IndexValue] = [0] * rank
+    for dim, indices_dim in zip(
+        a.input_batching_dims, a.scatter_indices_batching_dims, strict=True
+    ):
+        first[dim] = batch[indices_dim - (indices_dim > a.index_vector_dim)]
+    for component, dim in enumerate(a.scatter_dims_to_operand_dims):
+        at = index_vector(indices, a.index_vector_dim, batch, component)
+        value = k.read(indices, at)
+        first[dim] = k.b.convert(value, S64)
+    return first
+
+
+def fits(k: KernelContext, first: list[IndexValue]) -> Value:
+    """Return whether the whole window lies inside the operand; u64 beyond s64 is negative here."""
+    shape = k.root.operands[0].array
+    updates = k.root.operands[-1].array
+    conditions = []
+    for i, size, d in zip(first, shape.dims, window_dimensions(k.root), strict=True):
+        if isinstance(i, int):
+            continue
+        room = size - (updates.dims[d] if d is not None else 1)
+        conditions.append(k.math.compare("GE", i, 0))
+        conditions.append(k.math.compare("LE", i, room))
+    return k.body.all_of(conditions)
+
+
+EMITTER = Emitter("scatter", can_emit, emit, no_split, no_scratch)

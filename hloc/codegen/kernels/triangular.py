@@ -1,0 +1,248 @@
+"""triangular-solve by substitution in tiles, cholesky by columns; matrices one after another."""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value, is_narrow_float
+from hloc.codegen.cpu.emitters.gemm.dot import operand_arrays, operand_bytes
+from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.dtypes import F32, PRED, DType, component_of
+from hloc.ir.instruction import Instruction
+
+_STRIP = 256
+"""Most right-hand sides that are solved for together."""
+
+_TILE = 4
+"""Rows that share one pass over known ones, and known ones that are taken per pass."""
+
+
+def can_emit_solve(inst: Instruction) -> bool:
+    """True if the result is that of a triangular-solve."""
+    return root_of(inst).opcode.name == "triangular-solve"
+
+
+def can_emit_cholesky(inst: Instruction) -> bool:
+    """True if the result is that of a cholesky."""
+    return root_of(inst).opcode.name == "cholesky"
+
+
+class _Matrix:
+    """Two dimensions of an array at a fixed batch index, perhaps transposed and conjugated."""
+
+    def __init__(
+        self,
+        k: KernelContext,
+        array: IrArray,
+        batch: list[IndexValue],
+        transposed: bool,
+        conjugated: bool = False,
+    ) -> None:
+        self.k, self.array, self.batch = k, array, batch
+        self.transposed, self.conjugated = transposed, conjugated and array.dtype.is_complex
+
+    def _index(self, row: IndexValue, column: IndexValue) -> tuple[IndexValue, ...]:
+        pair = (column, row) if self.transposed else (row, column)
+        return (*self.batch, *pair)
+
+    def load(self, row: IndexValue, column: IndexValue) -> Value:
+        """Return an element."""
+        return self._conjugate(self.array.load(self.k.math, self._index(row, column)))
+
+    def store(self, row: IndexValue, column: IndexValue, value: Value) -> None:
+        """Write an element."""
+        self.array.store(self.k.math, self._index(row, column), self._conjugate(value))
+
+    def _conjugate(self, value: Value) -> Value:
+        b = self.k.b
+        if not self.conjugated:
+            return value
+        return b.complex(b.real(value), b.fneg(b.imag(value)))
+
+
+def _work_dtype(root: Instruction) -> DType:
+    dtype = root.array.dtype
+    return F32 if is_narrow_float(dtype) else dtype
+
+
+def _sizes(root: Instruction) -> tuple[int, int]:
+    """Return the unknowns of a right-hand side, and the number of right-hand sides."""
+    *_, rows, columns = root.array.dims
+    return (rows, columns) if root.attributes.left_side else (columns, rows)
+
+
+def solve_bytes(inst: Instruction) -> int:
+    """Return room for computed operands and for a strip of the unknowns."""
+    root = root_of(inst)
+    size, count = _sizes(root)
+    return operand_bytes(inst) + size * min(count, _STRIP) * _work_dtype(root).storage_bytes
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost batch dimension."""
+    dims = root_of(inst).array.dims
+    return dims[0] if len(dims) > 2 else 1
+
+
+def emit_solve(k: KernelContext) -> None:
+    """Solve for a strip of right-hand sides at a time."""
+    a = k.root.attributes
+    matrix, right = operand_arrays(k)
+    # x op(a) = b is op(a)^T x^T = b^T.
+    flipped = (a.transpose_a in ("TRANSPOSE", "ADJOINT")) == a.left_side
+    size, count = _sizes(k.root)
+    batch_dims = right.dims[:-2]
+    with k.body.nest(batch_dims, range(len(batch_dims)), (k.begin, k.end)) as batch:
+        solver = _Solver(
+            k,
+            _Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT"),
+            size,
+            min(count, _STRIP),
+            backwards=a.lower == flipped,
+        )
+        source = _Matrix(k, right, batch, not a.left_side)
+        target = _Matrix(k, k.output, batch, not a.left_side)
+        with k.body.loop(0, count, _STRIP) as first:
+            width: IndexValue = min(count, _STRIP)
+            if count % _STRIP and count > _STRIP:
+                width = k.math.minimum(_STRIP, k.math.sub(count, first))
+            solver.solve(source, target, first, width)
+
+
+class _Solver:
+    """Solves for one strip, whose unknowns are rows of scratch memory in the order they are found.
+
+    The products with all rows that are known are subtracted from a few rows at a time.
+    """
+
+    def __init__(
+        self, k: KernelContext, left: _Matrix, size: int, strip: int, *, backwards: bool
+    ) -> None:
+        self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
+        self.left, self.size, self.backwards = left, size, backwards
+        self.dtype = _work_dtype(k.root)
+        self.x = k.scratch_array(operand_bytes(k.inst), self.dtype, (size, strip))
+        self.slots = [k.b.allocate(self.dtype, strip) for _ in range(_TILE)]
+
+    def solve(self, source: _Matrix, target: _Matrix, first: IndexValue, width: IndexValue) -> None:
+        """Read the right-hand sides from `first` on, and write the unknowns."""
+        self._copy(source, first, width)
+        whole = self.size // _TILE * _TILE
+        with self.body.loop(0, whole, _TILE) as row:
+            self._rows([self.math.add(row, i) for i in range(_TILE)], width)
+        with self.body.loop(whole, self.size) as row:
+            self._rows([row], width)
+        with self.body.loop(0, self.size) as row, self.body.loop(0, width) as j:
+            value = self.b.convert(self.x.load(self.math, (row, j)), self.k.output.dtype)
+            target.store(self._place(row), self.math.add(first, j), value)
+
+    def _copy(self, source: _Matrix, first: IndexValue, width: IndexValue) -> None:
+        with self.body.loop(0, self.size) as row, self.body.loop(0, width) as j:
+            value = source.load(self._place(row), self.math.add(first, j))
+            self.x.store(self.math, (row, j), self.b.convert(value, self.dtype))
+
+    def _place(self, row: IndexValue) -> IndexValue:
+        """Return which row of the matrix is number `row` in order."""
+        return self.math.sub(self.size - 1, row) if self.backwards else row
+
+    def _factor(self, row: IndexValue, other: IndexValue) -> Value:
+        return self.b.convert(self.left.load(self._place(row), self._place(other)), self.dtype)
+
+    def _rows(self, rows: list[IndexValue], width: IndexValue) -> None:
+        """Find the unknowns of neighbouring rows; all before them are known."""
+        m, b, known = self.math, self.b, rows[0]
+        slots = self.slots[: len(rows)]
+        with self.body.loop(0, width) as j:
+            for row, slot in zip(rows, slots, strict=True):
+                b.store(slot, j, self.x.load(m, (row, j)))
+        whole = m.sub(known, m.rem(known, _TILE))
+        with self.body.loop(0, whole, _TILE) as other:
+            self._subtract(rows, slots, [m.add(other, i) for i in range(_TILE)], width)
+        with self.body.loop(whole, known) as other:
+            self._subtract(rows, slots, [other], width)
+        for number, (row, slot) in enumerate(zip(rows, slots, strict=True)):
+            if number:
+                self._subtract([row], [slot], rows[:number], width)
+            pivot = None if self.k.root.attributes.unit_diagonal else self._factor(row, row)
+            with self.body.loop(0, width) as j:
+                value = b.load(slot, self.dtype, j)
+                self.x.store(m, (row, j), value if pivot is None else b.fdiv(value, pivot))
+
+    def _subtract(
+        self,
+        rows: list[IndexValue],
+        slots: list[Value],
+        others: list[IndexValue],
+        width: IndexValue,
+    ) -> None:
+        """Subtract the products with the unknowns `others` from `rows`, which are in `slots`."""
+        b = self.b
+        factors = [[self._factor(row, other) for other in others] for row in rows]
+        with self.body.loop(0, width) as j:
+            known = [self.x.load(self.math, (other, j)) for other in others]
+            for slot, line in zip(slots, factors, strict=True):
+                value = b.load(slot, self.dtype, j)
+                for factor, x in zip(line, known, strict=True):
+                    value = b.fsub(value, b.fmul(factor, x))
+                b.store(slot, j, value)
+
+
+def emit_cholesky(k: KernelContext) -> None:
+    """Factor each matrix column by column; NaN everywhere if a pivot is not positive."""
+    b = k.b
+    (array,) = operand_arrays(k)
+    upper = not k.root.attributes.lower
+    *batch_dims, size, _ = array.dims
+    part = component_of(array.dtype)
+    good = b.allocate(PRED)
+    total = b.allocate(array.dtype)
+    with k.body.nest(batch_dims, range(len(batch_dims)), (k.begin, k.end)) as batch:
+        a = _Matrix(k, array, batch, upper, upper)
+        factor = _Matrix(k, k.output, batch, upper, upper)
+        b.store(good, 0, b.const(PRED, True))
+        with k.body.loop(0, size) as column:
+            root = _pivot(k, a, factor, column, total)
+            positive = b.compare("GT", root, b.const(part, 0))
+            finite = b.compare("LT", root, b.const(part, float("inf")))
+            b.store(good, 0, b.and_(b.load(good, PRED, 0), b.and_(positive, finite)))
+            pivot = b.convert(root, array.dtype)
+            factor.store(column, column, pivot)
+            with k.body.loop(k.math.add(column, 1), size) as row:
+                value = _remainder(k, a, factor, row, column, total)
+                factor.store(row, column, b.fdiv(value, pivot))
+                factor.store(column, row, b.const(array.dtype, 0))
+        bad = b.xor(b.load(good, PRED, 0), b.const(PRED, True))
+        with k.body.when(bad), k.body.nest([size, size], [0, 1]) as (row, column):
+            factor.store(row, column, b.const(array.dtype, float("nan")))
+
+
+def _pivot(
+    k: KernelContext, a: _Matrix, factor: _Matrix, column: IndexValue, total: Value
+) -> Value:
+    value = k.b.real(_remainder(k, a, factor, column, column, total))
+    return k.b.intrinsic("sqrt", value)
+
+
+def _remainder(
+    k: KernelContext,
+    a: _Matrix,
+    factor: _Matrix,
+    row: IndexValue,
+    column: IndexValue,
+    total: Value,
+) -> Value:
+    """Return a[row, column] minus the products of what is known of both rows."""
+    b, dtype = k.b, a.array.dtype
+    b.store(total, 0, a.load(row, column))
+    with k.body.loop(0, column) as other:
+        left, right = factor.load(row, other), factor.load(column, other)
+        if dtype.is_complex:
+            right = b.complex(b.real(right), b.fneg(b.imag(right)))
+        b.store(total, 0, b.fsub(b.load(total, dtype, 0), b.fmul(left, right)))
+    return b.load(total, dtype, 0)
+
+
+SOLVE = Emitter("triangular-solve", can_emit_solve, emit_solve, extent, solve_bytes, operand_bytes)
+CHOLESKY = Emitter(
+    "cholesky", can_emit_cholesky, emit_cholesky, extent, operand_bytes, operand_bytes
+)

@@ -1,0 +1,235 @@
+"""LLVM in several processes: helpers that compile some units of a large module beside this process.
+
+LLVM takes one text at a time within a process, whatever its threads do (llvmlite holds a lock), so
+helpers are processes. They are fresh ones, not forks, since threads may run here; they get text and
+send back objects, and end when the module is done or this process is gone. What is compiled where
+changes nothing of the result: a unit that a helper fails with is compiled here, where its fault is
+told.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS
+from hloc.codegen.llvm.target import Target, available_cores
+from hloc.errors import HloError
+
+VARIABLE = "HLOC_COMPILE_PROCESSES"
+"""Environment variable for the number of processes, this one included; 1 for no helpers."""
+
+_HELPER_SECONDS = 0.1
+"""What there must be to do for each helper, which takes 0.1 s to start."""
+
+_SECONDS_PER_BYTE = {
+    0: 0.15e-6, 1: 3e-6, 2: 3.5e-6, 3: 9.5e-6, FINAL_FORM: 0.5e-6, FINAL_WITH_SLOTS: 1.1e-6,
+}  # fmt: skip
+"""By level, of the units of training steps; what counts is how they compare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """LLVM text that is compiled on its own, and the level of its optimisation.
+
+    Attributes:
+        source: the text, or what writes it.
+        routine: the name of routines, "" for what depends on a program.
+    """
+
+    source: str | Callable[[], str]
+    level: int
+    routine: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        return self.source if isinstance(self.source, str) else self.source()
+
+    @property
+    def seconds(self) -> float:
+        """About what LLVM takes for it."""
+        return len(self.text) * _SECONDS_PER_BYTE[self.level]
+
+
+def process_count(threads: int = 0) -> int:
+    """Return how many processes may compile, this one included.
+
+    Unless the environment says how many, cores that other programs keep busy do not count: helpers
+    there cost more than they bring.
+
+    Args:
+        threads: `CompileOptions.threads`: no more than so many, if it is not 0.
+
+    Raises:
+        HloError: HLOC_COMPILE_PROCESSES is no number of processes.
+    """
+    text = os.environ.get(VARIABLE, "").strip()
+    if text and not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise HloError(
+            f"{VARIABLE} must be a number of processes, 0 for all cores, not {text[:40]!r}"
+        )
+    if not sys.executable or getattr(sys, "frozen", False):
+        return 1  # there is no Python to start
+    if count := int(text or 0):
+        return count
+    cores = available_cores()
+    return min(threads or cores, cores, 1 + _idle_cores(cores))
+
+
+def _idle_cores(cores: int) -> int:
+    """Return how many of `cores` had nothing to do in the last minute, or next to nothing."""
+    try:
+        return max(int(cores - os.getloadavg()[0] + 0.25), 0)
+    except (AttributeError, OSError):
+        return cores
+
+
+def helpers_for(units: Sequence[Unit], processes: int) -> int:
+    """Return how many helpers pay for `units`, of at most `processes - 1`."""
+    seconds = [unit.seconds for unit in units]
+    longest = max(seconds, default=0.0)
+    rest = sum(seconds) - longest
+    if rest < _HELPER_SECONDS:
+        return 0
+    useful = math.ceil(rest / longest)  # nothing is done before the longest
+    return min(int(rest / _HELPER_SECONDS), useful, processes - 1)
+
+
+def compile_units(
+    units: Sequence[Unit],
+    target: Target,
+    also: frozenset[str],
+    compile_here: Callable[[Unit], bytes],
+    helpers: int,
+) -> list[bytes]:
+    """Return the objects of `units`, in their order.
+
+    Args:
+        units: what to compile; the longest are begun first.
+        target: the machine, as for `compile_object`.
+        also: what objects may ask for, as for `compile_object`.
+        compile_here: compiles one in this process, and raises what is to be raised.
+        helpers: how many processes to start.
+    """
+    order = deque(sorted(range(len(units)), key=lambda i: (-units[i].seconds, i)))
+    made: list[bytes | None] = [None] * len(units)
+    crew: list[_Helper] = []
+    try:
+        for _ in range(helpers):
+            crew.append(_Helper(units, (target, also), order, made))
+            crew[-1].start()
+        while (number := _next(order)) is not None:
+            made[number] = compile_here(units[number])
+        for helper in crew:
+            helper.join()
+    finally:
+        for helper in crew:
+            helper.end()
+    return [
+        compile_here(unit) if data is None else data for unit, data in zip(units, made, strict=True)
+    ]
+
+
+def _next(order: deque[int]) -> int | None:
+    """Take the next number, which no other thread gets; None if there are no more."""
+    try:
+        return order.popleft()
+    except IndexError:
+        return None
+
+
+class _Helper:
+    """A process that compiles, and the thread of this process that hands it unit after unit."""
+
+    def __init__(
+        self,
+        units: Sequence[Unit],
+        setting: tuple[Target, frozenset[str]],
+        order: deque[int],
+        made: list[bytes | None],
+    ) -> None:
+        self._units = units
+        self._setting = setting
+        self._order = order
+        self._made = made
+        self._process: subprocess.Popen[bytes] | None = None
+        self._thread = threading.Thread(target=self._feed, name="hloc-compile", daemon=True)
+
+    def start(self) -> None:
+        """Begin; does nothing where no more processes or threads are to be had."""
+        paths = [path for path in sys.path if path and isinstance(path, str)]
+        with suppress(OSError, ValueError, RuntimeError):
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+            )
+            self._thread.start()
+
+    def join(self) -> None:
+        """Wait until it has no more to do."""
+        with suppress(RuntimeError):  # its thread never started
+            self._thread.join()
+
+    def _feed(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with suppress(Exception):  # it has died, or says what is no answer
+            pickle.dump(self._setting, process.stdin)
+            while (number := _next(self._order)) is not None:
+                unit = self._units[number]
+                pickle.dump((unit.text, unit.level), process.stdin)
+                process.stdin.flush()
+                self._made[number] = pickle.load(process.stdout)
+
+    def end(self) -> None:
+        """End the process, which the thread notices."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self.join()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(OSError):
+                pipe.close()
+        self._process.wait()
+
+
+def serve() -> None:
+    """Compile what comes in until the other side is gone; what a helper does.
+
+    An answer is the bytes of the object, or None for a fault.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who started this
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever LLVM prints is no answer
+    with suppress(EOFError, BrokenPipeError):
+        target, also = pickle.load(sys.stdin.buffer)
+        while True:
+            text, level = pickle.load(sys.stdin.buffer)
+            pickle.dump(_object_or_none(text, target, level, also), answers)
+            answers.flush()
+    os._exit(0)  # without another try to send what is left
+
+
+def _object_or_none(text: str, target: Target, level: int, also: frozenset[str]) -> bytes | None:
+    try:
+        return compile_object(text, target, level, also)
+    except Exception:  # told by whoever compiles it again
+        return None

@@ -1,0 +1,111 @@
+"""Objects kept between runs, so that a module compiled once needs no LLVM the next time.
+
+A file is named by a digest of all that its contents depend on and begins with a digest of them, so
+a file that was cut short or changed is never loaded. There are two folders: `INSTALLED_FILES`
+lies in the package and is only read here (`hloc/runtime/routine_fill.py` fills it); the other is
+the user's own (`hloc/cache_directory.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import llvmlite
+
+from hloc.cache_directory import (
+    INSTALLED_FILES,
+    cache_directory,
+    read_file,
+    trim_cache_daily,
+    write_cached,
+)
+from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for
+from hloc.codegen.llvm.object_file import check_symbols, compile_object, llvm_options
+from hloc.codegen.llvm.routine_index import read_index, write_index
+from hloc.codegen.llvm.target import Target
+
+MAX_CACHE_BYTES = 512 << 20
+_DIGEST_BYTES = 32
+
+
+def cached_object(text: str, target: Target, level: int, also: frozenset[str]) -> bytes:
+    """Return what `compile_object` returns, from one of the two folders if it is there."""
+    return cached_objects((Unit(text, level),), target, also)[0][0]
+
+
+def cached_objects(
+    units: Sequence[Unit], target: Target, also: frozenset[str], processes: int = 1
+) -> tuple[tuple[bytes, ...], int]:
+    """Return the objects of `units`, and how many processes LLVM ran in.
+
+    Args:
+        units: what to compile, unless it is in one of the two folders.
+        target: the machine, as for `compile_object`.
+        also: what objects may ask for, as for `compile_object`.
+        processes: how many may run; fewer do where more would not pay.
+    """
+    names = [_name_of(unit, target) for unit in units]
+    found = {name: kept_object(name) for name in names}
+    for data in found.values():
+        if data is not None:
+            check_symbols(data, also=also)
+    missing = {n: unit for n, unit in zip(names, units, strict=True) if found[n] is None}
+
+    def compile_here(unit: Unit) -> bytes:
+        return compile_object(unit.text, target, unit.level, also=also)
+
+    helpers = helpers_for(tuple(missing.values()), processes)
+    made = compile_units(tuple(missing.values()), target, also, compile_here, helpers)
+    for name, data in zip(missing, made, strict=True):
+        found[name] = data
+        write_cached(name, sealed(data))
+    if missing:
+        trim_cache_daily(MAX_CACHE_BYTES)
+    return tuple(data for name in names if (data := found[name]) is not None), 1 + helpers
+
+
+def _name_of(unit: Unit, target: Target) -> str:
+    known = routine_objects(INSTALLED_FILES, target).get(unit.routine) if unit.routine else None
+    return known or object_name(unit.text, target, unit.level)
+
+
+def routine_objects(directory: Path, target: Target) -> Mapping[str, str]:
+    """Return the file of each routine in a folder, as far as is known without its text."""
+    return read_index(directory, _machine_text(target))
+
+
+def write_routine_objects(directory: Path, target: Target, objects: Mapping[str, str]) -> None:
+    """Keep the file of each routine in a folder; raises OSError if it cannot be written."""
+    write_index(directory, _machine_text(target), objects)
+
+
+def kept_object(name: str, directories: Sequence[Path] = ()) -> bytes | None:
+    """Return the object in the file `name`, None if none of the folders (both) has it whole."""
+    for directory in directories or (INSTALLED_FILES, cache_directory()):
+        kept = None if directory is None else read_file(directory, name)
+        if kept is not None:
+            data = kept[_DIGEST_BYTES:]
+            if hashlib.sha256(data).digest() == kept[:_DIGEST_BYTES]:
+                return data
+    return None
+
+
+def sealed(data: bytes) -> bytes:
+    """Return the contents of the file of object `data`."""
+    return hashlib.sha256(data).digest() + data
+
+
+def object_name(text: str, target: Target, level: int) -> str:
+    """Return the file of what `compile_object` makes of these."""
+    digest = hashlib.sha256(f"{_machine_text(target)}\0{level}\0{llvm_options(level)}\0".encode())
+    digest.update(text.encode())
+    return f"object-{digest.hexdigest()[:40]}.o"
+
+
+@cache
+def _machine_text(target: Target) -> str:
+    versions = (llvmlite.__version__, *llvmlite.binding.llvm_version_info)
+    return f"{target}\0{versions}"

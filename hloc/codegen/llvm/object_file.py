@@ -1,0 +1,172 @@
+"""LLVM text to machine code: parse, verify, optimise, emit, and check what the object asks for.
+
+Only symbols on the allowlist may stay undefined, so generated code can call nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Sequence
+
+import llvmlite.binding as llvm
+
+from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS
+from hloc.codegen.llvm.target import Target, create_target_machine, host_target
+from hloc.errors import InternalError
+
+_LIBM = """
+    acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs
+    floor fma fmax fmin fmod hypot ldexp log log10 log1p log2 nearbyint pow rint round roundeven
+    sin sincos sinh sqrt tan tanh tgamma trunc
+"""
+
+ALLOWED_SYMBOLS: frozenset[str] = frozenset(
+    [*_LIBM.split(), *(f"{name}f" for name in _LIBM.split()), "memcpy", "memmove", "memset"]
+)
+"""The C library functions that LLVM or an emitter may fall back on."""
+
+_FUNCTION = re.compile(r"^(define [^\n]*?) *\{$", re.MULTILINE)
+
+_ELF64_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+_SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_SYMBOL_TABLE_SECTION = 2
+
+
+def parse_module(text: str) -> llvm.ModuleRef:
+    """Return `text` as a verified LLVM module; a fault in it is a fault of hloc."""
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"generated LLVM IR is wrong: {error}") from error
+    return module
+
+
+def with_attributes(text: str, attributes: str) -> str:
+    """Return LLVM text in which each function has `attributes` as well."""
+    return _FUNCTION.sub(rf"\1 {attributes} {{", text)
+
+
+def with_features(text: str, cpu: str, features: str) -> str:
+    """Return LLVM text in which each function names the processor that it is compiled for."""
+    return with_attributes(text, f'"target-cpu"="{cpu}" "target-features"="{features}"')
+
+
+def llvm_options(level: int) -> dict[str, int]:
+    """Return the options of LLVM's pipeline at `level`, by llvmlite's names.
+
+    Level 2 is LLVM's level 1 and the vectoriser: the rest of LLVM's level 2 makes kernels no
+    faster (hloc's own passes have left nothing to eliminate), and takes a tenth of the time.
+    """
+    return {
+        "speed_level": 1 if level == 2 else level,
+        "loop_vectorization": level > 1,
+        "loop_interleaving": level > 1,
+        "slp_vectorization": level > 2,
+        "loop_unrolling": level > 2,
+    }
+
+
+def optimize_module(
+    module: llvm.ModuleRef, machine: llvm.TargetMachine, level: int
+) -> llvm.ModuleRef:
+    """Run LLVM's default pipeline of `level` (0 to 3, or none) over `module`, in place.
+
+    Unrolling and straight-line vectorisation wait for level 3: they take half of the compile time,
+    and vectorised loops are interleaved without them. Text says nothing of the machine, which LLVM
+    takes for one like the host unless it is told.
+    """
+    if machine.triple != host_target().triple:
+        module.triple = machine.triple
+        module.data_layout = str(machine.target_data)
+    if level in (FINAL_FORM, 0):  # all that LLVM would do at level 0 is looking for what to inline
+        return module
+    if level == FINAL_WITH_SLOTS:
+        _promote_slots(module, machine)
+        return module
+    options = llvm.create_pipeline_tuning_options()
+    for name, value in llvm_options(level).items():
+        setattr(options, name, value)
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def _promote_slots(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+
+
+def compile_object(
+    text: str, target: Target, level: int, also: frozenset[str] = frozenset()
+) -> bytes:
+    """Return the object code of LLVM text; `level` is both the passes' and codegen's.
+
+    The object may ask for allowed symbols and for those in `also`.
+    """
+    machine = create_target_machine(target, abs(level))
+    data: bytes = machine.emit_object(optimize_module(parse_module(text), machine, level))
+    check_symbols(data, also=also)
+    return data
+
+
+def optimized_text(text: str, target: Target, level: int) -> str:
+    """Return LLVM text after LLVM's own passes of `level`."""
+    machine = create_target_machine(target, abs(level))
+    return str(optimize_module(parse_module(text), machine, level))
+
+
+def assembly_text(text: str, target: Target, level: int) -> str:
+    """Return the assembly of LLVM text, compiled as `compile_object` does."""
+    machine = create_target_machine(target, abs(level))
+    return str(machine.emit_assembly(optimize_module(parse_module(text), machine, level)))
+
+
+def link_object(units: Sequence[tuple[str, int]], target: Target) -> bytes:
+    """Return one object of several LLVM texts, each with the level of its passes."""
+    machine = create_target_machine(target, max(level for _, level in units))
+    modules = [optimize_module(parse_module(text), machine, level) for text, level in units]
+    for other in modules[1:]:
+        modules[0].link_in(other)
+    data: bytes = machine.emit_object(modules[0])
+    check_symbols(data)
+    return data
+
+
+def undefined_symbols(data: bytes) -> tuple[str, ...]:
+    """Return the names that ELF object `data` expects from elsewhere, in the order of its table.
+
+    Objects of another format yield nothing; their loader is handed allowed symbols only.
+    """
+    if data[:5] != b"\x7fELF\x02":
+        return ()
+    found: set[str] = set()
+    defined = {""}
+    for name, section in _elf_symbols(data):
+        (defined if section else found).add(name)
+    return tuple(sorted(found - defined))
+
+
+def check_symbols(data: bytes, *, also: frozenset[str] = frozenset()) -> None:
+    """Assert that object `data` needs nothing but allowed symbols and those in `also`."""
+    foreign = [s for s in undefined_symbols(data) if s not in ALLOWED_SYMBOLS and s not in also]
+    if foreign:
+        raise InternalError(f"generated code refers to unknown symbols: {', '.join(foreign)}")
+
+
+def _elf_symbols(data: bytes) -> Iterator[tuple[str, int]]:
+    """Yield (name, section number) of every symbol; section 0 means undefined."""
+    header = _ELF64_HEADER.unpack_from(data)
+    offset, size, count = header[6], header[11], header[12]
+    sections = [_SECTION_HEADER.unpack_from(data, offset + i * size) for i in range(count)]
+    for section in sections:
+        if section[1] != _SYMBOL_TABLE_SECTION:
+            continue
+        names = sections[section[6]]
+        for at in range(section[4], section[4] + section[5], _SYMBOL.size):
+            name, _info, _other, index, _value, _size = _SYMBOL.unpack_from(data, at)
+            start = names[4] + name
+            yield data[start : data.index(b"\0", start)].decode("ascii", "replace"), index

@@ -1,0 +1,65 @@
+"""The first changes of every level: opcodes without a kernel become opcodes that have one.
+
+After them all shapes are static; see `codegen/lower/lowering.py` for what comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hloc.analysis.epilogue import product_in
+from hloc.codegen.lower.dynamic_boundary import DynamicBoundary, make_boundary_static
+from hloc.codegen.lower.fusible import needs_defusion
+from hloc.codegen.lower.fusion_splitter import FusionSplitter
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.opt.fusion.attention_match import is_attention_fusion
+from hloc.opt.pass_base import PassContext
+from hloc.opt.pipeline import Pipeline
+
+EXPANSION = (
+    "tuple-simplifier,dce,batch-norm-expander,ragged-dot-rewriter,rng-expander,"
+    "scaled-dot-rewriter,scan-expander,dynamic-padder,dce"
+)
+"""Tuples that are taken apart and dead code go first: what nobody needs is not refused."""
+
+FUSION = "fusion,dce,multi-output-fusion,dce"
+"""For targets that have no kernel for a whole attention, or for a product and what follows it."""
+
+
+def expand(
+    module: Module, needs_defusion: Callable[[Instruction], bool] = needs_defusion
+) -> DynamicBoundary:
+    """Change `module` in place; returns the hidden sizes of its parameters and results.
+
+    Args:
+        module: as the passes left it.
+        needs_defusion: which fusions the target must see taken apart.
+
+    Raises:
+        UnsupportedError: no law is known for an instruction.
+    """
+    context = PassContext()
+    _split(module, needs_defusion, context)
+    Pipeline.known(EXPANSION).run(module, context)
+    return make_boundary_static(module)
+
+
+def _split(
+    module: Module, needs_defusion: Callable[[Instruction], bool], context: PassContext
+) -> None:
+    """Take fusions apart; what lies between or after their products is fused again."""
+    has_products = any(
+        (is_attention_fusion(inst) or _is_output_fusion(inst)) and needs_defusion(inst)
+        for computation in module.computations
+        for inst in computation.instructions
+    )
+    splitter = FusionSplitter(needs_defusion)
+    splitter.run(module, context)
+    if has_products:
+        Pipeline.known(FUSION).run(module, context)
+        splitter.run(module, context)
+
+
+def _is_output_fusion(inst: Instruction) -> bool:
+    return inst.is_a("fusion") and product_in(inst.called[0]) is not None

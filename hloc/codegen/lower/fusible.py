@@ -1,0 +1,121 @@
+"""Which fusions can be one kernel, and are worth being one.
+
+A fusion from elsewhere may hold anything; one that no emitter takes, or whose producers would be
+computed over and over, is taken apart again (`fusion_splitter`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from hloc.codegen.cpu.emitters.attention import attention as attention
+from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
+from hloc.codegen.cpu.emitters.reduction import reduce, row_region
+from hloc.codegen.cpu.emitters.table import STRUCTURAL
+from hloc.codegen.elements import reductions, remap
+from hloc.codegen.elements.elemental import MAX_NESTING, RULES
+from hloc.codegen.kernels.context import array_leaves
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order
+from hloc.ops.folding import works_per_element
+from hloc.shapes import ArrayShape
+
+RULE_MODULES = (reductions, remap)
+"""The modules that register element rules; named here so that they are imported."""
+
+MAX_EVALUATIONS = 4000
+"""Elements of fused instructions that one element of the result may ask for."""
+
+MAX_CONSTANT_BYTES = 1 << 16
+"""Size of an array constant that is written into a kernel."""
+
+_CONTROL_FLOW = frozenset(("conditional", "while"))
+"""Rules of these serve scalars in called computations, not arrays in fusions."""
+
+_FREE = frozenset(("parameter", "constant", "tuple", "get-tuple-element"))
+
+
+def needs_defusion(inst: Instruction) -> bool:
+    """True if fusion `inst` must be taken apart before kernels are made."""
+    if attention.can_emit(inst):
+        return False
+    product = gemm_epilogue.core_of(inst)
+    return is_beyond(inst, STRUCTURAL, row_region.can_emit(inst), product)
+
+
+def is_beyond(
+    inst: Instruction,
+    structural: Collection[str],
+    by_rows: bool,
+    core: Instruction | None = None,
+) -> bool:
+    """True if fusion `inst` cannot be one kernel, or would do its work again and again.
+
+    Args:
+        inst: a fusion.
+        structural: opcodes that have an emitter as root of a kernel.
+        by_rows: rows are made one by one, so that reductions are done once for each.
+        core: what such an emitter makes if it is not the root, which is then made of it.
+    """
+    (body,) = inst.called
+    root = core or body.root
+    largest = max((leaf.elements for leaf in array_leaves(inst.shape)), default=0)
+    reduces = reduce.reduces_of(inst)
+    for member in body.instructions:
+        if member is root and member.opcode.name in structural:
+            continue
+        repeats = not by_rows and member not in reduces and _repeats_work(member, largest)
+        if repeats or not _is_producer(member):
+            return True
+    return _evaluations(body) > MAX_EVALUATIONS
+
+
+def _is_producer(inst: Instruction, depth: int = 0) -> bool:
+    """True if the element generator can make elements of `inst`."""
+    name = inst.opcode.name
+    if name in _CONTROL_FLOW:
+        return False
+    if name in ("fusion", "call"):
+        members = inst.called[0].instructions
+        return depth < MAX_NESTING and all(_is_producer(m, depth + 1) for m in members)
+    if name == "constant":
+        return isinstance(inst.shape, ArrayShape) and (
+            inst.shape.size_bytes <= MAX_CONSTANT_BYTES
+            or inst.attributes.literal.uniform is not None
+        )
+    if name == "bitcast":
+        return (
+            inst.array.dtype.storage_bytes == inst.operands[0].array.dtype.storage_bytes
+            and inst.array.dtype.is_complex == inst.operands[0].array.dtype.is_complex
+        )
+    return name in RULES or name == "parameter" or inst.opcode.elemental is not None
+
+
+def _repeats_work(inst: Instruction, largest: int) -> bool:
+    """True for a reduction that would be done again for many elements of the result."""
+    if inst.opcode.name not in ("reduce", "reduce-window"):
+        return False
+    elements = array_leaves(inst.shape)[0].elements
+    return largest > 2 * elements and inst.operands[0].array.elements > 16 * elements
+
+
+def _evaluations(body: Computation) -> int:
+    """Estimate how many elements of its members the fusion makes per element of its result.
+
+    Elementwise users of one instruction ask for the same element; others ask for another each.
+    """
+    counts: dict[Instruction, int] = {body.root: 1}
+    total = 0
+    for inst in reversed(post_order(body)):
+        same = other = 0
+        for user in inst.users:
+            count = counts.get(user, 0)
+            if works_per_element(user) or user.opcode.name in _FREE:
+                same = max(same, count)
+            else:
+                other += count * user.operands.count(inst)
+        counts[inst] = max(counts.get(inst, 0), min(same + other, MAX_EVALUATIONS + 1))
+        if inst.opcode.name not in _FREE:
+            total += counts[inst]
+    return total

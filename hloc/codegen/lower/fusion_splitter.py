@@ -1,0 +1,50 @@
+"""Takes apart fusions that cannot be one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.codegen.lower.fusible import needs_defusion
+from hloc.ir.clone import inline
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.opt.pass_base import PassContext
+
+
+@dataclass(frozen=True)
+class FusionSplitter:
+    """Replace fusions that no emitter takes by the instructions inside.
+
+    Expects verified IR and leaves verified IR; fusions inside fusions come to the surface and are
+    looked at in turn. Cost: one walk, O(instructions).
+
+    Attributes:
+        needs_defusion: which fusions the target cannot make a kernel of.
+    """
+
+    needs_defusion: Callable[[Instruction], bool] = needs_defusion
+    name: ClassVar[str] = "fusion-splitter"
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Inline every fusion that needs it."""
+        changed = False
+        for computation in tuple(module.computations):
+            if computation.is_fusion:
+                continue
+            pending = [i for i in computation.instructions if i.is_a("fusion")]
+            seen = set(pending)
+            while pending and not context.spent:
+                fusion = pending.pop()
+                if not self.needs_defusion(fusion):
+                    continue
+                holds_fusions = any(i.is_a("fusion") for i in fusion.called[0].instructions)
+                with context.rewriting(module, self.name):
+                    inline(fusion)
+                changed = True
+                if holds_fusions:
+                    found = [i for i in computation.instructions if i.is_a("fusion")]
+                    pending += [i for i in found if i not in seen]
+                    seen.update(found)
+        return changed

@@ -1,0 +1,1 @@
+"""What runs, step by step, and where each array lies; no LLVM."""

@@ -1,0 +1,262 @@
+"""What runs, step by step: kernel calls, copies, loops, branches and calls of the host.
+
+The last form before machine code that knows nothing of LLVM. Steps name memory by slots of the
+pointer table that the entry function is given.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from hloc.analysis.dataflow import hands_on
+from hloc.codegen.cpu.kernel import KernelRequest, kernel_key
+from hloc.codegen.plan.host_calls import HostFunction, host_function
+from hloc.codegen.plan.pointer_table import ARENA_SLOT as ARENA_SLOT
+from hloc.codegen.plan.pointer_table import FIRST_SLOT as FIRST_SLOT
+from hloc.codegen.plan.pointer_table import STOP_SLOT as STOP_SLOT
+from hloc.codegen.plan.pointer_table import THREADS_SLOT as THREADS_SLOT
+from hloc.codegen.plan.pointer_table import Place as Place
+from hloc.codegen.plan.pointer_table import TableLayout
+from hloc.dtypes import PRED
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.memory.buffer_assignment import BufferAssignment, data_leaves
+from hloc.memory.schedule import Schedule
+from hloc.memory.values import MAKES_NOTHING
+from hloc.shapes import ShapeIndex, TupleShape
+
+
+@dataclass(frozen=True, slots=True)
+class InPlaceKernel:
+    """Kernel `kernel`, for runs in which the places `parameter` and `output` have one address."""
+
+    kernel: int
+    parameter: Place
+    output: Place
+
+
+@dataclass(frozen=True, slots=True)
+class KernelStep:
+    """Call kernel `kernel` (a number) over its whole extent.
+
+    Attributes:
+        in_place: runs instead where an output has the address of the parameter it may overwrite.
+    """
+
+    kernel: int
+    arguments: tuple[Place, ...]
+    in_place: InPlaceKernel | None = None
+
+    @property
+    def kernels(self) -> tuple[int, ...]:
+        """The numbers of all kernels of which it calls one."""
+        return (self.kernel,) if self.in_place is None else (self.kernel, self.in_place.kernel)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyStep:
+    """Copy bytes between places that do not overlap."""
+
+    source: Place
+    target: Place
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStep:
+    """Run computation `condition`, and as long as `predicate` holds then, `body`."""
+
+    condition: int
+    body: int
+    predicate: Place
+
+
+@dataclass(frozen=True, slots=True)
+class BranchStep:
+    """Run one of `branches`: by index (the last if out of range) or predicate (first if true)."""
+
+    selector: Place
+    is_predicate: bool
+    branches: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStep:
+    """Run a computation."""
+
+    computation: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostStep:
+    """Call host function `function` (a number), whose address is in `slot`."""
+
+    function: int
+    slot: int
+    arguments: tuple[Place, ...]
+
+
+Step: TypeAlias = KernelStep | CopyStep | LoopStep | BranchStep | CallStep | HostStep
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps per computation, the entry's first, and the distinct kernels they call."""
+
+    computations: tuple[tuple[Step, ...], ...]
+    kernels: tuple[KernelRequest, ...]
+    keys: tuple[str, ...]
+    host_functions: tuple[HostFunction, ...]
+    table: TableLayout
+    assignment: BufferAssignment
+
+
+def plan_module(module: Module, schedule: Schedule, assignment: BufferAssignment) -> Plan:
+    """Return the steps of a scheduled module; every instruction in it can be run."""
+    hosts = [i for c in schedule for i in schedule.order(c) if calls_host(i)]
+    table = TableLayout(
+        len(assignment.constants),
+        len(assignment.parameters),
+        len(assignment.outputs),
+        len(hosts),
+    )
+    numbers = {module.entry: 0}
+    for computation in schedule:
+        numbers.setdefault(computation, len(numbers))
+    planner = _Planner(assignment, table, numbers)
+    steps = {c: tuple(planner.steps(schedule.order(c))) for c in numbers}
+    return Plan(
+        tuple(steps[c] for c in numbers),
+        tuple(planner.kernels),
+        tuple(planner.kernel_numbers),
+        tuple(planner.hosts),
+        table,
+        assignment,
+    )
+
+
+def calls_host(inst: Instruction) -> bool:
+    """True if the host runs `inst`."""
+    return inst.is_a("custom-call") and not does_nothing(inst)
+
+
+def does_nothing(inst: Instruction) -> bool:
+    """True if `inst` makes no bytes: it names, groups or hands on what is there."""
+    return (
+        inst.opcode.name in MAKES_NOTHING
+        or inst.is_a("parameter", "constant")
+        or hands_on(inst)
+        or (inst.is_a("custom-call") and not data_leaves(inst.shape) and not inst.operands)
+    )
+
+
+def runs_computations(inst: Instruction) -> bool:
+    """True for instructions that turn into control flow."""
+    return inst.is_a("while", "conditional", "call", "async-start")
+
+
+def copies_bytes(inst: Instruction) -> bool:
+    """True if `inst` is a copy that keeps the order of dimensions; that of a tuple falls apart."""
+    if inst.is_a("copy") and isinstance(inst.shape, TupleShape):
+        return True
+    return inst.is_a("copy") and inst.array.minor_to_major == inst.operands[0].array.minor_to_major
+
+
+@dataclass(slots=True)
+class _Planner:
+    assignment: BufferAssignment
+    table: TableLayout
+    numbers: dict[Computation, int]
+    kernels: list[KernelRequest] = field(default_factory=list)
+    kernel_numbers: dict[str, int] = field(default_factory=dict)
+    hosts: list[HostFunction] = field(default_factory=list)
+
+    def steps(self, order: tuple[Instruction, ...]) -> list[Step]:
+        found = (self._step(inst) for inst in order)
+        return [step for step in found if step is not None]
+
+    def _step(self, inst: Instruction) -> Step | None:
+        if runs_computations(inst):
+            return self._control_flow(inst)
+        if does_nothing(inst):
+            return None
+        if calls_host(inst):
+            return self._host_call(inst)
+        if not inst.opcode.side_effect and not any(
+            shape.size_bytes for _, shape in data_leaves(inst.shape)
+        ):
+            return None
+        if copies_bytes(inst):
+            return self._copy(inst)
+        return self._kernel(inst)
+
+    def _control_flow(self, inst: Instruction) -> Step:
+        called = tuple(self.numbers[c] for c in inst.called)
+        if inst.is_a("while"):
+            condition, body = called
+            return LoopStep(condition, body, self._place(inst.called[0].root))
+        if inst.is_a("conditional"):
+            selector = inst.operands[0]
+            return BranchStep(self._place(selector), selector.array.dtype is PRED, called)
+        return CallStep(called[0])
+
+    def _copy(self, inst: Instruction) -> Step | None:
+        source, target = self._place(inst.operands[0]), self._place(inst)
+        return None if source == target else CopyStep(source, target, inst.array.size_bytes)
+
+    def _kernel(self, inst: Instruction) -> Step:
+        number = self._kernel_number(KernelRequest(inst, self.assignment.aliased(inst)))
+        arguments = self._arguments(inst)
+        scratch = self.assignment.scratch(inst)
+        if scratch is not None:
+            arguments = (*arguments, self.table.place(scratch))
+        return KernelStep(number, arguments, self._in_place(inst))
+
+    def _kernel_number(self, request: KernelRequest) -> int:
+        number = self.kernel_numbers.setdefault(kernel_key(request), len(self.kernels))
+        if number == len(self.kernels):
+            self.kernels.append(request)
+        return number
+
+    def _in_place(self, inst: Instruction) -> InPlaceKernel | None:
+        """Return the kernel for arguments that are given away, None if it is the usual one.
+
+        One pair tells of all: the aliases of one instruction are given away together.
+        """
+        aliased = self.assignment.aliased(inst, given=True)
+        usual = self.assignment.aliased(inst)
+        if aliased == usual:
+            return None
+        output = next(
+            i for i, pair in enumerate(zip(aliased, usual, strict=True)) if len({*pair}) > 1
+        )
+        operand = aliased[output]
+        assert operand is not None
+        places = self._arguments(inst)
+        results = len(data_leaves(inst.shape))
+        number = self._kernel_number(KernelRequest(inst, aliased))
+        return InPlaceKernel(number, places[operand], places[len(places) - results + output])
+
+    def _host_call(self, inst: Instruction) -> Step:
+        found = host_function(inst)
+        assert found is not None, f"nobody runs {inst.name}"
+        self.hosts.append(found)
+        number = len(self.hosts) - 1
+        slot = self.table.first_host_function + number
+        return HostStep(number, slot, self._arguments(inst))
+
+    def _arguments(self, inst: Instruction) -> tuple[Place, ...]:
+        """Return the places of the operand leaves, then of the result leaves.
+
+        A leaf without elements gets a pointer that nobody follows.
+        """
+        return tuple(
+            self._place(owner, index) if shape.size_bytes else Place(ARENA_SLOT)
+            for owner in (*inst.operands, inst)
+            for index, shape in data_leaves(owner.shape)
+        )
+
+    def _place(self, inst: Instruction, index: ShapeIndex = ()) -> Place:
+        return self.table.place(self.assignment.slice_of(inst, index))

@@ -1,0 +1,106 @@
+"""What an executable needs to know of a compiled module beside its machine code.
+
+Plain values, no IR and no LLVM, so that they can be kept in a file (`runtime/program_cache.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from hloc.codegen.backend import PlannedModule
+from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.plan.pointer_table import TableLayout
+from hloc.ir.module import Module
+from hloc.memory.aliasing import AliasedOutput
+from hloc.memory.buffer_assignment import BufferReport, ConstantArray, data_leaves
+from hloc.shapes import ArrayShape, ShapeIndex
+
+if TYPE_CHECKING:
+    from hloc.codegen.cpu.backend import CpuModule
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedLeaf:
+    """An array leaf of a parameter; `name` is what messages call it."""
+
+    name: str
+    shape: ArrayShape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outline:
+    """The boundary and the memory of a compiled module.
+
+    Attributes:
+        parameters: array leaves, hidden ones (`boundary`) last.
+        outputs: array leaves of the result, hidden ones last.
+        constants: data in the order in which they lie in memory, by slot of the table.
+        table: which pointers the code is given.
+        arena_bytes: memory for temporaries.
+        report: memory by kind, for people and for limits.
+        boundary: what is hidden behind the declared parameters and results.
+        aliases: outputs that may lie in parameters.
+        is_split: threads can share the kernels.
+        worker_bytes: memory that each thread but the caller's needs for itself.
+    """
+
+    parameters: tuple[NamedLeaf, ...]
+    outputs: tuple[ArrayShape, ...]
+    constants: tuple[Array, ...]
+    table: TableLayout
+    arena_bytes: int
+    report: BufferReport
+    boundary: DynamicBoundary
+    aliases: tuple[AliasedOutput, ...]
+    is_split: bool
+    worker_bytes: int
+
+
+def outline_of(compiled: CpuModule) -> Outline:
+    """Return the outline of a module that was just compiled."""
+    return planned_outline(compiled, is_split=compiled.is_split, worker_bytes=compiled.worker_bytes)
+
+
+def planned_outline(
+    compiled: PlannedModule, *, is_split: bool = False, worker_bytes: int = 0
+) -> Outline:
+    """Return the outline of a module of any backend; one thread runs it unless it `is_split`."""
+    plan = compiled.plan
+    assignment = plan.assignment
+    return Outline(
+        parameters=tuple(parameter_leaves(compiled.module)),
+        outputs=assignment.outputs,
+        constants=tuple(constant_data(constant) for constant in assignment.constants),
+        table=plan.table,
+        arena_bytes=assignment.arena_bytes,
+        report=assignment.report,
+        boundary=compiled.boundary,
+        aliases=assignment.aliases,
+        is_split=is_split,
+        worker_bytes=worker_bytes,
+    )
+
+
+def parameter_leaves(module: Module) -> Iterator[NamedLeaf]:
+    """Yield every array leaf of the entry's parameters, in the order of the arguments."""
+    for parameter in module.entry.parameters:
+        for index, shape in data_leaves(parameter.shape):
+            where = _index_text(index)
+            name = f"parameter {parameter.attributes.number} ({parameter.name}){where}"
+            yield NamedLeaf(name, shape)
+
+
+def _index_text(index: ShapeIndex) -> str:
+    return f" at {{{','.join(map(str, index))}}}" if index else ""
+
+
+def constant_data(constant: ConstantArray) -> Array:
+    """Return the values in the order in which they lie in memory."""
+    order = tuple(reversed(constant.shape.minor_to_major))
+    return np.require(constant.literal.array.transpose(order), requirements=("C", "A"))

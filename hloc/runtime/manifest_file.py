@@ -1,0 +1,121 @@
+"""A program as bytes and back: the outline as JSON, then machine code and constants as they are.
+
+Reading runs no code: whatever a file says becomes numbers, names and arrays, or is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.codegen.lower.dynamic_boundary import DynamicBoundary, HiddenSize
+from hloc.codegen.plan.pointer_table import TableLayout
+from hloc.dtypes import DTYPES, dtype_of_numpy
+from hloc.memory.aliasing import AliasedOutput
+from hloc.memory.buffer_assignment import BufferReport
+from hloc.runtime.manifest import NamedLeaf, Outline
+from hloc.shapes import ArrayShape, Layout
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_LENGTH = struct.Struct("<Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A module ready to be loaded: its outline, and objects that refer to each other."""
+
+    outline: Outline
+    objects: tuple[bytes, ...]
+
+
+def program_bytes(program: Program) -> bytes | None:
+    """Return `program` as bytes, None if it holds a layout or a type that has no short form."""
+    outline = program.outline
+    shapes = [leaf.shape for leaf in outline.parameters] + list(outline.outputs)
+    types = [dtype_of_numpy(constant.dtype) for constant in outline.constants]
+    if None in types or any(s.layout is not None and s.layout.has_attributes for s in shapes):
+        return None
+    head = {
+        "parameters": [[leaf.name, _shape_fields(leaf.shape)] for leaf in outline.parameters],
+        "outputs": [_shape_fields(shape) for shape in outline.outputs],
+        "constants": [
+            [str(dtype), constant.shape]
+            for dtype, constant in zip(types, outline.constants, strict=True)
+        ],
+        "table": _fields(outline.table),
+        "arena_bytes": outline.arena_bytes,
+        "report": _fields(outline.report),
+        "boundary": {
+            side: [_fields(size) for size in sizes]
+            for side, sizes in _fields(outline.boundary).items()
+        },
+        "is_split": outline.is_split,
+        "worker_bytes": outline.worker_bytes,
+        "aliases": [_fields(alias) for alias in outline.aliases],
+        "objects": [len(data) for data in program.objects],
+    }
+    text = json.dumps(head).encode()
+    blocks = [*program.objects, *(constant.tobytes() for constant in outline.constants)]
+    return b"".join([_LENGTH.pack(len(text)), text, *blocks])
+
+
+def read_program(data: bytes) -> Program:
+    """Return the program that `program_bytes` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError, struct.error: the bytes are something else.
+    """
+    (length,) = _LENGTH.unpack_from(data)
+    at = _LENGTH.size + length
+    head = json.loads(data[_LENGTH.size : at])
+    objects = []
+    for size in head["objects"]:
+        objects.append(data[at : at + size])
+        at += size
+    constants = []
+    for name, dims in head["constants"]:
+        numpy, count = DTYPES[name].numpy, math.prod(dims)
+        constants.append(np.frombuffer(data, numpy, count, at).reshape(dims).copy())
+        at += count * numpy.itemsize
+    if at != len(data):
+        raise ValueError(f"{len(data)} bytes where {at} were announced")
+    outline = Outline(
+        parameters=tuple(NamedLeaf(name, _shape(fields)) for name, fields in head["parameters"]),
+        outputs=tuple(map(_shape, head["outputs"])),
+        constants=tuple(constants),
+        table=TableLayout(**head["table"]),
+        arena_bytes=head["arena_bytes"],
+        report=BufferReport(**head["report"]),
+        boundary=DynamicBoundary(**{k: _sizes(v) for k, v in head["boundary"].items()}),
+        aliases=tuple(AliasedOutput(**fields) for fields in head["aliases"]),
+        is_split=head["is_split"],
+        worker_bytes=head["worker_bytes"],
+    )
+    return Program(outline, tuple(objects))
+
+
+def _fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass that has slots, as they are; `asdict` copies deeply."""
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
+def _shape_fields(shape: ArrayShape) -> list[Any]:
+    order = None if shape.layout is None else shape.layout.minor_to_major
+    return [shape.dtype.name, shape.dims, order, shape.dynamic]
+
+
+def _shape(fields: Sequence[Any]) -> ArrayShape:
+    name, dims, order, dynamic = fields
+    layout = None if order is None else Layout(tuple(order))
+    return ArrayShape(DTYPES[name], tuple(dims), layout, tuple(dynamic))
+
+
+def _sizes(rows: Sequence[dict[str, int]]) -> tuple[HiddenSize, ...]:
+    return tuple(HiddenSize(**row) for row in rows)
