@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from hloc.cli import ending
+from hloc.report.exits import ending
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -20,10 +20,8 @@ from rich.console import Console
 from rich.text import Text
 
 from hloc import __version__
-from hloc.cli import ending
-from hloc.cli.guard import REPORT
 from hloc.errors import HloError, InternalError, printable, reason_of
-from hloc.report.exits import Exit, OutputFault
+from hloc.report.exits import REPORT, Exit, OutputFault, ending
 from repl.commands import Message, Quit, Results, execute, load_pasted
 from repl.passes import Applied
 from repl.render import render, render_error

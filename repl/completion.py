@@ -14,12 +14,12 @@ from itertools import islice
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from hloc.cli.list_commands import pass_summaries
 from hloc.errors import HloError, printable
 from hloc.ops import OPCODES
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.registry import all_rules, canonical_name, pass_class
 from hloc.opt.rule import Rule
+from hloc.report.describe import pass_summaries
 from hloc.report.text import plural
 from repl.commands import ALIASES, COMMANDS
 from repl.names import NameCache

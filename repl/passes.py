@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hloc.analysis.module_diff import ModuleDiff
-from hloc.cli.reproducer import repro_path, write_with_header
 from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module
 from hloc.ir.verifier import check
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import text_of
 from hloc.opt.registry import is_registered, registered_rules
+from hloc.report.repro_file import repro_path, write_with_header
 from repl.recipe import OnRewrite, Recipe, Replay
 from repl.state import State
 from repl.verifying import Culprit, Verified, culprit_in, verify_states

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.analysis.module_diff import ModuleDiff, diff_snapshots
-from hloc.cli.source_input import read_module
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.events import Event
@@ -24,6 +23,7 @@ from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import check
 from hloc.opt.pass_base import Pass, did_you_mean
 from hloc.opt.pipeline import Pipeline
+from hloc.report.source_input import read_module
 from repl import applying, running, stepping, verifying
 from repl.applying import Applied as Applied
 from repl.applying import Outcome, Pending

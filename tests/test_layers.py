@@ -37,8 +37,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.runtime",),
     ("hloc.driver", "hloc"),  # `hloc` itself: the public names
     ("hloc.report",),
-    ("hloc.cli", "hloc.learn", "hloc.lessons", "hloc.__main__"),
+    ("hloc.learn", "hloc.lessons"),
     ("repl",),
+    ("hloc.cli", "hloc.__main__"),
 )
 FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 
@@ -238,6 +239,11 @@ PLANTED = {
     "llvmlite outside codegen": ("hloc/opt/a.py", "import llvmlite.binding", "imports llvmlite"),
     "rich in the compiler": ("hloc/errors.py", "def f():\n    import rich", "imports rich"),
     "rich at start of the command line": ("hloc/cli/a.py", "import rich", "only inside functions"),
+    "the command line from the REPL": (
+        "repl/a.py",
+        "from hloc.cli import options",
+        "floor 11 imports hloc.cli of floor 12",
+    ),
     "unknown package": ("repl/a.py", "import pandas", "imports pandas, allowed only in: no room"),
     "star": ("hloc/opt/a.py", "from hloc.ir import *", "imports * from hloc.ir"),
     "unknown room": ("hloc/utils/a.py", "", "stands on no floor"),

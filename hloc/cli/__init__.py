@@ -5,57 +5,17 @@ Nothing heavy is imported here: `hloc --version` and `--help` answer without Num
 
 from __future__ import annotations
 
-import io
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from hloc import __version__
-from hloc.report.exits import Exit, OutputFault, UsageError
+from hloc.report.exits import Exit, UsageError, ending
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `hloc` with `argv` (without the program name) and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     return ending("hloc", lambda: _run(words))
-
-
-def ending(program: str, action: Callable[[], int]) -> int:
-    """Do `action`, which writes to stdout, and return the exit code of the process.
-
-    Said here, since every program ends so: Ctrl-C, a reader that has left, a full disk.
-    """
-    _prepare_streams()
-    try:
-        code = action()
-        sys.stdout.flush()
-        return code
-    except KeyboardInterrupt:
-        sys.stderr.write(f"{program}: interrupted\n")
-        return Exit.INTERRUPTED
-    except BrokenPipeError:
-        _silence_stdout()
-        return Exit.BROKEN_PIPE
-    except (OutputFault, OSError) as fault:
-        from hloc.errors import reason_of
-
-        _silence_stdout()
-        reason = reason_of(fault) if isinstance(fault, OSError) else fault
-        sys.stderr.write(f"{program}: error: cannot write to stdout: {reason}\n")
-        return Exit.FAULT
-
-
-def _prepare_streams() -> None:
-    """Let every text be written: bytes that were no UTF-8 in a module come out as they came in.
-
-    A stream that was closed before the start (`>&-`) takes everything and keeps nothing.
-    """
-    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - open until the end
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
-    stream = sys.stdout
-    if isinstance(stream, io.TextIOWrapper):
-        unicode = stream.encoding.lower().replace("-", "") == "utf8"
-        stream.reconfigure(errors="surrogateescape" if unicode else "backslashreplace")
 
 
 def _run(words: list[str]) -> int:
@@ -111,8 +71,3 @@ def _print_help(command: str) -> int:
     from hloc.cli.help import help_text
 
     return _print(help_text(command))
-
-
-def _silence_stdout() -> None:
-    """Let the interpreter's last flush go nowhere: the reader has left."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -7,10 +7,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from hloc.cli.emit import LIBRARY_KINDS, write_form
+from hloc.cli.emit import LIBRARY_KINDS
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.report.exits import UsageError
+from hloc.report.output_file import write_form
 from hloc.report.text import size_text
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ from hloc.cli.outside_test import OutsideTest
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.progress import progress_of
 from hloc.cli.reduce_command import shrink
-from hloc.cli.reproducer import repro_path, write_with_header
 from hloc.cli.rewrite_report import rewrite_lines
-from hloc.cli.source_input import need_files, read_module, shown_name
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError, printable
 from hloc.ir.clone import clone_module
@@ -41,6 +39,8 @@ from hloc.report.answers import (
 )
 from hloc.report.exits import Exit, UsageError
 from hloc.report.inputs import load_arrays, parameter_leaves
+from hloc.report.repro_file import repro_path, write_with_header
+from hloc.report.source_input import need_files, read_module, shown_name
 
 
 def bisect_file(arguments: Namespace, talk: Talk) -> int:

@@ -7,10 +7,12 @@ well as by `run`. Commands that have no such option take no notice of it there.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from hloc.cli.commands import COMMANDS
 from hloc.cli.options import OPTIONS, Option
+from hloc.errors import HloError, printable
 from hloc.report.exits import UsageError
 from hloc.report.suggest import did_you_mean
 
@@ -56,3 +58,16 @@ def _rows(word: str) -> list[Option]:
 
 def _takes_next(row: Option, word: str) -> bool:
     return word in row.flags and bool(row.metavar) and row.implied is None
+
+
+def check_not_a_command(name: str) -> None:
+    """Raise HloError for a missing file whose name is a command, or nearly one."""
+    if name == "-" or os.path.exists(name):
+        return
+    if name in COMMANDS:
+        note = f"a command is the first word: hloc {name} ..."
+    elif hint := did_you_mean(name, COMMANDS):
+        note = f"it is no command either{hint}"
+    else:
+        return
+    raise HloError(f"cannot read {printable(name)}: no such file", notes=(note,))

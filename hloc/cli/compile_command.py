@@ -14,6 +14,7 @@ import numpy as np
 
 from hloc import driver
 from hloc.cli.aot_command import check_library, implied_kinds, write_library
+from hloc.cli.command_words import check_not_a_command
 from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
 from hloc.cli.guard import guarded
 from hloc.cli.memory_option import show_memory
@@ -22,8 +23,7 @@ from hloc.cli.pass_report import names_of
 from hloc.cli.pass_table import StageTime
 from hloc.cli.profile_report import profile_lines
 from hloc.cli.progress import Progress, progress_of
-from hloc.cli.reproducer import ENDING, HEADER, apply_header, header_words
-from hloc.cli.source_input import need_files, read_snapshots, read_source, shown_name
+from hloc.cli.reproducer import apply_header
 from hloc.cli.talk import Talk
 from hloc.cli.watched_passes import WatchedPasses
 from hloc.errors import HloError, printable
@@ -40,7 +40,9 @@ from hloc.report.inputs import (
     result_leaves,
     save_arrays,
 )
+from hloc.report.repro_file import ENDING, HEADER, header_words
 from hloc.report.run_report import comparison_text, output_lines, run_executable, run_line
+from hloc.report.source_input import need_files, read_snapshots, read_source, shown_name
 from hloc.report.suggest import did_you_mean
 from hloc.report.text import count_text, plural, size_text
 
@@ -76,6 +78,7 @@ def compile_files(arguments: Namespace, talk: Talk) -> int:
 
 def _job(name: str, arguments: Namespace, talk: Talk) -> _Job:
     """Return the job of one file, with the options that a reproducer brings along."""
+    check_not_a_command(name)
     if arguments.repro or name.endswith(ENDING):
         words = header_words(read_source(name).text)
         if arguments.repro and not words:

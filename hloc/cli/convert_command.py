@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cli.emit import write_form
-from hloc.cli.source_input import need_files, read_module
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
 from hloc.formats.write import FORMAT_OF_ENDING, format_of_path, module_bytes
 from hloc.report.exits import Exit
+from hloc.report.output_file import write_form
+from hloc.report.source_input import need_files, read_module
 
 
 def convert_file(arguments: Namespace, talk: Talk) -> int:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from hloc.cli.talk import Talk
-from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
 from hloc.report.exits import UsageError
+from hloc.report.output_file import write_form
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
@@ -108,20 +108,3 @@ def deliver(form: str | bytes, path: str | None, talk: Talk) -> None:
         talk.product(form)
     else:
         write_form(path, form)
-
-
-def write_form(path: str, form: str | bytes) -> None:
-    """Write a text, which then ends with a line end, or bytes to the file `path`.
-
-    Raises:
-        HloError: the file cannot be written.
-    """
-    try:
-        with open(path, "wb") as file:
-            if isinstance(form, str):
-                form = (form if form.endswith("\n") else form + "\n").encode(
-                    "utf-8", "surrogateescape"
-                )
-            file.write(form)
-    except OSError as fault:
-        raise HloError(f"cannot write {path}: {reason_of(fault)}") from None

@@ -6,10 +6,10 @@ from argparse import Namespace
 
 from hloc.analysis.extract import extract, find_instruction
 from hloc.cli.emit import deliver
-from hloc.cli.source_input import read_module, shown_name
 from hloc.cli.talk import Talk
 from hloc.ir.verifier import verify
 from hloc.report.exits import Exit, UsageError
+from hloc.report.source_input import read_module, shown_name
 from hloc.report.text import plural
 
 

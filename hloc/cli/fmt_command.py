@@ -5,12 +5,12 @@ from __future__ import annotations
 from argparse import Namespace
 from difflib import unified_diff
 
-from hloc.cli.emit import write_form
 from hloc.cli.guard import guarded
-from hloc.cli.source_input import need_files, read_source, shown_name
 from hloc.cli.talk import Talk
 from hloc.parser.format_text import format_text
 from hloc.report.exits import Exit, UsageError
+from hloc.report.output_file import write_form
+from hloc.report.source_input import need_files, read_source, shown_name
 
 
 def format_files(arguments: Namespace, talk: Talk) -> int:

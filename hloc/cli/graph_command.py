@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.cli.source_input import read_module, shown_name
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module
@@ -12,6 +11,7 @@ from hloc.pictures.graph import FORMS, draw, write_scene
 from hloc.pictures.places import BOXES_AT_START
 from hloc.pictures.selection import Picked, between, picked
 from hloc.report.exits import Exit, UsageError
+from hloc.report.source_input import read_module, shown_name
 from hloc.report.text import plural
 
 

@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError, UnsupportedError
-from hloc.report.exits import Exit, OutputFault, RunFailed, UsageError
+from hloc.report.exits import REPORT, Exit, OutputFault, RunFailed, UsageError
 
-REPORT = "this is a fault of hloc, not of your module; please report it together with the module"
 _PLUGIN = "a plug-in is loaded, and the fault may be its own; `hloc bisect` names the rewrite"
 
 

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hloc.cli.emit import write_form
 from hloc.codegen.cpu.aot.linkable import Library
 from hloc.codegen.cpu.aot.program_sources import program_sources
 from hloc.codegen.cpu.aot.wrapper import visible_names
 from hloc.codegen.llvm.target import Target, host_target
 from hloc.errors import HloError, UnsupportedError, reason_of
+from hloc.report.output_file import write_form
 
 _TIME_LIMIT_SECONDS = 600
 _SHOWN_LINES = 12

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hloc.cli.emit import write_form
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
+from hloc.report.output_file import write_form
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule

@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 
-from hloc.cli.emit import write_form
 from hloc.ir.module import Module
 from hloc.report.exits import UsageError
+from hloc.report.output_file import write_form
 
 PLACE = "{}"
 

@@ -6,10 +6,10 @@ from argparse import Namespace
 
 from hloc.cli.emit import deliver
 from hloc.cli.guard import guarded
-from hloc.cli.source_input import need_files, read_modules, shown_name
 from hloc.cli.talk import Talk
 from hloc.parser import SEPARATOR
 from hloc.report.exits import Exit, UsageError
+from hloc.report.source_input import need_files, read_modules, shown_name
 from hloc.report.text import plural
 
 

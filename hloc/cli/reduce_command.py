@@ -9,11 +9,11 @@ from hloc.analysis.reduction import Interesting, Reduced, reduce_module
 from hloc.cli.emit import deliver
 from hloc.cli.outside_test import OutsideTest
 from hloc.cli.progress import progress_of
-from hloc.cli.source_input import need_files, read_module, shown_name
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.report.exits import Exit, UsageError
+from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import plural
 
 

@@ -1,4 +1,4 @@
-"""`hloc repl`: start the program hlo-repl, which stands a floor above and is never imported."""
+"""`hloc repl`: start the program hlo-repl as a process of its own, without importing it."""
 
 from __future__ import annotations
 

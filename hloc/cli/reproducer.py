@@ -1,32 +1,22 @@
-"""Reproducers: the module before the pass that failed, with the options that let it fail again.
-
-Such a file begins with `// hloc-repro: --passes=... --opt-bisect-limit=...`; `hloc` takes these
-options from a file called `*.repro.hlo`, or from any file with `--repro`.
-"""
+"""Writes a reproducer when a pass fails, and takes the options of one that is read again."""
 
 from __future__ import annotations
 
-import os
-import re
-import shlex
-import tempfile
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc import driver
 from hloc.cli.arguments import parse_arguments
-from hloc.cli.emit import write_form
-from hloc.errors import HloError, printable
+from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.opt.bisection import module_before_step
 from hloc.opt.pass_base import Pass, PassContext
 from hloc.opt.pipeline import PipelineObserver, text_of
 from hloc.options import CompileOptions
 from hloc.report.exits import UsageError
+from hloc.report.repro_file import HEADER, repro_path, write_with_header
 
-HEADER = "// hloc-repro:"
-ENDING = ".repro.hlo"
 REPLAYED = (
     "passes",
     "opt_bisect_limit",
@@ -36,9 +26,6 @@ REPLAYED = (
     "check_each",
 )
 """Options that a header may give: none of them reads or writes a file, or loads a plug-in."""
-
-_MOST_HEADER_LINES = 20
-_NOT_FILE = re.compile(r"[^\w.-]+")
 
 
 @dataclass(slots=True, eq=False)
@@ -93,44 +80,6 @@ def write_reproducer(
     words += [f"--disable-rule={','.join(options.disabled_rules)}"] * bool(options.disabled_rules)
     words += checks
     return write_with_header(module, words, plugins, repro_path(module.name, folder))
-
-
-def write_with_header(
-    module: Module, words: Sequence[str], plugins: Sequence[str], path: str
-) -> str:
-    """Write `module` to `path` under a header of options; returns the path."""
-    lines = [f"{HEADER} {shlex.join(words)}"]
-    lines += [f"// needs --plugin={printable(plugin)}" for plugin in plugins]
-    write_form(path, "\n".join([*lines, module.to_text(large_constants=True)]))
-    return path
-
-
-def repro_path(module_name: str, folder: str | None) -> str:
-    """Return the path of a new reproducer, in a new temporary folder if `folder` is None."""
-    if folder is None:
-        folder = tempfile.mkdtemp(prefix="hloc-repro-")
-    else:
-        try:
-            os.makedirs(folder, exist_ok=True)
-        except OSError as fault:
-            raise HloError(f"cannot make folder {folder}: {fault.strerror}") from None
-    stem = _NOT_FILE.sub("_", module_name)[:80] or "module"
-    return os.path.join(folder, stem + ENDING)
-
-
-# ---------------------------------------------------------------- reading one again
-
-
-def header_words(text: str) -> list[str]:
-    """Return the options in the header of `text`, none if it has no header."""
-    words: list[str] = []
-    for line in text.split("\n", _MOST_HEADER_LINES)[:_MOST_HEADER_LINES]:
-        if line.startswith(HEADER):
-            try:
-                words += shlex.split(line[len(HEADER) :])
-            except ValueError as fault:
-                raise HloError(f"the line {HEADER!r} cannot be read: {fault}") from None
-    return words
 
 
 def apply_header(arguments: Namespace, words: Sequence[str]) -> None:

@@ -12,9 +12,7 @@ from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.extract import extract
 from hloc.analysis.fingerprints import Fingerprints
 from hloc.analysis.kernel_count import is_kernel
-from hloc.cli.emit import write_form
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
-from hloc.cli.source_input import need_files, read_module, shown_name
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
 from hloc.ir.computation import Computation
@@ -24,7 +22,9 @@ from hloc.ir.traversal import reachable_computations
 from hloc.pictures.roofline import Kernel, Roofs, roofline
 from hloc.report.exits import Exit, UsageError
 from hloc.report.inputs import random_inputs
+from hloc.report.output_file import write_form
 from hloc.report.run_report import run_executable
+from hloc.report.source_input import need_files, read_module, shown_name
 from hloc.report.text import plural
 
 _MOST_MEASURED = 48

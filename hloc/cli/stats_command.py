@@ -10,10 +10,10 @@ from dataclasses import asdict
 from hloc.analysis.cost import Cost
 from hloc.analysis.statistics import Group, ModuleStatistics, module_statistics
 from hloc.cli.guard import guarded
-from hloc.cli.source_input import need_files, read_modules, shown_name
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.report.exits import Exit
+from hloc.report.source_input import need_files, read_modules, shown_name
 from hloc.report.text import count_text, plural, size_text
 
 _MOST_ROWS = 25

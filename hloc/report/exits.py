@@ -1,9 +1,11 @@
-"""Exit codes, and the faults that lie neither in the module nor in hloc."""
+"""Exit codes, the faults that lie neither in the module nor in hloc, and how a program ends."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
 from typing import NoReturn
@@ -34,13 +36,7 @@ EXIT_CODES = (
 )
 
 
-def leave_interrupted() -> NoReturn:
-    """End the process after a Ctrl-C that a long kernel does not notice."""
-    with suppress(OSError):
-        sys.stdout.flush()
-    sys.stderr.write("hloc: interrupted\n")
-    sys.stderr.flush()
-    os._exit(Exit.INTERRUPTED)
+REPORT = "this is a fault of hloc, not of your module; please report it together with the module"
 
 
 class UsageError(Exception):
@@ -53,3 +49,55 @@ class OutputFault(Exception):
 
 class RunFailed(Exception):
     """The compiled program failed while it ran, or ran into a limit."""
+
+
+def leave_interrupted() -> NoReturn:
+    """End the process after a Ctrl-C that a long kernel does not notice."""
+    with suppress(OSError):
+        sys.stdout.flush()
+    sys.stderr.write("hloc: interrupted\n")
+    sys.stderr.flush()
+    os._exit(Exit.INTERRUPTED)
+
+
+def ending(program: str, action: Callable[[], int]) -> int:
+    """Do `action`, which writes to stdout, and return the exit code of the process.
+
+    Said here, since every program ends so: Ctrl-C, a reader that has left, a full disk.
+    """
+    _prepare_streams()
+    try:
+        code = action()
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{program}: interrupted\n")
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        _silence_stdout()
+        return Exit.BROKEN_PIPE
+    except (OutputFault, OSError) as fault:
+        from hloc.errors import reason_of
+
+        _silence_stdout()
+        reason = reason_of(fault) if isinstance(fault, OSError) else fault
+        sys.stderr.write(f"{program}: error: cannot write to stdout: {reason}\n")
+        return Exit.FAULT
+
+
+def _prepare_streams() -> None:
+    """Let every text be written: bytes that were no UTF-8 in a module come out as they came in.
+
+    A stream that was closed before the start (`>&-`) takes everything and keeps nothing.
+    """
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115 - open until the end
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        unicode = stream.encoding.lower().replace("-", "") == "utf8"
+        stream.reconfigure(errors="surrogateescape" if unicode else "backslashreplace")
+
+
+def _silence_stdout() -> None:
+    """Let the interpreter's last flush go nowhere: the reader has left."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from os.path import expanduser
 
-from hloc.cli.emit import write_form
 from hloc.errors import HloError, reason_of
+from hloc.report.output_file import write_form
 from repl.commands.row import Command, Results, needed
 from repl.plugins import load, reload_all
 from repl.results import Message, ModuleText, Moved

@@ -44,7 +44,7 @@ def _set(session: Session, rest: str) -> Results:
 
 
 def _help(session: Session, rest: str) -> Results:
-    from hloc.cli.list_commands import describe
+    from hloc.report.describe import describe
     from repl.commands import ALIASES, COMMANDS
 
     if not rest:

@@ -23,7 +23,7 @@ _LEVELS = ("-O0", "-O1", "-O2", "-O3")
 
 
 def _passes(session: Session, rest: str) -> Results:
-    from hloc.cli.list_commands import pass_summaries
+    from hloc.report.describe import pass_summaries
 
     words = rest.split()
     try_out = "--effective" in words
@@ -44,7 +44,7 @@ def _passes(session: Session, rest: str) -> Results:
 
 
 def _explain(session: Session, rest: str) -> Results:
-    from hloc.cli.explain_command import explanation_of
+    from hloc.report.explanation import explanation_of
 
     needed(rest, "explain what?", "explain PASS|RULE|OPCODE|CODE")
     yield ModuleText(explanation_of(rest))

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.cli.list_commands import describe_opcode
 from hloc.cli.opcode_report import INTRODUCTION, TYPES, arguments_for, ask, page
 from hloc.ops import OPCODES
+from hloc.report.describe import describe_opcode
 from hloc.report.opcode_examples import EXAMPLES
 from tests.tolerance import assert_close
 

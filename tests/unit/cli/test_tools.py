@@ -7,11 +7,11 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.cli.explain_command import explanation_of
-from hloc.cli.list_commands import all_rules
 from hloc.diagnostics import EXPLANATIONS
 from hloc.ops import OPCODES
 from hloc.opt.registry import PASSES
+from hloc.report.describe import all_rules
+from hloc.report.explanation import explanation_of
 
 TEXT = """HloModule m
 

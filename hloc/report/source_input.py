@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from hloc import driver
-from hloc.cli.commands import COMMANDS
 from hloc.errors import Diagnostic, HloError, printable, reason_of
 from hloc.formats.read import uncompressed
 from hloc.formats.snapshot import Snapshot
@@ -14,7 +12,6 @@ from hloc.formats.sniff import TEXT, kind_of
 from hloc.ir.module import Module
 from hloc.parser import SEPARATOR, parse, split_modules
 from hloc.report.exits import UsageError
-from hloc.report.suggest import did_you_mean
 from hloc.source import SourceFile
 
 
@@ -78,7 +75,6 @@ def _source(name: str, data: bytes) -> SourceFile:
 
 def _read_bytes(name: str) -> bytes:
     if name != "-":
-        _check_exists(name)
         return driver.read_file(name)
     if sys.stdin is None:
         raise HloError("cannot read <stdin>: it is closed")
@@ -86,16 +82,6 @@ def _read_bytes(name: str) -> bytes:
         return sys.stdin.buffer.read(driver.MAX_TEXT_BYTES + 1)
     except OSError as fault:
         raise HloError(f"cannot read <stdin>: {reason_of(fault)}") from None
-
-
-def _check_exists(name: str) -> None:
-    """Raise HloError for a missing file that looks like a misspelt command."""
-    if not os.path.exists(name):
-        hint = did_you_mean(name, COMMANDS)
-        notes = (f"it is no command either{hint}",) if hint else ()
-        if name in COMMANDS:
-            notes = (f"a command is the first word: hloc {name} ...",)
-        raise HloError(f"cannot read {printable(name)}: no such file", notes=notes)
 
 
 def shown_name(name: str) -> str:

@@ -1,0 +1,121 @@
+"""What hloc knows of a pass, a rule or an opcode as text, read from its own tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+
+from hloc.errors import HloError
+from hloc.ir.attributes import AttributeField, attribute_fields
+from hloc.ops import OPCODES
+from hloc.opt import registry
+from hloc.opt.pass_base import option_kind
+from hloc.opt.registry import ALIASES, PASSES, canonical_name, pass_class
+from hloc.opt.rule import Rule
+from hloc.report.opcode_examples import EXAMPLES
+from hloc.report.suggest import did_you_mean
+
+
+def describe(name: str) -> str:
+    """Return the description of a pass or an opcode.
+
+    Raises:
+        HloError: there is neither of that name.
+    """
+    if name in PASSES or name in ALIASES:
+        return describe_pass(name)
+    if name in OPCODES:
+        return describe_opcode(name)
+    near = did_you_mean(name, [*PASSES, *OPCODES])
+    raise HloError(f"there is no command, pass or opcode {name!r}{near}")
+
+
+# ---------------------------------------------------------------- passes
+
+
+def pass_summaries() -> list[tuple[str, str]]:
+    """Return names and first lines of the documentation of all passes."""
+    return [(name, _first_line(pass_class(name))) for name in sorted(PASSES)]
+
+
+def describe_pass(name: str) -> str:
+    """Return name, aliases, documentation and options of a pass.
+
+    Raises:
+        HloError: there is no such pass.
+    """
+    cls = pass_class(name)
+    shown = canonical_name(name)
+    aliases = sorted(alias for alias, target in ALIASES.items() if target == shown)
+    lines = [shown + (f"  (also {', '.join(aliases)})" if aliases else ""), ""]
+    lines += [f"  {line}".rstrip() for line in _documentation(cls)]
+    options = [field for field in dataclasses.fields(cls) if field.init]
+    if options:
+        lines += ["", "  options:"]
+    for field in options:
+        default = str(field.default).lower() if option_kind(field) == "bool" else field.default
+        lines.append(f"    {field.name.replace('_', '-')}={default}")
+    return "\n".join(lines)
+
+
+def _first_line(documented: object) -> str:
+    return _documentation(documented)[0]
+
+
+def _documentation(documented: object) -> list[str]:
+    return (inspect.getdoc(documented) or "").splitlines() or [""]
+
+
+# ---------------------------------------------------------------- rules
+
+
+def all_rules() -> list[Rule]:
+    """Return all rewrite rules by name."""
+    return sorted(registry.all_rules(), key=lambda rule: rule.name)
+
+
+def rule_summary(rule: Rule) -> str:
+    """Return the opcodes a rule begins at, and how exact it is."""
+    opcodes = ", ".join(rule.pattern.opcodes) or "any opcode"
+    return opcodes if rule.exactness == "exact" else f"{opcodes}  ({rule.exactness})"
+
+
+# ---------------------------------------------------------------- opcodes
+
+
+def describe_opcode(name: str) -> str:
+    """Return the row of an opcode as text.
+
+    Raises:
+        HloError: there is no such opcode.
+    """
+    if name not in OPCODES:
+        raise HloError(f"there is no opcode {name!r}{did_you_mean(name, OPCODES)}")
+    row = OPCODES[name]
+    lines = [row.name, f"  {row.reads}"]
+    operands = "any number" if row.arity is None else str(row.arity)
+    lines.append(f"  operands: {operands}")
+    fields = attribute_fields(row.attributes) if row.attributes else ()
+    lines += [f"  attribute: {_attribute(field)}" for field in fields]
+    for role in row.calls:
+        kind = "list of computations" if role.many else "computation"
+        lines.append(f"  attribute: {role.name}  {kind}{', optional' if role.optional else ''}")
+    flags = ("elementwise", "commutative", "side_effect", "shape_required")
+    named = [flag.replace("_", " ") for flag in flags if getattr(row, flag)]
+    if named:
+        lines.append(f"  flags: {', '.join(named)}")
+    evaluator = f"no: {row.refusal}" if row.refusal else "yes"
+    lines.append(f"  runs on one device: {evaluator}")
+    lines.append(f"  shape rule: {_first_line(row.infer)}")
+    example = EXAMPLES[name].text().strip().splitlines()
+    lines += ["", "  example:", *(f"    {line}".rstrip() for line in example)]
+    return "\n".join(lines)
+
+
+def _attribute(field: AttributeField) -> str:
+    if field.required:
+        need = "required"
+    else:
+        need = f"default {field.default!r}" if field.default not in (None, "", ()) else "optional"
+    choices = f" of {', '.join(field.choices)}" if field.choices else ""
+    return f"{field.name}  {field.kind.replace('_', ' ')}{choices}, {need}"
