@@ -266,7 +266,8 @@ class _Job:
         want = self._wanted(module, inputs, other)
         found = compare(outputs, want, Bounds(a.rtol, a.atol))
         verdict = paint.good("OK") if found.ok else paint.bad("FAILED")
-        self.talk.say(f"compare with {other}: {verdict}  {comparison_text(found)}")
+        line = f"compare with {other}: {verdict}  {comparison_text(found)}"
+        self.talk.say(line, is_failure=not found.ok)
         return Exit.OK if found.ok else Exit.FAULT
 
     def _wanted(self, module: Module, inputs: list[Array], other: str) -> list[Array]:

@@ -69,9 +69,9 @@ class Talk:
         except OSError as fault:
             raise OutputFault(reason_of(fault)) from None
 
-    def say(self, text: str) -> None:
-        """Write a line of talk to stderr."""
-        if not self.quiet:
+    def say(self, text: str, *, is_failure: bool = False) -> None:
+        """Write a line of talk to stderr; `-q` does not silence a failure."""
+        if is_failure or not self.quiet:
             self.hide_progress()
             self.err.write(text + "\n")
 

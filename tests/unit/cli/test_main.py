@@ -139,6 +139,9 @@ def test_inputs_and_outputs_are_files(sums: str, tmp_path: Path, capsys: Capture
     np.savez(outputs, out0=np.zeros(8, np.float32))
     assert main(["run", sums, "--inputs", inputs, f"--compare-with={outputs}"]) == 1
     assert "FAILED  8 of 8 elements differ, worst: out0[" in capsys.readouterr().err
+    capsys.readouterr()
+    assert main(["run", sums, "--inputs", inputs, f"--compare-with={outputs}", "-q"]) == 1
+    assert "FAILED" in capsys.readouterr().err
     loose = ["--atol=100", "--compare-with=" + outputs]
     assert main(["run", sums, "--inputs", inputs, *loose]) == 0
 
