@@ -1,10 +1,13 @@
 """The directory for files that hloc can make again: the user's own, readable by nobody else.
 
 `HLOC_CACHE_DIR` names it, empty for none; else it is `hloc` in `XDG_CACHE_HOME` or `~/.cache`.
+Files of code are sealed: they begin with a digest of their name, which stands for all that the
+code depends on, and of what follows. One that was cut short, changed or renamed is never loaded.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
@@ -19,6 +22,7 @@ _OURS = re.compile(
 INSTALLED_FILES = Path(__file__).parent / "prebuilt"
 """What was made for this machine when hloc was installed; need not be there, is only read."""
 
+_DIGEST_BYTES = 32
 _DAY_SECONDS = 24 * 60 * 60
 _HOUR_SECONDS = 60 * 60
 _NEXT_LOOK: dict[Path, float] = {}
@@ -64,6 +68,25 @@ def read_file(directory: Path, name: str) -> bytes | None:
             return file.read()
     except OSError:
         return None
+
+
+def sealed(name: str, data: bytes) -> bytes:
+    """Return the contents of a file called `name` that holds `data`."""
+    return _digest(name, data) + data
+
+
+def unsealed(name: str, contents: bytes | None) -> bytes | None:
+    """Return the data in the contents of the file `name`, None if they are not its own."""
+    if contents is None:
+        return None
+    data = contents[_DIGEST_BYTES:]
+    return data if contents[:_DIGEST_BYTES] == _digest(name, data) else None
+
+
+def _digest(name: str, data: bytes) -> bytes:
+    digest = hashlib.sha256(f"{name}\0".encode())
+    digest.update(data)
+    return digest.digest()
 
 
 def write_cached(name: str, data: bytes) -> None:

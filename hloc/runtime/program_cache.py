@@ -1,8 +1,8 @@
 """Programs kept between runs, so that a text compiled once is loaded the next time.
 
 A file is named by a digest of all that the program depends on: the text, the options, the machine,
-the versions of LLVM and of hloc's own sources. It begins with a digest of what follows, so that
-a file that was cut short or changed is never loaded. Programs that call the host, and those of
+the versions of LLVM and of hloc's own sources, and sealed under that name
+(`hloc/cache_directory.py`). Programs that call the host, and those of
 passes from plug-ins, are not kept: what they do is not in the text.
 """
 
@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import llvmlite
 
-from hloc.cache_directory import cache_directory, read_cached, trim_cache_daily, write_cached
+from hloc.cache_directory import (
+    cache_directory,
+    read_cached,
+    sealed,
+    trim_cache_daily,
+    unsealed,
+    write_cached,
+)
 from hloc.codegen.backend import CompiledModule, Stage
 from hloc.codegen.llvm.object_cache import MAX_CACHE_BYTES
 from hloc.codegen.llvm.target import Target, target_for
@@ -40,7 +47,6 @@ if TYPE_CHECKING:
     from hloc.codegen.plan.plan import Plan
     from hloc.ir.module import Module
 
-_DIGEST_BYTES = 32
 _MAX_PROGRAM_BYTES = 32 << 20
 _SOURCE_ENDINGS = (".py", ".lark")
 _NO_SOURCES = ("__pycache__", "prebuilt")
@@ -151,16 +157,16 @@ def _keep(name: str, executable: Executable) -> None:
     data = program_bytes(Program(executable.outline, compiled.objects()))
     if data is None or len(data) > _MAX_PROGRAM_BYTES:
         return
-    write_cached(name, hashlib.sha256(data).digest() + data)
+    write_cached(name, sealed(name, data))
     trim_cache_daily(MAX_CACHE_BYTES)
 
 
 def _kept(name: str) -> Program | None:
-    kept = read_cached(name)
-    if kept is None or hashlib.sha256(kept[_DIGEST_BYTES:]).digest() != kept[:_DIGEST_BYTES]:
+    kept = unsealed(name, read_cached(name))
+    if kept is None:
         return None
     try:
-        return read_program(kept[_DIGEST_BYTES:])
+        return read_program(kept)
     except (ValueError, KeyError, TypeError, struct.error):
         return None
 

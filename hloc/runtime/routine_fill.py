@@ -14,12 +14,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from hloc.cache_directory import write_cached, write_whole
+from hloc.cache_directory import sealed, write_cached, write_whole
 from hloc.codegen.cpu.emitters.routine_table import all_routines
 from hloc.codegen.cpu.split_kernel import MOST_ARRAYS, split_routine
 from hloc.codegen.cpu.subnormals import flushing_mode
 from hloc.codegen.cpu.thread_pool import NEEDED
-from hloc.codegen.llvm.object_cache import kept_object, object_name, sealed, write_routine_objects
+from hloc.codegen.llvm.object_cache import kept_object, object_name, write_routine_objects
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
@@ -95,7 +95,7 @@ def _fill(
             present += 1
             continue
         data = compile_object(unit.text, target, unit.level, also)
-        write(name, sealed(data))
+        write(name, sealed(name, data))
         compiled += 1
         size_bytes += len(data)
     return Filled(compiled, present, size_bytes)

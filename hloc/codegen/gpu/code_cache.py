@@ -1,7 +1,7 @@
 """Code of kernels kept between runs, by a digest of all that it depends on.
 
-A file begins with a digest of its contents, so one that was cut short or changed is never used.
-Equal kernels of all modules share a file, since names of kernels are digests too.
+Files are sealed under their names (`hloc/cache_directory.py`). Equal kernels of all modules share
+a file, since names of kernels are digests too.
 """
 
 from __future__ import annotations
@@ -10,23 +10,19 @@ import hashlib
 
 import llvmlite
 
-from hloc.cache_directory import read_cached, trim_cache_daily, write_cached
+from hloc.cache_directory import read_cached, sealed, trim_cache_daily, unsealed, write_cached
 from hloc.codegen.gpu.worker import Job, compile_job
 from hloc.codegen.llvm.object_cache import MAX_CACHE_BYTES
-
-_DIGEST_BYTES = 32
 
 
 def cached_code(job: Job) -> bytes:
     """Return what `compile_job` returns, from the cache if it is there."""
     name = file_name(job)
-    kept = read_cached(name)
+    kept = unsealed(name, read_cached(name))
     if kept is not None:
-        code = kept[_DIGEST_BYTES:]
-        if hashlib.sha256(code).digest() == kept[:_DIGEST_BYTES]:
-            return code
+        return kept
     code = compile_job(job)
-    write_cached(name, hashlib.sha256(code).digest() + code)
+    write_cached(name, sealed(name, code))
     trim_cache_daily(MAX_CACHE_BYTES)
     return code
 

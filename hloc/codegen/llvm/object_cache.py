@@ -1,7 +1,7 @@
 """Objects kept between runs, so that a module compiled once needs no LLVM the next time.
 
-A file is named by a digest of all that its contents depend on and begins with a digest of them, so
-a file that was cut short or changed is never loaded. There are two folders: `INSTALLED_FILES`
+A file is named by a digest of all that its contents depend on, and sealed under that name
+(`hloc/cache_directory.py`). There are two folders: `INSTALLED_FILES`
 lies in the package and is only read here (`hloc/runtime/routine_fill.py` fills it); the other is
 the user's own (`hloc/cache_directory.py`).
 """
@@ -19,7 +19,9 @@ from hloc.cache_directory import (
     INSTALLED_FILES,
     cache_directory,
     read_file,
+    sealed,
     trim_cache_daily,
+    unsealed,
     write_cached,
 )
 from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for
@@ -28,7 +30,6 @@ from hloc.codegen.llvm.routine_index import read_index, write_index
 from hloc.codegen.llvm.target import Target
 
 MAX_CACHE_BYTES = 512 << 20
-_DIGEST_BYTES = 32
 
 
 def cached_object(text: str, target: Target, level: int, also: frozenset[str]) -> bytes:
@@ -61,7 +62,7 @@ def cached_objects(
     made = compile_units(tuple(missing.values()), target, also, compile_here, helpers)
     for name, data in zip(missing, made, strict=True):
         found[name] = data
-        write_cached(name, sealed(data))
+        write_cached(name, sealed(name, data))
     if missing:
         trim_cache_daily(MAX_CACHE_BYTES)
     return tuple(data for name in names if (data := found[name]) is not None), 1 + helpers
@@ -85,17 +86,10 @@ def write_routine_objects(directory: Path, target: Target, objects: Mapping[str,
 def kept_object(name: str, directories: Sequence[Path] = ()) -> bytes | None:
     """Return the object in the file `name`, None if none of the folders (both) has it whole."""
     for directory in directories or (INSTALLED_FILES, cache_directory()):
-        kept = None if directory is None else read_file(directory, name)
-        if kept is not None:
-            data = kept[_DIGEST_BYTES:]
-            if hashlib.sha256(data).digest() == kept[:_DIGEST_BYTES]:
-                return data
+        data = None if directory is None else unsealed(name, read_file(directory, name))
+        if data is not None:
+            return data
     return None
-
-
-def sealed(data: bytes) -> bytes:
-    """Return the contents of the file of object `data`."""
-    return hashlib.sha256(data).digest() + data
 
 
 def object_name(text: str, target: Target, level: int) -> str:

@@ -14,13 +14,11 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from hloc.cache_directory import read_file, write_whole
+from hloc.cache_directory import read_file, sealed, unsealed, write_whole
 
 _PACKAGE = Path(__file__).parents[1]
 _UPPER_FLOORS = ("cli", "driver", "learn", "lessons", "repl", "runtime")
 """Rooms that code generation cannot import."""
-
-_DIGEST_BYTES = 32
 
 
 def index_name(machine: str) -> str:
@@ -38,16 +36,18 @@ def write_index(directory: Path, machine: str, objects: Mapping[str, str]) -> No
     head = (" ".join(files), _status(files), _contents(files))
     lines = [*head, *(f"{name} {file}" for name, file in objects.items())]
     data = "\n".join(lines).encode()
-    write_whole(directory, index_name(machine), hashlib.sha256(data).digest() + data)
+    name = index_name(machine)
+    write_whole(directory, name, sealed(name, data))
 
 
 @cache
 def read_index(directory: Path, machine: str) -> Mapping[str, str]:
     """Return the file of each routine by name; empty if there is no index for these sources."""
-    kept = read_file(directory, index_name(machine))
-    if kept is None or hashlib.sha256(kept[_DIGEST_BYTES:]).digest() != kept[:_DIGEST_BYTES]:
+    name = index_name(machine)
+    kept = unsealed(name, read_file(directory, name))
+    if kept is None:
         return {}
-    names, status, contents, *lines = kept[_DIGEST_BYTES:].decode().split("\n")
+    names, status, contents, *lines = kept.decode().split("\n")
     files = names.split(" ")
     try:
         is_same = _status(files) == status or _contents(files) == contents

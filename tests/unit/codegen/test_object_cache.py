@@ -54,6 +54,17 @@ def test_a_damaged_file_is_not_loaded(directory: Path, damage: str) -> None:
     assert _object() == first
 
 
+def test_an_object_under_the_name_of_another_is_not_loaded(directory: Path) -> None:
+    first = _object()
+    other = cached_object(TEXT.replace("add", "mul"), host_target(), 1, frozenset())
+    assert other != first
+    names = sorted(directory.glob("object-*"))
+    contents = [name.read_bytes() for name in names]
+    for name, swapped in zip(names, reversed(contents), strict=True):
+        name.write_bytes(swapped)
+    assert _object() == first
+
+
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of the installation, in which there is nothing yet."""

@@ -1,6 +1,5 @@
 """A text compiled once is loaded the next time, and never from a file that may be wrong."""
 
-import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from hloc import driver
-from hloc.cache_directory import cache_directory
+from hloc.cache_directory import cache_directory, sealed
 from hloc.errors import HloError
 from hloc.ops import custom_call_targets
 from hloc.options import CompileOptions
@@ -140,16 +139,16 @@ def test_donated_arguments_are_used_by_a_loaded_program(directory: Path) -> None
     assert found is x
 
 
-def _cut(data: bytes) -> bytes:
+def _cut(_name: str, data: bytes) -> bytes:
     return data[:-8]
 
 
-def _changed(data: bytes) -> bytes:
+def _changed(_name: str, data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def _with_digest(content: bytes) -> Callable[[bytes], bytes]:
-    return lambda data: hashlib.sha256(content).digest() + content
+def _sealed(content: bytes) -> Callable[[str, bytes], bytes]:
+    return lambda name, _: sealed(name, content)
 
 
 @pytest.mark.parametrize(
@@ -157,23 +156,37 @@ def _with_digest(content: bytes) -> Callable[[bytes], bytes]:
     [
         _cut,
         _changed,
-        lambda data: b"",
-        _with_digest(b""),
-        _with_digest(b"\2" + bytes(7) + b"{}"),
-        _with_digest(b"\2" + bytes(7) + b"[]"),
-        _with_digest(b"\xff" * 40),
+        lambda _name, _data: b"",
+        _sealed(b""),
+        _sealed(b"\2" + bytes(7) + b"{}"),
+        _sealed(b"\2" + bytes(7) + b"[]"),
+        _sealed(b"\xff" * 40),
     ],
     ids=["cut", "changed", "empty", "no content", "no fields", "a list", "no JSON"],
 )
-def test_a_damaged_file_is_not_loaded(directory: Path, damage: Callable[[bytes], bytes]) -> None:
+def test_a_damaged_file_is_not_loaded(
+    directory: Path, damage: Callable[[str, bytes], bytes]
+) -> None:
     _compile(ADD)
     (kept,) = _programs(directory)
     whole = kept.read_bytes()
-    kept.write_bytes(damage(whole))
+    kept.write_bytes(damage(kept.name, whole))
     executable = _compile(ADD)
     assert not _is_kept(executable)
     assert executable(np.zeros(4, np.float32))[0].tolist() == [1, 2, 3, 4]
     assert kept.read_bytes() == whole
+
+
+def test_a_program_under_the_name_of_another_is_not_loaded(directory: Path) -> None:
+    _compile(ADD)
+    _compile(ADD.replace("add(x, c)", "multiply(x, c)"))
+    one, other = _programs(directory)
+    first, second = one.read_bytes(), other.read_bytes()
+    one.write_bytes(second)
+    other.write_bytes(first)
+    executable = _compile(ADD)
+    assert not _is_kept(executable)
+    assert executable(np.zeros(4, np.float32))[0].tolist() == [1, 2, 3, 4]
 
 
 def test_machine_code_that_does_not_link_is_compiled_again(directory: Path) -> None:
@@ -183,7 +196,7 @@ def test_machine_code_that_does_not_link_is_compiled_again(directory: Path) -> N
     foreign = type(program)(program.outline, (b"no object file",))
     data = program_bytes(foreign)
     assert data is not None
-    kept.write_bytes(hashlib.sha256(data).digest() + data)
+    kept.write_bytes(sealed(kept.name, data))
     assert not _is_kept(_compile(ADD))
 
 
