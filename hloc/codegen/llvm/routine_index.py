@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hloc.cache_directory import read_file, sealed, unsealed, write_whole
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 _UPPER_FLOORS = ("cli", "driver", "learn", "lessons", "repl", "runtime")
 """Rooms that code generation cannot import."""
 
