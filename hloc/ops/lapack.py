@@ -149,10 +149,9 @@ def _orgqr(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
 
 
 def _ormqr(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
-    from_left = a.get("side", "L") == "L"
-    adjoint = a.get("trans", "N") != "N"
+    """Multiply by Q or Q^H; JAX says so with `left` and `transpose`, not with LAPACK's letters."""
     reflectors, tau, matrix = operands
-    return (multiply_by_reflectors(reflectors, tau, matrix, from_left, adjoint),)
+    return (multiply_by_reflectors(reflectors, tau, matrix, bool(a["left"]), bool(a["transpose"])),)
 
 
 # ---------------------------------------------------------------- eigenvalues, singular values

@@ -93,6 +93,44 @@ def test_qr_and_the_product_of_its_reflectors(t: str) -> None:
     near(adjoint(q) @ q, np.broadcast_to(np.eye(3), (2, 3, 3)))
 
 
+def reflections(packed: Any, tau: Any) -> Any:
+    """Return `H_0 H_1 ...` with `H = I - tau v v^H`, as LAPACK defines it."""
+    q = np.eye(len(packed), dtype=packed.dtype)
+    for k, factor in enumerate(tau):
+        v = np.concatenate([np.zeros(k), [1], packed[k + 1 :, k]]).astype(packed.dtype)
+        q = q @ (np.eye(len(v), dtype=v.dtype) - factor * np.outer(v, np.conj(v)))
+    return q
+
+
+@pytest.mark.parametrize("t", LETTERS)
+@pytest.mark.parametrize("transpose", ["false", "true"])
+@pytest.mark.parametrize("left", ["false", "true"])
+def test_products_with_q(t: str, left: str, transpose: str) -> None:
+    a = matrices(t, 2, 6, 4)
+    c = matrices(t, 2, 6, 3) if left == "true" else matrices(t, 2, 3, 6)
+    packed, tau = run(f"{t}geqrf", f"({HLO[t]}[2,6,4], {HLO[t]}[2,4])", "", a)
+    letters = "or" if t in "sd" else "un"
+    shape = f"{HLO[t]}[{','.join(map(str, c.shape))}]"
+    config = f"left = {left}, transpose = {transpose}"
+    (found,) = run(f"{t}{letters}mqr", shape, config, packed, tau, c)
+    q = np.stack([reflections(m, scalars) for m, scalars in zip(packed, tau, strict=True)])
+    near(q @ np.triu(packed), a)
+    factor = adjoint(q) if transpose == "true" else q
+    near(found, factor @ c if left == "true" else c @ factor)
+
+
+@pytest.mark.parametrize("t", LETTERS)
+def test_least_squares_of_60_equations(t: str) -> None:
+    a, b = matrices(t, 60, 15), matrices(t, 60, 1)
+    packed, tau = run(f"{t}geqrf", f"({HLO[t]}[60,15], {HLO[t]}[15])", "", a)
+    letters = "or" if t in "sd" else "un"
+    shape = f"{HLO[t]}[60,1]"
+    (qb,) = run(f"{t}{letters}mqr", shape, "left = true, transpose = true", packed, tau, b)
+    x = np.linalg.solve(np.triu(packed[:15]), qb[:15])
+    near(adjoint(a) @ (a @ x - b), np.zeros((15, 1)))
+    near(x, np.linalg.lstsq(a, b, rcond=None)[0])
+
+
 @pytest.mark.parametrize("t", LETTERS)
 def test_pivoted_qr(t: str) -> None:
     a = matrices(t, 5, 3)
