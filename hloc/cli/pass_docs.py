@@ -33,11 +33,15 @@ GROUPS = {
     "control_flow": "Loops and conditionals",
     "contraction": "Dot and convolution",
     "windows": "Windows and reductions",
-    "indexing": "Gather, scatter and dynamic indices",
-    "linear_algebra": "Linear algebra",
-    "types": "Element types",
     "movement": "Moving data less",
     "fusion": "Fusion",
+    "library/control_flow": "Library: loops and conditionals",
+    "library/contraction": "Library: dot and convolution",
+    "library/windows": "Library: windows and reductions",
+    "library/indexing": "Library: gather, scatter and dynamic indices",
+    "library/linear_algebra": "Library: linear algebra",
+    "library/types": "Library: element types",
+    "library/movement": "Library: moving data less",
 }
 """Title by folder of `hloc/opt/`."""
 
@@ -62,8 +66,7 @@ def _names() -> list[str]:
 
 def _folder(name: str) -> str:
     """Return the folder of `hloc/opt/` in which a pass lives, "" for none of its own."""
-    parts = PASSES[name].split(":")[0].split(".")
-    return parts[2] if len(parts) > 3 else ""
+    return "/".join(PASSES[name].split(":")[0].split(".")[2:-1])
 
 
 def levels_of(name: str) -> str:

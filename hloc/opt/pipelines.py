@@ -57,9 +57,9 @@ _CANONICALISE: tuple[str, ...] = (
 )
 """Contractions, windows and sorts in the forms that kernels like.
 
-The other passes of opt/{contraction,indexing,windows,types,linear_algebra} make forms that
-hloc's kernels do not need: they take any dimension numbers, groups and types, and were as fast
-without the pass, or faster, when it was measured. They run when `--passes` names them.
+The passes of opt/library make forms that hloc's kernels do not need: they take any dimension
+numbers, groups and types, and were as fast without the pass, or faster, when it was measured. They
+run when `--passes` names them.
 """
 
 _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")

@@ -18,85 +18,95 @@ PASSES: dict[str, str] = {
     "all-reduce-simplifier": "hloc.opt.movement.all_reduce_simplifier:AllReduceSimplifier",
     "attention-fusion": "hloc.opt.fusion.attention:AttentionFusion",
     "batch-dot-simplification": (
-        "hloc.opt.contraction.batch_dot_simplification:BatchDotSimplification"
+        "hloc.opt.library.contraction.batch_dot_simplification:BatchDotSimplification"
     ),
     "batch-norm-expander": "hloc.opt.batch_norm_expander:BatchNormExpander",
     "batched-gather-scatter-normalizer": (
-        "hloc.opt.indexing.batched_gather_scatter_normalizer:BatchedGatherScatterNormalizer"
+        "hloc.opt.library.indexing.batched_gather_scatter_normalizer:BatchedGatherScatterNormalizer"
     ),
-    "bitcast-dtypes-expander": "hloc.opt.types.bitcast_dtypes_expander:BitcastDtypesExpander",
-    "broadcast-canonicalizer": "hloc.opt.movement.broadcast_canonicalizer:BroadcastCanonicalizer",
+    "bitcast-dtypes-expander": (
+        "hloc.opt.library.types.bitcast_dtypes_expander:BitcastDtypesExpander"
+    ),
+    "broadcast-canonicalizer": (
+        "hloc.opt.library.movement.broadcast_canonicalizer:BroadcastCanonicalizer"
+    ),
     "call-inliner": "hloc.opt.call_inliner:CallInliner",
-    "change-op-data-type": "hloc.opt.types.change_op_data_type:ChangeOpDataType",
-    "cholesky-expander": "hloc.opt.linear_algebra.cholesky_expander:CholeskyExpander",
-    "comparison-expander": "hloc.opt.types.comparison_expander:ComparisonExpander",
+    "change-op-data-type": "hloc.opt.library.types.change_op_data_type:ChangeOpDataType",
+    "cholesky-expander": "hloc.opt.library.linear_algebra.cholesky_expander:CholeskyExpander",
+    "comparison-expander": "hloc.opt.library.types.comparison_expander:ComparisonExpander",
     "computation-deduplicator": (
-        "hloc.opt.movement.computation_deduplicator:ComputationDeduplicator"
+        "hloc.opt.library.movement.computation_deduplicator:ComputationDeduplicator"
     ),
     "conditional-simplifier": "hloc.opt.control_flow.conditional_simplifier:ConditionalSimplifier",
     "conditional-to-select": "hloc.opt.control_flow.conditional_to_select:ConditionalToSelect",
     "constant-folding": "hloc.opt.constant_folding:ConstantFolding",
-    "conv-canonicalization": "hloc.opt.contraction.conv_canonicalization:ConvCanonicalization",
-    "convert-mover": "hloc.opt.movement.convert_mover:ConvertMover",
-    "convolution-group-converter": (
-        "hloc.opt.contraction.convolution_group_converter:ConvolutionGroupConverter"
+    "conv-canonicalization": (
+        "hloc.opt.library.contraction.conv_canonicalization:ConvCanonicalization"
     ),
-    "convolution-to-dot": "hloc.opt.contraction.convolution_to_dot:ConvolutionToDot",
+    "convert-mover": "hloc.opt.library.movement.convert_mover:ConvertMover",
+    "convolution-group-converter": (
+        "hloc.opt.library.contraction.convolution_group_converter:ConvolutionGroupConverter"
+    ),
+    "convolution-to-dot": "hloc.opt.library.contraction.convolution_to_dot:ConvolutionToDot",
     "copy-insertion": "hloc.opt.copy_insertion:CopyInsertion",
     "cse": "hloc.opt.cse:CommonSubexpressionElimination",
     "dce": "hloc.opt.dce:DeadCodeElimination",
-    "dot-decomposer": "hloc.opt.contraction.dot_decomposer:DotDecomposer",
-    "dot-dimension-sorter": "hloc.opt.contraction.dot_dimension_sorter:DotDimensionSorter",
-    "dot-merger": "hloc.opt.contraction.dot_merger:DotMerger",
-    "dynamic-index-splitter": "hloc.opt.indexing.dynamic_index_splitter:DynamicIndexSplitter",
+    "dot-decomposer": "hloc.opt.library.contraction.dot_decomposer:DotDecomposer",
+    "dot-dimension-sorter": "hloc.opt.library.contraction.dot_dimension_sorter:DotDimensionSorter",
+    "dot-merger": "hloc.opt.library.contraction.dot_merger:DotMerger",
+    "dynamic-index-splitter": (
+        "hloc.opt.library.indexing.dynamic_index_splitter:DynamicIndexSplitter"
+    ),
     "dynamic-padder": "hloc.opt.dynamic_padder:DynamicPadder",
     "flatten-call-graph": "hloc.opt.flatten_call_graph:FlattenCallGraph",
-    "float-normalization": "hloc.opt.types.float_normalization:FloatNormalization",
+    "float-normalization": "hloc.opt.library.types.float_normalization:FloatNormalization",
     "fusion": "hloc.opt.fusion.instruction_fusion:InstructionFusion",
-    "gather-expander": "hloc.opt.indexing.gather_expander:GatherExpander",
-    "gather-simplifier": "hloc.opt.indexing.gather_simplifier:GatherSimplifier",
-    "hlo-module-dce": "hloc.opt.control_flow.hlo_module_dce:HloModuleDce",
+    "gather-expander": "hloc.opt.library.indexing.gather_expander:GatherExpander",
+    "gather-simplifier": "hloc.opt.library.indexing.gather_simplifier:GatherSimplifier",
+    "hlo-module-dce": "hloc.opt.library.control_flow.hlo_module_dce:HloModuleDce",
     "hlo-rematerialization": "hloc.opt.rematerialization:HloRematerialization",
-    "lapack-rewriter": "hloc.opt.linear_algebra.lapack_rewriter:LapackRewriter",
+    "lapack-rewriter": "hloc.opt.lapack_rewriter:LapackRewriter",
     "layout-assignment": "hloc.opt.layout_assignment:LayoutAssignment",
-    "logistic-expander": "hloc.opt.types.logistic_expander:LogisticExpander",
+    "logistic-expander": "hloc.opt.library.types.logistic_expander:LogisticExpander",
     "long-window-rewriter": "hloc.opt.windows.long_window_rewriter:LongWindowRewriter",
     "map-inliner": "hloc.opt.map_inliner:MapInliner",
     "multi-output-fusion": "hloc.opt.fusion.multi_output:MultiOutputFusion",
     "output-fusion": "hloc.opt.fusion.output_fusion:OutputFusion",
-    "operand-upcaster": "hloc.opt.contraction.result_types:OperandUpcaster",
+    "operand-upcaster": "hloc.opt.library.contraction.result_types:OperandUpcaster",
     "priority-fusion": "hloc.opt.fusion.priority_fusion:PriorityFusion",
     "ragged-dot-rewriter": "hloc.opt.dot_expander:RaggedDotRewriter",
-    "reduce-decomposer": "hloc.opt.movement.decomposers:ReduceDecomposer",
+    "reduce-decomposer": "hloc.opt.library.movement.decomposers:ReduceDecomposer",
     "reduce-window-rewriter": "hloc.opt.windows.reduce_window_rewriter:ReduceWindowRewriter",
-    "reshape-decomposer": "hloc.opt.movement.decomposers:ReshapeDecomposer",
-    "reshape-mover": "hloc.opt.movement.reshape_mover:ReshapeMover",
-    "result-caster": "hloc.opt.contraction.result_types:ResultCaster",
+    "reshape-decomposer": "hloc.opt.library.movement.decomposers:ReshapeDecomposer",
+    "reshape-mover": "hloc.opt.library.movement.reshape_mover:ReshapeMover",
+    "result-caster": "hloc.opt.library.contraction.result_types:ResultCaster",
     "rng-expander": "hloc.opt.rng_expander:RngExpander",
     "scaled-dot-rewriter": "hloc.opt.dot_expander:ScaledDotRewriter",
     "scan-expander": "hloc.opt.scan_expander:ScanExpander",
-    "scatter-expander": "hloc.opt.indexing.scatter_expander:ScatterExpander",
-    "scatter-simplifier": "hloc.opt.indexing.scatter_simplifier:ScatterSimplifier",
+    "scatter-expander": "hloc.opt.library.indexing.scatter_expander:ScatterExpander",
+    "scatter-simplifier": "hloc.opt.library.indexing.scatter_simplifier:ScatterSimplifier",
     "select-and-scatter-expander": (
-        "hloc.opt.windows.select_and_scatter_expander:SelectAndScatterExpander"
+        "hloc.opt.library.windows.select_and_scatter_expander:SelectAndScatterExpander"
     ),
     "select-and-scatter-unroller": (
         "hloc.opt.windows.select_and_scatter_unroller:SelectAndScatterUnroller"
     ),
     "sharding-remover": "hloc.opt.sharding_remover:ShardingRemover",
     "simplify-fp-conversions": "hloc.opt.movement.simplify_fp_conversions:SimplifyFpConversions",
-    "slice-sinker": "hloc.opt.movement.slice_sinker:SliceSinker",
+    "slice-sinker": "hloc.opt.library.movement.slice_sinker:SliceSinker",
     "sort-simplifier": "hloc.opt.sort_simplifier:SortSimplifier",
     "stochastic-convert-decomposer": (
-        "hloc.opt.types.stochastic_convert_decomposer:StochasticConvertDecomposer"
+        "hloc.opt.library.types.stochastic_convert_decomposer:StochasticConvertDecomposer"
     ),
-    "sub-byte-normalization": "hloc.opt.types.sub_byte_normalization:SubByteNormalization",
-    "topk-decomposer": "hloc.opt.types.topk_decomposer:TopkDecomposer",
-    "topk-rewriter": "hloc.opt.types.topk_rewriter:TopkRewriter",
+    "sub-byte-normalization": "hloc.opt.library.types.sub_byte_normalization:SubByteNormalization",
+    "topk-decomposer": "hloc.opt.library.types.topk_decomposer:TopkDecomposer",
+    "topk-rewriter": "hloc.opt.topk_rewriter:TopkRewriter",
     "transpose-folding": "hloc.opt.contraction.transpose_folding:TransposeFolding",
-    "tree-reduction-rewriter": "hloc.opt.windows.tree_reduction_rewriter:TreeReductionRewriter",
+    "tree-reduction-rewriter": (
+        "hloc.opt.library.windows.tree_reduction_rewriter:TreeReductionRewriter"
+    ),
     "triangular-solve-expander": (
-        "hloc.opt.linear_algebra.triangular_solve_expander:TriangularSolveExpander"
+        "hloc.opt.library.linear_algebra.triangular_solve_expander:TriangularSolveExpander"
     ),
     "tuple-simplifier": "hloc.opt.tuple_simplifier:TupleSimplifier",
     "while-loop-constant-sinking": (
@@ -107,7 +117,7 @@ PASSES: dict[str, str] = {
     ),
     "while-loop-simplifier": "hloc.opt.control_flow.while_loop_simplifier:WhileLoopSimplifier",
     "while-loop-trip-count-annotator": (
-        "hloc.opt.control_flow.while_loop_trip_count_annotator:WhileLoopTripCountAnnotator"
+        "hloc.opt.library.control_flow.while_loop_trip_count_annotator:WhileLoopTripCountAnnotator"
     ),
     "while-loop-unroller": "hloc.opt.control_flow.while_loop_unroller:WhileLoopUnroller",
     "zero-sized-elimination": "hloc.opt.zero_sized_elimination:ZeroSizedElimination",

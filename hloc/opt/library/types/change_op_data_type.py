@@ -12,8 +12,8 @@ from hloc.ir.module import Module
 from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.opt.expander import expand_all, is_static
+from hloc.opt.library.types.type_names import float_named
 from hloc.opt.pass_base import PassContext
-from hloc.opt.types.type_names import float_named
 from hloc.shapes import ArrayShape
 
 

@@ -14,9 +14,9 @@ from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.ops.folding import recognised_reducer
 from hloc.opt.expander import expand_all, is_static
+from hloc.opt.library.types.change_op_data_type import computed_in
+from hloc.opt.library.types.type_names import float_named
 from hloc.opt.pass_base import PassContext
-from hloc.opt.types.change_op_data_type import computed_in
-from hloc.opt.types.type_names import float_named
 from hloc.shapes import ArrayShape
 
 _NOT_ARITHMETIC = frozenset(

@@ -10,9 +10,9 @@ from hloc.dtypes import PRED, S64
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.counted_loop import counted_loop, row_of, scalars_of
 from hloc.opt.expander import expand_all, is_static
-from hloc.opt.indexing.scatter_simplifier import is_simple_scatter, simplified_scatter
+from hloc.opt.library.counted_loop import counted_loop, row_of, scalars_of
+from hloc.opt.library.indexing.scatter_simplifier import is_simple_scatter, simplified_scatter
 from hloc.opt.pass_base import PassContext, Remark
 from hloc.opt.scalar_body import applied, is_elementwise_body
 from hloc.shapes import ArrayShape, TupleShape

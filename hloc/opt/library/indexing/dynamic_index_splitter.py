@@ -8,8 +8,8 @@ from typing import ClassVar
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.counted_loop import scalars_of
 from hloc.opt.expander import is_static
+from hloc.opt.library.counted_loop import scalars_of
 from hloc.opt.pass_base import PassContext
 from hloc.opt.walk import each_instruction
 

@@ -9,7 +9,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.expander import expand_all, is_static
-from hloc.opt.indexing.index_vectors import (
+from hloc.opt.library.indexing.index_vectors import (
     Places,
     flat_vectors,
     inverse,

@@ -9,9 +9,9 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.expander import expand_all, is_static
-from hloc.opt.indexing.gather_simplifier import gather_places
-from hloc.opt.indexing.index_vectors import without_batching
-from hloc.opt.indexing.scatter_simplifier import scatter_places
+from hloc.opt.library.indexing.gather_simplifier import gather_places
+from hloc.opt.library.indexing.index_vectors import without_batching
+from hloc.opt.library.indexing.scatter_simplifier import scatter_places
 from hloc.opt.pass_base import PassContext
 
 

@@ -9,9 +9,9 @@ from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.counted_loop import counted_loop, row_of, scalars_of
 from hloc.opt.expander import expand_all, is_static
-from hloc.opt.indexing.gather_simplifier import (
+from hloc.opt.library.counted_loop import counted_loop, row_of, scalars_of
+from hloc.opt.library.indexing.gather_simplifier import (
     has_whole_windows,
     is_simple_gather,
     simplified_gather,

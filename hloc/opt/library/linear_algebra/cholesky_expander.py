@@ -11,9 +11,9 @@ from hloc.dtypes import PRED
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.counted_loop import counted_loop
 from hloc.opt.expander import expand_all, is_static, working_type
-from hloc.opt.linear_algebra.matrices import (
+from hloc.opt.library.counted_loop import counted_loop
+from hloc.opt.library.linear_algebra.matrices import (
     as_complex,
     conjugated,
     filled,

@@ -1,0 +1,1 @@
+"""Passes about dot and convolution."""

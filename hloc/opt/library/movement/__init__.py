@@ -1,0 +1,1 @@
+"""Passes that move data less: reshapes, transposes, converts, slices and copies."""

@@ -1,0 +1,1 @@
+"""Passes about reduce-window, reduce and select-and-scatter."""
