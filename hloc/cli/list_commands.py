@@ -9,6 +9,7 @@ from hloc.cli.pass_options import load_plugins
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.ops import OPCODES
+from hloc.opt.registry import is_in_library
 from hloc.report.describe import (
     all_rules,
     describe_opcode,
@@ -24,7 +25,14 @@ def list_passes(arguments: Namespace, talk: Talk) -> int:
     """`hloc passes [NAME]`."""
     load_plugins(arguments)
     if not arguments.files:
-        talk.product(_table(pass_summaries()))
+        summaries = pass_summaries()
+        width = max(len(name) for name, _ in summaries)
+        run = [row for row in summaries if not is_in_library(row[0])]
+        library = [row for row in summaries if is_in_library(row[0])]
+        talk.product("passes of the pipelines -O1 to -O3, and of lowering")
+        talk.product(_table(run, width))
+        talk.product("\nlibrary passes, which run only when --passes names them")
+        talk.product(_table(library, width))
     for name in arguments.files:
         talk.product(describe_pass(name))
     return Exit.OK
@@ -55,7 +63,7 @@ def list_rules(arguments: Namespace, talk: Talk) -> int:
     return Exit.OK
 
 
-def _table(rows: Iterable[tuple[str, str]]) -> str:
+def _table(rows: Iterable[tuple[str, str]], width: int = 0) -> str:
     found = list(rows)
-    width = max(len(name) for name, _ in found) + 2
+    width = max(width, *(len(name) for name, _ in found)) + 2
     return "\n".join(f"{name:{width}s}{text}".rstrip() for name, text in found)

@@ -24,7 +24,7 @@ INTRODUCTION = """# Passes
 Made by `make docs` from the passes themselves: do not edit. `hloc passes NAME` shows one of them,
 `--passes=NAME{option=value},NAME` runs them, `docs/writing-a-pass.md` tells how to write one.
 
-Levels are those of `-O0` to `-O3`; a pass without a level runs when `--passes` names it. A pass
+Levels are those of `-O0` to `-O3`; a pass of the library runs only when `--passes` names it. A pass
 never changes a finite answer beyond the rules of `docs/numerics.md` unless `--fast-math` allows it.
 """
 
@@ -70,7 +70,7 @@ def _folder(name: str) -> str:
 
 
 def levels_of(name: str) -> str:
-    """Return where a pass runs: `1 2 3`, `all (lowering)`, or "" for nowhere by itself."""
+    """Return where a pass runs: `1 2 3`, `all, in lowering`, or `library` for nowhere by itself."""
     if name in _LOWERING:
         return "all, in lowering"
     if name == "hlo-rematerialization":
@@ -80,7 +80,7 @@ def levels_of(name: str) -> str:
         return f"{levels}; all, before lowering".lstrip("; ")
     if not levels and name in STANDS_FOR:
         return f"for GPUs, where `{STANDS_FOR[name]}` runs"
-    return levels
+    return levels or "library"
 
 
 def _pipeline_names(level: int) -> list[str]:
@@ -138,7 +138,7 @@ def _section(name: str) -> Iterator[str]:
     for paragraph in _paragraphs(name):
         yield paragraph
         yield ""
-    yield f"- level: {levels_of(name) or 'none'}"
+    yield f"- level: {levels_of(name)}"
     yield f"- cost: {_cost(name)}"
     yield f"- exactness: {_exactness(name)}"
     for option in dataclasses.fields(pass_class(name)):

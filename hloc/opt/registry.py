@@ -159,6 +159,13 @@ ALIASES: dict[str, str] = {
 }
 """Other spellings, XLA's own among them."""
 
+_LIBRARY = "hloc.opt.library."
+
+
+def is_in_library(name: str) -> bool:
+    """True if no pipeline runs the pass `name`: it runs when `--passes` names it."""
+    return PASSES[name].startswith(_LIBRARY)
+
 
 def canonical_name(name: str) -> str:
     """Return the name under which `name` is registered.

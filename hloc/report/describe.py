@@ -10,7 +10,7 @@ from hloc.ir.attributes import AttributeField, attribute_fields
 from hloc.ops import OPCODES
 from hloc.opt import registry
 from hloc.opt.pass_base import option_kind
-from hloc.opt.registry import ALIASES, PASSES, canonical_name, pass_class
+from hloc.opt.registry import ALIASES, PASSES, canonical_name, is_in_library, pass_class
 from hloc.opt.rule import Rule
 from hloc.report.opcode_examples import EXAMPLES
 from hloc.report.suggest import did_you_mean
@@ -48,6 +48,8 @@ def describe_pass(name: str) -> str:
     shown = canonical_name(name)
     aliases = sorted(alias for alias, target in ALIASES.items() if target == shown)
     lines = [shown + (f"  (also {', '.join(aliases)})" if aliases else ""), ""]
+    if is_in_library(shown):
+        lines += ["  library pass: runs only when --passes names it", ""]
     lines += [f"  {line}".rstrip() for line in _documentation(cls)]
     options = [field for field in dataclasses.fields(cls) if field.init]
     if options:

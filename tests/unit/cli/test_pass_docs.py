@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from hloc.cli import pass_docs, rule_docs
-from hloc.opt.registry import ALIASES, PASSES
+from hloc.opt.registry import ALIASES, PASSES, is_in_library
 from hloc.opt.rules import ALL_RULES
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
@@ -29,8 +29,14 @@ def test_levels_are_those_of_the_pipelines() -> None:
     assert pass_docs.levels_of("fusion") == "2 3"
     assert pass_docs.levels_of("cse") == "1 2 3"
     assert pass_docs.levels_of("priority-fusion") == "for GPUs, where `fusion` runs"
-    assert pass_docs.levels_of("gather-expander") == ""
+    assert pass_docs.levels_of("gather-expander") == "library"
     assert pass_docs.levels_of("copy-insertion") == "all, in lowering"
+
+
+def test_the_library_is_what_no_pipeline_runs() -> None:
+    """A pass that enters a pipeline leaves `opt/library`, and the reverse."""
+    for name in PASSES:
+        assert is_in_library(name) == (pass_docs.levels_of(name) == "library"), name
 
 
 def test_every_rule_has_a_row_with_law_and_case() -> None:
