@@ -9,7 +9,8 @@
     // -----
 
 `UNCHANGED` in place of `EXPECT` says that the passes do nothing. `FAST-MATH` allows rules that are
-not exact. `pytest --update-golden` writes the expected texts anew.
+not exact. `RUNS` in place of `PASSES` and `EXPECT` says that the module compiles at -O0 and -O2 and
+that both agree with the evaluator. `pytest --update-golden` writes the expected texts anew.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
+from tests.differential.agreement import check
 from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 
@@ -40,6 +42,7 @@ class Case:
     fires: tuple[str, ...]
     fast_math: bool
     unchanged: bool
+    runs: bool
     text: str
     expected: str
 
@@ -48,6 +51,8 @@ class Case:
 
     def written(self) -> str:
         """Return the text of the case in its file."""
+        if self.runs:
+            return f"// CASE: {self.name}\n// RUNS\n{self.text.strip()}\n"
         head = [f"// CASE: {self.name}", f"// PASSES: {self.passes}"]
         if self.fires:
             head.append(f"// FIRES: {', '.join(self.fires)}")
@@ -77,16 +82,19 @@ def _case(file: Path, part: str) -> Case:
             head[key.strip()] = value.strip()
         else:
             body.append(line)
-    unknown = set(head) - {"CASE", "PASSES", "FIRES", "FAST-MATH", "UNCHANGED"}
+    unknown = set(head) - {"CASE", "PASSES", "FIRES", "FAST-MATH", "UNCHANGED", "RUNS"}
     assert not unknown, f"{file}: unknown header lines {sorted(unknown)}"
-    assert ("UNCHANGED" in head) == (expected is None), f"{file}: {head['CASE']}: one of both"
+    ways = sum(("UNCHANGED" in head, "RUNS" in head, expected is not None))
+    assert ways == 1, f"{file}: {head['CASE']}: one of EXPECT, UNCHANGED, RUNS"
+    assert ("PASSES" in head) != ("RUNS" in head), f"{file}: {head['CASE']}: PASSES or RUNS"
     return Case(
         file,
         head["CASE"],
-        head["PASSES"],
+        head.get("PASSES", ""),
         tuple(f.strip() for f in head.get("FIRES", "").split(",") if f.strip()),
         "FAST-MATH" in head,
         "UNCHANGED" in head,
+        "RUNS" in head,
         "\n".join(body),
         "\n".join(expected or ()),
     )
@@ -105,6 +113,9 @@ def run_case(case: Case, *, update: bool) -> str:
     With `update` the text itself is not compared.
     """
     module = hloc.parse(case.text)
+    if case.runs:
+        check(module, inputs_for(module), "table")
+        return case.text
     before_text = module.to_text("short")
     inputs = inputs_for(module)
     before = hloc.evaluate(module, *inputs)
@@ -138,7 +149,7 @@ def check_runs_twice(module: Module, case: Case) -> None:
 def update_file(file: Path) -> None:
     """Write the expected texts of `file` anew."""
     cases = [
-        case if case.unchanged else replace(case, expected=run_case(case, update=True))
+        case if case.unchanged or case.runs else replace(case, expected=run_case(case, update=True))
         for case in read_cases(file)
     ]
     file.write_text(SEPARATOR.join(case.written() for case in cases))

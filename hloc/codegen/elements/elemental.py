@@ -17,7 +17,7 @@ from hloc.codegen.builder.values import VARYING, NeedsScalars, Value
 from hloc.errors import UnsupportedError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape, ShapeIndex, leaves
+from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 
 
 class Frame:
@@ -103,6 +103,9 @@ class ElementGenerator:
         frame, inst, path, index = request
         if inst in frame.sources:
             return self._source(frame, inst, path, index)
+        leaf = shape_at(inst.shape, path)
+        if isinstance(leaf, ArrayShape) and leaf.elements == 0:
+            return _of_nothing(self, leaf)
         found = RULES.get(inst.opcode.name)
         if found is not None:
             return found(self, frame, inst, path, index)
@@ -170,6 +173,12 @@ def _leaf_number(inst: Instruction, path: ShapeIndex) -> int:
         if index == path:
             return number
     raise AssertionError(f"{inst.name} has no leaf {path}")
+
+
+def _of_nothing(g: ElementGenerator, shape: ArrayShape) -> Rule:
+    """Return any value for an element of an empty array, in a branch that never runs."""
+    return g.b.const_element(shape.dtype, shape.dtype.numpy.type(0))
+    yield
 
 
 def operand_index(operand: Instruction, index: Index) -> Index:

@@ -123,9 +123,7 @@ def _reshape(
 ) -> Rule:
     operand = inst.operands[0]
     if g.flat:
-        at = index if operand.array.dims else ()
-    elif 0 in inst.array.dims:
-        at = (0,) * operand.array.rank
+        at = operand_index(operand, index)
     else:
         at = g.math.reshape(index, inst.array.dims, operand.array.dims)
     value = yield frame, operand, (), at

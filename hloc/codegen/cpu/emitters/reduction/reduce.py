@@ -117,12 +117,12 @@ def _starts(root: Instruction) -> tuple[Instruction, ...]:
     return root.operands[len(root.operands) // 2 :]
 
 
-def _fill(k: KernelContext, roots: Sequence[Instruction]) -> None:
-    """Nothing is reduced: every result is its initial value."""
-    starts = [start for root in roots for start in _starts(root)]
-    for start, output in zip(starts, k.outputs, strict=True):
-        with k.body.nest(output.dims, range(len(output.dims))) as at:
-            output.store(k.math, tuple(at), k.read(start, ()))
+def _fill(k: KernelContext, roots: tuple[Instruction, ...]) -> None:
+    """Nothing is reduced: every reduction gives its initial values."""
+    dims, reduced = roots[0].operands[0].array.dims, roots[0].attributes.dimensions
+    kept = [dim for dim in range(len(dims)) if dim not in reduced]
+    with k.body.nest(dims, kept) as at:
+        store_results(k, roots, at, [k.read(start, ()) for r in roots for start in _starts(r)])
 
 
 @dataclass(frozen=True, slots=True)
