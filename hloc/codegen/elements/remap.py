@@ -38,7 +38,7 @@ def _bitcast(
     source, target = operand.array, inst.array
     if source.dtype.storage_bytes != target.dtype.storage_bytes:
         raise UnsupportedError("a fused bitcast keeps the width of the elements", inst.span)
-    at = index if g.flat else _bitcast_index(g, source, target, index)
+    at = operand_index(operand, index) if g.flat else _bitcast_index(g, source, target, index)
     value = yield frame, operand, (), at
     return g.b.bitcast(value, target.dtype)
 
