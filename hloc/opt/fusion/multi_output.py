@@ -213,27 +213,27 @@ class _Merger:
             return "what reads both of two kernels cannot join them"
         if not self.reach.independent(host.instructions, region.instructions):
             return "one of two kernels needs the other"
-        if own.members + host.members + region.members > self.limits.max_instructions:
-            return "together they have too many instructions"
-        return self._too_much(host, region)
+        return self._too_much(host, region, own)
 
-    def _too_much(self, own: Region, region: Region) -> str:
+    def _too_much(self, *regions: Region) -> str:
+        """Return which limit `regions` exceed as one kernel, "" if none."""
         limits = self.limits
-        members = own.members + region.members
+        members = sum(region.members for region in regions)
         if members > limits.max_instructions:
             return f"together they have {members} instructions"
-        operands = {*own.operands, *region.operands} - {*own.values, *region.values}
+        values = [value for region in regions for value in region.values]
+        operands = {value for region in regions for value in region.operands}.difference(values)
         if len(operands) > limits.max_operands:
             return f"together they read {len(operands)} arrays"
-        inside = {*own.instructions, *region.instructions}
+        inside = {inst for region in regions for inst in region.instructions}
         outputs = sum(
-            value.is_root or any(user not in inside for user in value.users)
-            for value in (*own.values, *region.values)
+            value.is_root or any(user not in inside for user in value.users) for value in values
         )
         if outputs > limits.max_outputs:
             return f"together they have {outputs} results"
-        if own.reduces + region.reduces > MAX_REDUCES:
-            return f"together they have {own.reduces + region.reduces} reductions"
+        reduces = sum(region.reduces for region in regions)
+        if reduces > MAX_REDUCES:
+            return f"together they have {reduces} reductions"
         return ""
 
     def _remark(self, inst: Instruction, region: Region, reason: str, saved: int) -> None:
