@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import live_computations
+from hloc.ir.traversal import live_computations, post_order_from
 
 CONTROL_FLOW = frozenset({"while", "conditional", "call", "async-start"})
 """Opcodes whose called computations run as programs of their own, instruction by instruction."""
@@ -55,6 +55,14 @@ def has_side_effect(
     if inst.opcode.name == "custom-call" and inst.attributes.custom_call_has_side_effect:
         return True
     return any(called in effectful for called in inst.called)
+
+
+def live_instructions(computation: Computation) -> list[Instruction]:
+    """Return what the root or a side effect needs, operands before users."""
+    effectful = effectful_computations(computation.module)
+    roots = [computation.root]
+    roots += [i for i in computation.instructions if has_side_effect(i, effectful)]
+    return post_order_from(roots)
 
 
 def has_opcode(module: Module, *names: str) -> bool:

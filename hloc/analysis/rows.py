@@ -15,7 +15,7 @@ from typing import TypeAlias
 from hloc.analysis.dataflow import hands_on
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.traversal import post_order
+from hloc.ir.traversal import live_order
 from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, TupleShape, leaves
 
@@ -67,7 +67,7 @@ class RowWork:
     """A fusion that can be made row by row.
 
     Attributes:
-        order: its members, operands first, without the tuple of its results.
+        order: its live members, operands first, without the tuple of its results.
         outputs: the members that are results, in the order of the results.
         access: how each member is read.
     """
@@ -87,7 +87,7 @@ def row_work(body: Computation) -> RowWork | None:
     outputs = root.operands if root.opcode.name == "tuple" else (root,)
     if any(isinstance(output.shape, TupleShape) for output in outputs):
         return None
-    order = tuple(inst for inst in post_order(body) if inst.opcode.name != "tuple")
+    order = tuple(i for i in live_order(body) if i.opcode.name != "tuple")
     reduces = tuple(inst for inst in order if inst.opcode.name == "reduce")
     if not reduces or len(reduces) > MAX_REDUCES or not all(map(_is_taken_apart, reduces)):
         return None

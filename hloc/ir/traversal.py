@@ -43,6 +43,11 @@ def post_order(computation: Computation) -> list[Instruction]:
     return post_order_from(inst for inst in computation.instructions if not inst.users)
 
 
+def live_order(computation: Computation) -> list[Instruction]:
+    """Return what the root of `computation` needs and the root, operands before users."""
+    return post_order_from((computation.root,))
+
+
 def reachable_computations(*roots: Computation) -> list[Computation]:
     """Return `roots` and every computation they call, directly or not, each once, callees first."""
     order: list[Computation] = []

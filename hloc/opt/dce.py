@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.analysis.call_graph import live_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -25,20 +25,15 @@ class DeadCodeElimination:
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Remove dead instructions, callers first, so that what they call dies with them."""
-        effectful = effectful_computations(module)
         before = context.rewrites
         for computation in reversed(live_computations(module)):
             if computation.callers or computation is module.entry:
-                self._remove_dead(computation, effectful, context)
+                self._remove_dead(computation, context)
         self._remove_uncalled(module, context)
         return context.rewrites > before
 
-    def _remove_dead(
-        self, computation: Computation, effectful: frozenset[Computation], context: PassContext
-    ) -> None:
-        roots = [computation.root]
-        roots += [i for i in computation.instructions if has_side_effect(i, effectful)]
-        live = set(post_order_from(roots))
+    def _remove_dead(self, computation: Computation, context: PassContext) -> None:
+        live = set(live_instructions(computation))
         dead = [i for i in computation.instructions if i not in live]
         parameters = [i for i in dead if i.opcode.name == "parameter"]
         dead = [i for i in dead if i.opcode.name != "parameter"]

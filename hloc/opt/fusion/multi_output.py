@@ -11,14 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.call_graph import control_flow_computations, live_instructions
 from hloc.analysis.cost import elements_of
 from hloc.analysis.gpu_devices import spec_of_chip
 from hloc.analysis.rows import FULL, MAX_REDUCES, Rows
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order
 from hloc.opt.fusion.fusible import EXPENSIVE, is_one_step, weight_of
 from hloc.opt.fusion.gpu_rows import why_not_rows_on_gpu
 from hloc.opt.fusion.merge import merge
@@ -101,7 +100,7 @@ class _Merger:
         *,
         rows_only: bool = False,
     ) -> None:
-        self.order = post_order(computation)
+        self.order = live_instructions(computation)
         self.limits, self.context, self.rows_only = limits, context, rows_only
         self.device = spec_of_chip(limits.chip) if limits.chip else None
         self.reach = Reach(self.order)

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import ClassVar
 
-from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.call_graph import control_flow_computations, live_instructions
 from hloc.analysis.gpu_devices import DEFAULT_CHIP, spec_of_chip
 from hloc.analysis.gpu_performance import LAUNCH_SECONDS
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order
 from hloc.opt.fusion.draft import Draft, Setting
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.opt.fusion.multi_output import MultiOutputFusion, row_regions
@@ -74,7 +73,7 @@ class _Queue:
     def __init__(
         self, computation: Computation, limits: PriorityFusion, context: PassContext
     ) -> None:
-        order = post_order(computation)
+        order = live_instructions(computation)
         self.limits, self.context = limits, context
         self.chip = limits.chip or DEFAULT_CHIP
         self.setting = Setting(

@@ -14,7 +14,7 @@ from enum import Enum
 
 from hloc.analysis.rows import FULL, OTHER, Access, Rows, accesses, rows_of
 from hloc.ir.instruction import Instruction
-from hloc.ir.traversal import post_order
+from hloc.ir.traversal import live_order
 from hloc.opt.fusion.columns import shared_reduces
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.shapes import ArrayShape
@@ -93,7 +93,7 @@ def _fusion_kernel(inst: Instruction) -> Kernel | None:
     root = body.root
     if root.opcode.name in OWN_LOOPS:
         return None
-    order = tuple(member for member in post_order(body) if member.opcode.name != "tuple")
+    order = tuple(member for member in live_order(body) if member.opcode.name != "tuple")
     if any(role_of(member) is Role.NONE for member in order if not _is_leaf(member)):
         return None
     outputs = root.operands if root.opcode.name == "tuple" else (root,)

@@ -34,13 +34,14 @@ def row_parts(
 
     Args:
         region: of instructions that are not fused.
-        positions: places of instructions in an order with operands first.
+        positions: places of live instructions in an order with operands first.
         in_memory: instructions that something reads which is no part of fusions.
     """
     assert region.rows is not None
-    unsorted = {m for kernel in region.kernels for m in (kernel.inst, *kernel.values)}
+    made = {m for kernel in region.kernels for m in (kernel.inst, *kernel.values)}
     inner: dict[Instruction, None] = {}
-    for member in sorted(unsorted, key=positions.__getitem__, reverse=True):
+    live = (member for member in made if member in positions)
+    for member in sorted(live, key=positions.__getitem__, reverse=True):
         is_written = member in in_memory and role_of(member) is not Role.VIEW
         if member.is_a("reduce") or is_written or any(user in inner for user in member.users):
             inner[member] = None
