@@ -333,6 +333,8 @@ def _evaluate_scatter(
 ) -> HostValue:
     count = len(operands) // 2
     targets, indices, updates = operands[:count], operands[count], operands[count + 1 :]
+    if targets[0].size == 0:  # no place to write to, not even at an inserted dimension
+        return tuple(targets) if count > 1 else targets[0]
     a: ScatterAttributes = inst.attributes
     vector_dim = a.index_vector_dim
     batch = indices.shape[:vector_dim] + indices.shape[vector_dim + 1 :]
