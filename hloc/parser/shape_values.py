@@ -136,6 +136,11 @@ def _array(
             f"the layout orders {len(layout.minor_to_major)} dimensions, but the shape has "
             f"{len(dims)}"
         )
+    if layout is not None and sorted(layout.minor_to_major) != list(range(len(dims))):
+        order = ",".join(map(str, layout.minor_to_major))
+        raise BadValue(
+            f"the layout {{{order}}} does not name each dimension from 0 to {len(dims) - 1} once"
+        )
     return ArrayShape(dtype, dims, layout, dynamic)  # which stores plain row-major as None
 
 

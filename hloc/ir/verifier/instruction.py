@@ -36,6 +36,8 @@ class InstructionChecks:
         # By identity of shapes and attributes: the parser shares equal ones, and the module keeps
         # them alive. Only combinations without a fault are in here.
         self._sound: set[tuple[object, ...]] = set()
+        # Shape rules permute layouts, so they never see one that is no permutation.
+        self._without_layout: set[Instruction] = set()
 
     def check(self, computation: Computation) -> list[Diagnostic]:
         """Return the faults of the instructions of `computation`."""
@@ -48,10 +50,12 @@ class InstructionChecks:
             key: tuple[object, ...] = (row, attributes, id(inst.shape), *shapes)
             if inst.called:
                 key += tuple([_signature(called) for called in inst.called])
-            if key in sound:
+            if key in sound or not self._without_layout.isdisjoint(inst.operands):
                 continue
             faults = _faults(inst)
             if faults:
+                if faults[0].code == "HLOC0311":
+                    self._without_layout.add(inst)
                 found += faults
             else:
                 sound.add(key)

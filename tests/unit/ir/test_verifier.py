@@ -12,6 +12,7 @@ import pytest
 
 import hloc
 from hloc.ir.verifier import check
+from hloc.shapes import Layout
 from hloc.source import Span
 
 SUM = "sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
@@ -36,7 +37,6 @@ A = "a = f32[] parameter(0)"
 
 WRONG = {
     # layouts and sizes
-    "layout twice": ("HLOC0311", module("ROOT a = f32[4,4]{0,0} parameter(0)")),
     "element of 3 bits": ("HLOC0311", module("ROOT a = s4[4]{0:E(3)} parameter(0)")),
     "element too narrow": ("HLOC0311", module("ROOT a = f32[4]{0:E(4)} parameter(0)")),
     "tile of 0": ("HLOC0311", module("ROOT a = f32[4]{0:T(0)} parameter(0)")),
@@ -150,6 +150,29 @@ def test_a_schedule_in_the_wrong_order_is_a_fault() -> None:
     a, b, c = found.entry.instructions
     found.entry.reorder([a, c, b])
     assert [d.code for d in check(found)] == ["HLOC0315"]
+
+
+@pytest.mark.parametrize("layout", ["{7,0}", "{0,0}"])
+def test_a_layout_that_is_no_permutation_is_told_at_its_place(layout: str) -> None:
+    text = module(
+        f"a = f32[2,3]{layout} parameter(0)", "ROOT b = f32[3,2] transpose(a), dimensions={1,0}"
+    )
+    for verify in (True, False):
+        with pytest.raises(hloc.HloError, match="does not name each dimension") as caught:
+            hloc.parse(text, verify=verify)
+        (fault,) = caught.value.diagnostics
+        assert fault.span is not None
+        assert fault.span.text.startswith("f32[2,3]{")
+
+
+def test_shape_rules_never_see_a_layout_that_is_no_permutation() -> None:
+    """The rule of transpose failed with KeyError after the operand had been reported."""
+    found = hloc.parse(
+        module("a = f32[2,3] parameter(0)", "ROOT b = f32[3,2] transpose(a), dimensions={1,0}")
+    )
+    (a,) = found.entry.parameters
+    found.entry.set_shape(a, a.array.with_layout(Layout((7, 0))))
+    assert [d.code for d in check(found)] == ["HLOC0311"]
 
 
 def test_a_tuple_of_thousands_is_checked_in_linear_time() -> None:
