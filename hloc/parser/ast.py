@@ -68,6 +68,7 @@ class ComputationAst(NamedTuple):
     name: str
     at: int
     is_entry: bool
+    parameters: Piece | None
     result: Piece | None
     instructions: tuple[InstructionAst | BrokenAst, ...]
     attributes: tuple[AttributeAst, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,7 +27,8 @@ from hloc.parser.attributes import InstructionAttributes
 from hloc.parser.called_to_ir import CalledReader
 from hloc.parser.literals import parse_literal
 from hloc.parser.operands_to_ir import OperandReader
-from hloc.parser.reader import KEYWORDS, Scope, Unknown, legal_name
+from hloc.parser.reader import Scope, Unknown, legal_name
+from hloc.parser.scanner import KEYWORDS, strip_comments
 from hloc.parser.special_cases import (
     SPECIAL_CASES,
     adjust_attributes,
@@ -37,6 +39,8 @@ from hloc.parser.special_cases import (
 )
 from hloc.shapes import ArrayShape, Shape, TupleShape, leaves
 from hloc.source import SourceFile, Span
+
+_PARAMETER_NUMBER = re.compile(r"[0-9]{1,9}|-0++")
 
 
 class Form(NamedTuple):
@@ -268,8 +272,8 @@ class InstructionReader(OperandReader, CalledReader):
         if row.parenthesis == "literal":
             literal = parse_literal(self.source, piece.text, piece.at, shape)
             return row.attributes(literal=literal)
-        text = piece.text.strip()
-        if not (text.isascii() and text.isdigit() and len(text) < 10):
+        text = strip_comments(piece.text).strip(" \t\r\n")
+        if not _PARAMETER_NUMBER.fullmatch(text):
             raise self._fault(
                 piece.at, len(piece.text), f"expected a parameter number but found '{text[:40]}'",
                 "HLOC0212",

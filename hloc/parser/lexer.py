@@ -224,7 +224,7 @@ class Lexer:
         if self.previous == "OPCODE":
             return Token("OPERANDS", self.text[at + 1 : end - 1], at, end)
         if self.previous == "NAME" and self.mode == "module" and not self.in_body:
-            return Token("PARAMETERS", None, at, end)
+            return Token("PARAMETERS", self.text[at:end], at, end)
         return self._shape_token(at, end)
 
     def _attribute(self, found: re.Match[str]) -> Token:

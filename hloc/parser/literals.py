@@ -22,13 +22,18 @@ from hloc.source import SourceFile
 MAX_BYTES = 2**33
 """Largest literal that is read, in bytes."""
 
-_NUMBER = r"(?:-?[0-9]++(?:\.[0-9]*+)?|-\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
-_NAN = r"-?nan(?:\(0x[0-9a-fA-F]++\))?"
-_ELEMENT = rf"(?:{_NAN}|-?inf|true|false|{_NUMBER})(?![A-Za-z0-9_.])"
+_NUMBER = r"-?(?:[0-9]++(?:\.[0-9]*+)?|(?<=-)\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
+_NAN = r"-nan|nan(?![A-Za-z0-9_.\-])"
+_PAYLOAD = r"-?nan\(0x[0-9a-fA-F]++\)"
+_WORD = rf"{_PAYLOAD}|{_NAN}|-inf|(?:inf|true|false)(?![A-Za-z0-9_.\-])"
+_ELEMENT = rf"(?:{_NUMBER}|{_WORD})"
 _TOKEN = re.compile(rf"({_ELEMENT})|(\.\.\.)|([{{}}(),])")
-_PLAIN_ROW = re.compile(rf"(?:{_NUMBER}[ ]?)*+")
+_NUMBERS = re.compile(rf"(?:{_NUMBER}[ ]?)*+")
+# Elements stand in the innermost braces only, with a blank, a comma or a brace behind each.
+_INNERMOST = rf"\{{(?:[ \t\r\n,]|{_ELEMENT}(?=[ \t\r\n,}}]))*+\}}"
+_PLAIN_ARRAY = re.compile(rf"(?:{_INNERMOST}|[{{}} \t\r\n,])*+")
 _ROW = re.compile(r"\{([^{}]*+)\}")
-_ELIDED = re.compile(r"\{\s*\.\.\.\s*\}")
+_ELIDED = re.compile(r"\{[ \t\r\n,]*+(?:\.\.\.[ \t\r\n,]*+)++\}")
 _INTEGER = re.compile(r"-?[0-9]++")
 _NAN_PAYLOAD = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]++)\))?")
 
@@ -107,7 +112,7 @@ class _Reader:
         end = self._array_end(shape)
         if shape.rank == 0 or not self.text.startswith("{", start):
             return self._scalar_text(shape, start)
-        text = self.text[start:end]
+        text = strip_comments(self.text[start:end])
         if _ELIDED.fullmatch(text):
             self.at = end
             return Literal(shape, None)
@@ -162,10 +167,9 @@ class _Reader:
         self._expect("(", f"in front of a {dtype.name} value")
         places, words = [], []
         for part in range(2):
+            if part:
+                self._expect(",", f"between the parts of a {dtype.name} value")
             self.skip()
-            if part and self.text.startswith(",", self.at):
-                self.at += 1
-                self.skip()
             places.append(self.at)
             words.append(self._word())
         self._expect(")", f"after a {dtype.name} value")
@@ -261,7 +265,8 @@ def _literal(shape: ArrayShape, flat: np.ndarray[Any, Any]) -> Literal:
 
 def _plain_tokens(text: str, dims: tuple[int, ...]) -> list[str] | None:
     """Return the element texts if braces and counts are as `dims` want them, else None."""
-    text = strip_comments(text)
+    if not _PLAIN_ARRAY.fullmatch(text):
+        return None
     tokens: list[str] = []
     rows = 0
     for row in _ROW.finditer(text):
@@ -299,7 +304,7 @@ def _pred(index: int, token: str) -> bool:
         return token == "true"
     if not _INTEGER.fullmatch(token):
         raise _BadElement(index, f"expected true, false or an integer but found {token}")
-    return int(token) != 0
+    return _int64(index, token) != 0
 
 
 def _integers(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
@@ -309,11 +314,10 @@ def _integers(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
         low, high = -(2**63), 2**64 - 1
     values = []
     for index, token in enumerate(tokens):
-        try:
-            value = int(token) if len(token) < 25 else 2**70
-        except ValueError:
-            raise _BadElement(index, f"expected an integer but found {token}") from None
-        if not low <= value <= high or "_" in token:
+        if not _INTEGER.fullmatch(token):
+            raise _BadElement(index, f"expected an integer but found {token}")
+        value = _value(token)
+        if not low <= value <= high:
             raise _BadElement(
                 index, f"value {token} is out of range for {dtype.name}, namely [{low}, {high}]"
             )
@@ -326,7 +330,7 @@ def _integers(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
 def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
     joined = " ".join(tokens)
     nans: list[tuple[int, str]] = []
-    if not _PLAIN_ROW.fullmatch(joined) or len(max(tokens, key=len, default="")) > 18:
+    if not _NUMBERS.fullmatch(joined) or len(max(tokens, key=len, default="")) > 18:
         tokens, nans = _cleaned(tokens)
     wide = np.array(list(map(float, tokens)), np.float64)
     if not np.isfinite(wide).all():
@@ -369,12 +373,22 @@ def _wrapped(index: int, token: str) -> str:
 
     `-0` keeps its sign: XLA and JAX print -0.0 so.
     """
-    value = int(token) if len(token) < 40 else 2**70
+    value = _int64(index, token)
+    return "-0" if value == 0 and token.startswith("-") else str(value)
+
+
+def _int64(index: int, token: str) -> int:
+    value = _value(token)
     if not -(2**63) <= value < 2**64:
         raise _BadElement(index, f"{token} does not fit in 64 bits; write it with a decimal point")
-    if value == 0:
-        return "-0" if token.startswith("-") else "0"
-    return str(value - 2**64 if value >= 2**63 else value)
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _value(token: str) -> int:
+    """Return the integer `token`; 2^70 for one that is beyond 64 bits, however long."""
+    if len(token) > 20:
+        token = token[0].replace("0", "") + token[1:].lstrip("0") or "0"
+    return int(token) if len(token) <= 21 else 2**70
 
 
 def _set_nan(values: np.ndarray[Any, Any], index: int, token: str, dtype: DType) -> None:

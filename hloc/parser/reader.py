@@ -27,14 +27,6 @@ from hloc.parser.values import ValueReader
 from hloc.shapes import Shape
 from hloc.source import SourceFile, Span
 
-KEYWORDS = frozenset(
-    (
-        "true", "false", "inf", "nan", "HloModule", "ENTRY", "ROOT", "FileNames", "FunctionNames",
-        "FileLocations", "StackFrames", "maximal", "replicated", "manual", "unknown", "unreduced",
-        "last_tile_dim_replicate", "shard_as", "shard_like",
-    )
-)  # fmt: skip
-
 
 class Unknown(Exception):
     """An operand or computation could not be read; that has been reported."""

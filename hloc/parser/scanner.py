@@ -21,6 +21,15 @@ BLANKS = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 
 IDENT = r"[A-Za-z_][A-Za-z0-9_.\-]*+"
 
+KEYWORDS = frozenset(
+    (
+        "true", "false", "inf", "nan", "HloModule", "ENTRY", "ROOT", "FileNames", "FunctionNames",
+        "FileLocations", "StackFrames", "maximal", "replicated", "manual", "unknown", "unreduced",
+        "last_tile_dim_replicate", "shard_as", "shard_like",
+    )
+)  # fmt: skip
+"""Identifiers that name nothing unless they are written with `%`, or with `:` in a signature."""
+
 _DOUBLE_QUOTED = r'"(?:[^"\\]++|\\[\s\S])*+"'
 _SINGLE_QUOTED = r"'(?:[^'\\]++|\\[\s\S])*+'"
 STRING = re.compile(rf"{_DOUBLE_QUOTED}|{_SINGLE_QUOTED}")

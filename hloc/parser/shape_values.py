@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hloc.dtypes import DTYPES, DType
 from hloc.parser.hints import did_you_mean
+from hloc.parser.scanner import KEYWORDS
 from hloc.parser.value_tools import BadValue, int_of
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
 
@@ -51,8 +52,9 @@ class ShapeCallbacks:
         return BufferShape(children[0])
 
     def layout(self, children: list[Any]) -> Layout:
-        fields = dict(children[1]) if len(children) > 1 else {}
-        return Layout(children[0], **fields)
+        minor_to_major = children[0] if isinstance(children[0], tuple) else ()
+        fields = children[-1] if isinstance(children[-1], list) else []
+        return Layout(minor_to_major, **dict(fields))
 
     def layout_attributes(self, children: list[Any]) -> list[tuple[str, Any]]:
         places = [_LAYOUT_ORDER.index(name) for name, _ in children]
@@ -110,6 +112,15 @@ class ShapeCallbacks:
 
     def metadata_prefix(self, children: list[Any]) -> tuple[str, int]:
         return "metadata_prefix_bytes", int_of(children[0])
+
+    def parameter(self, children: list[Any]) -> Shape:
+        name, found = children
+        if isinstance(name, str) and (name in DTYPES or name in KEYWORDS):
+            raise BadValue(f"{name} is not a name; write %{name} or {name}:")
+        return found  # type: ignore[no-any-return]
+
+    def parameters(self, children: list[Any]) -> tuple[Shape, ...]:
+        return tuple(children)
 
     def shapes(self, children: list[Any]) -> tuple[Shape, ...]:
         return tuple(children)

@@ -90,8 +90,9 @@ class _ToAst(Transformer[Any, Any]):
 
     root = entry
 
-    def signature(self, children: list[Any]) -> Piece:
-        return Piece(children[2].value, children[2].start)
+    def signature(self, children: list[Any]) -> tuple[Piece, Piece]:
+        parameters, _arrow, result = children
+        return Piece(parameters.value, parameters.start), Piece(result.value, result.start)
 
     def body(self, children: list[Any]) -> tuple[Any, ...]:
         instructions: list[Any] = []
@@ -105,10 +106,11 @@ class _ToAst(Transformer[Any, Any]):
     def computation(self, children: list[Any]) -> ComputationAst:
         is_entry = children[0] is True
         name, *middle, instructions, attributes = children[1:] if is_entry else children
-        result = middle[0] if middle else None
+        parameters, result = middle[0] if middle else (None, None)
         return ComputationAst(
-            name.value, name.start, is_entry, result, instructions, *_relative(attributes)
-        )
+            name.value, name.start, is_entry, parameters, result, instructions,
+            *_relative(attributes),
+        )  # fmt: skip
 
     def bad_computation(self, children: list[Any]) -> BrokenComputationAst:
         (token,) = children

@@ -21,7 +21,8 @@ from hloc.parser.ast import (
 )
 from hloc.parser.header import module_config, stack_frames
 from hloc.parser.instruction_to_ir import InstructionReader
-from hloc.parser.reader import KEYWORDS, Scope, legal_name
+from hloc.parser.reader import Scope, legal_name
+from hloc.parser.scanner import KEYWORDS
 from hloc.shapes import Shape, TupleShape, compatible
 
 
@@ -135,6 +136,7 @@ class ModuleReader(InstructionReader):
         if not tree.name.startswith("%") and name in KEYWORDS:
             self._report(tree.at, len(name), f"{name} is a keyword, not a name", "HLOC0109")
         scope = Scope(self._new_computation(legal_name(name), thread))
+        self._check_parameters(tree.parameters)
         found = self._body(tree.instructions, tree.at, len(tree.name), scope, tree.result)
         self._define_computation(name, tree.at, found)
         return found
@@ -176,6 +178,14 @@ class ModuleReader(InstructionReader):
         if result is not None:
             self._check_result(computation, result)
         return computation
+
+    def _check_parameters(self, parameters: Piece | None) -> None:
+        """Report what is no list of names and shapes; XLA compares it with nothing."""
+        try:
+            if parameters is not None:
+                self.values.read("parameters", parameters.text, parameters.at, "HLOC0201")
+        except HloError as error:
+            self.diagnostics.extend(error.diagnostics)
 
     def _check_result(self, computation: Computation, result: Piece) -> None:
         try:

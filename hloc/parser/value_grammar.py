@@ -19,7 +19,8 @@ from hloc.parser.tables import make_parser
 from hloc.parser.value_tools import BadText, int_of
 
 STARTS = [
-    "shape", "number", "int_list", "int_lists", "bool_list", "words", "names", "shapes", "window",
+    "shape", "parameters", "number", "int_list", "int_lists", "bool_list", "words", "names",
+    "shapes", "window",
     "dim_labels", "slice", "padding", "result_accuracy", "output_to_operand_aliasing",
     "replica_groups", "sharding", "domain", "metadata", "statistics", "origin",
     "entry_computation_layout", "input_output_alias", "buffer_donor", "propagation",
@@ -56,6 +57,8 @@ class _ToValue(
 
     def ints(self, children: list[Any]) -> tuple[int, ...]:
         return tuple(int_of(token) for token in children)
+
+    some_ints = ints
 
     def int_list(self, children: list[Any]) -> tuple[int, ...]:
         found: tuple[int, ...] = children[0]

@@ -12,6 +12,7 @@ from typing import Any
 from hloc.errors import Diagnostic, HloError
 from hloc.ir.attributes import EntryLayout
 from hloc.parser.plain_values import PLAIN_READERS
+from hloc.parser.scanner import IDENT
 from hloc.parser.shape_values import plain_array
 from hloc.parser.value_tools import BadText, BadValue
 from hloc.shapes import Shape, TupleShape
@@ -19,10 +20,12 @@ from hloc.source import SourceFile, Span
 
 _PLAIN_ARRAY = re.compile(r"([a-z]\w*+)\[([0-9,]*+)\](?:\{([0-9,]++)\})?+", re.ASCII)
 # Flat lists of plain arrays: the result tuples and entry layouts of real modules have thousands.
-_ARRAY = r"[a-z]\w*+\[[0-9,]*+\](?:\{[0-9,]*+\})?+"
+_ARRAY = r"[a-z]\w*+\[[0-9,]*+\](?:\{[0-9,]++\})?+"
 _ARRAYS = rf"{_ARRAY}(?:, ?+(?:/\*index=[0-9]++\*/)?+{_ARRAY})*+"
 _ONE_ARRAY = re.compile(_ARRAY, re.ASCII)
 _FLAT_TUPLE = re.compile(rf"\({_ARRAYS}\)", re.ASCII)
+_PARAMETER = rf"{IDENT}: (?:{_ARRAY}|\({_ARRAYS}\))"
+_FLAT_PARAMETERS = re.compile(rf"\((?:{_PARAMETER}(?:, {_PARAMETER})*+)?\)", re.ASCII)
 _FLAT_LIST = re.compile(rf"\{{{_ARRAYS}\}}", re.ASCII)
 _FLAT_LAYOUT = re.compile(
     rf"\{{(?P<parameters>\((?:{_ARRAYS})?\))->(?P<result>{_ARRAY}|\({_ARRAYS}\))\}}", re.ASCII
@@ -76,6 +79,8 @@ class ValueReader:
             return plain_array(*array.groups())
         if rule == "shape" and _FLAT_TUPLE.fullmatch(text):
             return TupleShape(self._arrays(text, at))
+        if rule == "parameters" and _FLAT_PARAMETERS.fullmatch(text):
+            return self._arrays(text, at)
         if rule == "shapes" and _FLAT_LIST.fullmatch(text):
             return self._arrays(text, at)
         if rule == "entry_computation_layout" and (found := _FLAT_LAYOUT.fullmatch(text)):

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from hloc.parser.ast import AttributeAst, ComputationAst, InstructionAst, ModuleAst, Piece
 
-_ARRAY = r"[a-z]\w*+\[[\d,<=]*+\](?:\{[\d,]*+(?::[^{}\"'/\n]*+)?\})?+"
+_ARRAY = r"[a-z]\w*+\[[\d,<=]*+\](?:\{(?=[\d:])[\d,]*+(?::[^{}\"'/\n]*+)?\})?+"
 _MARK = r"/\*index=\d++\*/"
 _QUOTED = r'"(?:[^"\\\n]++|\\.)*+"'
 _NAME = r"%?[A-Za-z_][\w.\-]*+"
@@ -38,7 +38,7 @@ _INSTRUCTION = re.compile(
 )
 _ATTRIBUTE_PIECE = re.compile(rf", ([\w\-]++)=({_VALUE})", re.ASCII)
 _HEAD = re.compile(
-    rf"[ \t\r\n]*+(ENTRY )?+({_NAME}) (?:{_PARENS} -> ({_ARRAY}|{_PARENS}) )?+\{{[ \t\r]*+\n",
+    rf"[ \t\r\n]*+(ENTRY )?+({_NAME}) (?:({_PARENS}) -> ({_ARRAY}|{_PARENS}) )?+\{{[ \t\r]*+\n",
     re.ASCII,
 )
 _TAIL = re.compile(
@@ -134,11 +134,12 @@ class WholeText:
         tail = _TAIL.match(self._text, at, self._end) if instructions else None
         if tail is None:
             return None
-        entry, name, result = head.groups()
+        entry, name, parameters, result = head.groups()
         attributes = tuple(_split_attributes(tail.group(1), -2))
         computation = ComputationAst(
             name, head.start(2), entry is not None,
-            None if result is None else Piece(result, head.start(3)), tuple(instructions),
+            None if parameters is None else Piece(parameters, head.start(3)),
+            None if result is None else Piece(result, head.start(4)), tuple(instructions),
             attributes, tail.start(1) + 2 if attributes else 0,
         )  # fmt: skip
         return computation, tail.end()
