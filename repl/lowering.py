@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.analysis.extract import extract
-from hloc.codegen.backend import BUILT_IN
+from hloc.codegen.backend_names import BUILT_IN
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module

@@ -13,7 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from hloc import __version__
 from hloc.cache_directory import cache_directory, cached_sizes
 from hloc.cli.talk import Talk
-from hloc.codegen.backend import backend_names, backend_origin
+from hloc.codegen.backend import backend_origin
+from hloc.codegen.backend_names import backend_names
 from hloc.codegen.gpu.nvptx.cubin import HOW_TO_ASSEMBLE, assembler
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import (

@@ -77,7 +77,8 @@ def _machine(arguments: Namespace) -> _Machine:
     named = [getattr(arguments, name, "") for name in ("target", "mcpu", "mattr")]
     if not any(named):
         return _Machine()
-    from hloc.codegen.backend import backend_for, backend_names, takes_cpu
+    from hloc.codegen.backend import backend_for, takes_cpu
+    from hloc.codegen.backend_names import backend_names
     from hloc.codegen.llvm.target import target_for
 
     target, cpu, features = named

@@ -8,12 +8,12 @@ from hloc.cli.talk import Talk
 from hloc.codegen.backend import (
     Backend,
     backend_for,
-    backend_names,
     backend_origin,
     libraries_of,
     processors_of,
     takes_cpu,
 )
+from hloc.codegen.backend_names import backend_names
 from hloc.codegen.llvm.machines import MACHINES, Machine, machine_named
 from hloc.codegen.llvm.target import host_target, target_for
 from hloc.errors import HloError

@@ -1,17 +1,13 @@
-"""What a backend is, and where the backends are found.
-
-Built-in ones are in `BUILT_IN`; others come from packages through the entry-point group
-`hloc.backends`.
-"""
+"""What a backend is, and how one is made from its name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from hloc.codegen.backend_names import BUILT_IN, backend_names, entry_point
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.options import CompileOptions
@@ -101,22 +97,6 @@ class Backend(Protocol):
         """
 
 
-BUILT_IN: dict[str, str] = {
-    "cpu": "hloc.codegen.cpu.backend:CpuBackend",
-    "nvptx64": "hloc.codegen.gpu.nvptx.backend:NvptxBackend",
-    "amdgcn": "hloc.codegen.gpu.amdgcn.backend:AmdgcnBackend",
-}
-"""Name of a backend -> "module:Class"."""
-
-ENTRY_POINTS = "hloc.backends"
-
-
-def backend_names() -> tuple[str, ...]:
-    """Return the names of all backends that are installed, built-in ones first."""
-    others = sorted({point.name for point in entry_points(group=ENTRY_POINTS)} - set(BUILT_IN))
-    return (*BUILT_IN, *others)
-
-
 def backend_for(name: str) -> Backend:
     """Return the backend called `name`.
 
@@ -126,7 +106,7 @@ def backend_for(name: str) -> Backend:
     if name in BUILT_IN:
         module_name, class_name = BUILT_IN[name].split(":")
         return _made(getattr(import_module(module_name), class_name))
-    point = _entry_point(name)
+    point = entry_point(name)
     if point is None:
         raise HloError(f"there is no target {name!r}; targets are {', '.join(backend_names())}")
     try:
@@ -140,7 +120,7 @@ def backend_origin(name: str) -> str:
     """Return where an installed backend comes from: `built in`, or `package NAME VERSION`."""
     if name in BUILT_IN:
         return "built in"
-    point = _entry_point(name)
+    point = entry_point(name)
     if point is None or point.dist is None:
         return "a package"
     return f"package {point.dist.name} {point.dist.version}"
@@ -184,12 +164,6 @@ def check_libraries(backend: Backend, names: Iterable[str]) -> None:
         if name not in known:
             some = f"it calls {', '.join(known)}" if known else "it calls none"
             raise HloError(f"target {backend.name!r} calls no library {name!r}; {some}")
-
-
-def _entry_point(name: str) -> EntryPoint | None:
-    """Return where a package says that backend `name` is; of several packages, the first wins."""
-    found = sorted(entry_points(group=ENTRY_POINTS, name=name), key=lambda point: point.value)
-    return found[0] if found else None
 
 
 def _made(cls: Any) -> Backend:

@@ -9,13 +9,14 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters import table
 from hloc.codegen.cpu.emitters.convolution import direct_convolution
-from hloc.codegen.cpu.emitters.gemm.dot import operand_arrays, operand_bytes
-from hloc.codegen.cpu.emitters.reduction import row_region
-from hloc.codegen.cpu.kernel import KernelRequest, needs_kernel
-from hloc.codegen.kernels.context import Emitter, KernelContext, array_leaves, no_split, root_of
+from hloc.codegen.kernels import row_region
+from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
+from hloc.codegen.kernels.emitter import Emitter, no_split
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
 from hloc.codegen.llvm.target import host_target
 from hloc.codegen.lower.fusible import is_beyond
+from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
 from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
 

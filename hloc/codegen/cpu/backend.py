@@ -14,6 +14,7 @@ from functools import cache
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
+from hloc.codegen.cpu.fusible import needs_defusion
 from hloc.codegen.cpu.kernel import Kernel, emit_kernel, routine_names, scratch_bytes
 from hloc.codegen.cpu.kernel_support import unsupported_reason
 from hloc.codegen.cpu.libraries import NAMES, call_libraries
@@ -221,7 +222,7 @@ class CpuBackend:
             UnsupportedError, HloError: as `compile`.
         """
         call_libraries(module, options.use_library)
-        boundary = expand(module)
+        boundary = expand(module, needs_defusion)
         refuse_unsupported(module, _reason)
         lower(module, options)
         refuse_unsupported(module, _reason)  # what stood inside fusions that were taken apart

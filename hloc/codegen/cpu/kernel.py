@@ -13,15 +13,16 @@ from dataclasses import dataclass
 
 from hloc.codegen.builder.values import NeedsScalars
 from hloc.codegen.cpu.emitters import loop
-from hloc.codegen.cpu.emitters.lanes import has_masks, lane_count
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.emitters.table import emitter_for
 from hloc.codegen.cpu.split_kernel import Split, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
-from hloc.codegen.kernels.context import Emitter, KernelContext, array_leaves
+from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.lanes import has_masks, lane_count
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.codegen.plan.kernel_key import request_key
+from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
 from hloc.dtypes import U8
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
@@ -29,47 +30,9 @@ from hloc.ir.instruction import Instruction
 RULE_MODULES = (remap, reductions, scalar_control)
 """The modules that register element rules; named here so that they are imported."""
 
-_NO_KERNEL = frozenset(
-    {
-        "parameter",
-        "constant",
-        "tuple",
-        "get-tuple-element",
-        "bitcast",
-        "opt-barrier",
-        "after-all",
-        "add-dependency",
-        "call",
-        "while",
-        "conditional",
-        "domain",
-        "async-start",
-        "async-update",
-        "async-done",
-        "copy-start",
-        "copy-done",
-        "custom-call",
-        "partition-id",
-        "replica-id",
-    }
-)
 
 _FEWEST_LANES = 4
 """Elements of the shortest vectors that are worth their while."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelRequest:
-    """A kernel to make.
-
-    Attributes:
-        inst: a fusion or a single instruction.
-        aliased: per leaf of the result, the number of the operand leaf in whose memory it is
-            computed, or None.
-    """
-
-    inst: Instruction
-    aliased: tuple[int | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +63,6 @@ def routine_names(kernel: Kernel) -> Iterator[str]:
     """Yield the symbols of the routines that a kernel calls."""
     for routines in kernel.routines:
         yield from routines.symbols
-
-
-def kernel_key(request: KernelRequest) -> str:
-    """Return a canonical text; equal texts mean equal machine code."""
-    return request_key(request.inst, request.aliased)
-
-
-def needs_kernel(inst: Instruction) -> bool:
-    """True if `inst` computes something in a kernel of its own."""
-    return inst.opcode.name not in _NO_KERNEL
 
 
 def scratch_bytes(inst: Instruction) -> int:

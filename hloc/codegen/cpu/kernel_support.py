@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.codegen.cpu.emitters.table import emitter_for
-from hloc.codegen.cpu.kernel import needs_kernel
+from hloc.codegen.plan.kernel_request import needs_kernel
 from hloc.ir.instruction import Instruction
 
 

@@ -22,7 +22,7 @@ from functools import cache
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.epilogue import PRODUCTS
 from hloc.codegen.cpu.subnormals import FloatMode
-from hloc.codegen.kernels.context import Emitter
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.llvm.routine import Routines
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction

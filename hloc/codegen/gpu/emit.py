@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.cpu.kernel import KernelRequest, needs_kernel
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitters.table import emitter_for
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.gpu.library.table import library_call
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.llvm.target import Target
+from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hloc.codegen.cpu.emitters.table import STRUCTURAL
 from hloc.codegen.gpu.emitters.attention import attention
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import is_product, product_root
 from hloc.codegen.gpu.emitters.reduction import row_region
@@ -15,4 +14,4 @@ def needs_defusion(inst: Instruction) -> bool:
     if attention.can_emit(inst):
         return False
     core = product_root(inst) if is_product(inst) else None
-    return is_beyond(inst, STRUCTURAL, row_region.can_emit(inst), core)
+    return is_beyond(inst, row_region.can_emit(inst), core)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from hloc.codegen.kernels.context import root_of
 from hloc.dtypes import C64, C128, F32, DType, component_of
 from hloc.ir.instruction import Instruction
 
@@ -110,3 +111,16 @@ def table_bytes(root: Instruction) -> int:
 
 def row_bytes(root: Instruction, lanes: int) -> int:
     return 2 * row_length(root) * lanes * complex_dtype(root).storage_bytes
+
+
+MAX_WORK = 1 << 28
+"""Length times largest prime factor, above which a transform is refused."""
+
+
+def is_transform(inst: Instruction) -> bool:
+    """True if the result is that of a transform whose lengths have small enough factors."""
+    root = root_of(inst)
+    if root.opcode.name != "fft":
+        return False
+    lengths = root.attributes.fft_length
+    return all(is_convolved(n) or n * max(factors(n), default=1) <= MAX_WORK for n in lengths)

@@ -14,7 +14,8 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import LlvmBuilder
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.context import Emitter, KernelContext, array_leaves, no_scratch, root_of
+from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
+from hloc.codegen.kernels.emitter import Emitter, no_scratch
 from hloc.dtypes import DTYPES, U32, U64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.sort_random import check_generator

@@ -9,7 +9,8 @@ from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.remap import index_vector
-from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, no_split, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter, no_scratch, no_split
 from hloc.dtypes import S64
 from hloc.ir.instruction import Instruction
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import window_position
-from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, no_split, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter, no_scratch, no_split
 from hloc.dtypes import PRED, S64
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction

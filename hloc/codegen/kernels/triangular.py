@@ -5,8 +5,9 @@ from __future__ import annotations
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
-from hloc.codegen.cpu.emitters.gemm.dot import operand_arrays, operand_bytes
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.dtypes import F32, PRED, DType, component_of
 from hloc.ir.instruction import Instruction
 

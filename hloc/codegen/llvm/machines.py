@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
-from hloc.codegen.backend import backend_names
+from hloc.codegen.backend_names import backend_names
 from hloc.errors import HloError
 
 PointerWidth: TypeAlias = Literal[32, 64]

@@ -9,7 +9,6 @@ from collections.abc import Callable
 
 from hloc.analysis.epilogue import product_in
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary, make_boundary_static
-from hloc.codegen.lower.fusible import needs_defusion
 from hloc.codegen.lower.fusion_splitter import FusionSplitter
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -27,9 +26,7 @@ FUSION = "fusion,dce,multi-output-fusion,dce"
 """For targets that have no kernel for a whole attention, or for a product and what follows it."""
 
 
-def expand(
-    module: Module, needs_defusion: Callable[[Instruction], bool] = needs_defusion
-) -> DynamicBoundary:
+def expand(module: Module, needs_defusion: Callable[[Instruction], bool]) -> DynamicBoundary:
     """Change `module` in place; returns the hidden sizes of its parameters and results.
 
     Args:

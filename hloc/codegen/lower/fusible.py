@@ -6,14 +6,9 @@ computed over and over, is taken apart again (`fusion_splitter`).
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from hloc.codegen.cpu.emitters.attention import attention as attention
-from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
-from hloc.codegen.cpu.emitters.reduction import reduce, row_region
-from hloc.codegen.cpu.emitters.table import STRUCTURAL
 from hloc.codegen.elements import reductions, remap
 from hloc.codegen.elements.elemental import MAX_NESTING, RULES
+from hloc.codegen.kernels import reduce
 from hloc.codegen.kernels.context import array_leaves
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -30,23 +25,21 @@ MAX_EVALUATIONS = 4000
 MAX_CONSTANT_BYTES = 1 << 16
 """Size of an array constant that is written into a kernel."""
 
+STRUCTURAL = frozenset({
+    "cholesky", "concatenate", "convolution", "dot", "dynamic-update-slice", "fft", "reduce",
+    "reduce-window", "rng-bit-generator", "scatter", "select-and-scatter", "sort", "topk",
+    "triangular-solve",
+})  # fmt: skip
+"""Opcodes with loops of their own as root of a kernel."""
+
 _CONTROL_FLOW = frozenset(("conditional", "while"))
 """Rules of these serve scalars in called computations, not arrays in fusions."""
 
 _FREE = frozenset(("parameter", "constant", "tuple", "get-tuple-element"))
 
 
-def needs_defusion(inst: Instruction) -> bool:
-    """True if fusion `inst` must be taken apart before kernels are made."""
-    if attention.can_emit(inst):
-        return False
-    product = gemm_epilogue.core_of(inst)
-    return is_beyond(inst, STRUCTURAL, row_region.can_emit(inst), product)
-
-
 def is_beyond(
     inst: Instruction,
-    structural: Collection[str],
     by_rows: bool,
     core: Instruction | None = None,
 ) -> bool:
@@ -54,7 +47,6 @@ def is_beyond(
 
     Args:
         inst: a fusion.
-        structural: opcodes that have an emitter as root of a kernel.
         by_rows: rows are made one by one, so that reductions are done once for each.
         core: what such an emitter makes if it is not the root, which is then made of it.
     """
@@ -63,7 +55,7 @@ def is_beyond(
     largest = max((leaf.elements for leaf in array_leaves(inst.shape)), default=0)
     reduces = reduce.reduces_of(inst)
     for member in body.instructions:
-        if member is root and member.opcode.name in structural:
+        if member is root and member.opcode.name in STRUCTURAL:
             continue
         repeats = not by_rows and member not in reduces and _repeats_work(member, largest)
         if repeats or not _is_producer(member):

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hloc.codegen.lower.fusible import needs_defusion
 from hloc.ir.clone import inline
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -24,7 +23,7 @@ class FusionSplitter:
         needs_defusion: which fusions the target cannot make a kernel of.
     """
 
-    needs_defusion: Callable[[Instruction], bool] = needs_defusion
+    needs_defusion: Callable[[Instruction], bool]
     name: ClassVar[str] = "fusion-splitter"
 
     def run(self, module: Module, context: PassContext) -> bool:

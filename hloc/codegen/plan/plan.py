@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hloc.analysis.dataflow import hands_on
-from hloc.codegen.cpu.kernel import KernelRequest, kernel_key
 from hloc.codegen.plan.host_calls import HostFunction, host_function
+from hloc.codegen.plan.kernel_request import KernelRequest, kernel_key
 from hloc.codegen.plan.pointer_table import ARENA_SLOT as ARENA_SLOT
 from hloc.codegen.plan.pointer_table import FIRST_SLOT as FIRST_SLOT
 from hloc.codegen.plan.pointer_table import STOP_SLOT as STOP_SLOT

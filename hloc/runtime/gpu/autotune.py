@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from hloc.cache_directory import read_cached, write_cached
-from hloc.codegen.cpu.kernel import KernelRequest
 from hloc.codegen.gpu.emit import alternatives
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.kernels.context import array_leaves
+from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.errors import HloError
 from hloc.runtime.gpu.cuda import CudaDevice
 from hloc.runtime.gpu.device import Array

@@ -11,7 +11,7 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from hloc.codegen.cpu.kernel import Kernel, KernelRequest, emit_kernel, routine_names
+from hloc.codegen.cpu.kernel import Kernel, emit_kernel, routine_names
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.llvm.object_file import (
     check_symbols,
@@ -21,6 +21,7 @@ from hloc.codegen.llvm.object_file import (
 )
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
+from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.cpu.emitters.attention import attention as attention
+from hloc.codegen.cpu.emitters.attention import attention
 from hloc.codegen.cpu.emitters.table import emitter_for
-from hloc.codegen.cpu.kernel import KernelRequest, emit_kernel
+from hloc.codegen.cpu.fusible import needs_defusion
+from hloc.codegen.cpu.kernel import emit_kernel
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import target_for
 from hloc.codegen.lower.expansion import expand
-from hloc.codegen.lower.fusible import needs_defusion
+from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.attention_match import is_attention_fusion
 from hloc.opt.pipeline import Pipeline

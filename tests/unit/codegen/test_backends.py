@@ -10,7 +10,8 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.codegen.backend import backend_for, backend_names, backend_origin, stage_names
+from hloc.codegen.backend import backend_for, backend_origin, stage_names
+from hloc.codegen.backend_names import backend_names
 from hloc.errors import UnsupportedError
 from tests.distributions import install
 

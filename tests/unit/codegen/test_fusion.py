@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.codegen.cpu.kernel import KernelRequest, emit_kernel, kernel_key
+from hloc.codegen.cpu.fusible import needs_defusion
+from hloc.codegen.cpu.kernel import emit_kernel
 from hloc.codegen.llvm.target import host_target
-from hloc.codegen.lower.fusible import needs_defusion
 from hloc.codegen.lower.fusion_splitter import FusionSplitter
+from hloc.codegen.plan.kernel_request import KernelRequest, kernel_key
 from hloc.opt.pass_base import PassContext
 from tests.unit.codegen.harness import (
     Compiled,
@@ -142,9 +143,9 @@ f {
     text = _fusion(body, ["f32[3,5]", "f32[5,2]"], "f32[3,2]", "f")
     module = parse_text(text)
     assert needs_defusion(module.entry.root)
-    assert FusionSplitter().run(module, PassContext())
+    assert FusionSplitter(needs_defusion).run(module, PassContext())
     assert [i.opcode.name for i in module.entry.instructions if i.operands] == ["dot", "tanh"]
-    assert not FusionSplitter().run(module, PassContext())
+    assert not FusionSplitter(needs_defusion).run(module, PassContext())
 
 
 def test_growing_chains_of_reindexing_are_split() -> None:

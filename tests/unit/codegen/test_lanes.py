@@ -11,8 +11,8 @@ import pytest
 from hloc import driver
 from hloc.codegen.cpu import kernel
 from hloc.codegen.cpu.backend import CpuModule
-from hloc.codegen.cpu.emitters.lanes import lane_count
 from hloc.codegen.cpu.split_kernel import Split
+from hloc.codegen.kernels.lanes import lane_count
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import target_for
 from hloc.options import CompileOptions

@@ -14,9 +14,10 @@ from hloc.analysis.pools import folds_every_window, pool_of
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.emitters.reduction.pool_routine import listed_routines
 from hloc.codegen.cpu.emitters.routine_table import all_routines
-from hloc.codegen.cpu.kernel import KernelRequest, emit_kernel
+from hloc.codegen.cpu.kernel import emit_kernel
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import Target, host_target
+from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
 from tests.unit.codegen.harness import (

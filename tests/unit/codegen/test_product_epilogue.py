@@ -11,8 +11,8 @@ import hloc
 from hloc.analysis.in_place import InPlace
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.table import emitter_for
+from hloc.codegen.cpu.fusible import needs_defusion
 from hloc.codegen.lower.expansion import expand
-from hloc.codegen.lower.fusible import needs_defusion
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.opt.pipeline import Pipeline

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from hloc.analysis.in_place import InPlace
-from hloc.codegen.cpu.emitters.reduction import reduce, row_region
-from hloc.codegen.lower.fusible import needs_defusion
+from hloc.codegen.cpu.emitters.reduction import row_region
+from hloc.codegen.cpu.fusible import needs_defusion
+from hloc.codegen.kernels.reduce import reduces_of
 from tests.unit.codegen.harness import (
     check_root,
     module_text,
@@ -154,7 +155,7 @@ f {{
     shape = f"f32[{size}]"
     text = fusion(body, [f"f32[{count},{size}]"], f"({shape}, {shape}, {shape})")
     inst = parse_text(text).entry.root
-    assert len(reduce.reduces_of(inst)) == 3
+    assert len(reduces_of(inst)) == 3
     assert not needs_defusion(inst)
     (x,) = random_arrays(text)
     d, t, s = run_instruction(inst, [x], pieces=pieces)

@@ -10,24 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from hloc.codegen.builder.index import loop_order, reshape_keeps_order, same_physical_order
+from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters import repeated_rows
-from hloc.codegen.cpu.emitters.lanes import Lanes, lanes_nest, positions, settle
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
-from hloc.codegen.elements.elemental import RULES
-from hloc.codegen.kernels.context import Emitter, KernelContext, array_leaves, no_scratch, root_of
+from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.lanes import Lanes, lanes_nest, positions, settle
+from hloc.codegen.kernels.loop import _fits, _member_is_flat, can_generate, is_flat
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
-
-
-def can_emit(inst: Instruction) -> bool:
-    """True for everything the element generator can make."""
-    root = root_of(inst)
-    name = root.opcode.name
-    return root.opcode.elemental is not None or name in RULES or name == "parameter"
 
 
 def extent(inst: Instruction) -> int:
@@ -197,26 +191,6 @@ def _minor(shape: ArrayShape) -> int | None:
     return next((dim for dim in shape.minor_to_major if shape.dims[dim] != 1), None)
 
 
-def is_flat(inst: Instruction, given: Instruction | None = None) -> bool:
-    """True if one position in memory serves all arrays of the kernel.
-
-    Member `given` of a fusion is in memory already, and what only it needs is not looked at.
-    """
-    shape = array_leaves(inst.shape)[0]
-    if any(not _fits(leaf, shape) for leaf in array_leaves(inst.shape)):
-        return False
-    if inst.opcode.name != "fusion":
-        return _member_is_flat(inst, shape) and all(
-            not o.array.dims or _fits(o.array, shape) for o in inst.operands
-        )
-    hidden = _hidden_by(given) if given else ()
-    return all(
-        _member_is_flat(member, shape)
-        for member in inst.called[0].instructions
-        if member not in hidden
-    )
-
-
 def is_one_row(inst: Instruction) -> bool:
     """True if all arrays of the kernel are walked through as one row each."""
     return is_flat(inst) or _repeated(inst) is not None
@@ -232,38 +206,4 @@ def _repeated(inst: Instruction) -> RepeatedRows | None:
     return rows if all(_member_is_flat(member, rows.shape) for member in others) else None
 
 
-def _hidden_by(given: Instruction) -> set[Instruction]:
-    """Return `given` and the operands that nothing else reads."""
-    return {given, *(o for o in given.operands if all(user is given for user in o.users))}
-
-
-def _fits(member: ArrayShape, shape: ArrayShape) -> bool:
-    return member.dims == shape.dims and same_physical_order(member, shape)
-
-
-def _member_is_flat(inst: Instruction, shape: ArrayShape) -> bool:
-    name = inst.opcode.name
-    if name == "tuple":
-        return True
-    if not isinstance(inst.shape, ArrayShape):
-        return False
-    if name in ("reshape", "bitcast"):
-        source = inst.operands[0].array
-        if source.dtype.storage_bytes != inst.array.dtype.storage_bytes:
-            return False
-        if bool(source.dims) != bool(inst.array.dims):
-            return not source.dims
-        if name == "reshape" and not reshape_keeps_order(source, inst.array):
-            return False
-        return not inst.array.dims or inst.array.elements == shape.elements
-    if not inst.array.dims:
-        return name in ("parameter", "constant") or inst.opcode.elemental is not None
-    if name == "broadcast":
-        return not inst.operands[0].array.dims
-    if name == "constant" and inst.attributes.literal.uniform is not None:
-        return True
-    flat = name in ("parameter", "constant") or inst.opcode.elemental is not None
-    return flat and _fits(inst.array, shape)
-
-
-EMITTER = Emitter("loop", can_emit, emit, extent, no_scratch)
+EMITTER = Emitter("loop", can_generate, emit, extent, no_scratch)

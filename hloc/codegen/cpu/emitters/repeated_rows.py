@@ -14,8 +14,8 @@ from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.lanes import Lanes, lanes_of
 from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.lanes import Lanes, lanes_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, leaves

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.codegen.cpu.emitters import loop
-from hloc.codegen.cpu.emitters.attention import attention as attention
+from hloc.codegen.cpu.emitters.attention import attention
 from hloc.codegen.cpu.emitters.convolution import (
     convolution_gemm,
     dilated_gemm,
@@ -16,7 +16,7 @@ from hloc.codegen.cpu.emitters.movement import concatenate, dynamic_update_slice
 from hloc.codegen.cpu.emitters.reduction import cumulative, pool, reduce, row_region
 from hloc.codegen.cpu.emitters.sort import sort, sort_calls, topk, topk_calls
 from hloc.codegen.kernels import random_bits, scatter, select_and_scatter, triangular
-from hloc.codegen.kernels.context import Emitter
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 
 EMITTERS: tuple[Emitter, ...] = (
@@ -46,9 +46,6 @@ EMITTERS: tuple[Emitter, ...] = (
     concatenate.EMITTER,
     loop.EMITTER,
 )
-
-STRUCTURAL = frozenset(emitter.name for emitter in EMITTERS[:-1])
-"""Opcodes with an emitter of their own, which bear the emitter's name; as root of a kernel."""
 
 
 def emitter_for(inst: Instruction) -> Emitter | None:

@@ -11,10 +11,11 @@ from collections.abc import Sequence
 
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters import loop
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.kernels.context import array_leaves, no_scratch
+from hloc.codegen.kernels.context import array_leaves
+from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.loop import can_generate, is_flat
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
@@ -37,7 +38,7 @@ def emit(w: LaunchWriter) -> None:
         shape = shapes[outputs[0][1]]
         if not shape.elements:
             continue
-        if len(groups) == 1 and loop.is_flat(w.inst):
+        if len(groups) == 1 and is_flat(w.inst):
             _flat(w, outputs, shape)
         else:
             _ordered(w, outputs, shape)
@@ -103,4 +104,4 @@ def _ordered(w: LaunchWriter, outputs: Sequence[_Output], shape: ArrayShape) -> 
             output.store(k.math, tuple(index), value)
 
 
-EMITTER = GpuEmitter("loop", loop.can_emit, emit, no_scratch)
+EMITTER = GpuEmitter("loop", can_generate, emit, no_scratch)

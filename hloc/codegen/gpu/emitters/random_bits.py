@@ -10,7 +10,8 @@ from math import prod
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.kernel import GpuEmitter
 from hloc.codegen.kernels import random_bits
-from hloc.codegen.kernels.context import no_scratch, root_of
+from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import no_scratch
 from hloc.codegen.kernels.random_bits import loops_of, read_state, write_bits, write_state
 
 

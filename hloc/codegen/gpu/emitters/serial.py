@@ -7,11 +7,10 @@ Right for everything, fast for nothing: an opcode that matters has an emitter of
 from __future__ import annotations
 
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.cpu.emitters.reduction import reduce, row_region
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.kernels import select_and_scatter, triangular
-from hloc.codegen.kernels.context import Emitter
+from hloc.codegen.kernels import reduce, row_region, select_and_scatter, triangular
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
 

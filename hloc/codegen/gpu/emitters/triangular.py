@@ -15,7 +15,8 @@ from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
 from hloc.codegen.kernels import triangular
-from hloc.codegen.kernels.context import no_scratch, root_of
+from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import no_scratch
 from hloc.dtypes import PRED, component_of
 from hloc.ir.instruction import Instruction
 

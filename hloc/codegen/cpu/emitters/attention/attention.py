@@ -13,10 +13,11 @@ from hloc.codegen.builder.index import layout_strides, row_major_strides
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionProducts
+from hloc.codegen.cpu.emitters.attention.attention_plan import AttentionPlan, attention_plan
 from hloc.codegen.cpu.emitters.attention.attention_rows import AttentionRows
-from hloc.codegen.cpu.emitters.lanes import lanes_of, neighbours, settle
-from hloc.codegen.kernels.attention_plan import AttentionPlan, attention_plan
-from hloc.codegen.kernels.context import Emitter, KernelContext
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.lanes import lanes_of, neighbours, settle
 from hloc.dtypes import F32, PRED, S64
 from hloc.ir.instruction import Instruction
 

@@ -13,10 +13,10 @@ from functools import partial
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionProducts
-from hloc.codegen.cpu.emitters.lanes import lanes_of, neighbours
+from hloc.codegen.cpu.emitters.attention.attention_plan import AttentionPlan
 from hloc.codegen.kernels.attention_elements import attention_element
-from hloc.codegen.kernels.attention_plan import AttentionPlan
 from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.lanes import lanes_of, neighbours
 from hloc.codegen.kernels.running_sums import RunningSum
 from hloc.dtypes import F32, PRED
 from hloc.ir.instruction import Instruction

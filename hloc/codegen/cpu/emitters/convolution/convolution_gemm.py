@@ -13,9 +13,10 @@ from math import prod
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm.dot import operand_arrays, operand_bytes
 from hloc.codegen.elements.reductions import window_step
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import (
     PanelProduct,
     accumulator_dtype,

@@ -27,12 +27,13 @@ from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
     convolution_of,
     padded_copy,
 )
-from hloc.codegen.cpu.emitters.gemm.dot import operand_arrays, operand_bytes
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product
-from hloc.codegen.kernels.context import Emitter, KernelContext
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.gemm_problem import Axis, Product, merged
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
 

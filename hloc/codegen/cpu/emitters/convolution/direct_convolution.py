@@ -16,9 +16,10 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import call_grouped
-from hloc.codegen.cpu.emitters.gemm.dot import computed_operands, operand_arrays, operand_bytes
 from hloc.codegen.elements.reductions import window_step
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.operands import computed_operands, operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.dtypes import F32, F64

@@ -14,9 +14,9 @@ from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
     GroupForm,
     grouped_routine,
 )
-from hloc.codegen.cpu.emitters.gemm.dot import operand_bytes
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
 from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.operands import operand_bytes
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import Window, WindowDimension
 

@@ -14,12 +14,13 @@ from math import prod
 from hloc.codegen.builder.index import layout_strides, physical_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
-from hloc.codegen.cpu.emitters.gemm.dot import operand_arrays, operand_bytes
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.gemm_problem import Axis, Product, is_in_memory, merged
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape

@@ -32,7 +32,8 @@ from hloc.codegen.cpu.emitters.fft.fft_routines import (
     turning_routine,
 )
 from hloc.codegen.kernels.butterflies import LARGEST, Butterflies
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.fft_plan import (
     MOST_TABULATED,
     complex_dtype,
@@ -40,6 +41,7 @@ from hloc.codegen.kernels.fft_plan import (
     copies_spectrum,
     factors,
     is_convolved,
+    is_transform,
     lane_count,
     row_bytes,
     row_length,
@@ -50,9 +52,6 @@ from hloc.codegen.llvm.routine import FINAL_FORM, Routines
 from hloc.dtypes import F64, S64, component_of
 from hloc.ir.instruction import Instruction
 
-MAX_WORK = 1 << 28
-"""Length times largest prime factor, above which a transform is refused."""
-
 Place: TypeAlias = Callable[[IndexValue, IndexValue], Index]
 """Returns the index of an element: number of the row, position in it."""
 
@@ -61,15 +60,6 @@ _PIECE = 16
 
 _BLOCK = 16
 """Elements of a row that are brought in or written before those of the next row."""
-
-
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a transform whose lengths have small enough factors."""
-    root = root_of(inst)
-    if root.opcode.name != "fft":
-        return False
-    lengths = root.attributes.fft_length
-    return all(is_convolved(n) or n * max(factors(n), default=1) <= MAX_WORK for n in lengths)
 
 
 def scratch_bytes(inst: Instruction) -> int:
@@ -485,4 +475,4 @@ class _Writer:
         return target
 
 
-EMITTER = Emitter("fft", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = Emitter("fft", is_transform, emit, extent, scratch_bytes, repeated_bytes)

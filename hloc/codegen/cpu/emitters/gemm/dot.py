@@ -21,12 +21,12 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product, small_packed_product
 from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_product
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.gemm_problem import (
     Axis,
     Product,
     column_axis,
-    is_in_memory,
     is_inner,
     is_product_convolution,
     oriented,
@@ -34,6 +34,7 @@ from hloc.codegen.kernels.gemm_problem import (
     product_of,
     row_axis,
 )
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import (
     MIN_ROWS_TO_PACK,
     LoadFunction,
@@ -62,24 +63,9 @@ def can_emit_convolution(inst: Instruction) -> bool:
     return is_product_convolution(root_of(inst))
 
 
-def computed_operands(inst: Instruction) -> list[Instruction]:
-    """Return the operands of the root that fused producers compute."""
-    operands = root_of(inst).operands
-    return [o for o in dict.fromkeys(operands) if not is_in_memory(inst, o)]
-
-
-def _aligned(size: int) -> int:
-    return (size + 63) // 64 * 64
-
-
 def scratch_bytes(inst: Instruction) -> int:
     """Return room for the operands that are computed by fused producers, and for a panel."""
     return operand_bytes(inst) + _packed_bytes(inst)
-
-
-def operand_bytes(inst: Instruction) -> int:
-    """Return room for the operands of the root that are computed by fused producers."""
-    return sum(_aligned(operand.array.size_bytes) for operand in computed_operands(inst))
 
 
 def micro_product(inst: Instruction) -> PackedProduct | SkinnyProduct | InnerProduct | None:
@@ -175,20 +161,6 @@ def emit(k: KernelContext) -> None:
     lhs, rhs = reversed(arrays) if exchanged else arrays
     packed = _packed_bytes(k.inst) > 0
     _Writer(k, p, lhs, rhs).panels(packed, operand_bytes(k.inst))
-
-
-def operand_arrays(k: KernelContext) -> list[IrArray]:
-    """Return the operands in memory; those that are computed go to scratch memory first."""
-    arrays: list[IrArray] = []
-    offset = 0
-    found: dict[Instruction, IrArray] = {}
-    for operand in k.root.operands:
-        plain = k.plain_array(operand)
-        if plain is None and operand not in found:
-            found[operand] = k.materialise(operand, offset)
-            offset += _aligned(operand.array.size_bytes)
-        arrays.append(plain or found[operand])
-    return arrays
 
 
 def _zero(k: KernelContext) -> None:

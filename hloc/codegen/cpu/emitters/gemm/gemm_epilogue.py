@@ -18,10 +18,11 @@ from hloc.codegen.cpu.emitters.gemm import dot
 from hloc.codegen.cpu.emitters.gemm.finish_function import FinishContext
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed, row_distance
-from hloc.codegen.cpu.emitters.lanes import lanes_of, settle
-from hloc.codegen.cpu.emitters.loop import is_flat
 from hloc.codegen.cpu.emitters.routine_writer import argument
-from hloc.codegen.kernels.context import Emitter, KernelContext
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.lanes import lanes_of, settle
+from hloc.codegen.kernels.loop import is_flat
 from hloc.ir.instruction import Instruction
 
 

@@ -7,7 +7,8 @@ result is written from its beginning to its end.
 from __future__ import annotations
 
 from hloc.codegen.builder.index import loop_order
-from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter, no_scratch
 from hloc.ir.instruction import Instruction
 
 

@@ -24,13 +24,11 @@ from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     fold_routine,
 )
 from hloc.codegen.cpu.emitters.routine_writer import argument
+from hloc.codegen.kernels.reduce import STRIP
 from hloc.codegen.kernels.running_sums import SUM_BLOCK
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F64
-
-STRIP = 1024
-"""Columns whose running results are kept together, in the first-level cache."""
 
 _ROWS = 4
 """Rows that are added to the running results at a time."""

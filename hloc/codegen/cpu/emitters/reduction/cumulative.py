@@ -18,7 +18,8 @@ from hloc.analysis.cumulative import plain_scan
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter, no_scratch
 from hloc.codegen.kernels.running_sums import block_end
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.dtypes import F32, F64, S32, U32, DType

@@ -14,11 +14,7 @@ from math import prod
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, is_narrow_float
-from hloc.codegen.cpu.emitters.reduction.column_fold import (
-    STRIP,
-    column_routine,
-    few_column_routine,
-)
+from hloc.codegen.cpu.emitters.reduction.column_fold import column_routine, few_column_routine
 from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     LISTED_FOLDS,
     SMALL_FOLDS,
@@ -36,6 +32,7 @@ from hloc.codegen.cpu.emitters.reduction.row_fold import (
 )
 from hloc.codegen.elements.reductions import plain_reducer, sum_dtype
 from hloc.codegen.kernels.context import SMALL_ELEMENTS, KernelContext, root_of
+from hloc.codegen.kernels.reduce import STRIP
 from hloc.codegen.kernels.running_sums import SUM_BLOCK
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target

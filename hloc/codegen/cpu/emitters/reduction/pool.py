@@ -24,7 +24,8 @@ from hloc.codegen.cpu.emitters.reduction.pool_routine import (
     table_of,
 )
 from hloc.codegen.elements.reductions import plain_reducer
-from hloc.codegen.kernels.context import Emitter, KernelContext, no_scratch, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter, no_scratch
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 

@@ -13,17 +13,12 @@ from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.sort.merge_sort import Comparator, MergeSorter
-from hloc.codegen.cpu.emitters.sort.radix_sort import (
-    Digits,
-    KeyFunction,
-    RadixSorter,
-    digits_for,
-    key_dtype,
-    order_key,
-)
+from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, KeyFunction, RadixSorter, digits_for
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.elements.elemental import Frame
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.comparators import Key, keys_of

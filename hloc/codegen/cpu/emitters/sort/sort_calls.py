@@ -17,7 +17,8 @@ from hloc.codegen.cpu.emitters.sort.sort_routines import (
     sort_bytes,
     sort_routines,
 )
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.dtypes import U32
 from hloc.ir.instruction import Instruction
 from hloc.ops.comparators import keys_of

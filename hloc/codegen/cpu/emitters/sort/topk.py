@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.sort.merge_sort import MergeSorter
-from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, RadixSorter, key_dtype, order_key
+from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, RadixSorter
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.dtypes import S32, S64, U32, DType
 from hloc.ir.instruction import Instruction

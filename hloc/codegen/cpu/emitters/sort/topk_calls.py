@@ -10,7 +10,8 @@ from hloc.codegen.cpu.emitters.sort.topk_routines import (
     topk_bytes,
     topk_routines,
 )
-from hloc.codegen.kernels.context import Emitter, KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 
 

@@ -148,7 +148,7 @@ class _Kernel:
     def _seen_tiles(self) -> IndexValue:
         """Return how many tiles some query of the block sees."""
         m, spread = self.k.math, self.spread
-        plan = spread.problem.plan
+        plan = spread.problem.loops
         assert plan.mask is not None
         rows = spread.problem.scores.rows.count
         last = m.minimum(m.add(self.first_row, spread.rows - 1), rows - 1)

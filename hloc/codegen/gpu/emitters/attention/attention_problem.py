@@ -13,7 +13,7 @@ import numpy as np
 
 from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Side, Space
-from hloc.codegen.kernels.attention_plan import AttentionPlan, attention_plan
+from hloc.codegen.kernels.attention_loops import AttentionLoops, attention_loops
 from hloc.codegen.kernels.gemm_problem import Axis, merged
 from hloc.dtypes import F32
 from hloc.ir.instruction import Instruction
@@ -30,98 +30,98 @@ class AttentionProblem:
     """Both products.
 
     Attributes:
-        plan: axes and steps.
+        loops: axes and steps.
         scores: the first product; where it would be written does not matter.
         result: the second one; its left side, the weights, is never in memory.
     """
 
-    plan: AttentionPlan
+    loops: AttentionLoops
     scores: MatrixProblem
     result: MatrixProblem
 
 
 def attention_problem(inst: Instruction) -> AttentionProblem | None:
     """Return the products of a fusion that is an attention a kernel can make, None for others."""
-    plan = attention_plan(inst)
-    if plan is None or max(plan.attention.depth, plan.value.size) > _MOST_DEPTH:
+    loops = attention_loops(inst)
+    if loops is None or max(loops.attention.depth, loops.value.size) > _MOST_DEPTH:
         return None
-    start = plan.attention.maximum.operands[1]
+    start = loops.attention.maximum.operands[1]
     if start.opcode.name != "constant" or not _value_of(start) <= _LOWEST_START:
         return None
-    return AttentionProblem(plan, _scores(plan), _result(plan))
+    return AttentionProblem(loops, _scores(loops), _result(loops))
 
 
 def _value_of(constant: Instruction) -> float:
     return float(np.asarray(constant.attributes.literal.array, np.float64))
 
 
-def _scores(plan: AttentionPlan) -> MatrixProblem:
-    attention = plan.attention
-    steps, depth_steps = _query_steps(plan)
-    pairs = zip(plan.depth, depth_steps, strict=True)
+def _scores(loops: AttentionLoops) -> MatrixProblem:
+    attention = loops.attention
+    steps, depth_steps = _query_steps(loops)
+    pairs = zip(loops.depth, depth_steps, strict=True)
     depth = merged([Axis(axis.size, step, axis.rhs, 0) for axis, step in pairs])
     queries = Side(
         attention.query_operand,
         True,
-        tuple(steps[axis] for axis in plan.batch),
-        tuple(steps[axis] for axis in plan.queries),
+        tuple(steps[axis] for axis in loops.batch),
+        tuple(steps[axis] for axis in loops.queries),
         tuple(axis.lhs for axis in depth),
     )
     keys = Side(
         attention.key_operand,
         True,
-        tuple(plan.batch_keys[axis] for axis in plan.batch),
-        (plan.key.rhs,),
+        tuple(loops.batch_keys[axis] for axis in loops.batch),
+        (loops.key.rhs,),
         tuple(axis.rhs for axis in depth),
     )
     return MatrixProblem(
         attention.scores,
         attention.scores.array,
-        _space(plan, plan.batch),
-        _space(plan, plan.queries),
-        Space((plan.key.size,)),
+        _space(loops, loops.batch),
+        _space(loops, loops.queries),
+        Space((loops.key.size,)),
         Space(tuple(axis.size for axis in depth)),
         queries,
         keys,
-        (0,) * len(plan.batch),
-        (0,) * len(plan.queries),
+        (0,) * len(loops.batch),
+        (0,) * len(loops.queries),
         (0,),
         F32,
     )
 
 
-def _result(plan: AttentionPlan) -> MatrixProblem:
-    attention = plan.attention
+def _result(loops: AttentionLoops) -> MatrixProblem:
+    attention = loops.attention
     values = Side(
         attention.values,
         True,
-        tuple(plan.batch_values[axis] for axis in plan.batch),
-        (plan.value.rhs,),
-        (plan.value_key,),
+        tuple(loops.batch_values[axis] for axis in loops.batch),
+        (loops.value.rhs,),
+        (loops.value_key,),
     )
     return MatrixProblem(
         attention.result,
         attention.result.array,
-        _space(plan, plan.batch),
-        _space(plan, plan.queries),
-        Space((plan.value.size,)),
-        Space((plan.key.size,)),
+        _space(loops, loops.batch),
+        _space(loops, loops.queries),
+        Space((loops.value.size,)),
+        Space((loops.key.size,)),
         Side(attention.probabilities, False, (), (), ()),
         values,
-        tuple(plan.result.get(axis, 0) for axis in plan.batch),
-        tuple(plan.result.get(axis, 0) for axis in plan.queries),
-        (plan.value.out,),
+        tuple(loops.result.get(axis, 0) for axis in loops.batch),
+        tuple(loops.result.get(axis, 0) for axis in loops.queries),
+        (loops.value.out,),
         F32,
     )
 
 
-def _space(plan: AttentionPlan, axes: Sequence[int]) -> Space:
-    return Space(tuple(plan.attention.sizes[axis] for axis in axes))
+def _space(loops: AttentionLoops, axes: Sequence[int]) -> Space:
+    return Space(tuple(loops.attention.sizes[axis] for axis in axes))
 
 
-def _query_steps(plan: AttentionPlan) -> tuple[dict[int, int], tuple[int, ...]]:
+def _query_steps(loops: AttentionLoops) -> tuple[dict[int, int], tuple[int, ...]]:
     """Return the steps of batch and query axes in the queries, and those of what is contracted."""
-    attention = plan.attention
+    attention = loops.attention
     a, place = attention.scores.attributes, 1 - attention.key_place
     shape = attention.query_operand.array
     batch = (a.lhs_batch_dims, a.rhs_batch_dims)[place]

@@ -36,7 +36,7 @@ class ScalarProducts:
     def __init__(self, k: GpuContext, spread: Spread) -> None:
         self.k, self.spread = k, spread
         problem, m = spread.problem, k.math
-        columns = max(64, 1 << (problem.plan.value.size - 1).bit_length())
+        columns = max(64, 1 << (problem.loops.value.size - 1).bit_length())
         scores, result = problem.scores, problem.result
         self.row_threads = spread.threads // _COLUMN_THREADS
         # All threads bring 4 elements of each side.
@@ -108,7 +108,7 @@ class ScalarProducts:
                 right = self._row_of(self.keys, buffer, depth, self.tile_keys)
                 self._add(self.scores, left, right)
 
-        steps = -(-self.spread.problem.plan.attention.depth // self.depth_step)
+        steps = -(-self.spread.problem.loops.attention.depth // self.depth_step)
         through_two_buffers(self.k, steps, read, put, multiply)
 
     def add_values(self, tile: IndexValue, stop: IndexValue) -> None:
@@ -135,7 +135,7 @@ class ScalarProducts:
                     self._add(self.sums, [row[i] for row in rows], right)
 
         steps: IndexValue = self.spread.keys // self.key_step
-        count = self.spread.problem.plan.key.size
+        count = self.spread.problem.loops.key.size
         if count % self.spread.keys:
             left_over = m.add(m.sub(count, first_key), self.key_step - 1)
             steps = m.minimum(steps, m.div(left_over, self.key_step))

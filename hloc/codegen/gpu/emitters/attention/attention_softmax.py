@@ -62,7 +62,7 @@ class OnlineSoftmax:
         self, k: GpuContext, spread: Spread, patch: Patch, scores: Value, results: Value
     ) -> None:
         self.k, self.b, self.spread = k, k.b, spread
-        self.attention, self.patch = spread.problem.plan.attention, patch
+        self.attention, self.patch = spread.problem.loops.attention, patch
         self.scores, self.results = scores, results
         count = len(patch.rows)
         self.maxima, self.totals = k.b.allocate(F32, count), k.b.allocate(F32, count)
@@ -76,7 +76,7 @@ class OnlineSoftmax:
     def start(self, head: IndexValue, first_row: IndexValue) -> None:
         """Begin with no keys; rows beyond the last one go on with the last one."""
         b, m, problem = self.b, self.k.math, self.spread.problem
-        plan = problem.plan
+        plan = problem.loops
         sizes = [plan.attention.sizes[axis] for axis in plan.batch]
         self.batch = dict(zip(plan.batch, m.delinear(head, sizes), strict=True))
         count = problem.scores.rows.count
@@ -171,7 +171,7 @@ class OnlineSoftmax:
 
     def vanishes(self, number: int) -> Value:
         """Return whether what a causal mask hides has a weight of exactly 0 in a row."""
-        b, mask = self.b, self.spread.problem.plan.mask
+        b, mask = self.b, self.spread.problem.loops.mask
         assert mask is not None
         hidden = self._converted(mask.hidden, {}, {})
         distance = b.fsub(b.load(self.maxima, F32, number), hidden)

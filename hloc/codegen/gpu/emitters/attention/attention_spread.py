@@ -44,7 +44,7 @@ class Spread:
     @property
     def heads(self) -> int:
         """Batch elements."""
-        return self.problem.plan.heads
+        return self.problem.loops.heads
 
     @property
     def row_tiles(self) -> int:
@@ -69,7 +69,7 @@ class Spread:
     @property
     def sums(self) -> int:
         """Sums of weighted values that the parts keep."""
-        return self.statistics * self.problem.plan.value.size
+        return self.statistics * self.problem.loops.value.size
 
     @property
     def scratch_bytes(self) -> int:
@@ -80,14 +80,14 @@ class Spread:
 
     def seen(self, last_row: int) -> int:
         """Return how many keys the mask lets the queries up to `last_row` see."""
-        plan = self.problem.plan
+        plan = self.problem.loops
         assert plan.mask is not None
         return min(last_row // self.inner_rows + plan.mask.reach + 1, plan.key.size)
 
     @property
     def inner_rows(self) -> int:
         """Queries at each position along the axis of the mask, which is the slowest."""
-        plan = self.problem.plan
+        plan = self.problem.loops
         return prod(plan.attention.sizes[axis] for axis in plan.queries[1:])
 
 
@@ -95,8 +95,8 @@ def spread_of(problem: AttentionProblem, *, by_tensor_cores: bool) -> Spread:
     """Return how the kernel goes."""
     spread = _tensor_tiles(problem) if by_tensor_cores else _scalar_tiles(problem)
     blocks = spread.row_tiles * spread.heads
-    if problem.plan.mask is not None and spread.seen(spread.rows - 1) + spread.keys <= (
-        problem.plan.key.size
+    if problem.loops.mask is not None and spread.seen(spread.rows - 1) + spread.keys <= (
+        problem.loops.key.size
     ):
         return _with(spread, skips=True)
     parts = min(MOST_PARTS, 2 * PROCESSORS // blocks, spread.key_tiles // _FEWEST_TILES)
@@ -124,7 +124,7 @@ def factor_bytes(problem: AttentionProblem) -> int:
 
 
 def _longest(problem: AttentionProblem) -> int:
-    return max(problem.plan.attention.depth, problem.plan.value.size)
+    return max(problem.loops.attention.depth, problem.loops.value.size)
 
 
 def _tensor_tiles(problem: AttentionProblem) -> Spread:
@@ -133,9 +133,9 @@ def _tensor_tiles(problem: AttentionProblem) -> Spread:
     Depths count in factors of 16 bits.
     """
     rows, depth = problem.scores.rows.count, _longest(problem) * factor_bytes(problem) // 2
-    keys = 32 if depth > _MIDDLE_DEPTH or problem.plan.key.size <= 32 else 64
+    keys = 32 if depth > _MIDDLE_DEPTH or problem.loops.key.size <= 32 else 64
     large = _MOST_WARPS * _WARP_ROWS * 2
-    fills = -(-rows // large) * problem.plan.heads >= PROCESSORS
+    fills = -(-rows // large) * problem.loops.heads >= PROCESSORS
     if depth <= _SMALL_DEPTH and fills:
         return Spread(problem, large, keys, _MOST_WARPS * WARP_THREADS, True)
     warps = 1
@@ -146,5 +146,5 @@ def _tensor_tiles(problem: AttentionProblem) -> Spread:
 
 def _scalar_tiles(problem: AttentionProblem) -> Spread:
     """Return 64 queries and keys, of which a thread makes 8 by 4, or 4 by 4 for long values."""
-    threads = _SCALAR_THREADS if problem.plan.value.size <= _SMALL_DEPTH else 2 * _SCALAR_THREADS
+    threads = _SCALAR_THREADS if problem.loops.value.size <= _SMALL_DEPTH else 2 * _SCALAR_THREADS
     return Spread(problem, _SCALAR_TILE, _SCALAR_TILE, threads, False)

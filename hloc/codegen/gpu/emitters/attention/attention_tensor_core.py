@@ -45,7 +45,7 @@ class TensorCoreProducts:
         self.lane = m.rem(k.thread("x"), WARP_THREADS)
         self.down = spread.rows // warps // 16
         self.row = m.mul(self.warp, 16 * self.down)
-        depth, columns = problem.plan.attention.depth, problem.plan.value.size
+        depth, columns = problem.loops.attention.depth, problem.loops.value.size
         self.is_tf32 = self.kinds[0].factors is F32
         self.step = _STEP_BYTES // self.kinds[0].factors.storage_bytes
         self.depth_steps = -(-depth // self.step)

@@ -14,7 +14,6 @@ from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.fft import fft as cpu_fft
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.fft.fft_passes import (
     Line,
@@ -26,7 +25,7 @@ from hloc.codegen.gpu.emitters.fft.fft_passes import (
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
 from hloc.codegen.kernels.butterflies import LARGEST
 from hloc.codegen.kernels.context import root_of
-from hloc.codegen.kernels.fft_plan import complex_dtype, copies_spectrum, factors
+from hloc.codegen.kernels.fft_plan import complex_dtype, copies_spectrum, factors, is_transform
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
@@ -245,4 +244,4 @@ class _Transform:
         target.store(self.k.math, self._index(row, i), value)
 
 
-EMITTER = GpuEmitter("fft", cpu_fft.can_emit, emit, scratch_bytes)
+EMITTER = GpuEmitter("fft", is_transform, emit, scratch_bytes)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.cpu.emitters.movement.dynamic_update_slice import first_element
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.kernels.context import no_scratch, root_of
+from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.dynamic_update_slice import first_element
+from hloc.codegen.kernels.emitter import no_scratch
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
 

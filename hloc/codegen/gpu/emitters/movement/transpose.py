@@ -17,7 +17,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.movement.transpose_plan import Dims, Plan, plan_of
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, MAX_BLOCKS_YZ, GpuEmitter
-from hloc.codegen.kernels.context import no_scratch
+from hloc.codegen.kernels.emitter import no_scratch
 from hloc.ir.instruction import Instruction
 
 

@@ -15,8 +15,6 @@ from functools import reduce
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.reduction import reduce as cpu_reduce
-from hloc.codegen.cpu.emitters.reduction.reduce import reduces_of
 from hloc.codegen.elements.elemental import ElementGenerator
 from hloc.codegen.elements.reductions import combine, sum_dtype
 from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
@@ -24,13 +22,14 @@ from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.reduction.reduce_plan import Plan, plan_of
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.codegen.kernels.reduce import reduces_of, store_results
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
 
 def can_emit(inst: Instruction) -> bool:
     """True if the processor's emitter of reductions takes it, and something is reduced."""
-    return cpu_reduce.can_emit(inst) and plan_of(inst).length > 0
+    return bool(reduces_of(inst)) and plan_of(inst).length > 0
 
 
 def scratch_bytes(inst: Instruction) -> int:
@@ -245,7 +244,7 @@ class Reduction:
             for start, dtype in zip(root.operands[len(root.operands) // 2 :], dtypes, strict=True)
         ]
         at = list(self.index(row, 0))
-        cpu_reduce.store_results(k, self.roots, at, self.combine(starts, values))
+        store_results(k, self.roots, at, self.combine(starts, values))
 
 
 @dataclass(frozen=True, slots=True)

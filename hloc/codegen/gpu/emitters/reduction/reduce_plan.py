@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.builder.index import loop_order
-from hloc.codegen.cpu.emitters.reduction.reduce import reduces_of
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import array_leaves
+from hloc.codegen.kernels.reduce import reduces_of
 from hloc.ir.instruction import Instruction
 
 _BLOCKS = 256

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.elements.reductions import combine, sum_dtype
 from hloc.codegen.gpu.collectives import block_reduce, lane_reduce, share
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
-from hloc.codegen.kernels.context import array_leaves, no_scratch
+from hloc.codegen.kernels import row_region
+from hloc.codegen.kernels.context import array_leaves
+from hloc.codegen.kernels.emitter import no_scratch
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.row_plan import RowPlan, Stage

@@ -16,7 +16,8 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.kernels.context import no_scratch, root_of
+from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import no_scratch
 from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape

@@ -15,8 +15,9 @@ from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand, index_in_memory
 from hloc.codegen.gpu.emitters.scatter.scatter import combine, set_number, window_loops
 from hloc.codegen.gpu.kernel import GpuEmitter
-from hloc.codegen.kernels import scatter as cpu_scatter
-from hloc.codegen.kernels.context import no_scratch, root_of
+from hloc.codegen.kernels import scatter
+from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import no_scratch
 from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions
 
 
@@ -56,4 +57,4 @@ def _covers(k: GpuContext, first: list[IndexValue], target: Index) -> list[Value
     return conditions
 
 
-EMITTER = GpuEmitter("scatter of windows", cpu_scatter.can_emit, emit, no_scratch)
+EMITTER = GpuEmitter("scatter of windows", scatter.can_emit, emit, no_scratch)

@@ -5,6 +5,8 @@ Instructions are numbered by post order; names, metadata and the kind of a fusio
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order, reachable_computations
@@ -57,3 +59,53 @@ def _literal_key(literal: Literal) -> str:
     if uniform is not None:
         return f"={uniform.tobytes().hex()}"
     return "" if literal.value is None else f"#{literal.value.tobytes().hex()}"
+
+
+_NO_KERNEL = frozenset(
+    {
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "opt-barrier",
+        "after-all",
+        "add-dependency",
+        "call",
+        "while",
+        "conditional",
+        "domain",
+        "async-start",
+        "async-update",
+        "async-done",
+        "copy-start",
+        "copy-done",
+        "custom-call",
+        "partition-id",
+        "replica-id",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRequest:
+    """A kernel to make.
+
+    Attributes:
+        inst: a fusion or a single instruction.
+        aliased: per leaf of the result, the number of the operand leaf in whose memory it is
+            computed, or None.
+    """
+
+    inst: Instruction
+    aliased: tuple[int | None, ...]
+
+
+def kernel_key(request: KernelRequest) -> str:
+    """Return a canonical text; equal texts mean equal machine code."""
+    return request_key(request.inst, request.aliased)
+
+
+def needs_kernel(inst: Instruction) -> bool:
+    """True if `inst` computes something in a kernel of its own."""
+    return inst.opcode.name not in _NO_KERNEL

@@ -14,10 +14,10 @@ import numpy as np
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.lanes import lanes_of
-from hloc.codegen.cpu.emitters.sort.radix_sort import key_dtype, order_key
 from hloc.codegen.elements.reductions import combine
 from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.lanes import lanes_of
+from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.codegen.kernels.running_sums import block_end
 from hloc.dtypes import S64, DType
 from hloc.ir.computation import Computation

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from hloc.analysis.cost import Cost, instruction_cost
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Lanes as LaneValues
-from hloc.codegen.cpu.emitters.lanes import Lanes, lanes_of
 from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.lanes import Lanes, lanes_of
 from hloc.codegen.kernels.running_sums import SUM_BLOCK, BlockSum, RunningSum, feed
 from hloc.dtypes import PRED
 from hloc.ir.computation import Computation

@@ -1,0 +1,70 @@
+"""Loops over the elements of a result: which kernels are such loops, and when one is enough."""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.index import reshape_keeps_order, same_physical_order
+from hloc.codegen.elements.elemental import RULES
+from hloc.codegen.kernels.context import array_leaves, root_of
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
+
+
+def can_generate(inst: Instruction) -> bool:
+    """True for everything the element generator can make."""
+    root = root_of(inst)
+    name = root.opcode.name
+    return root.opcode.elemental is not None or name in RULES or name == "parameter"
+
+
+def is_flat(inst: Instruction, given: Instruction | None = None) -> bool:
+    """True if one position in memory serves all arrays of the kernel.
+
+    Member `given` of a fusion is in memory already, and what only it needs is not looked at.
+    """
+    shape = array_leaves(inst.shape)[0]
+    if any(not _fits(leaf, shape) for leaf in array_leaves(inst.shape)):
+        return False
+    if inst.opcode.name != "fusion":
+        return _member_is_flat(inst, shape) and all(
+            not o.array.dims or _fits(o.array, shape) for o in inst.operands
+        )
+    hidden = _hidden_by(given) if given else ()
+    return all(
+        _member_is_flat(member, shape)
+        for member in inst.called[0].instructions
+        if member not in hidden
+    )
+
+
+def _hidden_by(given: Instruction) -> set[Instruction]:
+    """Return `given` and the operands that nothing else reads."""
+    return {given, *(o for o in given.operands if all(user is given for user in o.users))}
+
+
+def _fits(member: ArrayShape, shape: ArrayShape) -> bool:
+    return member.dims == shape.dims and same_physical_order(member, shape)
+
+
+def _member_is_flat(inst: Instruction, shape: ArrayShape) -> bool:
+    name = inst.opcode.name
+    if name == "tuple":
+        return True
+    if not isinstance(inst.shape, ArrayShape):
+        return False
+    if name in ("reshape", "bitcast"):
+        source = inst.operands[0].array
+        if source.dtype.storage_bytes != inst.array.dtype.storage_bytes:
+            return False
+        if bool(source.dims) != bool(inst.array.dims):
+            return not source.dims
+        if name == "reshape" and not reshape_keeps_order(source, inst.array):
+            return False
+        return not inst.array.dims or inst.array.elements == shape.elements
+    if not inst.array.dims:
+        return name in ("parameter", "constant") or inst.opcode.elemental is not None
+    if name == "broadcast":
+        return not inst.operands[0].array.dims
+    if name == "constant" and inst.attributes.literal.uniform is not None:
+        return True
+    flat = name in ("parameter", "constant") or inst.opcode.elemental is not None
+    return flat and _fits(inst.array, shape)

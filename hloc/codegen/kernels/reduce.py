@@ -1,0 +1,386 @@
+"""Reductions, with producers fused into their inputs; several of one kind may share their loops.
+
+Rows (the fastest dimension of the input is reduced) keep running results in registers; columns keep
+a strip of them in the first-level cache and go through the input in memory order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import prod
+
+from hloc.codegen.builder.index import loop_order
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.elements.reductions import combine, is_float_sum, sum_dtype
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.extremum import extremum_of, reduce_row
+from hloc.codegen.kernels.lane_feed import feed_rows
+from hloc.codegen.kernels.lanes import lanes_of, settle
+from hloc.codegen.kernels.running_sums import SUM_BLOCK, block_end, running_sum
+from hloc.dtypes import F64
+from hloc.ir.instruction import Instruction
+from hloc.ir.traversal import post_order, post_order_from
+from hloc.opt.fusion.columns import shared_reduces
+from hloc.shapes import ArrayShape
+
+STRIP = 1024
+"""Columns that are reduced together."""
+
+_ROWS = 4
+"""Rows that are added to the running results at a time."""
+
+_MOST_REPEATED = 16
+"""Instructions that make an element up to which they are repeated for every one of those rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The loops of one reduction, slowest first.
+
+    Attributes:
+        kept, reduced: dimensions of the input that are larger than 1.
+        strip: the fastest dimension, if it is kept.
+    """
+
+    kept: tuple[int, ...]
+    reduced: tuple[int, ...]
+    strip: int | None
+    addends: int
+
+
+def _plan(root: Instruction) -> Plan:
+    shape = root.operands[0].array
+    dims = set(root.attributes.dimensions)
+    order = loop_order(shape)
+    kept = [d for d in order if d not in dims]
+    reduced = [d for d in order if d in dims]
+    addends = prod(shape.dims[d] for d in dims)
+    strip = kept.pop() if kept and order[-1] == kept[-1] and reduced else None
+    return Plan(tuple(kept), tuple(reduced), strip, addends)
+
+
+def reduces_of(inst: Instruction) -> tuple[Instruction, ...]:
+    """Return the reductions whose loops the kernel of `inst` has, nothing if there are none."""
+    root = root_of(inst)
+    if root.opcode.name == "reduce":
+        return (root,)
+    if inst.opcode.name != "fusion":
+        return ()
+    outputs = root.operands if root.opcode.name == "tuple" else (root,)
+    if not outputs or not all(isinstance(output.shape, ArrayShape) for output in outputs):
+        return ()
+    if not any(member.opcode.name == "reduce" for member in inst.called[0].instructions):
+        return ()
+    order = [member for member in post_order(inst.called[0]) if member.opcode.name != "tuple"]
+    return shared_reduces(order, outputs)
+
+
+def can_emit(inst: Instruction) -> bool:
+    """True if the results are those of a reduce, or made of several that have the same loops."""
+    return bool(reduces_of(inst))
+
+
+def extent(inst: Instruction) -> int:
+    """Return the size of the outermost kept dimension, or the number of strips."""
+    root = reduces_of(inst)[0]
+    plan, dims = _plan(root), root.operands[0].array.dims
+    if plan.kept:
+        return dims[plan.kept[0]]
+    return -(-dims[plan.strip] // STRIP) if plan.strip is not None else 1
+
+
+def emit(k: KernelContext) -> None:
+    """Write the loops."""
+    roots = reduces_of(k.inst)
+    plan = _plan(roots[0])
+    dims = roots[0].operands[0].array.dims
+    if plan.addends == 0:
+        _fill(k, roots)
+        return
+    kernel = _Kernel(k, plan, roots, dims)
+    if plan.kept:
+        with k.body.nest(dims, plan.kept, (k.begin, k.end)) as at:
+            kernel.inner(at, None)
+    elif plan.strip is not None:
+        with k.body.loop(k.begin, k.end) as strip:
+            kernel.inner([0] * len(dims), strip)
+    else:
+        kernel.inner([0] * len(dims), None)
+    settle(k)
+
+
+def _starts(root: Instruction) -> tuple[Instruction, ...]:
+    return root.operands[len(root.operands) // 2 :]
+
+
+def _fill(k: KernelContext, roots: tuple[Instruction, ...]) -> None:
+    """Nothing is reduced: every reduction gives its initial values."""
+    dims, reduced = roots[0].operands[0].array.dims, roots[0].attributes.dimensions
+    kept = [dim for dim in range(len(dims)) if dim not in reduced]
+    with k.body.nest(dims, kept) as at:
+        store_results(k, roots, at, [k.read(start, ()) for r in roots for start in _starts(r)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Kernel:
+    """What is reduced: `dims` are the sizes of all inputs."""
+
+    k: KernelContext
+    plan: Plan
+    roots: tuple[Instruction, ...]
+    dims: tuple[int, ...]
+
+    def inner(self, at: list[IndexValue], strip: IndexValue | None) -> None:
+        """Reduce what is left inside the kept dimensions, whose index is `at`."""
+        if self.plan.strip is None:
+            self._row(at)
+            return
+        if strip is not None:
+            self._strip(at, self.k.math.mul(strip, STRIP))
+            return
+        with self.k.body.loop(0, self.dims[self.plan.strip], STRIP) as first:
+            self._strip(at, first)
+
+    def _row(self, at: list[IndexValue]) -> None:
+        k = self.k
+        kind = extremum_of(self.roots[0]) if len(self.roots) == 1 else ""
+        if kind:
+            store_results(k, self.roots, at, reduce_row(k, self.roots[0], at, kind))
+            return
+        sums = [running_sum(k, root, self.plan.addends) for root in self.roots]
+
+        def element(inner: list[IndexValue]) -> None:
+            index = joined(at, inner, self.plan.reduced)
+            for total in sums:
+                total.add([k.read(operand, index) for operand in total.inputs])
+
+        feed_rows(k, self.dims, self.plan.reduced, sums, element)
+        store_results(k, self.roots, at, [value for total in sums for value in total.finish()])
+
+    def _strip(self, at: list[IndexValue], first: IndexValue) -> None:
+        """Reduce the columns from `first` on, at most `STRIP` of them."""
+        assert self.plan.strip is not None
+        size = self.dims[self.plan.strip]
+        width: IndexValue = size
+        if size > STRIP and size % STRIP == 0:
+            width = STRIP
+        elif size > STRIP:
+            width = self.k.math.sub(block_end(self.k, first, size, STRIP), first)
+        columns = _Columns(self, at, first, width)
+        if self.plan.addends > SUM_BLOCK and any(map(is_float_sum, self.roots)):
+            columns.long_sum()
+        else:
+            columns.reduce()
+
+
+def store_results(
+    k: KernelContext,
+    roots: tuple[Instruction, ...],
+    at: Sequence[IndexValue],
+    values: Sequence[Value],
+) -> None:
+    """Write one element of every result of the reductions; `at` is an index of their inputs."""
+    reduced = roots[0].attributes.dimensions
+    index = tuple(at[d] for d in range(len(at)) if d not in reduced)
+    if k.root in roots:
+        for output, value in zip(k.outputs, values, strict=True):
+            output.store(k.math, index, k.b.convert(value, output.dtype))
+        return
+    done = {
+        root: k.b.convert(value, root.array.dtype)
+        for root, value in zip(roots, values, strict=True)
+    }
+    k.frame.sources = {**k.frame.sources, **done}
+    made = k.root.operands if k.root.opcode.name == "tuple" else (k.root,)
+    elements = [k.read(inst, index) for inst in made]
+    for output, value in zip(k.outputs, elements, strict=True):
+        output.store(k.math, index, value)
+
+
+def joined(
+    outer: list[IndexValue], inner: list[IndexValue], dims: tuple[int, ...]
+) -> tuple[IndexValue, ...]:
+    """Return `outer` with the positions of `inner` in `dims`."""
+    return tuple(inner[d] if d in dims else outer[d] for d in range(len(outer)))
+
+
+class _Results:
+    """The running results of one reduction for a strip of columns."""
+
+    def __init__(self, k: KernelContext, root: Instruction, count: int, is_long: bool) -> None:
+        self.k = k
+        (self.computation,) = root.called
+        self.starts = _starts(root)
+        self.inputs = root.operands[: len(self.starts)]
+        self.dtypes = [sum_dtype(self.computation, s.array.dtype) for s in self.starts]
+        self.slots = [k.b.allocate(dtype, count) for dtype in self.dtypes]
+        self.total = k.b.allocate(F64, count) if is_long and is_float_sum(root) else None
+
+    def start(self, column: IndexValue, values: Sequence[Value]) -> None:
+        b = self.k.b
+        if self.total is not None:
+            b.store(self.total, column, b.convert(values[0], F64))
+            b.store(self.slots[0], column, b.const(self.dtypes[0], 0))
+            return
+        for slot, dtype, value in zip(self.slots, self.dtypes, values, strict=True):
+            b.store(slot, column, b.convert(value, dtype))
+
+    def end_block(self, column: IndexValue) -> None:
+        """Add the block to the total, and begin the next one."""
+        if self.total is not None:
+            b = self.k.b
+            part = b.convert(b.load(self.slots[0], self.dtypes[0], column), F64)
+            b.store(self.total, column, b.fadd(b.load(self.total, F64, column), part))
+            b.store(self.slots[0], column, b.const(self.dtypes[0], 0))
+
+    def add(self, column: IndexValue, rows: Sequence[Sequence[Value]]) -> None:
+        """Combine the elements of one column in some rows, one after another."""
+        b = self.k.b
+        sums = [b.load(s, d, column) for s, d in zip(self.slots, self.dtypes, strict=True)]
+        for elements in rows:
+            new = [b.convert(x, dtype) for x, dtype in zip(elements, self.dtypes, strict=True)]
+            sums = combine(self.k.g, self.computation, sums, new)
+        for slot, value in zip(self.slots, sums, strict=True):
+            b.store(slot, column, value)
+
+    def finish(self, column: IndexValue) -> list[Value]:
+        b = self.k.b
+        if self.total is not None:
+            return [b.load(self.total, F64, column)]
+        return [b.load(s, d, column) for s, d in zip(self.slots, self.dtypes, strict=True)]
+
+
+class _Columns:
+    """A strip of running results, one per column, for every result of the reductions."""
+
+    def __init__(
+        self, kernel: _Kernel, at: list[IndexValue], first: IndexValue, width: IndexValue
+    ) -> None:
+        self.kernel, self.k, self.plan = kernel, kernel.k, kernel.plan
+        self.at, self.first, self.width = at, first, width
+        assert self.plan.strip is not None
+        self.size = kernel.dims[self.plan.strip]
+        lanes = lanes_of(self.k)
+        self.lanes = lanes if lanes is not None and lanes.serve(self.size) else None
+        if self.lanes is None:
+            self.k.is_final = False
+
+    def reduce(self) -> None:
+        """Fold all elements into strips that begin with the initial values."""
+        results = self._results(is_long=False)
+        self._start(results)
+        *outer, last = self.plan.reduced
+        with self.k.body.nest(self.kernel.dims, outer) as inner:
+            count = self.kernel.dims[last]
+            self._add_rows(results, inner, last, (0, count), count)
+        self._finish(results)
+
+    def long_sum(self) -> None:
+        """Sum blocks of rows, then the blocks in f64."""
+        k, dims = self.k, self.kernel.dims
+        results = self._results(is_long=True)
+        self._start(results)
+        *outer, last = self.plan.reduced
+        size = dims[last]
+        with k.body.nest(dims, outer) as inner, k.body.loop(0, size, SUM_BLOCK) as first:
+            end = block_end(k, first, size, SUM_BLOCK)
+            count = SUM_BLOCK if size % SUM_BLOCK == 0 else k.math.sub(end, first)
+            self._add_rows(results, inner, last, (first, end), count)
+            with self._columns() as (slot, _):
+                for result in results:
+                    result.end_block(slot)
+        self._finish(results)
+
+    def _results(self, is_long: bool) -> list[_Results]:
+        count = min(STRIP, self.size)
+        if self.lanes is not None:
+            count = -(-count // self.lanes.count) * self.lanes.count
+        return [_Results(self.k, root, count, is_long) for root in self.kernel.roots]
+
+    def _start(self, results: list[_Results]) -> None:
+        values = [[self.k.read(start, ()) for start in result.starts] for result in results]
+        with self._columns() as (slot, _):
+            for result, starts in zip(results, values, strict=True):
+                result.start(slot, starts)
+
+    def _add_rows(
+        self,
+        results: list[_Results],
+        outer: list[IndexValue],
+        last: int,
+        bounds: tuple[IndexValue, IndexValue],
+        count: IndexValue,
+    ) -> None:
+        """Add the `count` rows in `bounds` of `last`, several at a time where that is short."""
+        k, (first, end) = self.k, bounds
+        several = end
+        if self._rows_at_once() > 1:
+            rest = k.math.rem(count, _ROWS)
+            several = k.math.sub(end, rest)
+            with k.body.loop(first, several, _ROWS) as row:
+                self._add_row(results, outer, last, [k.math.add(row, i) for i in range(_ROWS)])
+            if rest == 0:
+                return
+            first = several
+        with k.body.loop(first, end) as row:
+            self._add_row(results, outer, last, [row])
+
+    def _rows_at_once(self) -> int:
+        repeated = 1
+        if self.k.inst.opcode.name == "fusion":
+            repeated = len(post_order_from(x for root in self.kernel.roots for x in root.operands))
+        return _ROWS if repeated <= _MOST_REPEATED and self.plan.addends >= 4 * _ROWS else 1
+
+    def _add_row(
+        self,
+        results: list[_Results],
+        outer: list[IndexValue],
+        last: int,
+        rows: Sequence[IndexValue],
+    ) -> None:
+        k = self.k
+        with self._columns() as (slot, column):
+            for result in results:
+                elements = []
+                for row in rows:
+                    at = list(outer)
+                    at[last] = row
+                    index = tuple(self._index(column, at))
+                    elements.append([k.read(operand, index) for operand in result.inputs])
+                result.add(slot, elements)
+
+    def _finish(self, results: list[_Results]) -> None:
+        with self._columns() as (slot, column):
+            values = [value for result in results for value in result.finish(slot)]
+            store_results(self.k, self.kernel.roots, self._index(column, self.at), values)
+
+    def _index(self, column: IndexValue, inner: list[IndexValue]) -> list[IndexValue]:
+        assert self.plan.strip is not None
+        index = list(joined(self.at, inner, self.plan.reduced))
+        index[self.plan.strip] = column
+        return index
+
+    @contextmanager
+    def _columns(self) -> Iterator[tuple[IndexValue, IndexValue]]:
+        """Run the region for all columns; yields the place of the results, and the column.
+
+        Several are made at a time if that is possible. The last ones may then be made twice, in
+        places of their own.
+        """
+        m, lanes = self.k.math, self.lanes
+        if lanes is None:
+            with self.k.body.loop(0, self.width) as slot:
+                yield slot, m.add(self.first, slot)
+            return
+        with self.k.body.loop(0, self.width, lanes.count) as slot, lanes.inside():
+            column = m.add(self.first, slot)
+            if self.size % lanes.count:
+                column = m.minimum(column, self.size - lanes.count)
+            yield lanes.at(slot), lanes.at(column)
+
+
+EMITTER = Emitter("reduce", can_emit, emit, extent, no_scratch)
