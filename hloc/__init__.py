@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from hloc.ir.notebook import DRAW
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -30,15 +32,34 @@ __all__ = [
     "register_custom_call",
 ]
 
-_LAZY = {"HloError": "hloc.errors", "Pipeline": "hloc.opt.pipeline"}
+_LAZY = {"HloError": "hloc.errors:HloError", "Pipeline": "hloc.opt.pipeline:Pipeline"}
+_DRAWN = {
+    "Module": "hloc.pictures.html_text:module_html",
+    "ModuleDiff": "hloc.pictures.diff_html:diff_html",
+}
+"""Classes whose objects notebooks draw, with the function that does."""
 
 
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'hloc' has no attribute {name!r}")
+    return _load(_LAZY[name])
+
+
+def _load(place: str) -> Any:
+    """Return what `module:name` names."""
     from importlib import import_module
 
-    return getattr(import_module(_LAZY[name]), name)
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _drawn(drawn: object) -> str:
+    html: str = _load(_DRAWN[type(drawn).__name__])(drawn)
+    return html
+
+
+DRAW.update(dict.fromkeys(_DRAWN, _drawn))
 
 
 def __dir__() -> list[str]:

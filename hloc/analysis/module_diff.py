@@ -17,6 +17,7 @@ import numpy as np
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
+from hloc.ir.notebook import NotebookView
 from hloc.ir.module import Module
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.printer import print_instruction
@@ -102,7 +103,7 @@ class ComputationDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleDiff:
+class ModuleDiff(NotebookView):
     """The differing computations, in the order of the later module, removed ones last.
 
     `header` has a row for each difference outside of the computations.
@@ -123,12 +124,6 @@ class ModuleDiff:
         """Return `+3 -5 ~1 ⇄2 ≡1`, without the kinds that do not occur."""
         counts = [(kind, self.count(kind)) for kind in KIND_NAMES if kind != SAME]
         return " ".join(f"{kind}{count}" for kind, count in counts if count) or "no change"
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        from hloc.analysis.diff_html import diff_html
-
-        return diff_html(self)
 
 
 # ---------------------------------------------------------------- snapshots

@@ -10,13 +10,14 @@ from hloc.ir.attributes import ModuleConfig, StackFrames
 from hloc.ir.computation import Computation
 from hloc.ir.events import ChangeLog, ComputationAdded, ComputationRemoved, Modified
 from hloc.ir.names import NameUniquer
+from hloc.ir.notebook import NotebookView
 from hloc.source import SourceFile
 
 R = TypeVar("R")
 
 
 @dataclass(eq=False, slots=True)
-class Module:
+class Module(NotebookView):
     """Computations in text order; called ones stand before their callers.
 
     Attributes:
@@ -45,12 +46,6 @@ class Module:
 
     def __str__(self) -> str:
         return self.to_text(style="short", large_constants=True)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows: a table of instructions."""
-        from hloc.ir.html_text import module_html
-
-        return module_html(self)
 
     # ---- reading
 

@@ -5,7 +5,8 @@ from html.parser import HTMLParser
 import hloc
 from hloc.analysis.module_diff import diff_snapshots, snapshot
 from hloc.ir.clone import clone_module
-from hloc.ir.html_text import MOST_ROWS
+from hloc.ir.notebook import NotebookView
+from hloc.pictures.html_text import MOST_ROWS
 from hloc.opt.pipeline import Pipeline
 
 MODULE = """HloModule m
@@ -41,8 +42,15 @@ def rows_of(page: str) -> int:
     return found.rows
 
 
+def shown(drawn: NotebookView) -> str:
+    """Return what a notebook asks for."""
+    page = drawn._repr_html_()
+    assert page is not None
+    return page
+
+
 def test_a_module_is_a_table_with_the_entry_first() -> None:
-    page = hloc.parse(MODULE)._repr_html_()
+    page = shown(hloc.parse(MODULE))
     assert rows_of(page) == 7
     assert page.index("ENTRY e") < page.index("helper")
     assert "<td><b>z</b></td>" in page
@@ -52,7 +60,7 @@ def test_a_large_module_is_cut() -> None:
     lines = ["  x0 = f32[] parameter(0)"]
     lines += [f"  x{i} = f32[] negate(x{i - 1})" for i in range(1, 500)]
     text = "HloModule m\nENTRY e {\n" + "\n".join(lines) + "\n  ROOT r = f32[] abs(x499)\n}\n"
-    page = hloc.parse(text)._repr_html_()
+    page = shown(hloc.parse(text))
     assert rows_of(page) == MOST_ROWS + 1
     assert "... 302 more instructions" in page
 
@@ -60,11 +68,11 @@ def test_a_large_module_is_cut() -> None:
 def test_names_cannot_become_markup() -> None:
     module = hloc.parse(MODULE)
     module.entry.rename(module.entry.root, "<script>")
-    assert "<script>" not in module._repr_html_()
+    assert "<script>" not in shown(module)
     before = snapshot(clone_module(module))
     Pipeline.parse("call-inliner").run(module)
     diff = diff_snapshots(before, snapshot(module), tuple(module.log.events))
-    page = diff._repr_html_()
+    page = shown(diff)
     assert rows_of(page) >= 4
     assert "<script>" not in page
     assert "← call-inliner" in page

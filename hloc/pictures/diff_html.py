@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from hloc.ir.html_text import MOST_ROWS, table
+from hloc.pictures.html_text import MOST_ROWS, table
 
 if TYPE_CHECKING:
     from hloc.analysis.module_diff import ComputationDiff, ModuleDiff, Row

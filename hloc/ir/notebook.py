@@ -1,0 +1,20 @@
+"""Objects that notebooks show as more than their text; what draws them is registered from above."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class NotebookView:
+    """Base of a class whose objects Jupyter and marimo show drawn, once `DRAW` has its name."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str | None:
+        draw = DRAW.get(type(self).__name__)
+        return draw(self) if draw else None
+
+
+DRAW: dict[str, Callable[[Any], str]] = {}
+"""Name of a class -> the function that returns its HTML; `hloc/__init__.py` fills it."""
