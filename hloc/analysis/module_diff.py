@@ -17,8 +17,8 @@ import numpy as np
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
-from hloc.ir.notebook import NotebookView
 from hloc.ir.module import Module
+from hloc.ir.notebook import NotebookView
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.printer import print_instruction
 from hloc.literal import Literal

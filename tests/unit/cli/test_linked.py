@@ -234,7 +234,7 @@ def test_sources_are_one_text_for_all_and_one_table() -> None:
 
     compiled = compiled_of(TEXT, CompileOptions())
     sources = program_sources(interface_of(compiled, "m", static_temp=False))
-    assert set(sources) == {"program.h", "arrays.c", "npy.c", "main.c", "table.c"}
+    assert set(sources) == {"program.h", "fault.c", "arrays.c", "npy.c", "main.c", "table.c"}
     assert '{"arg0", "f32[2,3]", "parameter 0 (x)", FLOAT, 32, 8, 23, 4, 2,' in sources["table.c"]
 
 

@@ -6,8 +6,8 @@ import hloc
 from hloc.analysis.module_diff import diff_snapshots, snapshot
 from hloc.ir.clone import clone_module
 from hloc.ir.notebook import NotebookView
-from hloc.pictures.html_text import MOST_ROWS
 from hloc.opt.pipeline import Pipeline
+from hloc.pictures.html_text import MOST_ROWS
 
 MODULE = """HloModule m
 helper { p = f32[] parameter(0)  ROOT n = f32[] negate(p) }

@@ -11,7 +11,7 @@ from hloc.dtypes import DType, component_of
 from hloc.errors import UnsupportedError
 from hloc.shapes import ArrayShape
 
-_SHARED = ("program.h", "arrays.c", "npy.c", "main.c")
+_SHARED = ("program.h", "fault.c", "arrays.c", "npy.c", "main.c")
 _MAX_RANK = 64
 _NUMPY_FLOATS = ("f16", "f32", "f64")
 

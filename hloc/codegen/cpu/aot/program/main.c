@@ -1,6 +1,5 @@
 /* Runs a module on .npy files: arguments from files, results to files or, shortened, to stdout. */
 #define _POSIX_C_SOURCE 200809L
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,21 +19,9 @@ typedef struct {
   unsigned long long seed, runs; /* 0 runs: as many as fit into MOST_SECONDS */
 } options_t;
 
-static const char *name;
-
-int fault(const char *format, ...) {
-  va_list values;
-  va_start(values, format);
-  fprintf(stderr, "%s: ", name);
-  vfprintf(stderr, format, values);
-  fputc('\n', stderr);
-  va_end(values);
-  return FAULT;
-}
-
 static int usage_fault(const char *format, const char *what) {
   fault(format, what);
-  fprintf(stderr, "see `%s --help`\n", name);
+  fprintf(stderr, "see `%s --help`\n", program_name);
   return USAGE;
 }
 
@@ -45,7 +32,7 @@ static void list(const char *title, int count, const array_t *array) {
 }
 
 static int help(void) {
-  printf("usage: %s [options]", name);
+  printf("usage: %s [options]", program_name);
   if (program.arguments > MOST_NAMED)
     printf(" arg0.npy ... arg%d.npy", program.arguments - 1);
   else
@@ -184,7 +171,7 @@ static int give_out(const options_t *options, void *const *outputs) {
 }
 
 int main(int count, char **words) {
-  name = count > 0 ? words[0] : "model";
+  if (count > 0) program_name = words[0];
   options_t options;
   const int status = read_options(count, words, &options);
   if (status < 0) return help();

@@ -49,7 +49,8 @@ void copy_elements(const array_t *array, char *to, const size_t *to_steps, const
 void fill_random(const array_t *array, void *data, unsigned long long seed);
 void print_values(const array_t *array, const void *data);
 
-/* main.c: says on stderr what is wrong, after the name of the program; returns 1. */
+/* fault.c: says on stderr what is wrong, after the name of the program; returns 1. */
+extern const char *program_name;
 int fault(const char *format, ...);
 
 #endif
