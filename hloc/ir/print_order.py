@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
+
+if TYPE_CHECKING:
+    from hloc.ir.module import Module
 
 
 def computation_order(module: Module) -> list[Computation]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hloc.dtypes import PRED
 from hloc.errors import HloError
@@ -23,10 +23,12 @@ from hloc.ir.attributes import (
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.literal_text import literal_text
-from hloc.ir.module import Module
 from hloc.ir.print_order import computation_order, instruction_order, sugar_of
 from hloc.ir.stack_frame_tables import FrameNumbering, tables_text
 from hloc.shapes import ArrayShape, Shape, TupleShape
+
+if TYPE_CHECKING:
+    from hloc.ir.module import Module
 
 
 @dataclass(frozen=True, slots=True)
