@@ -17,8 +17,8 @@ from hloc.errors import HloError
 from hloc.opt.pass_base import did_you_mean
 from hloc.ptx import PtxFault, Watch
 from hloc.ptx.decode import COLLECTIVE
+from hloc.ptx.lanes import WARP
 from hloc.ptx.stepping import MOST_MOMENTS, Moment
-from hloc.ptx.threads import WARP
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import PROCESSORS, SimulatedDevice
 

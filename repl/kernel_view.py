@@ -11,8 +11,8 @@ import numpy as np
 from hloc.codegen.gpu.kernel import Extent
 from hloc.errors import HloError
 from hloc.opt.pass_base import did_you_mean
+from hloc.ptx.lanes import WARP
 from hloc.ptx.stepping import Moment
-from hloc.ptx.threads import WARP
 from hloc.ptx.value_types import Array
 from hloc.report.text import plural
 from repl.kernel_memory import touched

@@ -12,7 +12,8 @@ import numpy as np
 from hloc.ptx.clocks import WarpClocks
 from hloc.ptx.code import BlockBarrier
 from hloc.ptx.faults import LaneFault
-from hloc.ptx.threads import WARP, Geometry, Lanes, Threads, lanes_of, numbers_of, union
+from hloc.ptx.lanes import WARP, Geometry, Lanes, lanes_of, numbers_of, union
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import Array
 
 Place = tuple[int, ...]

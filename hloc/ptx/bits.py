@@ -9,9 +9,10 @@ import numpy as np
 
 from hloc.ptx.frame import Frame
 from hloc.ptx.integer import binary, unary
+from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_of
 from hloc.ptx.program import Immediate, Instruction
-from hloc.ptx.threads import Lanes, Threads
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array, unsigned
 
 

@@ -17,8 +17,8 @@ from hloc.ptx.byte_states import (
     check_same_instruction,
 )
 from hloc.ptx.faults import LaneFault
+from hloc.ptx.lanes import Lanes
 from hloc.ptx.shared_races import SharedRaces
-from hloc.ptx.threads import Lanes
 from hloc.ptx.value_types import Array, every
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from hloc.ptx.frame import Frame
 from hloc.ptx.integer import high_half
+from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import Operation, type_of
 from hloc.ptx.program import Instruction
-from hloc.ptx.threads import Lanes, Threads
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 
 

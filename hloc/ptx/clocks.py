@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hloc.ptx.threads import WARP, Geometry, Lanes
+from hloc.ptx.lanes import WARP, Geometry, Lanes
 from hloc.ptx.value_types import Array, some
 
 WARP_BITS = 5  # a block has at most 32 warps

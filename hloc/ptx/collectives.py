@@ -12,9 +12,10 @@ import numpy as np
 
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import WARP, Lanes, numbers_of
 from hloc.ptx.operation import Decoder, Function, Operation, type_of
 from hloc.ptx.program import Instruction, Operand, Pair
-from hloc.ptx.threads import WARP, Lanes, Threads, numbers_of
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 
 _LANE = np.arange(WARP)

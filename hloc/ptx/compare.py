@@ -9,10 +9,11 @@ import numpy as np
 
 from hloc.ptx.floats import flushed
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_named, type_of
 from hloc.ptx.program import Instruction, Operand, Pair
 from hloc.ptx.rounding import f32_of_bf16
-from hloc.ptx.threads import Lanes, Threads
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array, PtxType
 
 _ORDERED: dict[str, Function] = {

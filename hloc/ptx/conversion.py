@@ -7,10 +7,11 @@ import numpy as np
 from hloc.ptx.float8 import from_float8, to_float8
 from hloc.ptx.floats import canonical_nan, flushed, odd_f32
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_named
 from hloc.ptx.program import Instruction
 from hloc.ptx.rounding import bf16_of_f32, f32_directed, f32_of_bf16
-from hloc.ptx.threads import Lanes, Threads
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array, PtxType
 
 _TO_INTEGER = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}

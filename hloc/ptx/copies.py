@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import Geometry, Lanes, count_of, lanes_of, numbers_of
 from hloc.ptx.mbarrier_access import decode_bulk
 from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Decoder, Operation
 from hloc.ptx.program import Immediate, Instruction
-from hloc.ptx.threads import Geometry, Lanes, Threads, count_of, lanes_of, numbers_of
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 
 _WORD: dict[int, tuple[np.dtype[Any], int]] = {

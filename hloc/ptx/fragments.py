@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from hloc.ptx.float8 import from_float8
+from hloc.ptx.lanes import WARP
 from hloc.ptx.program import Instruction
 from hloc.ptx.rounding import f32_of_bf16
-from hloc.ptx.threads import WARP
 from hloc.ptx.value_types import TYPES, Array, PtxType
 
 _GROUP, _PLACE = np.arange(WARP) // 4, np.arange(WARP) % 4

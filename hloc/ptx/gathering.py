@@ -8,7 +8,8 @@ import numpy as np
 
 from hloc.ptx.code import WarpCollective
 from hloc.ptx.faults import LaneFault
-from hloc.ptx.threads import WARP, Geometry, Lanes, Threads, lanes_of, numbers_of, union
+from hloc.ptx.lanes import WARP, Geometry, Lanes, lanes_of, numbers_of, union
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import Array, every
 
 _FULL = np.uint64(0xFFFFFFFF)

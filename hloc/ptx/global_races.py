@@ -14,8 +14,8 @@ import numpy as np
 
 from hloc.ptx.clocks import WARP_BITS, WarpClocks
 from hloc.ptx.faults import LaneFault
+from hloc.ptx.lanes import Geometry, Lanes
 from hloc.ptx.memory import Memory
-from hloc.ptx.threads import Geometry, Lanes
 from hloc.ptx.value_types import Array, some
 
 _LAUNCH_SHIFT = 36  # above: the launch; below: block and warp, and a flag

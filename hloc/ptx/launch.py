@@ -15,6 +15,7 @@ from hloc.ptx.copies import AsyncCopies
 from hloc.ptx.declarations import shared_layout
 from hloc.ptx.faults import PtxFault, Triple
 from hloc.ptx.global_races import GlobalRaces
+from hloc.ptx.lanes import WARP, Geometry
 from hloc.ptx.machine import Machine
 from hloc.ptx.mbarriers import Mbarriers
 from hloc.ptx.memory import Memory
@@ -31,7 +32,7 @@ from hloc.ptx.spaces import (
     Spaces,
 )
 from hloc.ptx.stepping import Watch
-from hloc.ptx.threads import WARP, Geometry, Threads
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES
 
 Argument = int | float | bytes | np.generic

@@ -25,8 +25,9 @@ from hloc.ptx.code import (
 )
 from hloc.ptx.faults import LaneFault, PtxFault
 from hloc.ptx.gathering import WarpGathering
+from hloc.ptx.lanes import Lanes, chosen, count_of, numbers_of, union
 from hloc.ptx.program import Instruction
-from hloc.ptx.threads import Lanes, Threads, chosen, count_of, numbers_of, union
+from hloc.ptx.threads import Threads
 
 Place = tuple[int, ...]
 _PATIENCE = 1 << 12  # rounds after which lanes further on get a turn: others may wait for them

@@ -12,8 +12,9 @@ import numpy as np
 
 from hloc.ptx.clocks import WarpClocks
 from hloc.ptx.faults import LaneFault
+from hloc.ptx.lanes import WARP, Geometry, Lanes, numbers_of
 from hloc.ptx.program import Instruction
-from hloc.ptx.threads import WARP, Geometry, Lanes, Threads, numbers_of
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import Array
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hloc.ptx.code import Code
-from hloc.ptx.threads import WARP, Lanes, numbers_of
+from hloc.ptx.lanes import WARP, Lanes, numbers_of
 from hloc.ptx.value_types import Array
 
 _SECTOR_BYTES = 32

@@ -9,10 +9,11 @@ import numpy as np
 
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import Lanes
 from hloc.ptx.operation import Decoder, Operation, copy, elementwise, in_turn, nothing, type_of
 from hloc.ptx.program import Instruction, Register, Vector
 from hloc.ptx.spaces import WINDOW_END, WINDOWS
-from hloc.ptx.threads import Lanes, Threads
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array, unsigned
 
 _COUNTERS = ("%clock", "%clock64", "%clock_hi", "%globaltimer", "%globaltimer_lo")

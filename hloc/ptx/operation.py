@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import Lanes, chosen
 from hloc.ptx.program import Instruction
-from hloc.ptx.threads import Lanes, Threads, chosen
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array, PtxType
 
 Operation = Callable[[Threads, Lanes], None]

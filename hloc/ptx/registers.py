@@ -11,7 +11,7 @@ import numpy as np
 
 from hloc.ptx.faults import PtxFault
 from hloc.ptx.frame import AddressOf, Constant, KernelParameter, RowSource, Special, Stored
-from hloc.ptx.threads import WARP, Geometry
+from hloc.ptx.lanes import WARP, Geometry
 from hloc.ptx.value_types import Array
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from hloc.ptx.clocks import WARP_BITS, WarpClocks
 from hloc.ptx.faults import LaneFault
-from hloc.ptx.threads import Lanes
+from hloc.ptx.lanes import Lanes
 from hloc.ptx.value_types import Array, some
 
 

@@ -23,8 +23,8 @@ from hloc.ptx.byte_states import (
 )
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.global_races import GlobalRaces
+from hloc.ptx.lanes import Lanes, numbers_of
 from hloc.ptx.memory import Memory
-from hloc.ptx.threads import Lanes, numbers_of
 from hloc.ptx.value_types import Array, every
 
 SHARED_WINDOW = 1 << 48

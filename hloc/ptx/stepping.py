@@ -15,12 +15,13 @@ from hloc.ptx.clocks import WarpClocks
 from hloc.ptx.code import Code, Fall
 from hloc.ptx.frame import Stored, named_registers
 from hloc.ptx.functions import reachable
+from hloc.ptx.lanes import WARP, Lanes, numbers_of
 from hloc.ptx.machine import Machine, Place
 from hloc.ptx.metrics import Metrics
 from hloc.ptx.operation import Operation
 from hloc.ptx.program import Instruction, PtxModule
 from hloc.ptx.spaces import WINDOWS
-from hloc.ptx.threads import WARP, Lanes, Threads, numbers_of
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import Array
 
 MOST_MOMENTS = 20_000

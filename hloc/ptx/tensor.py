@@ -13,10 +13,11 @@ import numpy as np
 
 from hloc.ptx.fragments import Fragment, fragments_of
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import WARP, Lanes, lanes_of, numbers_of
 from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Decoder, Operation
 from hloc.ptx.program import Instruction
-from hloc.ptx.threads import WARP, Lanes, Threads, lanes_of, numbers_of
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 
 _LANE = np.arange(WARP)

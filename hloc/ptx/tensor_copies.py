@@ -12,12 +12,13 @@ import numpy as np
 
 from hloc.ptx.faults import LaneFault, PtxFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import Lanes, numbers_of
 from hloc.ptx.mbarriers import BulkCopy
 from hloc.ptx.memory_access import address_reader
 from hloc.ptx.operation import Operation
 from hloc.ptx.program import Address, Coordinates, Instruction
 from hloc.ptx.tensor_maps import MAP_ALIGNMENT, MAP_BYTES, PIECE_BYTES, TensorMap
-from hloc.ptx.threads import Lanes, Threads, numbers_of
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 
 _TILE_ALIGNMENT = 128

@@ -15,11 +15,12 @@ import numpy as np
 
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
+from hloc.ptx.lanes import Lanes, lanes_of, numbers_of
 from hloc.ptx.operation import Decoder, Operation, nothing
 from hloc.ptx.program import Immediate, Instruction, Operand, Vector
 from hloc.ptx.rounding import f32_of_bf16
 from hloc.ptx.tensor_maps import swizzled
-from hloc.ptx.threads import Lanes, Threads, lanes_of, numbers_of
+from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array
 
 Widened = Callable[[Array], Array]
