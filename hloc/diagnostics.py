@@ -281,11 +281,11 @@ _ROWS = (
         "", "`hloc ops NAME` says how many operands there are.",
     ),
     _row(
-        "HLOC0311", "impossible layout or size",
-        "A layout does not name each dimension once, a dimension has a negative size, or an "
-        "attribute of the layout (tile, element size, alignment) has a value that makes no sense.",
-        _entry("ROOT a = f32[2,3]{0,0} parameter(0)"),
-        "Give the shape a layout that names every dimension once, or none.",
+        "HLOC0311", "invalid layout or size",
+        "A dimension has a negative size, or an attribute of the layout (tile, element size, "
+        "alignment, memory space) is out of range.",
+        _entry("ROOT a = f32[2,3]{1,0:T(0)} parameter(0)"),
+        "Correct the attribute, or leave it out.",
     ),
     _row(
         "HLOC0312", "implicit broadcast",
@@ -316,14 +316,14 @@ _ROWS = (
     ),
     _row(
         "HLOC0315", "schedule out of order",
-        "The module says `is_scheduled=true`, so its instructions run in the order of the text; "
-        "here one stands before something that it needs. " + _BROKEN_BY_A_PASS,
+        "The header says `is_scheduled=true`, so instructions run in the order of the text; here "
+        "one stands before something that it needs. " + _BROKEN_BY_A_PASS,
         "", "Move it behind its operands and control predecessors, or drop `is_scheduled`.",
     ),
     _row(
         "HLOC0316", "start and done do not pair",
-        "An asynchronous operation is started once and ended once: `copy-start` by `copy-done`, "
-        "`async-start` by `async-done`, perhaps with updates between.",
+        "An asynchronous operation is ended by exactly one `-done` of its own kind, perhaps with "
+        "`async-update` between; nothing else uses its start.",
         _entry(
             "a = f32[2] parameter(0)", "s = (f32[2], f32[2], u32[]) copy-start(a)",
             "ROOT b = f32[2] get-tuple-element(s), index=0",
@@ -331,67 +331,25 @@ _ROWS = (
         "Let the matching `-done` be the only user of the start.",
     ),
     _row(
-        "HLOC0317", "channel misused",
-        "A channel belongs to one kind of instruction: two of different opcodes cannot share it.",
+        "HLOC0317", "channel of two opcodes",
+        "All users of a channel have one opcode; only sends and receives share one.",
         _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
         "  r = f32[2] all-reduce(x), channel_id=1, replica_groups={}, to_apply=add\n"
         "  ROOT p = f32[2] collective-permute(r), channel_id=1, source_target_pairs={{0,1}}\n}\n",
-        "Give every collective a number of its own.",
-    ),
-    _row(
-        "HLOC0318", "impossible replica groups",
-        "A device stands in two groups, or twice in one.",
-        _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
-        "  ROOT r = f32[2] all-reduce(x), replica_groups={{0,0}}, to_apply=add\n}\n",
-        "Name each device once.",
-    ),
-    _row(
-        "HLOC0319", "sharding does not fit the shape",
-        "The sharding divides other dimensions than the array has, or the tuple has another number "
-        "of leaves.",
-        _entry("ROOT a = f32[4] parameter(0), sharding={devices=[2,2]0,1,2,3}"),
-        "Write one number of tiles per dimension, one sharding per leaf.",
-    ),
-    _row(
-        "HLOC0315", "schedule breaks a dependency",
-        "The header says `is_scheduled=true`, but an instruction stands before one whose value it "
-        "needs. " + _BROKEN_BY_A_PASS,
-        "", "Reorder the computation, or clear the mark.",
-    ),
-    _row(
-        "HLOC0316", "halves of an asynchronous pair do not match",
-        "What an `X-start` begins is ended by exactly one `X-done` (through any number of "
-        "`async-update`), and a done ends a start of its own kind.",
-        _entry(
-            "a = f32[4] parameter(0)", "b = (f32[4], f32[4], u32[]) copy-start(a)",
-            "ROOT c = f32[4] negate(a)",
-        ),
-        "Add the missing done, or remove the start.",
-    ),
-    _row(
-        "HLOC0317", "channel used wrongly",
-        "A channel number is not negative, and all users of a channel have one opcode (sends and "
-        "receives go together).",
-        "HloModule m\n"
-        "f { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
-        "ENTRY main {\n  a = f32[4] parameter(0)\n"
-        "  ROOT b = f32[4] all-reduce(a), channel_id=-1, to_apply=f\n}\n",
         "Give every collective a channel of its own.",
     ),
     _row(
-        "HLOC0318", "impossible replica groups",
-        "Replica groups name every device once; there is at least one group, and none is empty. "
-        "`{}` means one group of all devices.",
-        "HloModule m\n"
-        "f { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }\n"
-        "ENTRY main {\n  a = f32[4] parameter(0)\n"
-        "  ROOT b = f32[4] all-reduce(a), replica_groups={{0,1},{1,2}}, to_apply=f\n}\n",
+        "HLOC0318", "invalid replica groups",
+        "Replica groups name each device once, and none is empty. `{}` is one group of all "
+        "devices.",
+        _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
+        "  ROOT r = f32[2] all-reduce(x), replica_groups={{0,1},{1,2}}, to_apply=add\n}\n",
         "List each device in one group.",
     ),
     _row(
         "HLOC0319", "sharding does not fit the shape",
-        "A tiled sharding has one entry per dimension of the array (and one per subgroup), names "
-        "every device once, and a sharding of a tuple has one element per leaf.",
+        "A tiled sharding has one entry per dimension of the array (and one per subgroup) and "
+        "names every device once; a sharding of a tuple has one element per leaf.",
         _entry("ROOT a = f32[4] parameter(0), sharding={devices=[2,2]<=[4]}"),
         "Correct the device array, or mark further dimensions with `last_tile_dims`.",
     ),
@@ -424,31 +382,30 @@ _ROWS = (
         "Write number and leaf of a parameter that there is.",
     ),
     _row(
-        "HLOC0324", "impossible alias",
-        "`input_output_alias` puts an output into a buffer of another size, into that of a tuple, "
-        "or two outputs into one.",
+        "HLOC0324", "alias of different sizes",
+        "`input_output_alias` lets an output live in the buffer of a parameter: both are arrays of "
+        "one size in bytes, not tuples.",
         "HloModule m, input_output_alias={{}: (0, {})}\n"
-        "ENTRY f { a = f32[2] parameter(0) ROOT b = f32[4] concatenate(a, a), dimensions={0} }\n",
-        "Alias only what has the same size, each parameter once.",
+        "ENTRY f { a = f32[4] parameter(0) ROOT b = f32[2] slice(a), slice={[0:2]} }\n",
+        "Remove the alias, or name a parameter of the output's size.",
     ),
     _row(
-        "HLOC0325", "computation of a fusion called by something else",
-        "The body of a fusion belongs to its fusion alone.",
-        "HloModule m\nf { p = f32[2] parameter(0) ROOT n = f32[2] negate(p) }\n"
-        "ENTRY e {\n  x = f32[2] parameter(0)\n  a = f32[2] fusion(x), kind=kLoop, calls=f\n"
-        "  ROOT b = f32[2] call(a), to_apply=f\n}\n",
+        "HLOC0325", "fused computation with another caller",
+        "A computation that a fusion calls is the body of one kernel and has no other callers.",
+        "HloModule m\nf { p = f32[] parameter(0) ROOT n = f32[] negate(p) }\nENTRY main {\n"
+        "  a = f32[] parameter(0)\n  b = f32[] call(a), to_apply=f\n"
+        "  ROOT c = f32[] fusion(b), kind=kLoop, calls=f\n}\n",
         "Give the other caller a copy.",
     ),
     _row(
-        "HLOC0326", "impossible output_to_operand_aliasing",
-        "The attribute names an output or operand that is not there, one output twice, or parts of "
-        "different sizes.",
+        "HLOC0326", "output_to_operand_aliasing of a part that does not exist",
+        "The attribute names leaves of the result and of operands that exist, each output once.",
         _entry(
-            "a = f32[2] parameter(0)",
-            'ROOT c = f32[2] custom-call(a), custom_call_target="t", '
-            "output_to_operand_aliasing={{}: (3, {})}",
+            "a = f32[4] parameter(0)",
+            'ROOT b = f32[4] custom-call(a), custom_call_target="f", '
+            "output_to_operand_aliasing={{}: (1, {})}",
         ),
-        "Write `{output index}: (operand number, {index})` for parts of the same size.",
+        "Write `{output index}: (operand number, {index})`.",
     ),
     _row(
         "HLOC0327", "no devices",
@@ -457,52 +414,44 @@ _ROWS = (
         "Leave the attribute out for a program of one device.",
     ),
     _row(
-        "HLOC0328", "impossible buffer donor",
+        "HLOC0328", "invalid buffer donor",
         "`buffer_donor` names a parameter that does not exist, a tuple, or one that "
         "`input_output_alias` uses already.",
-        "HloModule m, buffer_donor={ (1, {}) }\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
+        "HloModule m, buffer_donor={(1, {})}\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
         "Name an array among the parameters, once.",
     ),
     _row(
-        "HLOC0324", "alias that cannot be",
-        "`input_output_alias` lets an output live in the buffer of a parameter. Both are arrays of "
-        "one size in bytes, and a parameter's buffer holds one output.",
-        "HloModule m, input_output_alias={{}: (0, {})}\n"
-        "ENTRY f { a = f32[4] parameter(0) ROOT b = f32[2] slice(a), slice={[0:2]} }\n",
-        "Remove the alias, or name a parameter of the output's size.",
+        "HLOC0329", "asynchronous operation never ended",
+        "What an `X-start` begins is ended by an `X-done`.",
+        _entry(
+            "a = f32[4] parameter(0)", "b = (f32[4], f32[4], u32[]) copy-start(a)",
+            "ROOT c = f32[4] negate(a)",
+        ),
+        "Add the missing done, or remove the start.",
     ),
     _row(
-        "HLOC0325", "fused computation called by others",
-        "A computation that a fusion calls is the body of one kernel and has no other callers.",
-        "HloModule m\nf { p = f32[] parameter(0) ROOT n = f32[] negate(p) }\nENTRY main {\n"
-        "  a = f32[] parameter(0)\n  b = f32[] call(a), to_apply=f\n"
-        "  ROOT c = f32[] fusion(b), kind=kLoop, calls=f\n}\n",
-        "Give the fusion a copy of the computation.",
+        "HLOC0330", "negative channel",
+        "A channel number is not negative; 0 means no channel.",
+        _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
+        "  ROOT r = f32[2] all-reduce(x), channel_id=-1, to_apply=add\n}\n",
+        "Give every collective a channel of its own, or none.",
     ),
     _row(
-        "HLOC0326", "operand alias that cannot be",
-        "`output_to_operand_aliasing` names leaves of the result and of operands that exist and "
-        "have one size in bytes, each output once.",
+        "HLOC0331", "parameter aliased to two outputs",
+        "The buffer of a parameter holds one output.",
+        "HloModule m, input_output_alias={{0}: (0, {}), {1}: (0, {})}\n"
+        "ENTRY f { a = f32[2] parameter(0) ROOT t = (f32[2], f32[2]) tuple(a, a) }\n",
+        "Alias each parameter once.",
+    ),
+    _row(
+        "HLOC0332", "output_to_operand_aliasing of different sizes",
+        "An output that shares the memory of an operand has its size in bytes.",
         _entry(
             "a = f32[4] parameter(0)",
-            'ROOT b = f32[4] custom-call(a), custom_call_target="f", '
-            "output_to_operand_aliasing={{}: (1, {})}",
+            'ROOT b = f32[2] custom-call(a), custom_call_target="f", '
+            "output_to_operand_aliasing={{}: (0, {})}",
         ),
-        "Correct operand number or index.",
-    ),
-    _row(
-        "HLOC0327", "no replica or partition",
-        "`replica_count` and `num_partitions` say for how many devices the program is; there is at "
-        "least one.",
-        "HloModule m, num_partitions=0\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
-        "Leave the attribute out for one device.",
-    ),
-    _row(
-        "HLOC0328", "buffer donor that cannot be",
-        "`buffer_donor` names an array among the parameters whose buffer the program may use up; "
-        "one that is aliased to an output is not given away a second time.",
-        "HloModule m, buffer_donor={(1, {})}\nENTRY f { ROOT a = f32[2] parameter(0) }\n",
-        "Name a parameter that there is, or a leaf of one.",
+        "Remove the alias, or name an operand of the output's size.",
     ),
 )  # fmt: skip
 

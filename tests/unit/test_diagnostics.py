@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import hloc
-from hloc.diagnostics import EXPLANATIONS, GROUPS, markdown
+from hloc.diagnostics import _ROWS, EXPLANATIONS, GROUPS, markdown
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
@@ -116,6 +116,10 @@ def test_a_module_broken_by_a_program_is_found_out(code: str) -> None:
     module = hloc.parse(TEXT)
     BROKEN[code](module)
     assert code in {diagnostic.code for diagnostic in check(module)}
+
+
+def test_every_code_has_one_row_and_every_row_a_title_of_its_own() -> None:
+    assert len(_ROWS) == len({row.code for row in _ROWS}) == len({row.title for row in _ROWS})
 
 
 def test_rows_are_complete_sentences_in_order() -> None:

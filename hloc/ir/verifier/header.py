@@ -70,7 +70,7 @@ def _check_aliases(module: Module) -> Iterator[Diagnostic]:
             yield _fault(module, name, f"{name} names {where}, which does not exist", "HLOC0323")
             continue
         if (alias.parameter, alias.parameter_index) in used:
-            yield _fault(module, name, f"{name} gives {where} to two outputs", "HLOC0324")
+            yield _fault(module, name, f"{name} gives {where} to two outputs", "HLOC0331")
         used.add((alias.parameter, alias.parameter_index))
         output = _part(module.entry.root.shape, alias.output_index)
         if output is None:

@@ -79,7 +79,7 @@ class StructureChecks:
 
     def _check_channel(self, inst: Instruction, channel: int) -> Iterator[Diagnostic]:
         if channel < 0:
-            yield fault("HLOC0317", f"has channel_id {channel}, which is negative", inst)
+            yield fault("HLOC0330", f"has channel_id {channel}, which is negative", inst)
         if channel <= 0:
             return  # 0 is no channel
         first = self._channels.setdefault(channel, inst)
@@ -121,7 +121,7 @@ def _check_started(inst: Instruction, halves: tuple[str, ...]) -> Iterator[Diagn
     elif inst.is_root and not inst.users:
         return  # a computation may hand a started operation to its caller
     elif not inst.users:
-        yield fault("HLOC0316", f"is never ended by {wanted}", inst)
+        yield fault("HLOC0329", f"is never ended by {wanted}", inst)
 
 
 def _check_ended(inst: Instruction, halves: tuple[str, ...]) -> Iterator[Diagnostic]:
@@ -151,7 +151,7 @@ def _check_aliasing(inst: Instruction, text: str) -> Iterator[Diagnostic]:
             yield fault("HLOC0326", f"aliases {where}, which is not there", inst)
         elif result.size_bytes != operand.size_bytes:
             yield fault(
-                "HLOC0326",
+                "HLOC0332",
                 f"aliases {result.text_without_layout} with {operand.text_without_layout}, "
                 "which has another size",
                 inst,
