@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 
@@ -39,7 +41,7 @@ def test_02_first_pass(capsys: pytest.CaptureFixture[str]) -> None:
 def test_03_fusion_step_by_step() -> None:
     script = EXAMPLES / "03_fusion_step_by_step.repl"
     command = [sys.executable, "-m", "repl", "--script", str(script)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert "fused_computation" in done.stdout
     assert "compare with s0 in the evaluator: OK" in done.stdout

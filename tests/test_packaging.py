@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[1]
 TINY = "HloModule m\nENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] add(p, p) }\n"
 
@@ -72,7 +74,7 @@ def test_wheel_installs_and_runs(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
     build = [*pip, "wheel", "--no-deps", "-w", str(wheels), str(ROOT)]
-    subprocess.run(build, check=True, timeout=300)
+    subprocess.run(build, check=True, timeout=PATIENCE)
     (wheel,) = wheels.glob("hloc-*.whl")
 
     home = tmp_path / "venv"
@@ -80,7 +82,7 @@ def test_wheel_installs_and_runs(tmp_path: Path) -> None:
     subprocess.run(
         [str(home / "bin" / "python"), "-m", "pip", "-q", "install", str(wheel)],
         check=True,
-        timeout=600,
+        timeout=PATIENCE,
     )
     file = tmp_path / "tiny.hlo"
     file.write_text(TINY)
@@ -94,7 +96,7 @@ def test_wheel_installs_and_runs(tmp_path: Path) -> None:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr

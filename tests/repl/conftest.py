@@ -11,6 +11,7 @@ from repl.commands import execute
 from repl.render import render
 from repl.scripts import command_lines
 from repl.session import Session
+from tests.waiting import PATIENCE
 
 Say = Callable[[str], str]
 
@@ -19,6 +20,7 @@ Say = Callable[[str], str]
 def repl() -> Iterator[Session]:
     """A session with nothing loaded."""
     session = Session()
+    session.settings.set("timeout", str(PATIENCE))
     yield session
     session.close()
     forget_registered()

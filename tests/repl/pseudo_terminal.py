@@ -20,9 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[2]
 ROWS, COLUMNS = 45, 110
-PATIENCE = 60.0
 
 _SEQUENCE = re.compile(r"\x1b\[([?>]?)([\d;]*)([A-Za-z])|\x1b\][^\x07]*\x07|\x1b[=>()][B0]?|\x1b\S")
 

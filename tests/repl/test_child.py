@@ -9,6 +9,7 @@ import pytest
 import hloc
 from hloc.options import CompileOptions
 from repl.child import Child
+from tests.waiting import PATIENCE
 
 TEXT = "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  ROOT r = f32[2] negate(x)\n}\n"
 OPTIONS = CompileOptions(opt_level=0)
@@ -27,11 +28,11 @@ def test_it_answers_and_keeps_programs() -> None:
     child = Child()
     module = hloc.parse(TEXT)
     for _ in range(2):
-        answer = child.run(module, OPTIONS, [INPUT], timeout=60)
+        answer = child.run(module, OPTIONS, [INPUT], timeout=PATIENCE)
         np.testing.assert_array_equal(answer.outputs[0], -INPUT)
-    assert "negate" in str(child.stage(module, OPTIONS, "hlo", 60))
+    assert "negate" in str(child.stage(module, OPTIONS, "hlo", PATIENCE))
     with pytest.raises(hloc.HloError, match="expected 1 argument"):
-        child.run(module, OPTIONS, [], timeout=60)
+        child.run(module, OPTIONS, [], timeout=PATIENCE)
     child.close()
     assert child.pid is None
 
@@ -41,13 +42,13 @@ def test_more_programs_than_it_keeps_are_sent_again() -> None:
     modules = [hloc.parse(TEXT.replace("f32[2]", f"f32[{size}]")) for size in range(1, 10)]
     for module in [*modules, *modules]:
         array = np.ones(module.entry.root.array.dims, np.float32)
-        assert child.run(module, OPTIONS, [array], timeout=60).outputs[0][0] == -1
+        assert child.run(module, OPTIONS, [array], timeout=PATIENCE).outputs[0][0] == -1
     child.close()
 
 
 def test_it_ends_when_nobody_needs_it() -> None:
     child = Child()
-    child.run(hloc.parse(TEXT), OPTIONS, [INPUT], timeout=60)
+    child.run(hloc.parse(TEXT), OPTIONS, [INPUT], timeout=PATIENCE)
     pid = child.pid
     assert pid is not None
     assert is_alive(pid)

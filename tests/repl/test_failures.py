@@ -1,7 +1,6 @@
 """When a pass fails, lies, breaks the module or never ends, the session goes on as it was."""
 
 import io
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from hloc.opt.registry import forget_registered
 from repl.app import Program
 from repl.session import Session
 from tests.repl.pseudo_terminal import terminal
+from tests.waiting import wait_for_work
 
 MODULE = """HloModule m
 ENTRY e {
@@ -182,7 +182,7 @@ def test_ctrl_c_ends_a_pass_that_does_not(folder: Path) -> None:
         screen.command("plugin bad.py", "m s0› ")
         screen.send("apply never\r")
         screen.wait_for("apply never")
-        time.sleep(0.5)
+        wait_for_work(screen.child, 0.5)
         screen.send("\x03")
         screen.wait_for("interrupted; the state is as before")
         screen.wait_for_prompt("m s0› ")

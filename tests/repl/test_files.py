@@ -190,7 +190,7 @@ def test_a_pass_that_lies_is_told(say: Say, tmp_path: Path) -> None:
 def test_settings_are_checked(repl: Session, say: Say) -> None:
     assert "fast-math off" in say("set")
     assert say("set fast_math=yes") == "fast-math = on"
-    assert say("set timeout") == "timeout = 60"
+    assert say("set verify-seconds") == "verify-seconds = 20"
     for line, fault in (
         ("set timout=3", "did you mean 'timeout'"),
         ("set timeout=0", "timeout cannot be '0'"),

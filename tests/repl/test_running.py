@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +13,7 @@ import hloc
 from repl.input_specs import array_of, find_parameter
 from repl.session import Session
 from tests.repl.conftest import Say
+from tests.waiting import PATIENCE, wait_for_work, wait_until
 
 TEXT = """new <<END
 HloModule m
@@ -87,20 +88,12 @@ def test_code_that_does_not_end_is_stopped(repl: Session, say: Say) -> None:
     with pytest.raises(hloc.HloError, match="stopped after 1 s"):
         say("run")
     assert repl.child.pid is None
-    assert "out0" in say(TEXT + "run"), "the session goes on"
+    assert "out0" in say(f"set timeout={PATIENCE}\n" + TEXT + "run"), "the session goes on"
 
 
 def test_a_crash_is_a_message(repl: Session, say: Say) -> None:
     say(ENDLESS)
-
-    def crash() -> None:
-        while repl.child.pid is None:
-            time.sleep(0.05)
-        time.sleep(0.3)
-        os.kill(repl.child.pid, signal.SIGSEGV)
-
-    thread = threading.Thread(target=crash)
-    thread.start()
+    thread = _once_it_runs(repl, lambda child: os.kill(child, signal.SIGSEGV))
     with pytest.raises(hloc.HloError, match=r"crashed: segmentation fault \(SIGSEGV\)"):
         say("run")
     thread.join()
@@ -109,12 +102,27 @@ def test_a_crash_is_a_message(repl: Session, say: Say) -> None:
 
 def test_ctrl_c_ends_the_child(repl: Session, say: Say) -> None:
     say(ENDLESS)
-    timer = threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
+    thread = _once_it_runs(repl, lambda _child: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         say("run")
+    thread.join()
     assert repl.child.pid is None
     assert repl.current.label == "s0"
+
+
+def _once_it_runs(repl: Session, act: Callable[[int], None]) -> threading.Thread:
+    """Call `act` with the number of the child process, well after it has begun to work."""
+
+    def wait() -> None:
+        wait_until(lambda: repl.child.pid, "a child process starts")
+        child = repl.child.pid
+        assert child is not None
+        wait_for_work(child, 1.0)
+        act(child)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
 
 
 # ---------------------------------------------------------------- inputs

@@ -288,10 +288,10 @@ def test_twenty_thousand_instructions_are_compared_in_seconds() -> None:
     old = hloc.parse(layers(5000))
     new = clone_module(old)
     hloc.Pipeline.parse("algebraic-simplifier").run(new)
-    started = time.perf_counter()
+    started = time.process_time()
     table = diff_table(old, new, new.log.events)
     items = [item for c in table.computations for item in items_of(c)]
-    seconds = time.perf_counter() - started
+    seconds = time.process_time() - started
     assert table.counts()[REMOVED] == 10_000
     assert len(items) < 20
     assert seconds < 3, seconds

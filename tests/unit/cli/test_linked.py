@@ -19,6 +19,7 @@ from hloc.codegen.llvm.target import host_target
 from hloc.dtypes import DTYPES
 from hloc.options import CompileOptions
 from tests.unit.codegen.aot_harness import compiled_of
+from tests.waiting import PATIENCE
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Capture = pytest.CaptureFixture[str]
@@ -55,7 +56,12 @@ def built(text: str, *words: str) -> None:
 def run(*words: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
     return subprocess.run(
-        ["./p", *words], capture_output=True, text=True, timeout=60, env=environment, check=False
+        ["./p", *words],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=environment,
+        check=False,
     )
 
 

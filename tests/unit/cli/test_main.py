@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from hloc import driver
 from hloc.cli import main
 from hloc.cli.commands import COMMANDS, COMPILE_COMMAND
 from hloc.errors import InternalError
+from tests.waiting import PATIENCE, wait_for_work
 
 ROOT = Path(__file__).resolve().parents[3]
 SUM = """HloModule sums
@@ -436,9 +436,9 @@ def test_ctrl_c_ends_what_has_no_end(text: str, tmp_path: Path) -> None:
     assert process.stderr is not None
     try:
         process.stderr.readline()  # the summary: Python is up
-        time.sleep(3)
+        wait_for_work(process.pid, 2.0)  # in compiled code by now
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()  # an endless program must not outlive a failing test
     assert process.returncode == 130, error

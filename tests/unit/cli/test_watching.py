@@ -3,7 +3,7 @@
 import io
 import json
 import re
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from hloc.cli.rewrite_report import remark_lines
 from hloc.opt.pass_base import PassContext, Remark
 from hloc.opt.pipeline import Pipeline
 from hloc.report.text import Paint
+from tests.waiting import wait_until
 
 Capture = pytest.CaptureFixture[str]
 TWICE = """HloModule twice
@@ -185,14 +186,21 @@ class Terminal(io.StringIO):
 def test_progress_shows_after_a_while_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hloc.cli.progress._PATIENCE", 0.01)
     monkeypatch.setattr("hloc.cli.progress._TICK", 0.01)
-    for stream, expected in ((Terminal(), "1 dce  0 rewrites  0."), (io.StringIO(), "")):
+    for stream, expected in ((Terminal(), "1 dce  0 rewrites  "), (io.StringIO(), "")):
         progress = Progress(stream)
         pipeline = Pipeline.parse("dce")
         pipeline.observe(PassProgress(progress, PassContext()))
         with progress.running():
             pipeline.run(hloc.parse(TWICE))
-            time.sleep(0.1)
+            assert bool(_drawers()) == stream.isatty()
+            if stream.isatty():
+                wait_until(stream.getvalue, "the line is drawn")
         written = stream.getvalue()
         assert expected in written
         assert bool(written) == bool(expected)
         assert not written or written.endswith("\r\x1b[K"), "the line is taken away"
+        assert not _drawers()
+
+
+def _drawers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "hloc-progress"]

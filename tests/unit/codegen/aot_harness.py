@@ -16,6 +16,7 @@ from hloc.codegen.cpu.aot.header import c_header
 from hloc.codegen.cpu.aot.linkable import Library
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.options import CompileOptions
+from tests.waiting import PATIENCE
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 EXAMPLE = EXAMPLES / "aot_c"
@@ -70,14 +71,18 @@ def build(folder: Path, source: str, *words: str, compiler: str | None = CC) -> 
     name = "main.c" if compiler == CC else "main.cpp"
     (folder / name).write_text(source)
     command = [compiler, "-Wall", "-Wextra", "-Werror", name, *words, "-lm", "-o", "program"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     return folder / "program"
 
 
 def output_of(program: Path, **environment: str) -> str:
     done = subprocess.run(
-        [program], capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+        [program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, **environment},
     )
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
     return done.stdout
@@ -103,7 +108,7 @@ def example_inputs(name: str) -> list[Array]:
 def run_on_stdin(command: Sequence[str | Path], arrays: Sequence[Array]) -> bytes:
     """Run a program of `stdin_driver` and return the bytes of its results."""
     given = b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
-    done = subprocess.run(command, input=given, capture_output=True, timeout=120)
+    done = subprocess.run(command, input=given, capture_output=True, timeout=PATIENCE)
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout
 

@@ -36,6 +36,7 @@ from tests.unit.codegen.aot_harness import (
     output_of,
     write_library,
 )
+from tests.waiting import PATIENCE
 
 POINTS = np.array([[0.1, 0.05], [-0.5, 0.2], [0.3, -0.6], [0.0, 0.9]], np.float32)
 
@@ -136,7 +137,7 @@ def test_the_example_of_an_older_processor_shows_no_error_under_valgrind(tmp_pat
     program = build(tmp_path, (tmp_path / "main.c").read_text(), "-std=c11", "classifier.o")
     done = subprocess.run(
         ["valgrind", "-q", "--error-exitcode=9", program],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=PATIENCE,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     check_example(done.stdout, exact=False)
@@ -154,7 +155,7 @@ def test_no_program_reads_or_writes_beside_its_arrays(tmp_path: Path, name: str)
     assert main([str(EXAMPLES / f"{name}.hlo"), *words]) == 0
     done = subprocess.run(
         ["valgrind", "-q", "--error-exitcode=9", program, "--random"],
-        capture_output=True, text=True, timeout=300, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -176,7 +177,7 @@ def test_the_build_files_of_the_example_work(tmp_path: Path, tool: str) -> None:
     }
     for step in steps[tool]:
         subprocess.run(
-            step, cwd=tmp_path, check=True, capture_output=True, timeout=300, env=environment
+            step, cwd=tmp_path, check=True, capture_output=True, timeout=PATIENCE, env=environment
         )
     for program in ("classify", "classify_cpp"):
         check_example(output_of(tmp_path / program))

@@ -26,6 +26,7 @@ from tests.unit.codegen.aot_harness import (
     stdin_driver,
     write_library,
 )
+from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +71,7 @@ def emulated(
     write_library(folder, "m", library)
     (folder / "main.c").write_text(stdin_driver(library))
     words = [f"{cross}-gcc", "-O1", "-static", "main.c", "m.o", "-lm", "-o", "program"]
-    subprocess.run(words, cwd=folder, check=True, timeout=60)
+    subprocess.run(words, cwd=folder, check=True, timeout=PATIENCE)
     return library, run_on_stdin([emulator, folder / "program"], arrays)
 
 
@@ -140,7 +141,7 @@ def test_programs_that_read_files_answer_the_same(
     for path, array in zip(paths, arrays, strict=True):
         np.save(path, array)
     command: list[str | Path] = [emulator, program, *paths, "-o", tmp_path / "out"]
-    subprocess.run(command, check=True, timeout=120)
+    subprocess.run(command, check=True, timeout=PATIENCE)
     (want,) = hloc.compile(module.read_text())(*arrays)
     np.testing.assert_allclose(np.load(tmp_path / "out0.npy"), want, rtol=1e-4, atol=1e-5)
 

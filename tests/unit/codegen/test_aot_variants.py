@@ -29,6 +29,7 @@ from tests.unit.codegen.aot_harness import (
     stdin_driver,
     write_library,
 )
+from tests.waiting import PATIENCE
 
 NEWER = LEVELS[1:]
 on_x86_64 = pytest.mark.skipif(
@@ -75,7 +76,7 @@ def test_the_best_code_for_this_processor_is_taken(tmp_path: Path) -> None:
     library = library_of("softmax_relu")
     write_library(tmp_path, "m", library)
     program = build(tmp_path, WHICH, "-std=c11", "m.o")
-    done = subprocess.run([program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([program], capture_output=True, text=True, check=True, timeout=PATIENCE)
     assert int(done.stdout) == len([level for level in host_levels() if level in NEWER]) - 1
     program = build(tmp_path, stdin_driver(library), "-std=c11", "m.o")
     arrays = example_inputs("softmax_relu")
@@ -104,7 +105,7 @@ def test_emulated_processors_get_what_they_can_run(tmp_path: Path, processor: st
     emulator = ["qemu-x86_64", "-cpu", processor]
     program = build(tmp_path, WHICH, "-std=c11", "-static", "m.o")
     done = subprocess.run(
-        [*emulator, program], capture_output=True, text=True, check=True, timeout=60
+        [*emulator, program], capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert int(done.stdout) == (NEWER.index(level) if level else -1)
     program = build(tmp_path, stdin_driver(library), "-std=c11", "-static", "m.o")
@@ -115,7 +116,7 @@ def test_emulated_processors_get_what_they_can_run(tmp_path: Path, processor: st
     else:
         given = b"".join(array.tobytes() for array in arrays)
         refused = subprocess.run(
-            [*emulator, program], input=given, capture_output=True, check=False, timeout=60
+            [*emulator, program], input=given, capture_output=True, check=False, timeout=PATIENCE
         )
         assert refused.returncode == 10 + BAD_PROCESSOR
 

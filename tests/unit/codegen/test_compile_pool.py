@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import IO
 
 import pytest
 
@@ -17,6 +19,7 @@ from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for, pro
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import available_cores, host_target
 from hloc.errors import HloError, InternalError
+from tests.waiting import PATIENCE, wait_until
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,12 +52,20 @@ def test_objects_and_their_order_are_those_of_one_process(helpers: int) -> None:
 def test_helpers_do_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     here: list[Unit] = []
 
-    def slow(unit: Unit) -> bytes:
+    helped = threading.Event()
+
+    def answered(stream: IO[bytes]) -> object:
+        answer = pickle.load(stream)
+        helped.set()
+        return answer
+
+    def patient(unit: Unit) -> bytes:
         here.append(unit)
-        time.sleep(0.5)
+        assert helped.wait(PATIENCE)
         return _here(unit)
 
-    made = compile_units(UNITS * 4, host_target(), frozenset(), slow, 1)
+    monkeypatch.setattr(compile_pool, "pickle", SimpleNamespace(dump=pickle.dump, load=answered))
+    made = compile_units(UNITS * 4, host_target(), frozenset(), patient, 1)
     assert len(here) < len(made)
     assert made == [_here(unit) for unit in UNITS] * 4
 
@@ -150,7 +161,7 @@ from hloc.codegen.llvm.target import host_target
 
 def forever(unit):
     print("begun", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 
 text = "define void @f() { ret void }"
 compile_units([Unit(text, 0)] * 2, host_target(), frozenset(), forever, 1)
@@ -171,13 +182,19 @@ def test_no_helper_outlives_its_parent(number: signal.Signals) -> None:
     assert parent.stdout is not None
     assert parent.stdout.readline() == b"begun\n"
     os.killpg(parent.pid, number) if number == signal.SIGINT else parent.kill()
-    parent.wait(20)
+    parent.wait(PATIENCE)
     parent.stdout.close()
-    for _ in range(200):
-        try:
-            os.killpg(parent.pid, 0)
-        except ProcessLookupError:
-            return
-        time.sleep(0.05)
-    os.killpg(parent.pid, signal.SIGKILL)
-    pytest.fail("a helper is left")
+    try:
+        wait_until(lambda: _is_empty(parent.pid), "the helper ends")
+    finally:
+        if not _is_empty(parent.pid):
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
+def _is_empty(group: int) -> bool:
+    """Return whether no process of a group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
+    return False

@@ -17,6 +17,7 @@ from hloc.learn.report import Finding, Report, as_json, as_junit, as_text
 from hloc.learn.sandbox import check_in_child
 from hloc.learn.scaffold import new_lesson
 from hloc.opt.registry import forget_registered
+from tests.waiting import PATIENCE
 
 HEAD = '''"""A try."""
 
@@ -186,7 +187,7 @@ def test_a_child_is_ended(case: str, lesson: Lesson, tmp_path: Path) -> None:
     body, expected = ENDS[case]
     file = tmp_path / "try.py"
     file.write_text(HEAD + body)
-    report = check_in_child(lesson, str(file), wall_seconds=3 if case == "for ever" else 60)
+    report = check_in_child(lesson, str(file), wall_seconds=3 if case == "for ever" else PATIENCE)
     assert not report.passed
     assert expected in report.findings[0].text
 

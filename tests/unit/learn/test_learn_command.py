@@ -9,6 +9,7 @@ import pytest
 
 from hloc.cli import main
 from hloc.learn.catalogue import find_lesson, read_progress
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +70,7 @@ def test_a_script_runs_in_the_repl() -> None:
         [sys.executable, "-m", "hloc", "learn", "9", "--script"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     assert "apply transpose-folding" in found.stdout

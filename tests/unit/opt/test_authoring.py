@@ -20,6 +20,7 @@ from hloc.opt.pattern import P
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.plugin import load_plugin
 from hloc.opt.registry import forget_registered, pass_class
+from tests.waiting import PATIENCE
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "writing-a-pass.md"
 
@@ -146,7 +147,7 @@ def test_importing_hloc_opt_stays_cheap_and_rule_stays_the_decorator() -> None:
         "import hloc.opt.rule; from hloc.opt import rule; assert callable(rule), rule; "
         "from hloc.opt.rule import Rule; assert Rule.__name__ == 'Rule'"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE)
 
 
 def test_the_section_of_the_documentation_works(tmp_path: Path) -> None:

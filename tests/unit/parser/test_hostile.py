@@ -69,9 +69,9 @@ def test_hundreds_of_errors_end_in_a_summary() -> None:
     "piece", ["a ", "a = ", "ENTRY ", ";", '"', "'", "/", "/*", "%", "x=", "\\"]
 )
 def test_time_is_linear(piece: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     message(HEAD + piece * MANY)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 TEXTS = [

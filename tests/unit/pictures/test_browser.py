@@ -1,4 +1,4 @@
-"""The page in a real browser: no fault on the console, search and opening work, in good time.
+"""The page in a real browser: no fault on the console, search and opening work.
 
 Needs Chromium; skipped where there is none. A script is put into the page and admitted by its hash,
 since the page runs no other; it leaves what it found in the document.
@@ -21,6 +21,7 @@ from hloc.pictures.page import page
 from hloc.pictures.places import BOXES_AT_START
 from hloc.pictures.scene import scene_of
 from tests.unit.pictures.modules import hostile, layered_model, small
+from tests.waiting import PATIENCE
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
 BROWSER = next((path for path in map(shutil.which, NAMES) if path), None)
@@ -31,7 +32,7 @@ pytestmark = [
 ]
 
 DRIVER = """
-const seen = { ready: +document.body.dataset.ready, title: document.title, faults: [] };
+const seen = { title: document.title, faults: [] };
 addEventListener("error", (event) => seen.faults.push(event.message));
 const count = () => +document.body.dataset.boxes;
 const press = (key) => document.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
@@ -58,10 +59,8 @@ type("%QUERY%");
 seen.hits = document.getElementById("hits").textContent;
 seen.panel = document.getElementById("side").textContent;
 seen.found = count();
-const started = performance.now();
 for (let i = 0; i < 12; i++) press("e");
 seen.all = count();
-seen.seconds = (performance.now() - started) / 1000;
 seen.surface = document.querySelector("#paper > *").tagName.toLowerCase();
 for (const key of ["f", "+", "-", "j", "k", "o", "ArrowDown", "Escape"]) press(key);
 for (const overlay of ["bytes", "flops", "changed", "kind"]) {
@@ -88,7 +87,7 @@ def visit(module: Module, query: str, folder: Path) -> dict[str, Any]:
     done = subprocess.run(
         [BROWSER, *flags, "--virtual-time-budget=20000", "--dump-dom", file.as_uri()],
         capture_output=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=True,
     )
     assert b"CONSOLE" not in done.stderr, done.stderr.decode()
@@ -123,8 +122,6 @@ def test_eight_thousand_boxes_are_drawn_on_canvas(tmp_path: Path) -> None:
     seen = visit(layered_model(200, width=41), "v8000", tmp_path)
     assert seen["all"] > 8000
     assert seen["surface"] == "canvas"
-    assert seen["ready"] < 5000
-    assert seen["seconds"] < 30
 
 
 def test_hostile_names_run_nothing(tmp_path: Path) -> None:

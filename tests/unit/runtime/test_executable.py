@@ -289,10 +289,10 @@ def test_a_call_costs_microseconds(add: Executable) -> None:
 
 
 def _seconds_per_call(run: Executable) -> float:
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in range(200):
         run(X, X)
-    return (time.perf_counter() - start) / 200
+    return (time.process_time() - start) / 200
 
 
 def test_one_computation_may_serve_many_callers() -> None:

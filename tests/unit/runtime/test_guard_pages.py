@@ -17,6 +17,7 @@ from hloc.driver import optimise, parse_text
 from hloc.memory.heap import Request
 from hloc.options import CompileOptions
 from hloc.runtime.guarded import GuardedPacking, compile_guarded, run_guarded
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 MODULES = sorted((ROOT / "tests" / "guarded").glob("*.hlo"))
@@ -53,13 +54,13 @@ def check(files: Sequence[Path], timeout: float) -> None:
 def test_own_modules_stay_inside_their_arrays() -> None:
     """One module per emitter, with sizes that no vector width divides."""
     assert len(MODULES) > 10
-    check(MODULES, timeout=300)
+    check(MODULES, timeout=PATIENCE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_examples_stay_inside_their_arrays(example: Path) -> None:
-    check([example], timeout=300)
+    check([example], timeout=PATIENCE)
 
 
 @pytest.mark.slow
@@ -99,7 +100,7 @@ def test_reading_past_the_end_is_a_fault() -> None:
         [sys.executable, "-c", script],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode != 0

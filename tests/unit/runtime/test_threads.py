@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,18 @@ import hloc
 from hloc import driver
 from hloc.codegen.cpu import split_kernel
 from hloc.codegen.cpu.backend import CpuModule
-from hloc.codegen.llvm.target import available_cores
+from hloc.codegen.cpu.thread_pool import NEEDED, RUN, STOP
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.llvm.target import available_cores, host_target
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime import executable as executables
 from hloc.runtime.arena import Team, clear_stops, stop_all
+from hloc.runtime.cpu_loader import LoadedCode, load_functions
 from hloc.runtime.executable import Executable
-from hloc.runtime.threads import thread_count
+from hloc.runtime.threads import pool_unit, thread_count
 from tests.inputs import inputs_for
+from tests.waiting import PATIENCE, wait_until
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Task = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int)
@@ -285,7 +290,7 @@ def os_threads(): return len(os.listdir("/proc/self/task"))
         [sys.executable, "-c", given + program],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         env={**os.environ, **environment, "PYTHONPATH": str(ROOT)},
     )
     assert done.returncode == 0, (done.returncode, done.stdout, done.stderr)
@@ -330,54 +335,132 @@ print(os.waitpid(child, 0)[1], np.array_equal(run(x)[0], want), os_threads() >= 
     assert in_a_process(program) == "0 True True"
 
 
-_TASKS = """
-import ctypes, time
-from hloc.codegen.llvm.target import host_target
-from hloc.runtime.threads import pool
-kind = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_int32), ctypes.c_int)
-run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, kind, ctypes.POINTER(ctypes.c_int32), ctypes.c_int)(
-    pool(host_target()).run
-)
-def parts(pieces, own_seconds, late_seconds):
-    began = []
-    counter = ctypes.c_int32(pieces)  # as a kernel counts the pieces that were taken
-    def work(data, part):
-        began.append(part)
-        if part:
-            time.sleep(late_seconds)
-        else:
-            end = time.monotonic() + 0.5  # a thread that sleeps needs a moment
-            while len(began) < 2 and time.monotonic() < end:
-                time.sleep(0.001)
-            time.sleep(own_seconds)
-    task = kind(work)
-    run(None, task, ctypes.byref(counter), 2)
-    return sorted(began)
+_CLOCK = """
+@test.clock = internal global i64 0
+@test.readings = internal global i64 0
+
+define i32 @test_clock(i32 %kind, ptr %time) nounwind {
+  %before = atomicrmw add ptr @test.readings, i64 1 seq_cst
+  %now = load atomic i64, ptr @test.clock seq_cst, align 8
+  %seconds = udiv i64 %now, 1000000000
+  %rest = urem i64 %now, 1000000000
+  store i64 %seconds, ptr %time
+  %second = getelementptr i64, ptr %time, i64 1
+  store i64 %rest, ptr %second
+  ret i32 0
+}
+
+define i64 @test_readings() nounwind {
+  %now = load atomic i64, ptr @test.readings seq_cst, align 8
+  ret i64 %now
+}
+
+define void @test_advance(i64 %nanoseconds) nounwind {
+  %before = atomicrmw add ptr @test.clock, i64 %nanoseconds seq_cst
+  ret void
+}
 """
+"""A clock that stands still until the test moves it."""
 
 
-def test_a_thread_that_is_interrupted_is_not_asked_again_at_once() -> None:
-    """After a wait of 60 ms for one piece of a hundred, the caller works alone for a second."""
-    program = (
-        _TASKS
-        + """
-found = [parts(100, 0.0, 0.06), parts(100, 0.0, 0.0)]
-time.sleep(1.1)
-print(found, parts(100, 0.0, 0.0))
-"""
-    )
-    assert in_a_process(program) == "[[0, 1], [0]] [0, 1]"
+@dataclass(frozen=True, slots=True)
+class TimedPool:
+    """A pool of its own, of two threads, that reads the clock of `_CLOCK`."""
+
+    code: LoadedCode
+
+    @staticmethod
+    def make() -> "TimedPool":
+        """Compile and load it."""
+        target = host_target()
+        text = pool_unit(target).text.replace("declare i32 @clock_gettime(i32, ptr)", _CLOCK)
+        text = text.replace("@clock_gettime(", "@test_clock(")
+        needed = NEEDED - {"clock_gettime"}
+        code = compile_object(text, target, 2, needed)
+        names = (RUN, STOP, "test_readings", "test_advance")
+        return TimedPool(load_functions([code], target, names, needed))
+
+    def stop(self) -> None:
+        """End the threads."""
+        ctypes.CFUNCTYPE(None)(self.code.addresses[1])()
+
+    def readings(self) -> int:
+        """Return how often the pool has read the clock."""
+        count: int = ctypes.CFUNCTYPE(ctypes.c_int64)(self.code.addresses[2])()
+        return count
+
+    def advance(self, milliseconds: int) -> None:
+        """Let time go by."""
+        ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.addresses[3])(milliseconds * 1_000_000)
+
+    def parts(self, pieces: int, own_ms: int, late_ms: int) -> list[int]:
+        """Return which parts of a task of two were called; both begin before either ends.
+
+        Args:
+            pieces: pieces of work that the task is said to share out.
+            own_ms: what part 0 takes.
+            late_ms: what the caller waits for part 1.
+        """
+        began: list[int] = []
+        other = threading.Event()
+        counter = ctypes.c_int32(pieces)
+
+        def work(_data: object, part: int) -> None:
+            began.append(part)
+            if part == 0:
+                assert other.wait(PATIENCE)
+                self.advance(own_ms)
+                ended.append(self.readings())
+                return
+            other.set()
+            # The caller reads the clock once its own part has ended, and waits.
+            wait_until(lambda: ended and self.readings() > ended[0], "the caller waits")
+            self.advance(late_ms)
+
+        ended: list[int] = []
+        ParallelFor(self.code.addresses[0])(None, Task(work), ctypes.addressof(counter), 2)
+        return sorted(began)
+
+    def parts_of_a_quiet_run(self) -> list[int]:
+        """Return which parts of a task of two were called by a pool that does not share out."""
+        began: list[int] = []
+        before = self.readings()
+        task = Task(lambda _data, part: began.append(part))
+        counter = ctypes.c_int32(100)
+        ParallelFor(self.code.addresses[0])(None, task, ctypes.addressof(counter), 2)
+        assert self.readings() == before + 1, "it asks for the time only"
+        return began
 
 
-def test_a_long_piece_is_no_interruption() -> None:
+@pytest.fixture
+def timed_pool() -> Iterator[TimedPool]:
+    """A pool whose clock the test moves."""
+    made = TimedPool.make()
+    yield made
+    made.stop()
+
+
+def test_a_thread_that_is_interrupted_is_not_asked_again_at_once(timed_pool: TimedPool) -> None:
+    """After a wait of 60 ms for one piece of a hundred, the caller works alone for 16 times that.
+
+    No wait is answered with more than a second.
+    """
+    assert timed_pool.parts(100, 0, 60) == [0, 1]
+    assert timed_pool.parts_of_a_quiet_run() == [0]
+    timed_pool.advance(16 * 60 - 1)
+    assert timed_pool.parts_of_a_quiet_run() == [0]
+    timed_pool.advance(1)
+    assert timed_pool.parts(100, 0, 600) == [0, 1]
+    timed_pool.advance(999)
+    assert timed_pool.parts_of_a_quiet_run() == [0]
+    timed_pool.advance(1)
+    assert timed_pool.parts(100, 0, 0) == [0, 1]
+
+
+def test_a_long_piece_is_no_interruption(timed_pool: TimedPool) -> None:
     """Three rows on two threads: the other thread has one more, and is waited for."""
-    program = (
-        _TASKS
-        + """
-print([parts(3, 0.05, 0.1), parts(3, 0.05, 0.1), parts(3, 0.05, 0.1)])
-"""
-    )
-    assert in_a_process(program) == "[[0, 1], [0, 1], [0, 1]]"
+    for _ in range(3):
+        assert timed_pool.parts(3, 50, 50) == [0, 1]
 
 
 @needs_proc
@@ -413,7 +496,10 @@ def test_where_the_number_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cores_that_the_process_may_not_use_do_not_count() -> None:
     program = """
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-from hloc.runtime.threads import thread_count
+from hloc.runtime.threads import pool_unit, thread_count
+from hloc.runtime.cpu_loader import LoadedCode, load_functions
+from hloc.codegen.llvm.object_file import compile_object
+from hloc.codegen.cpu.thread_pool import NEEDED, RUN, STOP
 print(thread_count(), hloc.compile(text).threads)
 """
     assert in_a_process(program, HLOC_NUM_THREADS="") == "1 1"
