@@ -2,8 +2,16 @@
 
 import os
 import signal
+import sys
+from pathlib import Path
 
 import pytest
+
+if sys.dont_write_bytecode:
+    # Containers often ask for no files beside the sources. Without bytecode every process compiles
+    # and rewrites 300 files of tests again, which is half of what collection costs.
+    sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
+    sys.dont_write_bytecode = False
 
 os.environ["HLOC_CACHE_DIR"] = ""  # tests compile everything themselves
 

@@ -20,7 +20,12 @@ from tests.unit.gpu.simulate import compiled, entry
 from tests.unit.gpu.test_cuda import device_of
 
 SMALL = entry("f32[8]", "f32[8] sine(p0)")
-PTX = compiled(SMALL).ptx  # version 7.0 for sm_80
+
+
+@pytest.fixture(scope="module")
+def ptx() -> str:
+    """Version 7.0, for sm_80."""
+    return compiled(SMALL).ptx
 
 
 def test_versions_of_ptx_that_drivers_take() -> None:
@@ -30,20 +35,22 @@ def test_versions_of_ptx_that_drivers_take() -> None:
     assert newest_ptx(14000) >= NEWEST_PTX >= max(chip.ptx for chip in CHIPS.values())
 
 
-def test_ptx_goes_as_it_is_to_a_driver_that_knows_its_version() -> None:
-    assert image_for(PTX, 90, 11000, "GPU") == PTX.encode() + b"\0"
+def test_ptx_goes_as_it_is_to_a_driver_that_knows_its_version(ptx: str) -> None:
+    assert image_for(ptx, 90, 11000, "GPU") == ptx.encode() + b"\0"
 
 
 @pytest.mark.skipif(not cubin.can_assemble(), reason="neither nvJitLink nor ptxas is installed")
-def test_an_old_driver_gets_machine_code() -> None:
-    newer = PTX.replace(".version 7.0", ".version 7.8")
+def test_an_old_driver_gets_machine_code(ptx: str) -> None:
+    newer = ptx.replace(".version 7.0", ".version 7.8")
     for capability in (80, 86):
         assert image_for(newer, capability, 11040, "GPU")[:4] == b"\x7fELF"
 
 
-def test_an_old_driver_without_an_assembler_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_driver_without_an_assembler_is_told(
+    monkeypatch: pytest.MonkeyPatch, ptx: str
+) -> None:
     monkeypatch.setattr(cuda_image, "can_assemble", lambda: False)
-    newer = PTX.replace(".version 7.0", ".version 8.6")
+    newer = ptx.replace(".version 7.0", ".version 8.6")
     with pytest.raises(UnsupportedError, match=r"of GPU takes PTX 8\.0 and older.*is PTX 8\.6"):
         image_for(newer, 90, 12000, "GPU")
 
