@@ -18,9 +18,6 @@ from hloc.ir.opcode import CallFunction, HostValue
 from hloc.ops.shared import Array, narrowed, oracle_type
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
-SEQUENTIAL_LIMIT = 4096
-"""Longest fold done left to right; longer ones go pairwise, which HLO allows (any association)."""
-
 _RECOGNISED = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
 _PASSIVE = ("parameter", "constant", "tuple", "get-tuple-element", "call", "fusion", "map")
 
@@ -31,16 +28,29 @@ def recognised_reducer(computation: Computation) -> str:
     The opcodes are those whose operands may change places; "second" stands for a computation that
     returns its second parameter, as a scatter that overwrites has.
     """
-    root = computation.root
-    parameters = computation.parameters
-    if len(parameters) != 2 or not isinstance(root.shape, ArrayShape):
-        return ""
-    if root is parameters[1]:
+    kinds = recognised_results(computation)
+    return kinds[0] if len(kinds) == 1 and isinstance(computation.root.shape, ArrayShape) else ""
+
+
+def recognised_results(computation: Computation) -> tuple[str, ...]:
+    """Return for each result of a reducer what `recognised_reducer` would say of it alone.
+
+    The reducer `(add(p0, p2), subtract(p1, p3))` has `("add", "")`.
+    """
+    root, parameters = computation.root, computation.parameters
+    results = root.operands if root.opcode.name == "tuple" else (root,)
+    if len(parameters) != 2 * len(results):
+        return ("",) * len(results)
+    pairs = zip(parameters, parameters[len(results) :], strict=False)
+    return tuple(_recognised(result, *pair) for result, pair in zip(results, pairs, strict=False))
+
+
+def _recognised(result: Instruction, current: Instruction, element: Instruction) -> str:
+    if result is element:
         return "second"
-    same_types = all(parameter.shape == root.shape for parameter in parameters)
-    if root.opcode.name in _RECOGNISED and same_types and set(root.operands) == set(parameters):
-        return root.opcode.name
-    return ""
+    same_types = current.shape == result.shape == element.shape
+    is_plain = same_types and set(result.operands) == {current, element}
+    return result.opcode.name if is_plain and result.opcode.name in _RECOGNISED else ""
 
 
 def vectorises(computation: Computation) -> bool:
@@ -158,25 +168,51 @@ def fold_general(
     if arrays[0].size == 0:
         return values
     rows = [row.astype(dtype.numpy) for row, dtype in zip(rows, types, strict=True)]
-    if len(rows[0]) > SEQUENTIAL_LIMIT:
-        rows = _fold_pairwise(call, computation, rows)
-    for step in range(len(rows[0])):
-        values = map_scalars(call, computation, [*values, *(row[step] for row in rows)], kept)
+    step = 0
+    while step < len(rows[0]):
+        new = map_scalars(call, computation, [*values, *(row[step] for row in rows)], kept)
+        step += 1
+        if _same_bits(values, new):
+            step += _idle_steps(call, computation, values, [row[step:] for row in rows])
+        values = new
     return values
 
 
-def _fold_pairwise(call: CallFunction, computation: Computation, rows: list[Array]) -> list[Array]:
-    """Combine neighbours until one row is left; order is kept, only the association changes."""
-    while len(rows[0]) > 1:
-        count = len(rows[0])
-        even = count - count % 2
-        arguments = [row[0:even:2] for row in rows] + [row[1:even:2] for row in rows]
-        results = map_scalars(call, computation, arguments, arguments[0].shape)
-        rows = [
-            np.concatenate([result, row[even:]]) if even < count else result
-            for result, row in zip(results, rows, strict=True)
-        ]
-    return rows
+_FIRST_LOOK = 8
+"""Steps that are tried at once, then twice as many, and so on."""
+
+
+def _idle_steps(
+    call: CallFunction, computation: Computation, values: Sequence[Array], rows: Sequence[Array]
+) -> int:
+    """Return a number of first `rows` that leave `values` as they are, bit for bit.
+
+    The argmax of a million numbers changes a few times; all steps between two changes are one here.
+    """
+    found, count = 0, _FIRST_LOOK
+    while vectorises(computation) and found < len(rows[0]):
+        part = [row[found : found + count] for row in rows]
+        before = [np.broadcast_to(value, part[0].shape) for value in values]
+        after = map_scalars(call, computation, [*before, *part], part[0].shape)
+        differs = np.zeros(len(part[0]), bool)
+        for old, new in zip(before, after, strict=True):
+            differs |= (_bytes_of(old) != _bytes_of(new)).any(axis=1)
+        if differs.any():
+            return found + int(np.argmax(differs))
+        found, count = found + len(part[0]), 2 * count
+    return found
+
+
+def _same_bits(old: Sequence[Array], new: Sequence[Array]) -> bool:
+    return all(
+        np.array_equal(_bytes_of(x[None]), _bytes_of(y[None]))
+        for x, y in zip(old, new, strict=True)
+    )
+
+
+def _bytes_of(array: Array) -> Array:
+    """Return the bytes of each row, an index of the first dimension."""
+    return np.ascontiguousarray(array).reshape(len(array), -1).view(np.uint8)
 
 
 def identity_of(kind: str, dtype: np.dtype[Any]) -> Array:

@@ -22,7 +22,8 @@ from hloc.ops.folding import (
     fold_general,
     fold_recognised,
     map_scalars,
-    recognised_reducer,
+    recognised_results,
+    result_types,
 )
 from hloc.ops.reducers import (
     check_equal_dims,
@@ -149,11 +150,15 @@ def _evaluate_reduce(
     count = len(operands) // 2
     dims = inst.attributes.dimensions
     reducer = inst.called[0]
-    kind = recognised_reducer(reducer) if count == 1 else ""
-    if kind and kind != "second":
-        return fold_recognised(kind, operands[0], operands[1], dims, inst.array.dtype)
-    results = fold_general(call, reducer, operands[:count], operands[count:], dims)
-    return results if count > 1 else results[0]
+    kinds = ["" if kind == "second" else kind for kind in recognised_results(reducer)]
+    inputs, inits = operands[:count], operands[count:]
+    types = result_types(reducer.root.shape)
+    general = inits if all(kinds) else fold_general(call, reducer, inputs, inits, dims)
+    results = tuple(
+        fold_recognised(kind, x, init, dims, dtype) if kind else result
+        for kind, x, init, dtype, result in zip(kinds, inputs, inits, types, general, strict=True)
+    )
+    return results if isinstance(inst.shape, TupleShape) else results[0]
 
 
 def _evaluate_map(

@@ -25,7 +25,7 @@ from hloc.ops.folding import (
     combine_at,
     identity_of,
     map_scalars,
-    recognised_reducer,
+    recognised_results,
     result_types,
     ufunc_of,
 )
@@ -94,10 +94,14 @@ def _evaluate_reduce_window(
     count = len(operands) // 2
     reducer = inst.called[0]
     window = inst.attributes.window or Window()
-    kind = recognised_reducer(reducer) if count == 1 else ""
-    if kind and kind != "second":
-        return _fold_windows(kind, operands[0], operands[1], window, inst.array.dtype)
-    results = _fold_generally(call, reducer, operands[:count], operands[count:], window)
+    kinds = ["" if kind == "second" else kind for kind in recognised_results(reducer)]
+    inputs, inits = operands[:count], operands[count:]
+    types = result_types(reducer.root.shape)
+    general = inits if all(kinds) else _fold_generally(call, reducer, inputs, inits, window)
+    results = tuple(
+        _fold_windows(kind, x, init, window, dtype) if kind else result
+        for kind, x, init, dtype, result in zip(kinds, inputs, inits, types, general, strict=True)
+    )
     return results if isinstance(inst.shape, TupleShape) else results[0]
 
 

@@ -28,12 +28,29 @@ def result_number(path: ShapeIndex) -> int:
 
 def plain_reducer(computation: Computation) -> str:
     """Return the opcode if `computation` is only `opcode(parameter 0, parameter 1)`, else ""."""
-    root = computation.root
-    parameters = computation.parameters
-    if len(parameters) != 2 or len(root.operands) != 2 or set(root.operands) != set(parameters):
-        return ""
-    name = root.opcode.name
-    return name if name in ("add", "multiply", "maximum", "minimum", "and", "or", "xor") else ""
+    names = plain_results(computation)
+    return names[0] if len(names) == 1 else ""
+
+
+def plain_results(computation: Computation) -> tuple[str, ...]:
+    """Return for each result the opcode if it is only `opcode(its sum, its element)`, else "".
+
+    The reducer `(add(p0, p2), subtract(p1, p3))` has `("add", "")`.
+    """
+    root, parameters = computation.root, computation.parameters
+    results = root.operands if root.opcode.name == "tuple" else (root,)
+    if len(parameters) != 2 * len(results):
+        return ("",) * len(results)
+    pairs = zip(parameters, parameters[len(results) :], strict=False)
+    return tuple(_plain(result, set(pair)) for result, pair in zip(results, pairs, strict=False))
+
+
+def _plain(result: Instruction, pair: set[Instruction]) -> str:
+    is_plain = len(result.operands) == 2 and set(result.operands) == pair
+    return result.opcode.name if is_plain and result.opcode.name in _PLAIN else ""
+
+
+_PLAIN = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 
 
 def identity_of(name: str, dtype: DType) -> Any:
@@ -69,7 +86,21 @@ def sum_dtype(computation: Computation, dtype: DType, addends: int = 0) -> DType
     Products of narrow floats need it too: their partial products leave the range of the type.
     Extremes of narrow floats are the same in f32, and vectors of f32 are faster.
     """
-    name = plain_reducer(computation)
+    return _sum_dtype(plain_reducer(computation), dtype, addends)
+
+
+def sum_dtypes(
+    computation: Computation, starts: Sequence[Instruction], addends: int = 0
+) -> list[DType]:
+    """Return the type to accumulate in for each result, which begins as one of `starts`."""
+    names = plain_results(computation)
+    return [
+        _sum_dtype(name, start.array.dtype, addends)
+        for name, start in zip(names, starts, strict=True)
+    ]
+
+
+def _sum_dtype(name: str, dtype: DType, addends: int) -> DType:
     if not dtype.is_float or name not in ("add", "multiply", "maximum", "minimum"):
         return dtype
     if name == "add" and addends > LONG_SUM:
@@ -80,11 +111,25 @@ def sum_dtype(computation: Computation, dtype: DType, addends: int = 0) -> DType
 def combine(
     g: ElementGenerator, computation: Computation, left: Sequence[Value], right: Sequence[Value]
 ) -> list[Value]:
-    """Return `computation(left, right)`; a plain sum or product may be done in any order."""
-    name = plain_reducer(computation)
-    if name and left[0].dtype.is_float:
-        return [combined(g.b, name, left[0], right[0])]
-    return g.inline(computation, [*left, *right])
+    """Return `computation(left, right)`; a plain sum or product may be done in any order.
+
+    Plain results of floats are combined in the type of `left`, which may be wider than theirs
+    (`sum_dtypes`).
+    """
+    names = plain_results(computation)
+    free = [bool(name) and x.dtype.is_float for name, x in zip(names, left, strict=True)]
+    given = [] if all(free) else _narrowed(g.b, computation, [*left, *right])
+    inlined = g.inline(computation, given) if given else left
+    return [
+        combined(g.b, name, x, y) if is_free else value
+        for name, is_free, x, y, value in zip(names, free, left, right, inlined, strict=True)
+    ]
+
+
+def _narrowed(b: ElementBuilder, computation: Computation, values: Sequence[Value]) -> list[Value]:
+    """Return `values` in the types of the parameters."""
+    types = [parameter.array.dtype for parameter in computation.parameters]
+    return [b.convert(x, dtype) for x, dtype in zip(values, types, strict=True)]
 
 
 def combined(b: ElementBuilder, name: str, left: Value, right: Value) -> Value:
@@ -113,7 +158,7 @@ class Accumulators:
         (self.computation,) = inst.called
         self.inputs, self.starts = inst.operands[:count], inst.operands[count:]
         self.results = [shape for _, shape in leaves(inst.shape)]
-        self.dtypes = [sum_dtype(self.computation, i.array.dtype, addends) for i in self.starts]
+        self.dtypes = sum_dtypes(self.computation, self.starts, addends)
         self.slots = [g.b.allocate(dtype) for dtype in self.dtypes]
 
     def start(self, number: int, value: Value) -> None:

@@ -14,7 +14,7 @@ from math import prod
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.elements.reductions import combine, is_float_sum, sum_dtype
+from hloc.codegen.elements.reductions import combine, is_float_sum, sum_dtypes
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, no_scratch
 from hloc.codegen.kernels.extremum import extremum_of, reduce_row
@@ -211,14 +211,17 @@ def joined(
 class _Results:
     """The running results of one reduction for a strip of columns."""
 
-    def __init__(self, k: KernelContext, root: Instruction, count: int, is_long: bool) -> None:
+    def __init__(
+        self, k: KernelContext, root: Instruction, count: int, addends: int, is_long: bool
+    ) -> None:
         self.k = k
         (self.computation,) = root.called
         self.starts = _starts(root)
         self.inputs = root.operands[: len(self.starts)]
-        self.dtypes = [sum_dtype(self.computation, s.array.dtype) for s in self.starts]
+        in_blocks = is_float_sum(root)
+        self.dtypes = sum_dtypes(self.computation, self.starts, 0 if in_blocks else addends)
         self.slots = [k.b.allocate(dtype, count) for dtype in self.dtypes]
-        self.total = k.b.allocate(F64, count) if is_long and is_float_sum(root) else None
+        self.total = k.b.allocate(F64, count) if is_long and in_blocks else None
 
     def start(self, column: IndexValue, values: Sequence[Value]) -> None:
         b = self.k.b
@@ -299,7 +302,8 @@ class _Columns:
         count = min(STRIP, self.size)
         if self.lanes is not None:
             count = -(-count // self.lanes.count) * self.lanes.count
-        return [_Results(self.k, root, count, is_long) for root in self.kernel.roots]
+        addends = self.plan.addends
+        return [_Results(self.k, root, count, addends, is_long) for root in self.kernel.roots]
 
     def _start(self, results: list[_Results]) -> None:
         values = [[self.k.read(start, ()) for start in result.starts] for result in results]

@@ -129,7 +129,9 @@ class BlockSum(RunningSum):
 
 def running_sum(k: KernelContext, inst: Instruction, addends: int) -> RunningSum:
     """Return the running results of a reduction of so many elements, at their initial values."""
-    return BlockSum(k, inst) if addends > SUM_BLOCK and is_float_sum(inst) else RunningSum(k, inst)
+    if is_float_sum(inst):
+        return BlockSum(k, inst) if addends > SUM_BLOCK else RunningSum(k, inst)
+    return RunningSum(k, inst, addends)
 
 
 def feed(

@@ -16,7 +16,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.elemental import ElementGenerator
-from hloc.codegen.elements.reductions import combine, sum_dtype
+from hloc.codegen.elements.reductions import combine, sum_dtypes
 from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.reduction.reduce_plan import Plan, plan_of
@@ -47,7 +47,7 @@ def _room(plan: Plan, dtype: DType) -> int:
 
 def _dtypes(root: Instruction) -> list[DType]:
     starts = root.operands[len(root.operands) // 2 :]
-    return [sum_dtype(root.called[0], start.array.dtype) for start in starts]
+    return sum_dtypes(root.called[0], starts)
 
 
 def emit(w: LaunchWriter) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.elements.reductions import combine, sum_dtype
+from hloc.codegen.elements.reductions import combine, sum_dtypes
 from hloc.codegen.gpu.collectives import block_reduce, lane_reduce, share
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.helpers import WARP_THREADS
@@ -22,7 +22,6 @@ from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
 from hloc.codegen.kernels import row_region
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import no_scratch
-from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.row_plan import RowPlan, Stage
 
@@ -229,9 +228,7 @@ class _Sum:
         count = len(inst.operands) // 2
         self.inputs, self.starts = inst.operands[:count], inst.operands[count:]
         (self.computation,) = inst.called
-        self.dtypes: list[DType] = [
-            sum_dtype(self.computation, start.array.dtype) for start in self.starts
-        ]
+        self.dtypes = sum_dtypes(self.computation, self.starts)
         self.slots = [k.b.allocate(dtype) for dtype in self.dtypes]
         for slot, dtype in zip(self.slots, self.dtypes, strict=True):
             k.b.store(slot, 0, k.b.const(dtype, 0))
