@@ -17,34 +17,6 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
-TRANSCENDENTAL = frozenset(
-    {
-        "acos",
-        "acosh",
-        "asin",
-        "asinh",
-        "atan2",
-        "atanh",
-        "cbrt",
-        "cosine",
-        "cosh",
-        "erf",
-        "exponential",
-        "exponential-minus-one",
-        "log",
-        "log-plus-one",
-        "logistic",
-        "power",
-        "rsqrt",
-        "sine",
-        "sinh",
-        "sqrt",
-        "tan",
-        "tanh",
-    }
-)
-"""Counted apart from flops, as XLA does: one per element."""
-
 FREE = frozenset(
     {
         "add-dependency",
@@ -138,7 +110,7 @@ def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
 def _arithmetic(inst: Instruction, bodies: list[Cost]) -> Cost:
     name, elements = inst.opcode.name, elements_of(inst.shape)
     body = bodies[0].without_bytes() if bodies else Cost()
-    if name in TRANSCENDENTAL:
+    if inst.opcode.transcendental:
         return Cost(0, elements)
     if inst.opcode.elementwise:
         return Cost(inst.opcode.flops * elements)

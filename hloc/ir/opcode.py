@@ -167,6 +167,7 @@ class Opcode:
         commutative: the two operands may change places.
         side_effect: may not be removed, duplicated or reordered with others of its kind.
         flops: floating-point operations per element of the result.
+        transcendental: an elementary function, counted apart from flops: one per element.
         refusal: why one device cannot run it, "" if it can.
         result_accuracy: takes `result_accuracy=` (format reference, 10.11).
     """
@@ -185,6 +186,7 @@ class Opcode:
     commutative: bool = False
     side_effect: bool = False
     flops: int = 0
+    transcendental: bool = False
     refusal: str = ""
     result_accuracy: bool = False
 

@@ -36,6 +36,7 @@ def _define(
             elemental=by_type(floats=floats, complexes=complexes),
             elementwise=True,
             flops=flops,
+            transcendental=True,
             result_accuracy=True,
         )
     )

@@ -116,6 +116,7 @@ POWER = define(
         ),
         elementwise=True,
         flops=10,
+        transcendental=True,
     )
 )
 ATAN2 = define(
@@ -128,6 +129,7 @@ ATAN2 = define(
         elemental=by_type(floats=emit.math("atan2"), complexes=complex_functions.atan2),
         elementwise=True,
         flops=10,
+        transcendental=True,
     )
 )
 COMPLEX = define(
