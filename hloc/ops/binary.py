@@ -215,6 +215,7 @@ DIVIDE = define(
         ),
         elementwise=True,
         flops=1,
+        weight=4,
     )
 )
 REMAINDER = define(
@@ -227,6 +228,7 @@ REMAINDER = define(
         elemental=by_type(floats=emit.math("fmod"), integers=one_bit_in_bytes(_emit_remainder)),
         elementwise=True,
         flops=1,
+        weight=12,
     )
 )
 

@@ -99,6 +99,7 @@ POPCNT = define(
         evaluate=_evaluate_popcnt,
         elemental=by_type(integers=_emit_popcnt),
         elementwise=True,
+        weight=2,
     )
 )
 COUNT_LEADING_ZEROS = define(

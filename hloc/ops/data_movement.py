@@ -176,6 +176,7 @@ RESHAPE = define(
         shape_required=True,
         attributes=ReshapeAttributes,
         evaluate=_evaluate_reshape,
+        weight=1,
     )
 )
 TRANSPOSE = define(

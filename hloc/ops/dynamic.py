@@ -112,6 +112,7 @@ DYNAMIC_SLICE = define(
         shape_required=True,
         attributes=DynamicSliceAttributes,
         evaluate=_evaluate_dynamic_slice,
+        weight=1,
     )
 )
 

@@ -23,7 +23,8 @@ def _define(
     function: Any,
     floats: Emit,
     complexes: Emit | None,
-    flops: int = 10,
+    *,
+    weight: int = 30,
 ) -> Opcode:
     """Define one function; without a `complexes` emitter it takes floats only."""
     return define(
@@ -35,8 +36,8 @@ def _define(
             evaluate=transcendental(function),
             elemental=by_type(floats=floats, complexes=complexes),
             elementwise=True,
-            flops=flops,
             transcendental=True,
+            weight=weight,
             result_accuracy=True,
         )
     )
@@ -75,19 +76,19 @@ def _emit_rsqrt(b: ScalarBuilder, x: Value) -> Value:
     return b.fdiv(b.const(x.dtype, 1.0), b.intrinsic("sqrt", x))
 
 
-COS = _define("cosine", "cos(x)", np.cos, emit.math("cos"), complex_functions.cosine)
-SIN = _define("sine", "sin(x)", np.sin, emit.math("sin"), complex_functions.sine)
+COS = _define("cosine", "cos(x)", np.cos, emit.math("cos"), complex_functions.cosine, weight=20)
+SIN = _define("sine", "sin(x)", np.sin, emit.math("sin"), complex_functions.sine, weight=20)
 TAN = _define("tan", "tan(x)", np.tan, emit.math("tan"), complex_functions.tan)
 COSH = _define("cosh", "cosh(x)", np.cosh, emit.math("cosh"), complex_functions.cosh)
 SINH = _define("sinh", "sinh(x)", np.sinh, emit.math("sinh"), complex_functions.sinh)
-TANH = _define("tanh", "tanh(x)", np.tanh, emit.math("tanh"), complex_functions.tanh)
+TANH = _define("tanh", "tanh(x)", np.tanh, emit.math("tanh"), complex_functions.tanh, weight=15)
 ACOS = _define("acos", "arccos(x)", np.arccos, emit.math("acos"), complex_functions.acos)
 ASIN = _define("asin", "arcsin(x)", np.arcsin, emit.math("asin"), complex_functions.asin)
 ACOSH = _define("acosh", "arcosh(x)", np.arccosh, emit.math("acosh"), complex_functions.acosh)
 ASINH = _define("asinh", "arsinh(x)", np.arcsinh, emit.math("asinh"), complex_functions.asinh)
 ATANH = _define("atanh", "artanh(x)", np.arctanh, emit.math("atanh"), complex_functions.atanh)
 EXPONENTIAL = _define(
-    "exponential", "e^x", np.exp, emit.math("exp"), complex_arithmetic.exponential
+    "exponential", "e^x", np.exp, emit.math("exp"), complex_arithmetic.exponential, weight=10
 )
 EXPONENTIAL_MINUS_ONE = _define(
     "exponential-minus-one",
@@ -95,14 +96,18 @@ EXPONENTIAL_MINUS_ONE = _define(
     _either(np.expm1, complex_values.expm1),
     emit.math("expm1"),
     complex_functions.expm1,
+    weight=15,
 )
-LOG = _define("log", "natural logarithm", np.log, emit.math("log"), complex_arithmetic.log)
+LOG = _define(
+    "log", "natural logarithm", np.log, emit.math("log"), complex_arithmetic.log, weight=12
+)
 LOG_PLUS_ONE = _define(
     "log-plus-one",
     "log(1 + x), accurate near 0",
     _either(np.log1p, complex_values.log1p),
     emit.math("log1p"),
     complex_functions.log1p,
+    weight=15,
 )
 LOGISTIC = _define(
     "logistic",
@@ -110,15 +115,16 @@ LOGISTIC = _define(
     _either(_logistic, complex_values.logistic),
     emit.math("logistic"),
     complex_functions.logistic,
+    weight=15,
 )
-SQRT = _define("sqrt", "square root", np.sqrt, intrinsic("sqrt"), complex_arithmetic.sqrt, flops=1)
+SQRT = _define("sqrt", "square root", np.sqrt, intrinsic("sqrt"), complex_arithmetic.sqrt, weight=5)
 RSQRT = _define(
     "rsqrt",
     "1 / sqrt(x)",
     _either(_rsqrt, complex_values.rsqrt),
     in_f32(_emit_rsqrt),
     complex_functions.rsqrt,
-    flops=2,
+    weight=5,
 )
-CBRT = _define("cbrt", "cube root, also of negative x", np.cbrt, emit.math("cbrt"), None)
-ERF = _define("erf", "error function", _erf_array, emit.math("erf"), None)
+CBRT = _define("cbrt", "cube root, also of negative x", np.cbrt, emit.math("cbrt"), None, weight=20)
+ERF = _define("erf", "error function", _erf_array, emit.math("erf"), None, weight=20)

@@ -383,6 +383,7 @@ GATHER = define(
         infer=infer_gather,
         attributes=GatherAttributes,
         evaluate=_evaluate_gather,
+        weight=4,
     )
 )
 

@@ -115,8 +115,8 @@ POWER = define(
             complexes=complex_functions.power,
         ),
         elementwise=True,
-        flops=10,
         transcendental=True,
+        weight=40,
     )
 )
 ATAN2 = define(
@@ -128,8 +128,8 @@ ATAN2 = define(
         evaluate=transcendental(_atan2),
         elemental=by_type(floats=emit.math("atan2"), complexes=complex_functions.atan2),
         elementwise=True,
-        flops=10,
         transcendental=True,
+        weight=40,
     )
 )
 COMPLEX = define(

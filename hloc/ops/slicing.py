@@ -206,6 +206,7 @@ CONCATENATE = define(
         infer=_infer_concatenate,
         attributes=DimensionsAttributes,
         evaluate=_evaluate_concatenate,
+        weight=3,
     )
 )
 PAD = define(
@@ -216,5 +217,6 @@ PAD = define(
         infer=_infer_pad,
         attributes=PadAttributes,
         evaluate=_evaluate_pad,
+        weight=2,
     )
 )

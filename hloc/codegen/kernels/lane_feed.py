@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hloc.analysis.cost import Cost, instruction_cost
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Lanes as LaneValues
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.lanes import Lanes, lanes_of
 from hloc.codegen.kernels.running_sums import SUM_BLOCK, BlockSum, RunningSum, feed
 from hloc.dtypes import PRED
-from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 
 _COPIES = ((4, 4), (24, 2))
@@ -58,14 +56,9 @@ def _operations(k: KernelContext, wanted: Sequence[Instruction]) -> int:
             continue
         seen.add(inst)
         if inst.opcode.elemental is not None:
-            is_function = instruction_cost(inst, _no_cost).transcendentals > 0
-            count += _FUNCTION_OPERATIONS if is_function else 1
+            count += _FUNCTION_OPERATIONS if inst.opcode.transcendental else 1
         waiting += inst.operands
     return count
-
-
-def _no_cost(_: Computation) -> Cost:
-    return Cost()
 
 
 class _Rows:

@@ -41,34 +41,6 @@ _MOVES = frozenset(
 )
 """Opcodes whose result elements are elements of an operand at another index."""
 
-WEIGHTS: dict[str, int] = {
-    "atan2": 40,
-    "cbrt": 20,
-    "concatenate": 3,
-    "cosine": 20,
-    "divide": 4,
-    "dynamic-slice": 1,
-    "erf": 20,
-    "exponential": 10,
-    "exponential-minus-one": 15,
-    "gather": 4,
-    "log": 12,
-    "log-plus-one": 15,
-    "logistic": 15,
-    "pad": 2,
-    "popcnt": 2,
-    "power": 40,
-    "remainder": 12,
-    "reshape": 1,
-    "rsqrt": 5,
-    "sine": 20,
-    "sqrt": 5,
-    "tan": 30,
-    "tanh": 15,
-}
-"""Work for one element, where an add is 1 and a byte from memory about a quarter."""
-
-_UNLISTED_FUNCTION = 30  # acos, sinh and the like
 EXPENSIVE = 10
 """From this weight on, an element is never computed twice."""
 
@@ -131,12 +103,7 @@ def _same_elements(inst: Instruction) -> bool:
 
 def weight_of(inst: Instruction) -> int:
     """Return the work for one element; moving an element to another index costs nothing."""
-    name = inst.opcode.name
-    found = WEIGHTS.get(name)
-    if found is None:
-        if not inst.opcode.elementwise:
-            return 0
-        found = _UNLISTED_FUNCTION if inst.opcode.flops >= 10 else 1
-    if name == "divide" and isinstance(inst.shape, ArrayShape) and not inst.shape.dtype.is_float:
+    is_division = inst.is_a("divide") and isinstance(inst.shape, ArrayShape)
+    if is_division and not inst.array.dtype.is_float:
         return EXPENSIVE  # an integer division is slow, and may not be moved out of a loop
-    return found
+    return inst.opcode.weight

@@ -21,7 +21,7 @@ MAX_TEMPORARY_BYTES = 1 << 17
 
 _PARAMETER_COST = 2
 _KEEP = 8
-"""From this cost on a value is kept rather than made again; see `fusible.WEIGHTS`."""
+"""From this cost on a value is kept rather than made again; in the unit of `Opcode.weight`."""
 
 _KEEP_OUTPUT = 4
 """The same for a value that is written to memory anyway."""
