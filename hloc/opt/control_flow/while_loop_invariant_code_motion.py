@@ -52,28 +52,8 @@ _NEVER = frozenset(
 """A loop that hangs must hang only where the program reaches it, as an opcode that is refused must
 be refused only there; others are not ours to move."""
 
-_TRANSCENDENTAL = frozenset(
-    {
-        "atan2",
-        "cbrt",
-        "cosine",
-        "divide",
-        "erf",
-        "exponential",
-        "exponential-minus-one",
-        "log",
-        "log-plus-one",
-        "logistic",
-        "power",
-        "remainder",
-        "rsqrt",
-        "sine",
-        "sqrt",
-        "tan",
-        "tanh",
-    }
-)
-"""Dear enough to be kept as an array, whatever it is computed from."""
+_EXPENSIVE = 4
+"""Weight of a division: from there on an array is kept, whatever it is computed from."""
 
 _SMALL_BYTES = 256
 
@@ -188,7 +168,7 @@ def _is_worth(inst: Instruction, read: int) -> bool:
         return False
     if inst.shape.size_bytes <= max(read, _SMALL_BYTES):
         return True
-    return not inst.opcode.elementwise or inst.opcode.name in _TRANSCENDENTAL
+    return not inst.opcode.elementwise or inst.opcode.weight >= _EXPENSIVE
 
 
 def _copied_in_front(state: LoopState, found: list[Position]) -> list[Instruction]:
