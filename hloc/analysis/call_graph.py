@@ -7,9 +7,6 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order_from
 
-CONTROL_FLOW = frozenset({"while", "conditional", "call", "async-start"})
-"""Opcodes whose called computations run as programs of their own, instruction by instruction."""
-
 
 def control_flow_computations(module: Module) -> tuple[Computation, ...]:
     """Return the entry and all that loops, branches and calls reach from it, callees first.
@@ -27,7 +24,7 @@ def _control_flow_computations(module: Module) -> tuple[Computation, ...]:
             running.update(
                 called
                 for inst in computation.instructions
-                if inst.opcode.name in CONTROL_FLOW
+                if inst.opcode.control_flow
                 for called in inst.called
             )
     return tuple(c for c in order if c in running)

@@ -93,10 +93,10 @@ def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
     if name in FREE:
         return Cost()
     bodies = [called(computation) for computation in inst.called]
-    if name in ("call", "while"):
-        return sum(bodies, Cost())
     if name == "conditional":
         return max(bodies, key=lambda cost: cost.flops + cost.bytes, default=Cost())
+    if inst.opcode.control_flow:
+        return sum(bodies, Cost())
     arithmetic = _arithmetic(inst, bodies)
     read = sum(operand.shape.size_bytes for operand in dict.fromkeys(inst.operands))
     written = inst.shape.size_bytes

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hloc.analysis.call_graph import CONTROL_FLOW, control_flow_computations
+from hloc.analysis.call_graph import control_flow_computations
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -130,7 +130,7 @@ def _analyse_dataflow(module: Module) -> Dataflow:
     loops: list[Instruction] = []
     for computation in order:
         for inst in computation.instructions:
-            if inst.opcode.name not in CONTROL_FLOW:
+            if not inst.opcode.control_flow:
                 continue
             for called in inst.called:
                 assert callers.setdefault(called, inst) is inst, f"{called} has two callers"

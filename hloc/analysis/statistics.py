@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from hloc.analysis.call_graph import CONTROL_FLOW
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -149,7 +148,7 @@ def _own_costs(
     for computation in order:
         for inst in computation.instructions:
             times = runs.get(computation, 0)
-            inside = inst.opcode.name in CONTROL_FLOW
+            inside = inst.opcode.control_flow
             cost = Cost() if inside or not times else instruction_cost(inst, costs.__getitem__)
             own[inst] = cost.times(times)
     return own
@@ -161,7 +160,7 @@ def _runs(module: Module, order: list[Computation]) -> dict[Computation, int]:
     runs[module.entry] = 1
     for computation in reversed(order):
         for inst in computation.instructions if runs[computation] else ():
-            if inst.opcode.name in CONTROL_FLOW:
+            if inst.opcode.control_flow:
                 for called in inst.called:
                     runs[called] += runs[computation]
     return runs
@@ -211,13 +210,17 @@ def _computations(
         )
 
 
+def _names_arrays(inst: Instruction) -> bool:
+    """True if `inst` makes no array, but names those that others made."""
+    return inst.opcode.control_flow or inst.is_a("tuple", "get-tuple-element", "bitcast")
+
+
 def _largest(instructions: list[Instruction]) -> Iterator[ArrayStatistics]:
     """Yield the largest arrays that an instruction makes; views and tuples make none."""
-    skipped = ("tuple", "get-tuple-element", "bitcast", *CONTROL_FLOW)
     found = [
         (max((a.size_bytes for a in _arrays(inst)), default=0), inst)
         for inst in instructions
-        if inst.opcode.name not in skipped and not inst.computation.is_fusion
+        if not _names_arrays(inst) and not inst.computation.is_fusion
     ]
     found.sort(key=lambda pair: -pair[0])
     for size_bytes, inst in found[:LARGEST]:

@@ -166,6 +166,8 @@ class Opcode:
         elementwise: element i of the result depends on element i of the operands only.
         commutative: the two operands may change places.
         side_effect: may not be removed, duplicated or reordered with others of its kind.
+        control_flow: its called computations run as programs of their own, instruction by
+            instruction, and not inside one kernel.
         flops: floating-point operations per element of the result.
         transcendental: an elementary function, counted apart from flops: one per element.
         weight: time per element on a CPU, where an add is 1 and a byte from memory about a
@@ -187,6 +189,7 @@ class Opcode:
     elementwise: bool = False
     commutative: bool = False
     side_effect: bool = False
+    control_flow: bool = False
     flops: int = 0
     transcendental: bool = False
     weight: int = -1
@@ -224,3 +227,11 @@ def define(row: Opcode) -> Opcode:
 def opcode_row(name: str) -> Opcode:
     """Return the row called `name`; raises KeyError. `hloc.ops` must have been imported."""
     return OPCODES[name]
+
+
+def names_of(fact: Callable[[Opcode], bool]) -> frozenset[str]:
+    """Return the names of the rows for which `fact` holds: `names_of(lambda row: row.commutative)`.
+
+    For what needs names, such as `acts_on` of a pass; an instruction's own row is asked directly.
+    """
+    return frozenset(name for name, row in OPCODES.items() if fact(row))

@@ -1,9 +1,10 @@
 """Every opcode, one row each, in themed files; importing this package fills the table.
 
-Nothing else registers rows. `opcode_row` finds one; `OPCODES` holds all.
+Nothing else registers rows. `opcode_row` finds one; `OPCODES` holds all; `names_of`
+those of one kind.
 """
 
-from hloc.ir.opcode import OPCODES, Opcode, opcode_row
+from hloc.ir.opcode import OPCODES, Opcode, names_of, opcode_row
 from hloc.ops import (
     async_ops,
     binary,
@@ -50,6 +51,7 @@ __all__ = [
     "elementary",
     "gather_scatter",
     "linear_algebra",
+    "names_of",
     "normalization",
     "opcode_row",
     "power",

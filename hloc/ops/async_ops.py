@@ -132,6 +132,7 @@ ASYNC_START = define(
         attributes=AsyncStartAttributes,
         calls=(CalledRole("calls"),),
         evaluate=_evaluate_async_start,
+        control_flow=True,
     )
 )
 

@@ -242,6 +242,7 @@ CALL = define(
         attributes=CallAttributes,
         calls=(CalledRole("to_apply"),),
         evaluate=_evaluate_call,
+        control_flow=True,
     )
 )
 
@@ -266,6 +267,7 @@ WHILE = define(
         infer=infer_while,
         calls=(CalledRole("condition"), CalledRole("body")),
         evaluate=_evaluate_while,
+        control_flow=True,
     )
 )
 
@@ -281,6 +283,7 @@ CONDITIONAL = define(
             CalledRole("branch_computations", many=True, optional=True),
         ),
         evaluate=_evaluate_conditional,
+        control_flow=True,
     )
 )
 

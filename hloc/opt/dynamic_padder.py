@@ -124,7 +124,7 @@ def _settle_all(scope: Scope, order: Sequence[Instruction], depth: int) -> None:
             _settle_while(scope, inst, depth)
         elif inst.is_a("conditional") and _touches(scope, inst):
             _settle_conditional(scope, inst, depth)
-        elif inst.is_a("while", "conditional", "async-start"):
+        elif inst.opcode.control_flow and not inst.is_a("call"):
             _settle_called(inst, depth)
         elif inst.is_a("parameter"):
             continue

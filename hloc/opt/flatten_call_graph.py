@@ -9,11 +9,11 @@ from collections import deque
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hloc.analysis.call_graph import CONTROL_FLOW
 from hloc.errors import HloError
 from hloc.ir.clone import clone_computation
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
+from hloc.ops import names_of
 from hloc.opt.pass_base import PassContext
 
 
@@ -29,7 +29,7 @@ class FlattenCallGraph:
     """
 
     name: ClassVar[str] = "flatten-call-graph"
-    acts_on: ClassVar[frozenset[str]] = CONTROL_FLOW
+    acts_on: ClassVar[frozenset[str]] = names_of(lambda row: row.control_flow)
     max_instructions: int = 250_000
 
     def run(self, module: Module, context: PassContext) -> bool:
@@ -42,7 +42,7 @@ class FlattenCallGraph:
         while waiting:
             computation = waiting.popleft()
             for inst in computation.instructions:
-                if inst.opcode.name not in CONTROL_FLOW:
+                if not inst.opcode.control_flow:
                     continue
                 called = list(inst.called)
                 for slot, target in enumerate(called):
@@ -72,5 +72,5 @@ def _applied_inside_kernels(module: Module) -> list[Computation]:
     return [
         computation
         for computation in module.computations
-        if any(caller.opcode.name not in CONTROL_FLOW for caller in computation.callers)
+        if any(not caller.opcode.control_flow for caller in computation.callers)
     ]

@@ -53,7 +53,7 @@ def _details(inst: Instruction) -> Iterable[str]:
         yield str(attributes.custom_call_target)
     elif name == "transpose":
         yield "{" + ",".join(map(str, attributes.dimensions)) + "}"
-    elif name not in ("call", "while", "conditional"):
+    elif not inst.opcode.control_flow:
         yield from (_applied(called) for called in inst.called if is_simple(called))
 
 

@@ -108,7 +108,8 @@ class _Builder:
         if inst.computation.module is self.module:
             cost = instruction_cost(inst, self.costs.__getitem__)
             box.flops, box.bytes = cost.flops + cost.transcendentals, cost.bytes
-            bodies = [c for c in inst.called if inst.is_a(*_OPEN) or not is_simple(c)]
+            opens = inst.opcode.control_flow or inst.is_a("fusion", "map")
+            bodies = [c for c in inst.called if opens or not is_simple(c)]
             box.bodies = [self.roots[c] for c in bodies]
             box.status, box.was = self.changes.of.get(inst, ("", ""))
         else:
@@ -165,9 +166,6 @@ class _Builder:
             stack.extend(box.children)
         for box in reversed(order):
             box.add_up()
-
-
-_OPEN = ("fusion", "call", "while", "conditional", "async-start", "map")
 
 
 def _is_looked_through(inst: Instruction) -> bool:

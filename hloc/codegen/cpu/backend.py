@@ -42,7 +42,6 @@ from hloc.codegen.plan.plan import (
     copies_bytes,
     does_nothing,
     plan_module,
-    runs_computations,
 )
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
@@ -269,7 +268,7 @@ def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel
 
 def _reason(inst: Instruction) -> str:
     """Return why this backend cannot run `inst`, "" if it can."""
-    if runs_computations(inst) or does_nothing(inst) or inst.is_a("partition-id", "replica-id"):
+    if inst.opcode.control_flow or does_nothing(inst) or inst.is_a("partition-id", "replica-id"):
         return ""
     if calls_host(inst):
         return refusal_of(inst)
@@ -278,7 +277,7 @@ def _reason(inst: Instruction) -> str:
 
 def _scratch_bytes(inst: Instruction) -> int:
     is_kernel = not (
-        runs_computations(inst) or does_nothing(inst) or calls_host(inst) or copies_bytes(inst)
+        inst.opcode.control_flow or does_nothing(inst) or calls_host(inst) or copies_bytes(inst)
     )
     return scratch_bytes(inst) if is_kernel else 0
 

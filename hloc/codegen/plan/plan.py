@@ -152,11 +152,6 @@ def does_nothing(inst: Instruction) -> bool:
     )
 
 
-def runs_computations(inst: Instruction) -> bool:
-    """True for instructions that turn into control flow."""
-    return inst.is_a("while", "conditional", "call", "async-start")
-
-
 def copies_bytes(inst: Instruction) -> bool:
     """True if `inst` is a copy that keeps the order of dimensions; that of a tuple falls apart."""
     if inst.is_a("copy") and isinstance(inst.shape, TupleShape):
@@ -178,7 +173,7 @@ class _Planner:
         return [step for step in found if step is not None]
 
     def _step(self, inst: Instruction) -> Step | None:
-        if runs_computations(inst):
+        if inst.opcode.control_flow:
             return self._control_flow(inst)
         if does_nothing(inst):
             return None

@@ -17,7 +17,6 @@ from hloc.codegen.plan.plan import (
     copies_bytes,
     does_nothing,
     plan_module,
-    runs_computations,
 )
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -70,4 +69,4 @@ def plan_program(
 
 
 def _runs_without_kernel(inst: Instruction) -> bool:
-    return runs_computations(inst) or does_nothing(inst) or copies_bytes(inst)
+    return inst.opcode.control_flow or does_nothing(inst) or copies_bytes(inst)

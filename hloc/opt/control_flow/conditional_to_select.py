@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hloc.analysis.call_graph import CONTROL_FLOW
 from hloc.ir.clone import copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -78,7 +77,7 @@ class ConditionalToSelect:
         steps = [
             i for c in conditional.called for i in c.instructions if i.opcode.name not in _FREE
         ]
-        if any(i.is_a("while") or i.opcode.name in CONTROL_FLOW for i in steps):
+        if any(i.opcode.control_flow for i in steps):
             return "a branch holds a loop, a branch or a call"
         if not applied and not all(_is_scalar(i) for i in steps):
             return "a branch computes more than scalars"
@@ -99,7 +98,7 @@ def _is_scalar(inst: Instruction) -> bool:
 def _is_applied(computation: Computation) -> bool:
     """True for a function that a kernel applies to elements, such as the one of a `map`."""
     return bool(computation.callers) and all(
-        caller.opcode.name not in CONTROL_FLOW and not caller.is_a("fusion")
+        not caller.opcode.control_flow and not caller.is_a("fusion")
         for caller in computation.callers
     )
 
