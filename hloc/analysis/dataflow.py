@@ -15,6 +15,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.custom_call_targets import target_of
 from hloc.shapes import (
+    TOKEN_SHAPE,
     ArrayShape,
     BufferShape,
     Shape,
@@ -25,20 +26,6 @@ from hloc.shapes import (
 )
 
 Position: TypeAlias = tuple[Instruction, ShapeIndex]
-
-
-_HANDS_ON = frozenset(
-    {
-        "opt-barrier",
-        "add-dependency",
-        "domain",
-        "async-update",
-        "all-reduce",
-        "all-reduce-start",
-        "all-reduce-done",
-    }
-)
-"""Opcodes without an effect on one device; an all-reduce has one participant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +80,11 @@ class Dataflow:
             return inst.operands[0], (0,)
         if name == "copy-start" and index != (2,):
             return inst.operands[0], ()
-        if not hands_on(inst):
+        if not forwards(inst):
             return None
-        grouped = isinstance(inst.shape, TupleShape) and len(inst.operands) > 1
-        if not grouped or name == "add-dependency":
-            return inst.operands[0], index
-        return inst.operands[index[0]], index[1:]
+        if isinstance(inst.shape, TupleShape) and len(_data_operands(inst)) > 1:
+            return inst.operands[index[0]], index[1:]
+        return inst.operands[0], index
 
     def _argument(self, parameter: Instruction, index: ShapeIndex) -> Position | None:
         caller = self._callers.get(parameter.computation)
@@ -171,10 +157,10 @@ def array_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
     return found
 
 
-def hands_on(inst: Instruction) -> bool:
+def forwards(inst: Instruction) -> bool:
     """True if the result of `inst` is the bytes of its operand, or a tuple of all operands."""
     name = inst.opcode.name
-    if name in _HANDS_ON:
+    if inst.opcode.forwards:
         return True
     if name == "bitcast":
         return inst.operands[0].array.size_bytes == inst.array.size_bytes
@@ -185,6 +171,17 @@ def hands_on(inst: Instruction) -> bool:
     if name == "custom-call":
         return is_identity_custom_call(inst)
     return False
+
+
+def forwarded_shape(inst: Instruction) -> Shape:
+    """Return the shape that the operands of `inst`, an opcode that forwards, have together."""
+    shapes = tuple(operand.shape for operand in _data_operands(inst))
+    return shapes[0] if len(shapes) == 1 else TupleShape(shapes)
+
+
+def _data_operands(inst: Instruction) -> list[Instruction]:
+    """Return the operands without tokens: those of an add-dependency say only when."""
+    return [o for o in inst.operands if o.shape != TOKEN_SHAPE] or list(inst.operands[:1])
 
 
 def is_identity_custom_call(inst: Instruction) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.dataflow import hands_on
+from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 
@@ -39,7 +39,7 @@ def is_kernel(inst: Instruction) -> bool:
     return (
         inst.opcode.name not in _NO_KERNEL
         and not inst.opcode.control_flow
-        and not hands_on(inst)
+        and not forwards(inst)
         and (inst.shape.size_bytes > 0 or inst.opcode.side_effect)
     )
 

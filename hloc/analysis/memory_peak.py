@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from hloc.analysis.dataflow import Dataflow, Position, array_leaves, hands_on
+from hloc.analysis.dataflow import Dataflow, Position, array_leaves, forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ShapeIndex
@@ -79,7 +79,7 @@ def memory_facts(
     makes: dict[Instruction, tuple[Position, ...]] = {}
     inner: dict[Instruction, int] = {}
     for inst in computation.instructions:
-        if inst.opcode.name in _NO_BYTES or hands_on(inst):
+        if inst.opcode.name in _NO_BYTES or forwards(inst):
             continue
         for index, shape in array_leaves(inst.shape):
             at = (inst, index)
@@ -98,7 +98,7 @@ def _reads(
     inst: Instruction, dataflow: Dataflow, sizes: Mapping[Position, int]
 ) -> dict[Position, int]:
     found: dict[Position, int] = {}
-    if inst.is_a("get-tuple-element", "tuple") or hands_on(inst):
+    if inst.is_a("get-tuple-element", "tuple") or forwards(inst):
         return found  # whoever reads the bytes reads the source
     for number, operand in enumerate(inst.operands):
         for index, _ in array_leaves(operand.shape):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from hloc.analysis.dataflow import hands_on
+from hloc.analysis.dataflow import forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import live_order
@@ -216,7 +216,7 @@ def passed_on(user: Instruction, place: int, access: Access, rows: Rows) -> Acce
         return access
     if name == "bitcast":
         plain = user.array.layout is None and operand.array.layout is None
-        return access if plain and hands_on(user) else OTHER
+        return access if plain and forwards(user) else OTHER
     if works_per_element(user) or name == "copy":
         if operand.array.dims == user.array.dims:
             return access

@@ -168,6 +168,8 @@ class Opcode:
         side_effect: may not be removed, duplicated or reordered with others of its kind.
         control_flow: its called computations run as programs of their own, instruction by
             instruction, and not inside one kernel.
+        forwards: on one device the result is the bytes of the operands: of the only one that has
+            any, or of all of them as a tuple. An all-reduce of one participant is one of these.
         flops: floating-point operations per element of the result.
         transcendental: an elementary function, counted apart from flops: one per element.
         weight: time per element on a CPU, where an add is 1 and a byte from memory about a
@@ -190,6 +192,7 @@ class Opcode:
     commutative: bool = False
     side_effect: bool = False
     control_flow: bool = False
+    forwards: bool = False
     flops: int = 0
     transcendental: bool = False
     weight: int = -1

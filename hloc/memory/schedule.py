@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.dataflow import analyse_dataflow, hands_on
+from hloc.analysis.dataflow import analyse_dataflow, forwards
 from hloc.analysis.in_place import InPlace
 from hloc.analysis.memory_order import depth_first_order, greedy_order
 from hloc.analysis.memory_peak import MemoryFacts, memory_facts, no_scratch, peak_of
@@ -147,7 +147,7 @@ def _ranks(base: list[Instruction], final: dict[Instruction, int]) -> dict[Instr
 
 
 def _waits(inst: Instruction) -> bool:
-    return inst.is_a("copy", "tuple", "get-tuple-element", "parameter") or hands_on(inst)
+    return inst.is_a("copy", "tuple", "get-tuple-element", "parameter") or forwards(inst)
 
 
 def _final_copies(computation: Computation) -> dict[Instruction, int]:
@@ -241,7 +241,7 @@ def _readers(inst: Instruction, kept: frozenset[Instruction]) -> Iterator[Instru
     Nobody can overwrite a constant or the parameters `kept`, so their readers do not matter.
     """
     source = inst
-    while hands_on(source):
+    while forwards(source):
         source = source.operands[0]
     if source in kept or source.is_a("constant"):
         return
@@ -260,7 +260,7 @@ def _readers(inst: Instruction, kept: frozenset[Instruction]) -> Iterator[Instru
             if user in seen:
                 continue
             seen.add(user)
-            if hands_on(user):
+            if forwards(user):
                 stack.append(user)
             elif not user.is_a("tuple"):
                 yield user

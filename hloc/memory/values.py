@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hloc.analysis.dataflow import Dataflow, Position, array_leaves, hands_on
+from hloc.analysis.dataflow import Dataflow, Position, array_leaves, forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.memory.schedule import Schedule
@@ -140,7 +140,7 @@ def operand_leaves(inst: Instruction) -> list[tuple[int, ShapeIndex]]:
 
 def read_leaves(inst: Instruction, dataflow: Dataflow) -> list[tuple[int, ShapeIndex]]:
     """Return the operand leaves whose bytes `inst` reads when it starts."""
-    if inst.opcode.name in MAKES_NOTHING or hands_on(inst):
+    if inst.opcode.name in MAKES_NOTHING or forwards(inst):
         return []
     if inst.is_a("conditional"):
         return [(0, ())]

@@ -144,6 +144,7 @@ ASYNC_UPDATE = define(
         infer=infer_async_update,
         shape_required=True,
         evaluate=_evaluate_operand,
+        forwards=True,
     )
 )
 

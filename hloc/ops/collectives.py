@@ -330,6 +330,7 @@ for _name, _reads, _infer in (
             attributes=AllReduceAttributes,
             calls=_TO_APPLY,
             evaluate=_evaluate_identity,
+            forwards=True,
         )
     )
 
@@ -341,6 +342,7 @@ ALL_REDUCE_DONE = define(
         infer=infer_all_reduce_done,
         shape_required=True,
         evaluate=_evaluate_identity,
+        forwards=True,
     )
 )
 

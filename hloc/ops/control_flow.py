@@ -295,6 +295,7 @@ OPT_BARRIER = define(
         infer=infer_opt_barrier,
         shape_required=True,
         evaluate=_evaluate_first,
+        forwards=True,
     )
 )
 
@@ -315,6 +316,7 @@ ADD_DEPENDENCY = define(
         arity=2,
         infer=infer_add_dependency,
         evaluate=_evaluate_first,
+        forwards=True,
     )
 )
 
@@ -326,5 +328,6 @@ DOMAIN = define(
         infer=infer_domain,
         attributes=DomainAttributes,
         evaluate=_evaluate_first,
+        forwards=True,
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hloc.analysis.dataflow import hands_on
+from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.movement.walk import candidates, is_elementwise
@@ -87,7 +87,7 @@ def _region_in_no_need_of_its_order(dot: Instruction) -> list[Instruction]:
             return []
         for user in inst.users:
             fixed = not isinstance(user.shape, ArrayShape) or user.opcode.name in _FIXING
-            if fixed or hands_on(user) or user.is_a("transpose", "copy"):
+            if fixed or forwards(user) or user.is_a("transpose", "copy"):
                 return []
             same = is_elementwise(user) and user.array.minor_to_major == order
             if same and user not in region:

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
-from hloc.analysis.dataflow import Dataflow, Position, analyse_dataflow, array_leaves, hands_on
+from hloc.analysis.dataflow import Dataflow, Position, analyse_dataflow, array_leaves, forwards
 from hloc.analysis.in_place import InPlace
 from hloc.analysis.memory_order import depth_first_order, greedy_order
 from hloc.analysis.memory_peak import MemoryFacts, memory_facts, peak_of
@@ -340,9 +340,9 @@ class _View:
         while stack:
             holder, chain = stack.pop()
             for user in holder.users:
-                if user.is_a("tuple") or (hands_on(user) and not self._is_name(user)):
+                if user.is_a("tuple") or (forwards(user) and not self._is_name(user)):
                     return None
-                if hands_on(user):
+                if forwards(user):
                     stack.append((user, (*chain, user)))
                 elif self.place[user] > self.at:
                     found.append((user, chain))

@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.dataflow import forwarded_shape
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
 from hloc.shapes import ArrayShape, Shape, TupleShape, same_layouts
-
-_GROUPS = ("tuple", "opt-barrier", "all-reduce", "all-reduce-start", "all-reduce-done")
-"""Opcodes whose result lies as their operands do."""
 
 
 def make_copies_explicit(module: Module) -> None:
@@ -43,8 +41,10 @@ def _make_explicit(inst: Instruction) -> None:
         _replace(inst, computation.add(opcode_row("tuple"), shape, [array, array]))
     elif inst.is_a("all-reduce-done") and inst.operands[0].is_a("tuple"):
         _replace(inst, inst.operands[0].operands[1])
-    elif inst.is_a(*_GROUPS):
-        _take_layouts_of_operands(inst)
+    elif inst.is_a("tuple"):
+        _take_layout(inst, TupleShape(tuple(operand.shape for operand in inst.operands)))
+    elif inst.opcode.forwards:
+        _take_layout(inst, forwarded_shape(inst))
     elif inst.is_a("while"):
         _settle_loop(inst)
     elif inst.is_a("call", "fusion"):
@@ -149,10 +149,8 @@ def _copied(computation: Computation, inst: Instruction, shape: Shape) -> Instru
     return computation.add(opcode_row("tuple"), shape, parts)
 
 
-def _take_layouts_of_operands(inst: Instruction) -> None:
-    shapes = tuple(operand.shape for operand in inst.operands)
-    grouped = inst.is_a("tuple") or len(shapes) > 1
-    shape = TupleShape(shapes) if grouped else shapes[0]
+def _take_layout(inst: Instruction, shape: Shape) -> None:
+    """Let the result lie as the operands do."""
     if not same_layouts(inst.shape, shape):
         inst.computation.set_shape(inst, shape)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.dataflow import forwarded_shape
 from hloc.codegen.lower.explicit_copies import make_copies_explicit
 from hloc.dtypes import DType
 from hloc.errors import Diagnostic, HloError, UnsupportedError
@@ -104,10 +105,8 @@ def _handed_on(inst: Instruction) -> Iterator[tuple[Shape, Shape]]:
     operands = [operand.shape for operand in inst.operands]
     if inst.is_a("tuple"):
         yield inst.shape, TupleShape(tuple(operands))
-    elif inst.is_a("opt-barrier", "add-dependency", "domain", "all-reduce-done"):
-        yield inst.shape, operands[0]
-    elif inst.is_a("all-reduce", "all-reduce-start"):
-        yield inst.shape, operands[0] if len(operands) == 1 else TupleShape(tuple(operands))
+    elif inst.opcode.forwards:
+        yield inst.shape, forwarded_shape(inst)
     elif inst.is_a("copy-start") and isinstance(inst.shape, TupleShape):
         yield from ((element, operands[0]) for element in inst.shape.elements[:2])
     elif inst.is_a("get-tuple-element") and isinstance(operands[0], TupleShape):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from hloc.analysis.dataflow import hands_on
+from hloc.analysis.dataflow import forwards
 from hloc.codegen.plan.host_calls import HostFunction, host_function
 from hloc.codegen.plan.kernel_request import KernelRequest, kernel_key
 from hloc.codegen.plan.pointer_table import ARENA_SLOT as ARENA_SLOT
@@ -147,7 +147,7 @@ def does_nothing(inst: Instruction) -> bool:
     return (
         inst.opcode.name in MAKES_NOTHING
         or inst.is_a("parameter", "constant")
-        or hands_on(inst)
+        or forwards(inst)
         or (inst.is_a("custom-call") and not data_leaves(inst.shape) and not inst.operands)
     )
 

@@ -6,7 +6,7 @@ from enum import Enum
 from functools import lru_cache
 
 from hloc.analysis.cumulative import plain_scan
-from hloc.analysis.dataflow import hands_on
+from hloc.analysis.dataflow import forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import works_per_element
@@ -66,7 +66,7 @@ def role_of(inst: Instruction) -> Role:
         return Role.SCAN if plain_scan(inst) is not None else Role.NONE
     if name in ("dynamic-update-slice", "scatter"):
         return Role.UPDATE if isinstance(inst.shape, ArrayShape) else Role.NONE
-    if name in ("bitcast", "reshape", "transpose") and hands_on(inst):
+    if name in ("bitcast", "reshape", "transpose") and forwards(inst):
         return Role.VIEW if _same_elements(inst) else Role.NONE
     if isinstance(inst.shape, ArrayShape) and (_is_elementwise(inst) or name in _MOVES):
         return Role.LOOP

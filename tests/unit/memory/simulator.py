@@ -7,7 +7,7 @@ is read, its place must still hold its mark, whole: so no two live arrays overla
 from dataclasses import dataclass, field
 from typing import Any
 
-from hloc.analysis.dataflow import array_leaves, hands_on
+from hloc.analysis.dataflow import array_leaves, forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.memory.buffer_assignment import OUTPUT, PARAMETER, BufferAssignment, Slice
@@ -118,7 +118,7 @@ class Simulator:
             return tuple(operands)
         if name == "get-tuple-element":
             return operands[0][inst.attributes.index]
-        if hands_on(inst):
+        if forwards(inst):
             return operands[0]
         if name == "call":
             return self.compute(inst.called[0], operands)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from hloc.analysis.dataflow import hands_on
+from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import like, make
@@ -28,7 +28,7 @@ class ReshapeDecomposer:
         """Rewrite every reshape that moves bytes."""
         before = context.rewrites
         for inst in candidates(module, context, "reshape"):
-            if hands_on(inst):
+            if forwards(inst):
                 continue
             with context.rewriting(module, self.name):
                 computation = inst.computation
