@@ -271,7 +271,7 @@ class _Run:
             raise UnsupportedError(
                 f"cannot run {inst.opcode.name} {inst.name}: {reason}", inst.span
             )
-        if inst.shape.size_bytes > self.memory_limit_bytes and _makes_data(inst):
+        if inst.shape.size_bytes > self.memory_limit_bytes and inst.opcode.has_kernel:
             raise self._too_large(inst)
 
     def _too_large(self, inst: Instruction) -> HloError:
@@ -287,8 +287,3 @@ def _is_cut(array: np.ndarray[Any, Any], shape: ArrayShape) -> bool:
     return array.ndim == shape.rank and all(
         size <= bound for size, bound in zip(array.shape, shape.dims, strict=True)
     )
-
-
-def _makes_data(inst: Instruction) -> bool:
-    """False for instructions that only hand on what others made."""
-    return not inst.is_a("tuple", "get-tuple-element", "opt-barrier", "while", "call")

@@ -17,20 +17,6 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
-FREE = frozenset(
-    {
-        "add-dependency",
-        "after-all",
-        "bitcast",
-        "constant",
-        "get-tuple-element",
-        "opt-barrier",
-        "parameter",
-        "tuple",
-    }
-)
-"""Opcodes that move no bytes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:
@@ -90,7 +76,7 @@ def computation_cost(computation: Computation, called: CostOf) -> Cost:
 def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
     """Return the cost of one instruction with all it calls."""
     name = inst.opcode.name
-    if name in FREE:
+    if inst.opcode.nop or inst.opcode.forwards or name == "bitcast":
         return Cost()
     bodies = [called(computation) for computation in inst.called]
     if name == "conditional":

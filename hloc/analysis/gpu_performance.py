@@ -182,7 +182,6 @@ _OPERATIONS = {
 }
 """Instructions for one f32; 1 for what is not listed."""
 
-_NO_OPERATIONS = frozenset({"parameter", "constant", "get-tuple-element", "tuple"})
 _INTEGER_DIVISION = 30
 _INDEX_OPERATIONS = {
     "broadcast": 1,
@@ -210,7 +209,7 @@ def _factor(dtype: DType) -> float:
 def operations_per_element(inst: Instruction, device: DeviceSpec) -> float:
     """Return the instructions that one element of `inst` takes, operands at hand."""
     name = inst.opcode.name
-    if not isinstance(inst.shape, ArrayShape) or name in _NO_OPERATIONS:
+    if not isinstance(inst.shape, ArrayShape) or inst.opcode.nop:
         return 0.0
     if name in _INDEX_OPERATIONS:
         return float(_INDEX_OPERATIONS[name])

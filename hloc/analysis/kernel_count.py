@@ -13,22 +13,6 @@ from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 
-_NO_KERNEL = {
-    "add-dependency",
-    "after-all",
-    "async-done",
-    "async-update",
-    "constant",
-    "copy-done",
-    "domain",
-    "get-tuple-element",
-    "opt-barrier",
-    "parameter",
-    "partition-id",
-    "replica-id",
-    "tuple",
-}
-
 
 def is_kernel(inst: Instruction) -> bool:
     """True if `inst` computes or moves bytes when the computation it is in runs.
@@ -37,8 +21,7 @@ def is_kernel(inst: Instruction) -> bool:
     calls, whose computations count instead.
     """
     return (
-        inst.opcode.name not in _NO_KERNEL
-        and not inst.opcode.control_flow
+        inst.opcode.has_kernel
         and not forwards(inst)
         and (inst.shape.size_bytes > 0 or inst.opcode.side_effect)
     )

@@ -17,8 +17,6 @@ from hloc.shapes import ShapeIndex
 ReuseFunction = Callable[[Instruction, int, ShapeIndex], bool]
 """May leaf `index` of an instruction's result lie in the memory of operand `number`?"""
 
-_NO_BYTES = frozenset({"tuple", "get-tuple-element", "parameter", "constant", "after-all"})
-
 
 @dataclass(frozen=True, slots=True)
 class MemoryFacts:
@@ -79,7 +77,7 @@ def memory_facts(
     makes: dict[Instruction, tuple[Position, ...]] = {}
     inner: dict[Instruction, int] = {}
     for inst in computation.instructions:
-        if inst.opcode.name in _NO_BYTES or forwards(inst):
+        if inst.opcode.nop or forwards(inst):
             continue
         for index, shape in array_leaves(inst.shape):
             at = (inst, index)
@@ -98,7 +96,7 @@ def _reads(
     inst: Instruction, dataflow: Dataflow, sizes: Mapping[Position, int]
 ) -> dict[Position, int]:
     found: dict[Position, int] = {}
-    if inst.is_a("get-tuple-element", "tuple") or forwards(inst):
+    if inst.opcode.nop or forwards(inst):
         return found  # whoever reads the bytes reads the source
     for number, operand in enumerate(inst.operands):
         for index, _ in array_leaves(operand.shape):

@@ -22,9 +22,6 @@ from hloc.ir.print_order import instruction_order
 _RADII = (3, 2, 1)
 """How far around an instruction its surroundings reach, widest first."""
 
-_COMMON = frozenset({"broadcast", "constant", "get-tuple-element", "parameter", "tuple"})
-"""Opcodes that are everywhere: one in another computation is no sign that it moved."""
-
 _MANY = 64
 """More users than this say nothing about which is which; so do more operands."""
 
@@ -112,19 +109,24 @@ def _in_order(
             yield computation, others.popleft()
 
 
+def _is_common(inst: Instruction) -> bool:
+    """True for what is everywhere: one in another computation is no sign that it moved."""
+    return inst.opcode.nop or inst.is_a("broadcast")
+
+
 def _match_moved(found: Fingerprints, match: ModuleMatch, old: Module, new: Module) -> None:
     """Match what is left over in different computations, where it is the only one of its kind."""
     before = [
         inst
         for computation in old.computations
         for inst in computation.instructions
-        if inst not in match.instructions and inst.opcode.name not in _COMMON
+        if inst not in match.instructions and not _is_common(inst)
     ]
     after = [
         inst
         for computation in new.computations
         for inst in computation.instructions
-        if inst not in match.back and inst.opcode.name not in _COMMON
+        if inst not in match.back and not _is_common(inst)
     ]
     keys: tuple[Key, ...] = (
         lambda inst: (found.local[inst], inst.name),

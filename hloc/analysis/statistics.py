@@ -210,9 +210,10 @@ def _computations(
         )
 
 
-def _names_arrays(inst: Instruction) -> bool:
-    """True if `inst` makes no array, but names those that others made."""
-    return inst.opcode.control_flow or inst.is_a("tuple", "get-tuple-element", "bitcast")
+def _makes_arrays(inst: Instruction) -> bool:
+    """False if `inst` only names arrays that others made."""
+    is_source = inst.is_a("parameter", "constant")
+    return is_source or (inst.opcode.has_kernel and not inst.is_a("bitcast"))
 
 
 def _largest(instructions: list[Instruction]) -> Iterator[ArrayStatistics]:
@@ -220,7 +221,7 @@ def _largest(instructions: list[Instruction]) -> Iterator[ArrayStatistics]:
     found = [
         (max((a.size_bytes for a in _arrays(inst)), default=0), inst)
         for inst in instructions
-        if not _names_arrays(inst) and not inst.computation.is_fusion
+        if _makes_arrays(inst) and not inst.computation.is_fusion
     ]
     found.sort(key=lambda pair: -pair[0])
     for size_bytes, inst in found[:LARGEST]:

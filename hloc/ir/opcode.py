@@ -168,6 +168,7 @@ class Opcode:
         side_effect: may not be removed, duplicated or reordered with others of its kind.
         control_flow: its called computations run as programs of their own, instruction by
             instruction, and not inside one kernel.
+        nop: names or groups values that exist elsewhere: it computes nothing and moves no bytes.
         forwards: on one device the result is the bytes of the operands: of the only one that has
             any, or of all of them as a tuple. An all-reduce of one participant is one of these.
         flops: floating-point operations per element of the result.
@@ -192,6 +193,7 @@ class Opcode:
     commutative: bool = False
     side_effect: bool = False
     control_flow: bool = False
+    nop: bool = False
     forwards: bool = False
     flops: int = 0
     transcendental: bool = False
@@ -202,6 +204,14 @@ class Opcode:
     def __post_init__(self) -> None:
         if self.weight < 0:
             object.__setattr__(self, "weight", int(self.elementwise))
+
+    @property
+    def has_kernel(self) -> bool:
+        """False for what runs no code of its own: nops, forwarding, and control flow.
+
+        Control flow runs the code of its computations.
+        """
+        return not (self.nop or self.forwards or self.control_flow)
 
     def __repr__(self) -> str:
         return self.name

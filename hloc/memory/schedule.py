@@ -147,7 +147,7 @@ def _ranks(base: list[Instruction], final: dict[Instruction, int]) -> dict[Instr
 
 
 def _waits(inst: Instruction) -> bool:
-    return inst.is_a("copy", "tuple", "get-tuple-element", "parameter") or forwards(inst)
+    return inst.opcode.nop or inst.is_a("copy") or forwards(inst)
 
 
 def _final_copies(computation: Computation) -> dict[Instruction, int]:

@@ -14,21 +14,6 @@ from hloc.ir.instruction import Instruction
 from hloc.memory.schedule import Schedule
 from hloc.shapes import ArrayShape, ShapeIndex
 
-MAKES_NOTHING = frozenset(
-    {
-        "tuple",
-        "get-tuple-element",
-        "call",
-        "async-start",
-        "async-update",
-        "async-done",
-        "copy-start",
-        "copy-done",
-        "after-all",
-    }
-)
-"""Opcodes that only name, group or hand on arrays."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
@@ -118,7 +103,7 @@ def find_values(timeline: Timeline, dataflow: Dataflow, entry: Computation) -> V
     """Return the values that the instructions on `timeline` make."""
     found: dict[Position, Value] = {}
     for inst in timeline.order:
-        if inst.opcode.name in MAKES_NOTHING and not inst.is_a("async-start", "copy-start"):
+        if inst.is_a("tuple", "get-tuple-element"):
             continue
         is_parameter = inst.is_a("parameter")
         fixed = inst.is_a("constant") or (is_parameter and inst.computation is entry)
@@ -140,14 +125,13 @@ def operand_leaves(inst: Instruction) -> list[tuple[int, ShapeIndex]]:
 
 def read_leaves(inst: Instruction, dataflow: Dataflow) -> list[tuple[int, ShapeIndex]]:
     """Return the operand leaves whose bytes `inst` reads when it starts."""
-    if inst.opcode.name in MAKES_NOTHING or forwards(inst):
-        return []
     if inst.is_a("conditional"):
         return [(0, ())]
-    found = operand_leaves(inst)
     if inst.is_a("while"):
-        return [leaf for leaf in found if leaf[1] not in dataflow.invariant(inst)]
-    return found
+        return [leaf for leaf in operand_leaves(inst) if leaf[1] not in dataflow.invariant(inst)]
+    if not inst.opcode.has_kernel or forwards(inst) or inst.is_a("copy-start"):
+        return []
+    return operand_leaves(inst)
 
 
 def read_at_end(computation: Computation, dataflow: Dataflow) -> list[ShapeIndex]:

@@ -156,6 +156,7 @@ ASYNC_DONE = define(
         infer=infer_async_done,
         shape_required=True,
         evaluate=_evaluate_async_done,
+        nop=True,
     )
 )
 
@@ -179,5 +180,6 @@ COPY_DONE = define(
         infer=infer_copy_done,
         shape_required=True,
         evaluate=_evaluate_copy_done,
+        nop=True,
     )
 )

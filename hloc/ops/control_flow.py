@@ -219,6 +219,7 @@ TUPLE = define(
         arity=None,
         infer=infer_tuple,
         evaluate=_evaluate_tuple,
+        nop=True,
     )
 )
 
@@ -230,6 +231,7 @@ GET_TUPLE_ELEMENT = define(
         infer=infer_get_tuple_element,
         attributes=GetTupleElementAttributes,
         evaluate=_evaluate_get_tuple_element,
+        nop=True,
     )
 )
 
@@ -306,6 +308,7 @@ AFTER_ALL = define(
         arity=None,
         infer=infer_after_all,
         evaluate=_evaluate_token,
+        nop=True,
     )
 )
 

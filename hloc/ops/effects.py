@@ -124,6 +124,7 @@ PARTITION_ID = define(
         arity=0,
         infer=infer_id,
         evaluate=_evaluate_id,
+        nop=True,
     )
 )
 
@@ -134,6 +135,7 @@ REPLICA_ID = define(
         arity=0,
         infer=infer_id,
         evaluate=_evaluate_id,
+        nop=True,
     )
 )
 

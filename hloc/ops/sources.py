@@ -103,6 +103,7 @@ PARAMETER = define(
         shape_required=True,
         attributes=ParameterAttributes,
         parenthesis="number",
+        nop=True,
     )
 )
 CONSTANT = define(
@@ -115,6 +116,7 @@ CONSTANT = define(
         attributes=ConstantAttributes,
         parenthesis="literal",
         evaluate=_evaluate_constant,
+        nop=True,
     )
 )
 IOTA = define(

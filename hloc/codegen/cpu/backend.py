@@ -268,7 +268,7 @@ def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel
 
 def _reason(inst: Instruction) -> str:
     """Return why this backend cannot run `inst`, "" if it can."""
-    if inst.opcode.control_flow or does_nothing(inst) or inst.is_a("partition-id", "replica-id"):
+    if inst.opcode.control_flow or does_nothing(inst):
         return ""
     if calls_host(inst):
         return refusal_of(inst)

@@ -35,8 +35,6 @@ STRUCTURAL = frozenset({
 _CONTROL_FLOW = frozenset(("conditional", "while"))
 """Rules of these serve scalars in called computations, not arrays in fusions."""
 
-_FREE = frozenset(("parameter", "constant", "tuple", "get-tuple-element"))
-
 
 def is_beyond(
     inst: Instruction,
@@ -103,11 +101,11 @@ def _evaluations(body: Computation) -> int:
         same = other = 0
         for user in inst.users:
             count = counts.get(user, 0)
-            if works_per_element(user) or user.opcode.name in _FREE:
+            if works_per_element(user) or user.opcode.nop:
                 same = max(same, count)
             else:
                 other += count * user.operands.count(inst)
         counts[inst] = max(counts.get(inst, 0), min(same + other, MAX_EVALUATIONS + 1))
-        if inst.opcode.name not in _FREE:
+        if not inst.opcode.nop:
             total += counts[inst]
     return total

@@ -61,32 +61,6 @@ def _literal_key(literal: Literal) -> str:
     return "" if literal.value is None else f"#{literal.value.tobytes().hex()}"
 
 
-_NO_KERNEL = frozenset(
-    {
-        "parameter",
-        "constant",
-        "tuple",
-        "get-tuple-element",
-        "bitcast",
-        "opt-barrier",
-        "after-all",
-        "add-dependency",
-        "call",
-        "while",
-        "conditional",
-        "domain",
-        "async-start",
-        "async-update",
-        "async-done",
-        "copy-start",
-        "copy-done",
-        "custom-call",
-        "partition-id",
-        "replica-id",
-    }
-)
-
-
 @dataclass(frozen=True, slots=True)
 class KernelRequest:
     """A kernel to make.
@@ -108,4 +82,4 @@ def kernel_key(request: KernelRequest) -> str:
 
 def needs_kernel(inst: Instruction) -> bool:
     """True if `inst` computes something in a kernel of its own."""
-    return inst.opcode.name not in _NO_KERNEL
+    return inst.opcode.has_kernel and not inst.is_a("bitcast")

@@ -24,7 +24,6 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferAssignment, data_leaves
 from hloc.memory.schedule import Schedule
-from hloc.memory.values import MAKES_NOTHING
 from hloc.shapes import ShapeIndex, TupleShape
 
 
@@ -145,9 +144,9 @@ def calls_host(inst: Instruction) -> bool:
 def does_nothing(inst: Instruction) -> bool:
     """True if `inst` makes no bytes: it names, groups or hands on what is there."""
     return (
-        inst.opcode.name in MAKES_NOTHING
-        or inst.is_a("parameter", "constant")
+        (not inst.opcode.has_kernel and not inst.opcode.control_flow)
         or forwards(inst)
+        or inst.is_a("copy-start")
         or (inst.is_a("custom-call") and not data_leaves(inst.shape) and not inst.operands)
     )
 

@@ -52,7 +52,7 @@ def plan_program(
     """
 
     def reason(inst: Instruction) -> str:
-        if _runs_without_kernel(inst) or inst.is_a("partition-id", "replica-id"):
+        if _runs_without_kernel(inst):
             return ""
         return refusal_of(inst) if calls_host(inst) else rules.refusal(inst)
 

@@ -21,8 +21,6 @@ from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.pass_base import PassContext, Remark
 from hloc.shapes import ArrayShape
 
-_FREE = frozenset({"constant", "get-tuple-element", "parameter", "tuple"})
-
 
 @dataclass(frozen=True)
 class ConditionalToSelect:
@@ -74,9 +72,7 @@ class ConditionalToSelect:
             return "it has dynamic dimensions or changes a layout"
         if any(shape.dtype.is_special for shape in branches.shapes):
             return "it returns a token"
-        steps = [
-            i for c in conditional.called for i in c.instructions if i.opcode.name not in _FREE
-        ]
+        steps = [i for c in conditional.called for i in c.instructions if not i.opcode.nop]
         if any(i.opcode.control_flow for i in steps):
             return "a branch holds a loop, a branch or a call"
         if not applied and not all(_is_scalar(i) for i in steps):

@@ -94,17 +94,13 @@ def _fusion_kernel(inst: Instruction) -> Kernel | None:
     if root.opcode.name in OWN_LOOPS:
         return None
     order = tuple(member for member in live_order(body) if member.opcode.name != "tuple")
-    if any(role_of(member) is Role.NONE for member in order if not _is_leaf(member)):
+    if any(role_of(member) is Role.NONE for member in order if not member.opcode.nop):
         return None
     outputs = root.operands if root.opcode.name == "tuple" else (root,)
     reads: dict[Instruction, list[Instruction]] = {}
     for parameter, operand in zip(body.parameters, inst.operands, strict=True):
         reads.setdefault(operand, []).append(parameter)
     return _kernel(inst, order, outputs, reads)
-
-
-def _is_leaf(member: Instruction) -> bool:
-    return member.opcode.name in ("parameter", "constant", "get-tuple-element")
 
 
 def _kernel(
