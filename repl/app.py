@@ -13,32 +13,26 @@ import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
 from hloc import __version__
-from hloc.errors import HloError, InternalError, printable, reason_of
-from hloc.report.exits import REPORT, Exit, OutputFault, ending
-from repl.commands import Message, Quit, Results, execute, load_pasted
+from hloc.errors import HloError, printable
+from hloc.learn.export import write_document
+from hloc.report.exits import Exit, ending
+from repl.commands.files import load_pasted
 from repl.passes import Applied
-from repl.render import render, render_error
-from repl.results import Edited
+from repl.program import Program, record
+from repl.results import Message
 from repl.scripts import autosave_path, command_lines, read_script
 from repl.session import Session
-from repl.state_diff import ShownDiff
-from repl.stepping import Stepped
-from repl.themes import in_words, is_terminal, make_console
+from repl.themes import is_terminal, make_console
 from repl.verifying import Verified
 
 if TYPE_CHECKING:
     from repl.terminal import Terminal
-
-
-_WITH_ROWS = (Applied, Edited, ShownDiff, Stepped, Verified)
-"""Results that have rows of a diff."""
 
 
 def run_program(words: Sequence[str]) -> int:
@@ -47,14 +41,14 @@ def run_program(words: Sequence[str]) -> int:
 
     def run() -> int:
         session = Session()
-        program = Program(
+        app = App(
             session,
             make_console(arguments.color),
             keep_going=arguments.keep_going,
             color=arguments.color,
         )
         try:
-            return program.run(arguments)
+            return app.run(arguments)
         finally:
             session.close()
 
@@ -93,25 +87,20 @@ def _arguments(words: Sequence[str]) -> Namespace:
     return parser.parse_args(list(words))
 
 
-class Program:
-    """One run of hlo-repl: a session and where its results are printed.
+class App(Program):
+    """One run of hlo-repl: commands come from a file, a pipe or a terminal.
 
     Attributes:
-        faults: commands that failed so far.
+        keep_going: a fault does not end a script.
         terminal: where commands are typed, None for a script.
     """
 
     def __init__(
         self, session: Session, console: Console, *, keep_going: bool = False, color: str = "auto"
     ) -> None:
-        self.session = session
-        self.console = console
+        super().__init__(session, console, color=color)
         self.keep_going = keep_going
-        self.faults = 0
-        self.interrupted = False
         self.terminal: Terminal | None = None
-        self._color = color
-        self._theme = session.settings.text("theme")
 
     def run(self, arguments: Namespace) -> int:
         """Load the file, then read commands from the script, the terminal or stdin."""
@@ -127,12 +116,12 @@ class Program:
 
     def _export(self, script: str | None, path: str) -> int:
         """Run a script and write commands, output and prose to a file."""
-        from repl.export import export_script
-
         try:
             if script is None:
                 raise HloError("export what?", notes=("use: hlo-repl -x FILE.hlor --export PAGE",))
-            self.faults += export_script(script, path)
+            cells, faults = record(read_script(script))
+            write_document(cells, path)
+            self.faults += faults
         except HloError as fault:
             self._fault(fault)
         return self._code()
@@ -168,53 +157,11 @@ class Program:
             return Exit.INTERRUPTED
         return Exit.FAULT if self.faults else Exit.OK
 
-    def run_line(self, line: str) -> bool:
-        """Run one command and print its results; False if it was `quit`."""
-        return self._carry_out(execute(self.session, line))
-
-    def _carry_out(self, results: Results) -> bool:
-        try:
-            for result in results:
-                if isinstance(result, Quit):
-                    return False
-                self._show(result)
-        except HloError as fault:
-            self._fault(fault)
-        except KeyboardInterrupt:
-            self._stopped()
-        except (BrokenPipeError, OutputFault):
-            raise
-        except Exception as fault:
-            self._internal(fault)
-        return True
-
-    def where(self) -> str:
-        """Return module and state, `jit_f s3`."""
-        if not self.session.is_loaded:
-            return "hloc"
-        state = self.session.current
-        return f"{state.module.name} {state.label}{'' if state.is_valid else '✗'}"
-
     # ---- printing
 
     def _show(self, result: object) -> None:
         self._note_verdict(result)
-        self._adopt_theme()
-        if isinstance(result, ShownDiff) and self.session.settings.is_on("a11y"):
-            result = replace(result, mode=result.mode.replace("side", "unified"))
-        lines = list(render(result, self.console.width))
-        if self._wants_pager(lines):
-            self._page(lines)
-            return
-        rows = isinstance(result, _WITH_ROWS)
-        for text in lines:
-            self._print(text, rows)
-
-    def _adopt_theme(self) -> None:
-        theme = self.session.settings.text("theme")
-        if theme != self._theme:
-            self._theme = theme
-            self.console = make_console(self._color, theme)
+        super()._show(result)
 
     def _note_verdict(self, result: object) -> None:
         """Remember for the badge whether a state answers as the one before."""
@@ -222,19 +169,11 @@ class Program:
         if isinstance(verified, Verified) and self.terminal is not None:
             self.terminal.status.verified[verified.after] = verified.ok
 
-    def _fault(self, fault: HloError) -> None:
-        self.faults += 1
-        for text in render_error(fault):
-            self._print(text)
-
-    def _print(self, text: Text, rows: bool = False) -> None:
-        shown = in_words(text, rows=rows) if self.session.settings.is_on("a11y") else text
-        try:
-            self.console.print(shown)
-        except BrokenPipeError:
-            raise
-        except OSError as fault:
-            raise OutputFault(reason_of(fault)) from None
+    def _show_lines(self, lines: Sequence[Text], rows: bool) -> None:
+        if self._wants_pager(lines):
+            self._page(lines)
+        else:
+            super()._show_lines(lines, rows)
 
     def _wants_pager(self, lines: Sequence[Text]) -> bool:
         settings = self.session.settings
@@ -260,21 +199,6 @@ class Program:
         except OSError:
             for text in lines:
                 self._print(text)
-
-    def _stopped(self) -> None:
-        """Ctrl-C ends the command, not the session; a script ends."""
-        self._show(Message("interrupted; the state is as before"))
-        self.faults += 1
-        self.interrupted = True
-
-    def _internal(self, fault: Exception) -> None:
-        """A fault of hloc: the state is as before, since passes run on clones."""
-        self.faults += 1
-        kind = "" if isinstance(fault, InternalError) else f"{type(fault).__name__}: "
-        self._show(Message(f"internal error: {kind}{fault}"))
-        self._show(Message(f"the state is as before; {REPORT}"))
-        if os.environ.get("HLOC_DEBUG") == "1":
-            self.console.print_exception()
 
     # ---- terminal
 

@@ -15,11 +15,11 @@ from hloc.analysis.module_diff import Line
 from hloc.errors import HloError, printable
 from hloc.report.text import plural, size_text
 from repl import render_kernel, render_session
-from repl.commands import Effects, Help, Info, Listing, ModuleText, Moved
+from repl.commands.row import Help
 from repl.diff import TextDiff
 from repl.provenance import Origin
 from repl.render_diff import render_diff, render_json
-from repl.results import HistoryTree
+from repl.results import Effects, HistoryTree, Info, Listing, ModuleText, Moved
 from repl.session import HistoryEntry, Stats
 from repl.state_diff import DiffJson, ShownDiff
 

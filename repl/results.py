@@ -19,6 +19,29 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
+class Script:
+    """Commands to carry out now, one per line."""
+
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HelpOn:
+    """A question for help: a command, pass, opcode or setting; "" asks for all commands."""
+
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """The commands of the session, to be run again and written with what they print."""
+
+    script: str
+    path: str
+    commands: str
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """The current state is another one now."""
 

@@ -21,14 +21,23 @@ def write_document(cells: Sequence[Cell], path: str, files: Files | None = None)
     Raises:
         HloError: another ending, or the file cannot be written.
     """
-    writer = WRITERS.get(Path(path).suffix.lower())
-    if writer is None:
-        raise HloError(f"cannot export to {path}: expected the ending {', '.join(WRITERS)}")
-    text = writer(cells, files or {})
+    text = writer_of(path)(cells, files or {})
     try:
         Path(path).write_text(text, encoding="utf-8", errors="surrogateescape")
     except OSError as fault:
         raise HloError(f"cannot write {path}: {reason_of(fault)}") from None
+
+
+def writer_of(path: str) -> Callable[[Sequence[Cell], Files], str]:
+    """Return what makes the text of the file `path`, by its ending.
+
+    Raises:
+        HloError: another ending.
+    """
+    writer = WRITERS.get(Path(path).suffix.lower())
+    if writer is None:
+        raise HloError(f"cannot export to {path}: expected the ending {', '.join(WRITERS)}")
+    return writer
 
 
 def notebook(cells: Sequence[Cell], files: Files) -> str:
@@ -40,7 +49,7 @@ def notebook(cells: Sequence[Cell], files: Files) -> str:
     rest = list(cells)
     if rest and isinstance(rest[0], Prose):
         made.append(_markdown(rest.pop(0)))
-    made.append(_code("from repl.export import Recorder\n\nhlo = Recorder().show"))
+    made.append(_code("from repl.program import Recorder\n\nhlo = Recorder().show"))
     made += [_code(f"%%writefile {name}\n{text}") for name, text in files.items()]
     for cell in rest:
         if isinstance(cell, Commands):

@@ -24,18 +24,9 @@ from repl.commands import (
     stepping,
     travel,
 )
-from repl.commands.files import load_pasted as load_pasted
-from repl.commands.row import Command as Command
-from repl.commands.row import Help as Help
-from repl.commands.row import Results as Results
+from repl.commands.row import Command, Results
 from repl.plugins import reload_all
-from repl.results import Effects as Effects
-from repl.results import Info as Info
-from repl.results import Listing as Listing
-from repl.results import Message as Message
-from repl.results import ModuleText as ModuleText
-from repl.results import Moved as Moved
-from repl.results import Quit as Quit
+from repl.results import HelpOn, Message, Script
 from repl.scripts import autosave
 from repl.session import Session
 
@@ -79,12 +70,27 @@ def execute(session: Session, line: str) -> Results:
     row, rest = _row_of(text)
     if rest and row.usage == row.name:
         raise HloError(f"{row.name} stands alone, found {rest!r} behind it")
-    yield from row.function(session, rest)
+    for result in row.function(session, rest):
+        if isinstance(result, Script):
+            yield from _run(session, result)
+        elif isinstance(result, HelpOn):
+            yield general.help_on(result.word, COMMANDS, ALIASES)
+        else:
+            yield result
     if row.name != "export" and not session.sourcing:
         session.lines.append(text)
     if row.is_kept:
         session.commands.append(_as_kept(row, rest))
         autosave(session)
+
+
+def _run(session: Session, script: Script) -> Results:
+    session.sourcing += 1
+    try:
+        for line in script.lines:
+            yield from execute(session, line)
+    finally:
+        session.sourcing -= 1
 
 
 def _row_of(text: str) -> tuple[Command, str]:

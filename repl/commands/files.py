@@ -6,10 +6,9 @@ import os
 from os.path import expanduser
 
 from hloc.errors import HloError, reason_of
-from hloc.report.output_file import write_form
 from repl.commands.row import Command, Results, needed
 from repl.plugins import load, reload_all
-from repl.results import Message, ModuleText, Moved
+from repl.results import Export, Message, ModuleText, Moved, Script
 from repl.scripts import (
     as_script_lines,
     command_line_of,
@@ -72,18 +71,10 @@ def _save(session: Session, rest: str) -> Results:
 
 
 def _source(session: Session, rest: str) -> Results:
-    from repl.commands import execute
-
     path = expanduser(needed(rest, "source what?", "source FILE.hlor"))
     if session.sourcing >= _MOST_SOURCES:
         raise HloError(f"scripts are nested more than {_MOST_SOURCES} deep")
-    lines = command_lines(read_script(path))
-    session.sourcing += 1
-    try:
-        for line in lines:
-            yield from execute(session, line)
-    finally:
-        session.sourcing -= 1
+    yield Script(tuple(command_lines(read_script(path))))
 
 
 def _save_session(session: Session, rest: str) -> Results:
@@ -101,21 +92,14 @@ def _cmdline(session: Session, rest: str) -> Results:
 
 
 def _export(session: Session, rest: str) -> Results:
-    from hloc.learn.document import Commands
-    from hloc.learn.export import write_document
-    from repl.export import record
+    from hloc.learn.export import writer_of
 
     path = expanduser(needed(rest, "export where?", "export FILE.md|.html|.ipynb|.txt"))
+    if not path.endswith(".txt"):
+        writer_of(path)
     lines = [line for text in session.lines for line in as_script_lines(text)]
-    cells, faults = record("\n".join(lines))
-    if path.endswith(".txt"):
-        steps = [step for cell in cells if isinstance(cell, Commands) for step in cell.steps]
-        write_form(path, "\n".join(f"> {command}\n{output}" for command, output in steps))
-    else:
-        write_document(cells, path)
-    failed = f", {faults} of which failed" if faults else ""
     count = sum(not line.startswith("#") for line in session.lines)
-    yield Message(f"{count} commands{failed} and what they print written to {rest}")
+    yield Export("\n".join(lines), path, f"{count} commands")
 
 
 def _plugin(session: Session, rest: str) -> Results:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 
 import hloc
@@ -14,7 +15,7 @@ from hloc.opt.pass_base import did_you_mean
 from hloc.opt.registry import ALIASES as PASS_ALIASES
 from hloc.opt.registry import PASSES
 from repl.commands.row import Command, Help, Results
-from repl.results import Message, ModuleText, Quit, Table
+from repl.results import HelpOn, Message, ModuleText, Quit, Table
 from repl.session import Session
 from repl.settings import SETTINGS
 from repl.themes import THEMES
@@ -44,26 +45,31 @@ def _set(session: Session, rest: str) -> Results:
 
 
 def _help(session: Session, rest: str) -> Results:
-    from hloc.report.describe import describe
-    from repl.commands import ALIASES, COMMANDS
+    yield HelpOn(rest)
 
-    if not rest:
-        yield Help(tuple(COMMANDS.values()))
-        return
-    name = ALIASES.get(rest, rest)
-    if name in COMMANDS:
-        yield Help((COMMANDS[name],))
-    elif rest in SETTINGS:
-        row = SETTINGS[rest]
-        yield Message(f"set {row.key}={'|'.join(row.choices) or 'VALUE'}: {row.summary}")
-    elif rest in PASSES or rest in PASS_ALIASES or rest in OPCODES:
-        yield ModuleText(describe(rest))
-    else:
-        known = [*COMMANDS, *SETTINGS, *PASSES, *OPCODES]
-        raise HloError(
-            f"there is no command, pass, opcode or setting {rest!r}",
-            notes=did_you_mean(rest, known),
-        )
+
+def help_on(word: str, commands: Mapping[str, Command], aliases: Mapping[str, str]) -> object:
+    """Return what there is to say about a command, pass, opcode or setting; of "" all commands.
+
+    Raises:
+        HloError: nothing is called so.
+    """
+    if not word:
+        return Help(tuple(commands.values()))
+    name = aliases.get(word, word)
+    if name in commands:
+        return Help((commands[name],))
+    if word in SETTINGS:
+        row = SETTINGS[word]
+        return Message(f"set {row.key}={'|'.join(row.choices) or 'VALUE'}: {row.summary}")
+    if word in PASSES or word in PASS_ALIASES or word in OPCODES:
+        from hloc.report.describe import describe
+
+        return ModuleText(describe(word))
+    known = [*commands, *SETTINGS, *PASSES, *OPCODES]
+    raise HloError(
+        f"there is no command, pass, opcode or setting {word!r}", notes=did_you_mean(word, known)
+    )
 
 
 def _shell(session: Session, rest: str) -> Results:

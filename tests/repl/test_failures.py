@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hloc.opt.registry import forget_registered
-from repl.app import Program
+from repl.program import Program
 from repl.session import Session
 from tests.repl.pseudo_terminal import terminal
 from tests.waiting import wait_for_work

@@ -13,7 +13,7 @@ from rich.console import Console
 
 import hloc
 from repl.__main__ import main
-from repl.app import Program, run_program
+from repl.app import App, run_program
 from repl.commands import ALIASES, COMMANDS, execute
 from repl.render import render
 from repl.session import Session
@@ -183,7 +183,7 @@ def test_a_closed_stream_is_no_fault(closed: int, file: str) -> None:
 
 def test_what_is_pasted_is_a_module_or_lines_of_commands(file: str) -> None:
     out = io.StringIO()
-    program = Program(Session(), Console(file=out, no_color=True, soft_wrap=True))
+    program = App(Session(), Console(file=out, no_color=True, soft_wrap=True))
     assert program.run_pasted(TEXT)
     assert program.where() == "tiny s0"
     assert program.run_pasted("apply algsimp\napply dce\n")
@@ -203,7 +203,7 @@ def test_a_fault_of_hloc_leaves_the_session_as_it_was(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = io.StringIO()
-    program = Program(session, Console(file=out, no_color=True, soft_wrap=True))
+    program = App(session, Console(file=out, no_color=True, soft_wrap=True))
 
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("impossible")

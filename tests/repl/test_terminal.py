@@ -20,7 +20,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
-from repl.app import Program
+from repl.app import App
 from repl.commands import execute
 from repl.completion import HloCompleter
 from repl.names import PrefixIndex
@@ -50,9 +50,9 @@ def session() -> Session:
     return session
 
 
-def plain_program(session: Session) -> tuple[Program, io.StringIO]:
+def plain_program(session: Session) -> tuple[App, io.StringIO]:
     out = io.StringIO()
-    return Program(session, Console(file=out, no_color=True, soft_wrap=True)), out
+    return App(session, Console(file=out, no_color=True, soft_wrap=True)), out
 
 
 # ---------------------------------------------------------------- completion
@@ -281,7 +281,7 @@ def test_peak_memory_counts_what_is_alive_at_once(session: Session) -> None:
     assert peak_bytes(session.current.module) == 32
 
 
-def typed(program: Program, keys: str) -> int:
+def typed(program: App, keys: str) -> int:
     """Run the program at a terminal on which `keys` are typed."""
     with create_pipe_input() as source, create_app_session(input=source, output=DummyOutput()):
         source.send_text(keys)

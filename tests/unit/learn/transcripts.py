@@ -11,7 +11,7 @@ from pathlib import Path
 from hloc.cli import main
 from hloc.learn.catalogue import Lesson
 from hloc.learn.document import REPL, Cell, Commands, Prose, read_cells, write_cells
-from repl.export import Recorder, without_times
+from repl.program import Recorder, without_times
 
 
 def filled(lesson: Lesson, folder: Path) -> str:

@@ -1,0 +1,219 @@
+"""A session and where its results are printed: carries out commands, and tells of their faults."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rich.console import Console
+from rich.text import Text
+
+from hloc.errors import HloError, InternalError, reason_of
+from hloc.learn.document import REPL, Cell, Commands, Prose
+from hloc.learn.export import write_document
+from hloc.report.exits import REPORT, OutputFault
+from hloc.report.output_file import write_form
+from repl.commands import execute
+from repl.commands.row import Results
+from repl.passes import Applied
+from repl.render import render, render_error
+from repl.results import Edited, Export, Message, Quit
+from repl.scripts import command_lines
+from repl.session import Session
+from repl.state_diff import ShownDiff
+from repl.stepping import Stepped
+from repl.themes import in_words, make_console
+from repl.verifying import Verified
+
+WIDTH = 100
+_TIME = re.compile(r"\b\d+(?:\.\d+)? (?:us|ms|s)\b")
+_WITH_ROWS = (Applied, Edited, ShownDiff, Stepped, Verified)
+"""Results that have rows of a diff."""
+
+
+class Program:
+    """A session and the console that shows its results.
+
+    Attributes:
+        faults: commands that failed so far.
+        interrupted: Ctrl-C ended a command.
+    """
+
+    def __init__(self, session: Session, console: Console, *, color: str = "auto") -> None:
+        self.session = session
+        self.console = console
+        self.faults = 0
+        self.interrupted = False
+        self._color = color
+        self._theme = session.settings.text("theme")
+
+    def run_line(self, line: str) -> bool:
+        """Run one command and print its results; False if it was `quit`."""
+        return self._carry_out(execute(self.session, line))
+
+    def _carry_out(self, results: Results) -> bool:
+        try:
+            for result in results:
+                if isinstance(result, Quit):
+                    return False
+                if isinstance(result, Export):
+                    result = _carry_out_export(result)
+                self._show(result)
+        except HloError as fault:
+            self._fault(fault)
+        except KeyboardInterrupt:
+            self._stopped()
+        except (BrokenPipeError, OutputFault):
+            raise
+        except Exception as fault:
+            self._internal(fault)
+        return True
+
+    def where(self) -> str:
+        """Return module and state, `jit_f s3`."""
+        if not self.session.is_loaded:
+            return "hloc"
+        state = self.session.current
+        return f"{state.module.name} {state.label}{'' if state.is_valid else '✗'}"
+
+    # ---- printing
+
+    def _show(self, result: object) -> None:
+        self._adopt_theme()
+        if isinstance(result, ShownDiff) and self.session.settings.is_on("a11y"):
+            result = replace(result, mode=result.mode.replace("side", "unified"))
+        lines = list(render(result, self.console.width))
+        self._show_lines(lines, isinstance(result, _WITH_ROWS))
+
+    def _show_lines(self, lines: Sequence[Text], rows: bool) -> None:
+        for text in lines:
+            self._print(text, rows)
+
+    def _adopt_theme(self) -> None:
+        theme = self.session.settings.text("theme")
+        if theme != self._theme:
+            self._theme = theme
+            self.console = make_console(self._color, theme)
+
+    def _fault(self, fault: HloError) -> None:
+        self.faults += 1
+        for text in render_error(fault):
+            self._print(text)
+
+    def _print(self, text: Text, rows: bool = False) -> None:
+        shown = in_words(text, rows=rows) if self.session.settings.is_on("a11y") else text
+        try:
+            self.console.print(shown)
+        except BrokenPipeError:
+            raise
+        except OSError as fault:
+            raise OutputFault(reason_of(fault)) from None
+
+    def _stopped(self) -> None:
+        """Ctrl-C ends the command, not the session; a script ends."""
+        self._show(Message("interrupted; the state is as before"))
+        self.faults += 1
+        self.interrupted = True
+
+    def _internal(self, fault: Exception) -> None:
+        """A fault of hloc: the state is as before, since passes run on clones."""
+        self.faults += 1
+        kind = "" if isinstance(fault, InternalError) else f"{type(fault).__name__}: "
+        self._show(Message(f"internal error: {kind}{fault}"))
+        self._show(Message(f"the state is as before; {REPORT}"))
+        if os.environ.get("HLOC_DEBUG") == "1":
+            self.console.print_exception()
+
+
+# ---------------------------------------------------------------- kept as text
+
+
+class Recorder:
+    """A session whose output is text; used by exports and by notebooks."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        console = Console(
+            file=self._stream, width=WIDTH, highlight=False, soft_wrap=True, no_color=True
+        )
+        self._session = Session()
+        self._program = Program(self._session, console)
+
+    @property
+    def faults(self) -> int:
+        """How many commands have failed so far."""
+        return self._program.faults
+
+    def run(self, line: str) -> str:
+        """Carry out one command and return what it prints."""
+        self._program.run_line(line)
+        text = self._stream.getvalue()
+        self._stream.seek(0)
+        self._stream.truncate()
+        return "\n".join(part.rstrip() for part in text.rstrip("\n").splitlines())
+
+    def close(self) -> None:
+        """End what the session has started."""
+        self._session.close()
+
+    def show(self, line: str) -> None:
+        """Carry out one command and print what it says."""
+        print(self.run(line))
+
+
+def record(script: str) -> tuple[list[Cell], int]:
+    """Run the commands of `script` and return the cells, and how many commands failed.
+
+    Lines that begin with `#` are prose: `# # Title` is a heading, since prose is Markdown.
+    """
+    recorder = Recorder()
+    try:
+        return _cells(script, recorder), recorder.faults
+    finally:
+        recorder.close()
+
+
+def _cells(script: str, recorder: Recorder) -> list[Cell]:
+    cells: list[Cell] = []
+    prose: list[str] = []
+    steps: list[tuple[str, str]] = []
+    for line in [*command_lines(script), "#"]:
+        text = line.strip()
+        if text.startswith("#"):
+            cells += _commands(steps)
+            steps = []
+            prose.append(text.removeprefix("#").removeprefix(" "))
+        elif text:
+            cells += _prose(prose)
+            prose = []
+            steps.append((text, recorder.run(text)))
+    return [*cells, *_prose(prose)]
+
+
+def _commands(steps: Sequence[tuple[str, str]]) -> list[Cell]:
+    return [Commands(REPL, tuple(steps))] if steps else []
+
+
+def _prose(lines: Sequence[str]) -> list[Cell]:
+    text = "\n".join(lines).strip("\n")
+    return [Prose(text)] if text else []
+
+
+def _carry_out_export(export: Export) -> Message:
+    """Run the commands again and write them with what they print; returns what to say."""
+    cells, faults = record(export.script)
+    if export.path.endswith(".txt"):
+        steps = [step for cell in cells if isinstance(cell, Commands) for step in cell.steps]
+        write_form(export.path, "\n".join(f"> {command}\n{output}" for command, output in steps))
+    else:
+        write_document(cells, export.path)
+    failed = f", {faults} of which failed" if faults else ""
+    return Message(f"{export.commands}{failed} and what they print written to {export.path}")
+
+
+def without_times(text: str) -> str:
+    """Return `text` with `... ms` in place of times, which differ from run to run."""
+    return _TIME.sub(lambda found: "... " + found[0].split()[1], text)
