@@ -7,22 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.opt.pass_base import PassContext
 from repl.breakpoints import Breakpoint
 from repl.passes import Applied as Applied
-from repl.passes import Stepping, enter, enter_inside, recipe_for, run_guarded
+from repl.passes import enter, enter_inside, recipe_for, run_guarded
 from repl.recipe import Recipe
 from repl.results import Message
+from repl.session_state import SessionState
 from repl.state import State
 from repl.stepping import under_way
-from repl.walk import Walk
-
-if TYPE_CHECKING:
-    from repl.session import Session
+from repl.walk import Pending, Stepping, Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +34,11 @@ class Stopped:
 Outcome: TypeAlias = Applied | Stopped | Message
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """What `continue` does after the pass at hand.
-
-    Attributes:
-        walk: its next pass is the one at hand.
-        at: where it stopped.
-        keeps_cursor: it is the pipeline that `next` walks through.
-        until: stop before this pass.
-    """
-
-    walk: Walk
-    at: State
-    keeps_cursor: bool
-    until: str = ""
-
-
 # ---------------------------------------------------------------- walks
 
 
 def follow(
-    session: Session,
+    session: SessionState,
     walk: Walk,
     *,
     keeps_cursor: bool = False,
@@ -106,7 +87,7 @@ def follow(
             return
 
 
-def _why_stop(session: Session, outcome: Applied) -> str:
+def _why_stop(session: SessionState, outcome: Applied) -> str:
     """Return why a walk does not go on after this pass, "" if it does."""
     if not outcome.is_wrong:
         return ""
@@ -117,7 +98,7 @@ def _why_stop(session: Session, outcome: Applied) -> str:
     return "the answers differ" if valid else "the module is invalid"
 
 
-def go_on(session: Session) -> Iterator[Outcome]:
+def go_on(session: SessionState) -> Iterator[Outcome]:
     """Finish the pass that is being stepped through, then what was stopped after it.
 
     Raises:
@@ -163,7 +144,9 @@ def go_on(session: Session) -> Iterator[Outcome]:
 # ---------------------------------------------------------------- one pass
 
 
-def run_one(session: Session, base: State, recipe: Recipe, passed: int = 0) -> Applied | Stopped:
+def run_one(
+    session: SessionState, base: State, recipe: Recipe, passed: int = 0
+) -> Applied | Stopped:
     """Run a pass on `base` and enter the state it makes, or the one at which a breakpoint stops.
 
     Args:

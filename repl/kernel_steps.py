@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from hloc.codegen.gpu.kernel import Extent, GpuFunction
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
@@ -22,8 +24,7 @@ from hloc.ptx.stepping import MOST_MOMENTS, Moment
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import PROCESSORS, SimulatedDevice
 
-if TYPE_CHECKING:
-    from repl.running import Array
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _BARRIERS = ("bar", "barrier")
 

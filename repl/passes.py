@@ -9,7 +9,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hloc.analysis.module_diff import ModuleDiff
 from hloc.errors import HloError, InternalError
@@ -20,11 +19,10 @@ from hloc.opt.pipeline import text_of
 from hloc.opt.registry import is_registered, registered_rules
 from hloc.report.repro_file import repro_path, write_with_header
 from repl.recipe import OnRewrite, Recipe, Replay
+from repl.session_state import SessionState
 from repl.state import State
 from repl.verifying import Culprit, Verified, culprit_in, verify_states
-
-if TYPE_CHECKING:
-    from repl.session import Session
+from repl.walk import Stepping
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,32 +57,14 @@ class Applied:
         return invalid or (self.verified is not None and not self.verified.ok)
 
 
-@dataclass(frozen=True, slots=True)
-class Stepping:
-    """A pass that is being walked through: where it was begun, and its run to the end."""
-
-    base: State
-    recipe: Recipe
-    whole: Replay
-
-    @property
-    def name(self) -> str:
-        return text_of(self.recipe.what)
-
-    @property
-    def total(self) -> int:
-        """Single steps there are; a pass that counts no rewrites is one step."""
-        return len(self.whole.rules) or bool(self.whole.events)
-
-
-def recipe_for(session: Session, what: Pass) -> Recipe:
+def recipe_for(session: SessionState, what: Pass) -> Recipe:
     """Return how `what` would be run now."""
     fast = session.settings.is_on("fast-math")
     return Recipe(what, frozenset(session.disabled_rules), fast, session.highest_uid)
 
 
 def run_guarded(
-    session: Session,
+    session: SessionState,
     base: State,
     recipe: Recipe,
     on_rewrite: OnRewrite | None,
@@ -106,7 +86,7 @@ def run_guarded(
         raise HloError(message, notes=notes) from fault
 
 
-def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Applied:
+def enter(session: SessionState, base: State, recipe: Recipe, replay: Replay) -> Applied:
     name = text_of(recipe.what)
     rewrites = tuple(sorted(replay.context.fired.items()))
     warnings = [*replay.context.warnings, *_lies(replay)]
@@ -160,7 +140,7 @@ def _lies(replay: Replay) -> Iterator[str]:
         yield "the pass says that it changed nothing, but it did"
 
 
-def _wants_comparison(session: Session, state: State) -> bool:
+def _wants_comparison(session: SessionState, state: State) -> bool:
     wish = session.settings.text("auto-verify")
     if wish != "plugins":
         return wish == "on"
@@ -171,7 +151,7 @@ def _wants_comparison(session: Session, state: State) -> bool:
     return any(by.partition("/")[2] in added for by, _ in state.rewrites)
 
 
-def enter_inside(session: Session, stepping: Stepping, replay: Replay) -> State:
+def enter_inside(session: SessionState, stepping: Stepping, replay: Replay) -> State:
     """Enter the state after the rewrites of `replay`."""
     number = max(1, len(replay.rules))
     here = session.current

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hloc.analysis.module_diff import line_of
 from hloc.errors import HloError
@@ -13,9 +13,7 @@ from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.origin import origin_of
 from hloc.ir.traversal import all_instructions
-
-if TYPE_CHECKING:
-    from repl.session import State
+from repl.state import State
 
 _SHOWN = 100
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hloc.analysis.module_diff import ModuleDiff
 from hloc.analysis.rewrite_text import describe_rewrite
@@ -11,12 +10,11 @@ from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline, text_of
-from repl.passes import Stepping, enter_inside, recipe_for, run_guarded
+from repl.passes import enter_inside, recipe_for, run_guarded
 from repl.rules import rule_place
+from repl.session_state import SessionState
 from repl.state import State
-
-if TYPE_CHECKING:
-    from repl.session import Session
+from repl.walk import Stepping
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class Stepped:
     diff: ModuleDiff
 
 
-def under_way(session: Session) -> Stepping | None:
+def under_way(session: SessionState) -> Stepping | None:
     """Return the pass that the current state is in the middle of, or at the start of."""
     here, stepping = session.current, session.stepping
     if stepping is not None and stepping.base in (here, here.base):
@@ -51,7 +49,7 @@ def under_way(session: Session) -> Stepping | None:
     return session.stepping
 
 
-def step(session: Session, text: str = "") -> Stepped:
+def step(session: SessionState, text: str = "") -> Stepped:
     """Do the next rewrite of a pass.
 
     Args:
@@ -77,7 +75,7 @@ def step(session: Session, text: str = "") -> Stepped:
     return Stepped(stepping.name, state, number, stepping.total, by, rule_place(by), diff)
 
 
-def _begin(session: Session, text: str, present: Stepping | None) -> Stepping:
+def _begin(session: SessionState, text: str, present: Stepping | None) -> Stepping:
     """Return the pass to step through; one that is under way goes on."""
     text = text or session.last_step
     if not text:
@@ -110,7 +108,7 @@ class Rewrites:
     done: int
 
 
-def rewrites_of(session: Session, text: str = "") -> Rewrites:
+def rewrites_of(session: SessionState, text: str = "") -> Rewrites:
     """List the rewrites of a pass: one that would run here, or the one that made this state.
 
     Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,10 +33,8 @@ from repl.input_specs import parameters_of, uniform_set
 from repl.recipe import first_wrong
 from repl.rules import rule_place
 from repl.running import bounds_of, check_runnable, run_compiled
+from repl.session_state import SessionState
 from repl.state import State, path
-
-if TYPE_CHECKING:
-    from repl.session import Session
 
 _Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 _FaultOf: TypeAlias = Callable[[Module], str]
@@ -104,7 +102,7 @@ class Verified:
         return sum(not c.ok for c in self.comparisons)
 
 
-def verify(session: Session, before: str = "s0", after: str = "$") -> Verified:
+def verify(session: SessionState, before: str = "s0", after: str = "$") -> Verified:
     """Run two states on 24 sets of inputs and compare; a difference is traced to its rewrite.
 
     Raises:
@@ -114,7 +112,7 @@ def verify(session: Session, before: str = "s0", after: str = "$") -> Verified:
     return verify_states(session, session.state(before), new)
 
 
-def verify_states(session: Session, old: State, new: State) -> Verified:
+def verify_states(session: SessionState, old: State, new: State) -> Verified:
     """Compare two states; see `verify`."""
     for state in (old, new):
         check_runnable(session, state)
@@ -125,7 +123,7 @@ def verify_states(session: Session, old: State, new: State) -> Verified:
     return _Verification(session, old, new, _runner(session, old.module)).run()
 
 
-def _runner(session: Session, module: Module) -> Runner:
+def _runner(session: SessionState, module: Module) -> Runner:
     if is_too_large(module):
         return lambda module, arrays: run_compiled(session, module, arrays)
     return evaluated
@@ -150,7 +148,7 @@ def _input_set(module: Module, name: str) -> InputSet:
 
 @dataclass(frozen=True, slots=True)
 class _Verification:
-    session: Session
+    session: SessionState
     old: State
     new: State
     runner: Runner

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Fixpoint, text_of
+from repl.recipe import Recipe, Replay
+from repl.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +129,38 @@ def _steps(passes: tuple[Pass, ...], frames: tuple[_Frame, ...], depth: int) -> 
         else:
             found.append(Step(text_of(what), depth, "next" if is_here else status))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Stepping:
+    """A pass that is being walked through: where it was begun, and its run to the end."""
+
+    base: State
+    recipe: Recipe
+    whole: Replay
+
+    @property
+    def name(self) -> str:
+        return text_of(self.recipe.what)
+
+    @property
+    def total(self) -> int:
+        """Single steps there are; a pass that counts no rewrites is one step."""
+        return len(self.whole.rules) or bool(self.whole.events)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """What `continue` does after the pass at hand.
+
+    Attributes:
+        walk: its next pass is the one at hand.
+        at: where it stopped.
+        keeps_cursor: it is the pipeline that `next` walks through.
+        until: stop before this pass.
+    """
+
+    walk: Walk
+    at: State
+    keeps_cursor: bool
+    until: str = ""

@@ -1,0 +1,153 @@
+"""What a session knows: the history of a module, and all that commands remember.
+
+The modules that act on a session by theme (`applying`, `stepping`, `running` ...) take this; the
+facade of them all is `session.Session`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from hloc.analysis.module_diff import ModuleDiff, diff_snapshots
+from hloc.errors import HloError
+from hloc.ir.events import Event
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions
+from hloc.ir.verifier import check
+from hloc.opt.pass_base import did_you_mean
+from repl.breakpoints import Breakpoints
+from repl.child import Child
+from repl.history import History
+from repl.inputs import Inputs
+from repl.recipe import Recipe
+from repl.settings import Settings
+from repl.state import State, lineage_of, snapshot_of
+from repl.walk import Pending, Stepping, Walk
+
+if TYPE_CHECKING:
+    from repl.kernel_steps import KernelSteps
+
+_MOST_FAULTS = 8
+
+
+@dataclass(slots=True)
+class SessionState:
+    """The fields of a session, kept in step.
+
+    Attributes:
+        tree: the states.
+        inputs: of runs.
+        watched: names of instructions whose values every run shows.
+        disabled_rules: rules that may not fire.
+        breaks: breakpoints.
+        walks: by state, where the pipeline stands that `next` walks through.
+        stepping: the pass that `step` is in the middle of.
+        pending: what `continue` does after it.
+        last_step: the pass that was stepped last.
+        last_fault: traceback of the pass that failed last.
+        plugins: files that were loaded, with the time of their last change.
+        child: the process in which compiled code runs.
+        commands: what was done so far, for session files.
+        lines: all that was typed and worked, for exports.
+        source_path: the file that was loaded, "" for a pasted module.
+        highest_uid: no instruction of any state has a larger one.
+        autosave_path: the commands are kept there after each of them, "" for nowhere.
+        sourcing: scripts that are being run, one inside the other.
+        kernel: the kernel that is being stepped through.
+    """
+
+    tree: History = field(default_factory=History)
+    settings: Settings = field(default_factory=Settings)
+    inputs: Inputs = field(default_factory=Inputs)
+    watched: list[str] = field(default_factory=list)
+    disabled_rules: dict[str, None] = field(default_factory=dict)
+    breaks: Breakpoints = field(default_factory=Breakpoints)
+    walks: dict[State, Walk] = field(default_factory=dict)
+    stepping: Stepping | None = None
+    pending: Pending | None = None
+    last_step: str = ""
+    last_fault: str = ""
+    plugins: dict[str, float] = field(default_factory=dict)
+    child: Child = field(default_factory=Child)
+    commands: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    source_path: str = ""
+    highest_uid: int = 0
+    autosave_path: str = ""
+    sourcing: int = 0
+    kernel: KernelSteps | None = None
+
+    def __post_init__(self) -> None:
+        self.child.plugins = self.plugins
+
+    # ---- where we are
+
+    @property
+    def states(self) -> list[State]:
+        """The numbered states, in the order they were made."""
+        return self.tree.states
+
+    @property
+    def current(self) -> State:
+        """The current state; raises HloError before anything is loaded."""
+        return self.tree.current
+
+    @property
+    def origin(self) -> State:
+        """The loaded module; raises HloError before anything is loaded."""
+        return self.lineage()[0]
+
+    @property
+    def is_loaded(self) -> bool:
+        return not self.tree.is_empty
+
+    def state(self, label: str) -> State:
+        """Return the state called `s3`, `s3+1`, `prev` (parent), `$` (current), or by a mark."""
+        return self.tree.find(label)
+
+    def lineage(self) -> tuple[State, ...]:
+        """Return the states from the loaded module to the current one."""
+        return lineage_of(self.current)
+
+    def add_state(
+        self,
+        parent: State,
+        how: str,
+        module: Module,
+        events: Sequence[Event],
+        *,
+        rewrites: tuple[tuple[str, int], ...] = (),
+        wall_ms: float = 0.0,
+        recipe: Recipe | None = None,
+        base: State | None = None,
+        step: int = 0,
+    ) -> State:
+        """Enter the module that was made of `parent`'s, verified, as the current state."""
+        self.highest_uid = max(self.highest_uid, module.new_uid())
+        faults = tuple(diagnostic.message for diagnostic in check(module)[:_MOST_FAULTS])
+        number = len(self.states) if base is None else parent.number
+        return self.tree.enter(
+            State(
+                number, parent, how, module, tuple(events), rewrites, wall_ms, recipe, faults,
+                base, step,
+            )
+        )  # fmt: skip
+
+    def find(self, name: str) -> Instruction:
+        """Return the instruction called `name` (a leading % is allowed) in the current state."""
+        wanted = name.removeprefix("%")
+        for inst in all_instructions(self.current.module):
+            if inst.name == wanted:
+                return inst
+        names = [inst.name for inst in all_instructions(self.current.module)][:20000]
+        raise HloError(
+            f"no instruction named {wanted!r} in {self.current.label}",
+            notes=did_you_mean(wanted, names),
+        )
+
+    def diff_of(self, old: State, new: State, events: Sequence[Event]) -> ModuleDiff:
+        """Return what is different in `new`, by instruction identity."""
+        return diff_snapshots(snapshot_of(old), snapshot_of(new), events)
