@@ -1,18 +1,18 @@
 """Imports go down: a file imports its own floor and the floors below it, never above.
 
 Read from the sources, so imports inside functions and under TYPE_CHECKING count, and so do the
-"module:Name" strings of registries. Keeps the house free of cycles and optional packages in
-their rooms. The floors are explained in docs/architecture.md.
+"module:Name" strings of registries. Optional packages stay in their rooms. No file imports itself
+by way of others, inside functions either; files that only name each other's types in annotations
+stand in `MUTUAL_TYPES`. The floors are explained in docs/architecture.md.
 """
 
-import ast
-import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.import_graph import SOURCE_FOLDERS, Import, cycles, imports_of, module_name, sources
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -67,25 +67,7 @@ ONLY_INSIDE_FUNCTIONS = {
     ("repl", "jaxlib"),
 }  # `hloc --version` must not wait for it
 
-SOURCE_FOLDERS = ("hloc", "repl")
 FOLDERS_WITH_PYTHON = {*SOURCE_FOLDERS, "tests", "examples", "benchmarks"}
-REGISTRY_STRING = re.compile(r"((?:hloc|repl)(?:\.\w+)*):\w+")
-
-
-@dataclass(frozen=True)
-class Import:
-    """One imported module: `target` as written, absolute; `line` in the importing file."""
-
-    target: str
-    line: int
-    inside_function: bool
-    star: bool = False
-
-
-def module_name(file: Path, root: Path) -> str:
-    """Return the dotted name: hloc/ir/__init__.py is `hloc.ir`."""
-    parts = file.relative_to(root).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def room_of(module: str) -> str | None:
@@ -99,53 +81,6 @@ def room_of(module: str) -> str | None:
         if room in FLOOR_OF and (room != "hloc" or module == "hloc"):
             return room
     return None
-
-
-def imports_of(file: Path, root: Path) -> Iterator[Import]:
-    """Yield every import of `file`, wherever it stands."""
-    package = module_name(file, root)
-    if file.name != "__init__.py":
-        package = package.rpartition(".")[0]
-    stack: list[tuple[ast.AST, bool]] = [(ast.parse(file.read_text(encoding="utf-8")), False)]
-    while stack:
-        node, inside = stack.pop()
-        yield from _imports_at(node, package, root, inside)
-        inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        stack.extend((child, inside) for child in ast.iter_child_nodes(node))
-
-
-def _imports_at(node: ast.AST, package: str, root: Path, inside: bool) -> Iterator[Import]:
-    match node:
-        case ast.Import(names=names):
-            for alias in names:
-                yield Import(alias.name, node.lineno, inside)
-        case ast.ImportFrom(module=module, names=names, level=level):
-            base = _absolute(module, level, package)
-            for alias in names:
-                inner = f"{base}.{alias.name}"
-                target = inner if _exists(inner, root) else base
-                yield Import(target, node.lineno, inside, star=alias.name == "*")
-        case ast.Call(args=[ast.Constant(value=str(name)), *_]) if _is_import_call(node):
-            yield Import(name, node.lineno, inside)
-        case ast.Constant(value=str(text)) if found := REGISTRY_STRING.fullmatch(text):
-            yield Import(found[1], node.lineno, inside)
-
-
-def _absolute(module: str | None, level: int, package: str) -> str:
-    if level == 0:
-        return module or ""
-    parent = ".".join(package.split(".")[: len(package.split(".")) - level + 1])
-    return f"{parent}.{module}" if module else parent
-
-
-def _exists(module: str, root: Path) -> bool:
-    path = root.joinpath(*module.split("."))
-    return path.is_dir() or path.with_suffix(".py").is_file()
-
-
-def _is_import_call(call: ast.Call) -> bool:
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return name in ("import_module", "__import__")
 
 
 def faults_of_import(room: str, imported: Import) -> Iterator[str]:
@@ -170,18 +105,17 @@ def faults_of_import(room: str, imported: Import) -> Iterator[str]:
 def faults(root: Path) -> list[str]:
     """Return what is wrong with the house at `root`, one line each, sorted."""
     found = []
-    for folder in SOURCE_FOLDERS:
-        for file in (root / folder).rglob("*.py"):
-            where = file.relative_to(root)
-            room = room_of(module_name(file, root))
-            if room is None:
-                found.append(f"{where}: stands on no floor")
-                continue
-            found += [
-                f"{where}:{imported.line}: {fault}"
-                for imported in imports_of(file, root)
-                for fault in faults_of_import(room, imported)
-            ]
+    for file in sources(root):
+        where = file.relative_to(root)
+        room = room_of(module_name(file, root))
+        if room is None:
+            found.append(f"{where}: stands on no floor")
+            continue
+        found += [
+            f"{where}:{imported.line}: {fault}"
+            for imported in imports_of(file, root)
+            for fault in faults_of_import(room, imported)
+        ]
     found += [f"{path.name}/: a folder with Python that no plan names" for path in strangers(root)]
     return sorted(found)
 
@@ -202,11 +136,89 @@ def test_imports_go_down_and_packages_stay_in_their_rooms() -> None:
     assert not found, "\n".join(found)
 
 
+MUTUAL_TYPES: tuple[tuple[str, str, str], ...] = (
+    (
+        "hloc.ir",
+        "computation events instruction module opcode print_order printer",
+        "one recursive data type: a module holds computations, which hold instructions, which call "
+        "computations; Module.to_text prints it",
+    ),
+    (
+        "hloc.ptx",
+        "code copies mbarrier_access mbarriers memory_access metrics moves operation products "
+        "tensor_copies threads",
+        "Threads holds all that instructions act on, and each part takes the Threads it is part of",
+    ),
+    ("hloc.codegen.builder", "element_builder narrow_float", "to be dissolved"),
+    (
+        "hloc.codegen.builder",
+        "divisor lane_builder scalar_builder math math.double.exponential math.double.inverse "
+        "math.double.logarithm math.double.parts math.double.power math.double.special "
+        "math.double.trigonometric math.exponential math.inverse math.lane_remainder "
+        "math.logarithm math.parts math.power math.remainder math.special math.trigonometric",
+        "to be dissolved",
+    ),
+    ("hloc.codegen.gpu", "context kernel", "to be dissolved"),
+)
+"""Package, files that name each other's types, and why; such imports cost nothing at run time."""
+
+
+def import_graph(root: Path, *, for_types: bool) -> dict[str, set[str]]:
+    """Return module -> the modules it imports, those of annotations only with `for_types`.
+
+    Strings of registries are no edges: a table of names does not need what it names.
+    """
+    modules = {module_name(file, root): file for file in sources(root)}
+    return {
+        module: {
+            imported.target
+            for imported in imports_of(file, root)
+            if imported.target in modules
+            and imported.target != module
+            and not imported.by_name
+            and (for_types or not imported.for_types)
+        }
+        for module, file in modules.items()
+    }
+
+
+def test_no_imports_in_a_circle_at_run_time() -> None:
+    found = cycles(import_graph(ROOT, for_types=False))
+    assert not found, "\n".join(" <-> ".join(cycle) for cycle in found)
+
+
+def test_files_that_share_types_are_listed() -> None:
+    """A circle of annotations that grows, shrinks or goes is a change of this table."""
+    listed = sorted(
+        tuple(sorted(f"{package}.{file}" for file in files.split()))
+        for package, files, _ in MUTUAL_TYPES
+    )
+    assert cycles(import_graph(ROOT, for_types=True)) == listed
+
+
+PLANTED_CYCLES = {
+    "at module level": "import hloc.b",
+    "inside a function": "def f():\n    from hloc import b",
+    "in an annotation": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import hloc.b",
+}
+
+
+@pytest.mark.parametrize("case", PLANTED_CYCLES)
+def test_a_planted_cycle_is_found(case: str, tmp_path: Path) -> None:
+    (tmp_path / "hloc").mkdir()
+    (tmp_path / "hloc/a.py").write_text(PLANTED_CYCLES[case])
+    (tmp_path / "hloc/b.py").write_text("import hloc.c")
+    (tmp_path / "hloc/c.py").write_text("import hloc.a\nTABLE = {'d': 'hloc.d:D'}")
+    (tmp_path / "hloc/d.py").write_text("import hloc.c")
+    circle = ("hloc.a", "hloc.b", "hloc.c")
+    at_run_time = [] if case == "in an annotation" else [circle]
+    assert cycles(import_graph(tmp_path, for_types=False)) == at_run_time
+    assert cycles(import_graph(tmp_path, for_types=True)) == [circle]
+
+
 def test_every_floor_has_files() -> None:
     """A room that is renamed without the table would no longer be guarded."""
-    rooms = {
-        room_of(module_name(f, ROOT)) for d in SOURCE_FOLDERS for f in (ROOT / d).rglob("*.py")
-    }
+    rooms = {room_of(module_name(file, ROOT)) for file in sources(ROOT)}
     assert {FLOOR_OF[room] for room in rooms if room} == set(range(len(FLOORS)))
 
 
