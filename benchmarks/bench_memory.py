@@ -100,14 +100,10 @@ def own_figures(text: str, opt_level: int) -> tuple[int, int, int, int, float]:
     instructions = module.instruction_count
     options = CompileOptions(opt_level=opt_level, fill_constants="zeros")
     driver.optimise(module, options)
-    backend = CpuBackend()
-    backend.lower(module, options)
-    started = time.perf_counter()
-    _, assignment = backend.assign(module)
-    seconds = time.perf_counter() - started
-    report = assignment.report
+    program = CpuBackend().plan(module, options)
+    report = program.plan.assignment.report
     kernels = sum(kernel_counts(module).values()) - report.copies_elided
-    return instructions, report.arena_bytes, report.peak_bytes, kernels, seconds
+    return instructions, report.arena_bytes, report.peak_bytes, kernels, program.assignment_seconds
 
 
 def row_of(path: Path, opt_level: int, theirs: "Xla | None") -> Row:

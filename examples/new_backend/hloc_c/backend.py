@@ -21,7 +21,7 @@ from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable, load_planned
 
 from .control_flow import control_flow_text
-from .kernels import kernel_text, needs_defusion, refusal, scratch_bytes
+from .kernels import kernel_text, needs_defusion, plan_kernel
 
 STAGES = (
     Stage("hlo", "the module after all passes, in the order it runs", ".hlo"),
@@ -88,9 +88,10 @@ class CBackend:
     stages: tuple[Stage, ...] = STAGES
 
     def compile(self, module: Module, options: CompileOptions) -> CModule:
-        rules = KernelRules(refusal, scratch_bytes, needs_defusion)
-        plan, boundary = plan_program(module, options, rules)
+        rules = KernelRules(plan_kernel, needs_defusion, "the target c has no emitter for it")
+        program = plan_program(module, options, rules)
+        plan = program.plan
         kernels = [kernel_text(k, f"kernel_{n}") for n, k in enumerate(plan.kernels)]
         prelude = Path(__file__).with_name("prelude.h").read_text()
         source = "\n".join([prelude, *kernels, control_flow_text(plan)])
-        return CModule(module, plan, boundary, options, source)
+        return CModule(module, plan, program.boundary, options, source)

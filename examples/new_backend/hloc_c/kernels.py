@@ -11,7 +11,7 @@ from hloc.codegen.cpu.emitters import table
 from hloc.codegen.cpu.emitters.convolution import direct_convolution
 from hloc.codegen.kernels import row_region
 from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
-from hloc.codegen.kernels.emitter import Emitter, no_split
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan, PlannedKernel, first_plan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
 from hloc.codegen.llvm.target import host_target
@@ -56,7 +56,13 @@ def _index(positions: list[IndexValue], *dims: tuple[int, ...]) -> Index:
     return tuple(found[d] for d in range(len(found)))
 
 
-DOT = Emitter("dot", lambda inst: root_of(inst).is_a("dot"), _emit_dot, no_split, operand_bytes)
+def _plan_dot(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    if not root_of(inst).is_a("dot"):
+        return None
+    return KernelPlan(_emit_dot, scratch_bytes=operand_bytes(inst))
+
+
+DOT = Emitter("dot", _plan_dot)
 PORTABLE = (
     "row-region", "reduce", "select-and-scatter", "sort", "topk", "triangular-solve", "cholesky",
     "rng-bit-generator", "scatter", "dynamic-update-slice", "concatenate", "loop",
@@ -71,26 +77,13 @@ EMITTERS = (
 """In the order they are asked; the last is a loop nest over any opcode that has an element rule."""
 
 
-def emitter_for(inst: Instruction) -> Emitter | None:
-    return next((emitter for emitter in EMITTERS if emitter.can_emit(inst)), None)
-
-
-def refusal(inst: Instruction) -> str:
-    """Return why there is no kernel for `inst`, "" if there is one."""
-    if needs_kernel(inst) and emitter_for(inst) is not None:
-        return ""
-    return "the target c has no emitter for it"
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return the working memory that the kernel of `inst` needs, 0 if there is no kernel."""
-    emitter = emitter_for(inst) if needs_kernel(inst) else None
-    return emitter.scratch_bytes(inst) if emitter else 0
+def plan_kernel(inst: Instruction) -> PlannedKernel[KernelContext] | None:
+    """Return how the kernel of `inst` is written, None if this target has none."""
+    return first_plan(EMITTERS, inst) if needs_kernel(inst) else None
 
 
 def needs_defusion(fusion: Instruction) -> bool:
-    structural = [emitter.name for emitter in EMITTERS[:-1]]
-    return is_beyond(fusion, structural, row_region.can_emit(fusion))
+    return is_beyond(fusion, row_region.can_emit(fusion))
 
 
 class CContext(KernelContext):
@@ -108,11 +101,11 @@ class CContext(KernelContext):
 
 def kernel_text(request: KernelRequest, name: str) -> str:
     """Return the C function `name` that computes `request`; its arguments are pointers."""
-    inst, emitter = request.inst, emitter_for(request.inst)
-    assert emitter is not None, inst.name
-    has_scratch = emitter.scratch_bytes(inst) > 0
-    k = CContext(inst, request.aliased, name, host_target(), has_scratch)
-    k.begin, k.end = 0, emitter.extent(inst)
+    inst, planned = request.inst, request.planned
+    assert isinstance(planned, PlannedKernel)
+    plan = planned.plan
+    k = CContext(inst, request.aliased, name, host_target(), plan.scratch_bytes > 0)
+    k.begin, k.end = 0, plan.extent
     if any(leaf.elements for leaf in array_leaves(inst.shape)):
-        emitter.emit(k)
+        plan.emit(k)
     return k.fn.finish()

@@ -7,16 +7,13 @@ pipeline, control flow almost none.
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
 from hloc.codegen.cpu.fusible import needs_defusion
-from hloc.codegen.cpu.kernel import Kernel, emit_kernel, routine_names, scratch_bytes
-from hloc.codegen.cpu.kernel_support import unsupported_reason
+from hloc.codegen.cpu.kernel import Kernel, emit_kernel, plan_kernel, routine_names
 from hloc.codegen.cpu.libraries import NAMES, call_libraries
 from hloc.codegen.cpu.loop_function import loop_functions, only_inlined
 from hloc.codegen.cpu.scalable import without_scalable
@@ -33,25 +30,14 @@ from hloc.codegen.llvm.object_file import (
 )
 from hloc.codegen.llvm.target import Target, target_for
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
-from hloc.codegen.lower.expansion import expand
-from hloc.codegen.lower.lowering import lower, refuse_unsupported
-from hloc.codegen.plan.plan import (
-    KernelStep,
-    Plan,
-    calls_host,
-    copies_bytes,
-    does_nothing,
-    plan_module,
-)
+from hloc.codegen.plan.plan import KernelStep, Plan
+from hloc.codegen.plan.planning import KernelRules, PlannedProgram, plan_program
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import BufferAssignment, BufferReport, data_leaves
+from hloc.memory.buffer_assignment import BufferReport, data_leaves
 from hloc.memory.heap import PackFunction, pack
-from hloc.memory.memory_plan import plan_memory
-from hloc.memory.schedule import Schedule, store_schedule
 from hloc.memory.usage import buffers_text
-from hloc.ops.custom_call_targets import refusal_of
 from hloc.options import CompileOptions
 
 _KERNELS_PER_UNIT = 32
@@ -193,16 +179,35 @@ class CpuBackend:
             HloError: constants that the text left out; see `CompileOptions.fill_constants`.
         """
         machine = target_for(options.triple, options.cpu, options.features)
-        boundary = self.lower(module, options)
-        started = time.perf_counter()
-        schedule, assignment = self.assign(module)
-        seconds = time.perf_counter() - started
-        plan = plan_module(module, schedule, assignment)
-        kernels = _emit_kernels(plan, machine, self.stack_bytes)
-        units = _units(plan, kernels, machine, options)
+        program = self.plan(module, options)
+        kernels = _emit_kernels(program.plan, machine, self.stack_bytes)
+        units = _units(program.plan, kernels, machine, options)
         return CpuModule(
-            module, plan, kernels, units, machine, options, boundary, assignment_seconds=seconds
+            module,
+            program.plan,
+            kernels,
+            units,
+            machine,
+            options,
+            program.boundary,
+            program.assignment_seconds,
         )
+
+    def plan(self, module: Module, options: CompileOptions) -> PlannedProgram:
+        """Bring an optimised module into its last form, in place, and plan how it runs.
+
+        Raises:
+            UnsupportedError, HloError: as `compile`.
+        """
+        call_libraries(module, options.use_library)
+        rules = KernelRules(
+            plan_kernel,
+            needs_defusion,
+            stack_bytes=self.stack_bytes,
+            pack=self.pack,
+            share_outputs=self.share_outputs,
+        )
+        return plan_program(module, options, rules)
 
     def for_machine(self, compiled: CpuModule, machine: Target) -> CpuModule:
         """Return `compiled` with kernels for another processor; order and memory stay as they are.
@@ -213,33 +218,6 @@ class CpuBackend:
         kernels = _emit_kernels(compiled.plan, machine, self.stack_bytes)
         units = _units(compiled.plan, kernels, machine, compiled.options)
         return replace(compiled, kernels=kernels, units=units, machine=machine, _objects=())
-
-    def lower(self, module: Module, options: CompileOptions) -> DynamicBoundary:
-        """Bring an optimised module into the form that gets an order and memory.
-
-        Raises:
-            UnsupportedError, HloError: as `compile`.
-        """
-        call_libraries(module, options.use_library)
-        boundary = expand(module, needs_defusion)
-        refuse_unsupported(module, _reason)
-        lower(module, options)
-        refuse_unsupported(module, _reason)  # what stood inside fusions that were taken apart
-        return boundary
-
-    def assign(self, module: Module) -> tuple[Schedule, BufferAssignment]:
-        """Give a lowered module its order, which is stored in it, and its buffers."""
-        arena_bytes = cache(self._arena_bytes)  # asked for by every schedule that is tried
-        schedule, assignment = plan_memory(
-            module, arena_bytes, self.pack, share_outputs=self.share_outputs
-        )
-        store_schedule(module, schedule)
-        return schedule, assignment
-
-    def _arena_bytes(self, inst: Instruction) -> int:
-        """Return the working memory of `inst` that does not lie on the stack."""
-        size = _scratch_bytes(inst)
-        return size if size > self.stack_bytes else 0
 
 
 def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel, ...]:
@@ -264,22 +242,6 @@ def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel
     if faults:
         raise UnsupportedError(faults)
     return tuple(kernels)
-
-
-def _reason(inst: Instruction) -> str:
-    """Return why this backend cannot run `inst`, "" if it can."""
-    if inst.opcode.control_flow or does_nothing(inst):
-        return ""
-    if calls_host(inst):
-        return refusal_of(inst)
-    return "" if copies_bytes(inst) else unsupported_reason(inst)
-
-
-def _scratch_bytes(inst: Instruction) -> int:
-    is_kernel = not (
-        inst.opcode.control_flow or does_nothing(inst) or calls_host(inst) or copies_bytes(inst)
-    )
-    return scratch_bytes(inst) if is_kernel else 0
 
 
 def _symbol(key: str) -> str:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from hloc.codegen.builder.values import NeedsScalars
 from hloc.codegen.cpu.emitters import loop
 from hloc.codegen.cpu.emitters.reduction import row_region
-from hloc.codegen.cpu.emitters.table import emitter_for
+from hloc.codegen.cpu.emitters.table import EMITTERS
 from hloc.codegen.cpu.split_kernel import Split, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
 from hloc.codegen.kernels.context import KernelContext, array_leaves
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan, PlannedKernel, first_plan
 from hloc.codegen.kernels.lanes import has_masks, lane_count
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
@@ -65,12 +65,9 @@ def routine_names(kernel: Kernel) -> Iterator[str]:
         yield from routines.symbols
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return the bytes of scratch memory that the kernel of `inst` needs, on the stack or not."""
-    if not needs_kernel(inst):
-        return 0
-    emitter = emitter_for(inst)
-    return emitter.scratch_bytes(inst) if emitter else 0
+def plan_kernel(inst: Instruction) -> PlannedKernel[KernelContext] | None:
+    """Return how the kernel of `inst` is written, None if no emitter can write it."""
+    return first_plan(EMITTERS, inst) if needs_kernel(inst) else None
 
 
 def emit_kernel(
@@ -94,22 +91,23 @@ def emit_kernel(
         UnsupportedError: no emitter can make it.
     """
     inst = request.inst
-    emitter = emitter_for(inst)
-    if emitter is None:
+    planned = request.planned or plan_kernel(inst)
+    if planned is None:
         raise UnsupportedError(f"{inst.opcode.name} is not supported on cpu", inst.span)
-    split = split_of(inst, emitter)
+    assert isinstance(planned, PlannedKernel)
+    split = split_of(inst, planned.plan)
     lanes = lane_count(inst, target) if with_lanes else 0
     if lanes:
-        lanes = _filled(inst, emitter, target, lanes)
-    if lanes and _cuts_vectors(inst, emitter, split, lanes):
+        lanes = _filled(inst, planned.emitter, target, lanes)
+    if lanes and _cuts_vectors(inst, planned, split, lanes):
         lanes = 0
     try:
-        return _written(request, emitter, name, target, stack_bytes, split, lanes)
+        return _written(request, planned.plan, name, target, stack_bytes, split, lanes)
     except NeedsScalars:
-        return _written(request, emitter, name, target, stack_bytes, split, 0)
+        return _written(request, planned.plan, name, target, stack_bytes, split, 0)
 
 
-def _filled(inst: Instruction, emitter: Emitter, target: Target, lanes: int) -> int:
+def _filled(inst: Instruction, emitter: Emitter[KernelContext], target: Target, lanes: int) -> int:
     """Return `lanes`, or half of them if the neighbours in the largest array fill no more.
 
     The arrays that are reduced count, or else operands and results. Where even fewer fill a vector,
@@ -128,16 +126,19 @@ def _filled(inst: Instruction, emitter: Emitter, target: Target, lanes: int) -> 
     return half if _FEWEST_LANES <= half <= size < lanes else lanes
 
 
-def _cuts_vectors(inst: Instruction, emitter: Emitter, split: Split | None, lanes: int) -> bool:
+def _cuts_vectors(
+    inst: Instruction, planned: PlannedKernel[KernelContext], split: Split | None, lanes: int
+) -> bool:
     """True if parts of threads may begin within a vector, as where single elements take long."""
-    if split is None or emitter is not loop.EMITTER or not (split.step or split.grain) % lanes:
+    is_loop = planned.emitter is loop.EMITTER
+    if split is None or not is_loop or not (split.step or split.grain) % lanes:
         return False
-    return emitter.extent(inst) == array_leaves(inst.shape)[0].elements
+    return planned.plan.extent == array_leaves(inst.shape)[0].elements
 
 
 def _written(
     request: KernelRequest,
-    emitter: Emitter,
+    plan: KernelPlan[KernelContext],
     name: str,
     target: Target,
     stack_bytes: int,
@@ -150,7 +151,7 @@ def _written(
         NeedsScalars: it needs something that lanes cannot do.
     """
     inst = request.inst
-    scratch = emitter.scratch_bytes(inst)
+    scratch = plan.scratch_bytes
     on_stack = 0 < scratch <= stack_bytes
     k = KernelContext(inst, request.aliased, name, target, scratch > 0 and not on_stack, lanes)
     if on_stack:
@@ -158,13 +159,13 @@ def _written(
         scratch = 0
     if not any(leaf.elements for leaf in array_leaves(inst.shape)):
         return Kernel(name, k.fn.finish(), (), 1, scratch)
-    emitter.emit(k)
+    plan.emit(k)
     text = k.fn.finish()
     return Kernel(
         name,
         text,
         tuple(k.fn.declarations),
-        emitter.extent(inst),
+        plan.extent,
         scratch,
         split,
         tuple(k.routines.values()),

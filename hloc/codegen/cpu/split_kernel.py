@@ -18,11 +18,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.epilogue import PRODUCTS
 from hloc.codegen.cpu.subnormals import FloatMode
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.llvm.routine import Routines
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -79,9 +80,9 @@ class Split:
     step: int
 
 
-def split_of(inst: Instruction, emitter: Emitter) -> Split | None:
+def split_of(inst: Instruction, plan: KernelPlan[Any]) -> Split | None:
     """Return how to cut the kernel of `inst`; None if it should run on one thread."""
-    extent = emitter.extent(inst)
+    extent = plan.extent
     if extent < 2:
         return None
     nanoseconds = estimated_nanoseconds(inst)
@@ -90,9 +91,8 @@ def split_of(inst: Instruction, emitter: Emitter) -> Split | None:
     grain = _grain(nanoseconds / extent)
     if extent <= grain:
         return None
-    repeated_bytes = emitter.repeated_bytes(inst)
-    if repeated_bytes:
-        repeated = repeated_bytes // _REPEATED_BYTES_PER_NANOSECOND
+    if plan.repeated_bytes:
+        repeated = plan.repeated_bytes // _REPEATED_BYTES_PER_NANOSECOND
         return Split(grain, 0) if repeated * _MOST_REPEATED < nanoseconds else None
     parts = min(max(nanoseconds // _PART_NANOSECONDS, 2), _MOST_PARTS)
     step = _multiple(-(-extent // parts), grain)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from hloc.codegen.backend import Stage
-from hloc.codegen.gpu.emit import emit_kernel, scratch_bytes, unsupported_reason
+from hloc.codegen.gpu.emit import emit_kernel, plan_kernel
 from hloc.codegen.gpu.fusible import needs_defusion
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.plan.plan import Plan
 from hloc.codegen.plan.planning import KernelRules, plan_program
-from hloc.errors import Diagnostic, HloError, UnsupportedError
+from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.memory.usage import buffers_text
@@ -83,24 +82,14 @@ def kernels_of(
         UnsupportedError: lists all that cannot run on one GPU, with reasons.
         HloError: constants that the text left out.
     """
-    memory = partial(scratch_bytes, libraries=options.use_library)
-    rules = KernelRules(unsupported_reason, memory, needs_defusion)
-    plan, boundary = plan_program(module, options, rules)
-    return plan, _emit_kernels(plan, chip, options.use_library), boundary
-
-
-def _emit_kernels(plan: Plan, chip: Target, libraries: Sequence[str]) -> tuple[GpuKernel, ...]:
-    """Write all kernels; raises one `UnsupportedError` for all that cannot be written."""
-    kernels: list[GpuKernel] = []
-    faults: list[Diagnostic] = []
-    for request, key in zip(plan.kernels, plan.keys, strict=True):
-        try:
-            kernels.append(emit_kernel(request, _symbol(key), chip, libraries))
-        except UnsupportedError as fault:
-            faults += fault.diagnostics
-    if faults:
-        raise UnsupportedError(faults)
-    return tuple(kernels)
+    rules = KernelRules(partial(plan_kernel, libraries=options.use_library), needs_defusion)
+    program = plan_program(module, options, rules)
+    plan = program.plan
+    kernels = (
+        emit_kernel(request, _symbol(key), chip)
+        for request, key in zip(plan.kernels, plan.keys, strict=True)
+    )
+    return plan, tuple(kernels), program.boundary
 
 
 def _symbol(key: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.tensor_map import TiledArgument
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 
@@ -90,23 +91,32 @@ class GpuKernel:
     library: LibraryCall | None = None
 
 
-def _one(inst: Instruction, target: Target) -> int:
+def _one(target: Target) -> int:
     return 1
 
 
 @dataclass(frozen=True, slots=True)
-class GpuEmitter:
-    """A way to write kernels for GPUs.
+class GpuPlan(KernelPlan["LaunchWriter"]):
+    """How an emitter writes the launches of one instruction or fusion.
 
     Attributes:
-        can_emit: true if it can write the kernel of an instruction or fusion.
-        emit: writes its launches.
-        scratch_bytes: memory the kernel needs beside operands and results.
         choices: how many kernels a chip may choose from; all but the first are for measuring.
+        library: what a library does before the launches.
     """
 
-    name: str
-    can_emit: Callable[[Instruction], bool]
-    emit: Callable[[LaunchWriter], None]
-    scratch_bytes: Callable[[Instruction], int]
-    choices: Callable[[Instruction, Target], int] = _one
+    choices: Callable[[Target], int] = _one
+    library: LibraryCall | None = None
+
+
+def gpu_emitter_of(
+    name: str,
+    can_emit: Callable[[Instruction], bool],
+    emit: Callable[[LaunchWriter], None],
+    scratch_bytes: Callable[[Instruction], int],
+) -> Emitter[LaunchWriter]:
+    """Return an emitter of functions that each look at the instruction anew."""
+
+    def plan(inst: Instruction) -> GpuPlan | None:
+        return GpuPlan(emit, scratch_bytes=scratch_bytes(inst)) if can_emit(inst) else None
+
+    return Emitter(name, plan)

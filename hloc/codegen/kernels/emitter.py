@@ -1,33 +1,90 @@
-"""What an emitter is: a way to write the kernel of an instruction or fusion."""
+"""Emitters: each plans the kernel of an instruction or fusion once, and writes it by that plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from hloc.codegen.kernels.context import KernelContext
 from hloc.ir.instruction import Instruction
+
+Context = TypeVar("Context")
+"""What `KernelPlan.emit` writes through: a `KernelContext`, or a `LaunchWriter` for GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Emitter:
-    """A way to write kernels.
+class KernelPlan(Generic[Context]):
+    """How an emitter writes the kernel of one instruction or fusion.
 
     Attributes:
-        can_emit: true if it can write the kernel of an instruction or fusion.
-        emit: writes it.
-        extent: size of the outermost loop that may be split between threads, 1 if none.
+        emit: writes it; holds what the emitter found out about the instruction.
+        extent: iterations of the outermost loop, which threads may share; 1 if they may not.
         scratch_bytes: memory the kernel needs beside operands and results.
-        repeated_bytes: what every part of the outermost loop brings into scratch memory again,
-            about; 0 if the parts together do no more than the whole.
+        repeated_bytes: roughly what every part of the outermost loop copies into scratch memory
+            again; 0 if the parts together do no more work than the whole.
+    """
+
+    emit: Callable[[Context], None]
+    extent: int = 1
+    scratch_bytes: int = 0
+    repeated_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Emitter(Generic[Context]):
+    """One way to write kernels.
+
+    Attributes:
+        plan: returns how it writes the kernel of an instruction or fusion, None if it cannot.
     """
 
     name: str
-    can_emit: Callable[[Instruction], bool]
-    emit: Callable[[KernelContext], None]
-    extent: Callable[[Instruction], int]
-    scratch_bytes: Callable[[Instruction], int]
-    repeated_bytes: Callable[[Instruction], int] = lambda inst: 0
+    plan: Callable[[Instruction], KernelPlan[Context] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedKernel(Generic[Context]):
+    """The emitter of a kernel and its plan."""
+
+    emitter: Emitter[Context]
+    plan: KernelPlan[Context]
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory the kernel needs beside operands and results."""
+        return self.plan.scratch_bytes
+
+
+def first_plan(
+    emitters: Iterable[Emitter[Context]], inst: Instruction
+) -> PlannedKernel[Context] | None:
+    """Return the plan of the first emitter that can write the kernel of `inst`, or None."""
+    for emitter in emitters:
+        plan = emitter.plan(inst)
+        if plan is not None:
+            return PlannedKernel(emitter, plan)
+    return None
+
+
+# ---------------------------------------------------------------- emitters made of four questions
+
+
+def emitter_of(
+    name: str,
+    can_emit: Callable[[Instruction], bool],
+    emit: Callable[[Context], None],
+    extent: Callable[[Instruction], int],
+    scratch_bytes: Callable[[Instruction], int],
+    repeated_bytes: Callable[[Instruction], int] = lambda inst: 0,
+) -> Emitter[Context]:
+    """Return an emitter of functions that each look at the instruction anew."""
+
+    def plan(inst: Instruction) -> KernelPlan[Context] | None:
+        if not can_emit(inst):
+            return None
+        return KernelPlan(emit, extent(inst), scratch_bytes(inst), repeated_bytes(inst))
+
+    return Emitter(name, plan)
 
 
 def no_scratch(inst: Instruction) -> int:

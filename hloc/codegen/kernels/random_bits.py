@@ -15,7 +15,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import LlvmBuilder
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.dtypes import DTYPES, U32, U64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.sort_random import check_generator
@@ -223,4 +223,4 @@ def _philox_words(b: LlvmBuilder, key: Value, counter: list[Value]) -> list[Valu
     return x
 
 
-EMITTER = Emitter("rng-bit-generator", can_emit, emit, extent, no_scratch)
+EMITTER = emitter_of("rng-bit-generator", can_emit, emit, extent, no_scratch)

@@ -16,7 +16,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import combine, is_float_sum, sum_dtypes
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.codegen.kernels.extremum import extremum_of, reduce_row
 from hloc.codegen.kernels.lane_feed import feed_rows
 from hloc.codegen.kernels.lanes import lanes_of, settle
@@ -387,4 +387,4 @@ class _Columns:
             yield lanes.at(slot), lanes.at(column)
 
 
-EMITTER = Emitter("reduce", can_emit, emit, extent, no_scratch)
+EMITTER = emitter_of("reduce", can_emit, emit, extent, no_scratch)

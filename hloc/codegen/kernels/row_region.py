@@ -19,7 +19,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.elemental import Frame
 from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.codegen.kernels.lane_feed import feed_rows
 from hloc.codegen.kernels.lanes import lanes_of, settle
 from hloc.codegen.kernels.running_sums import RunningSum, running_sum
@@ -257,4 +257,4 @@ def _divides(inst: Instruction) -> bool:
     return False
 
 
-EMITTER = Emitter("row-region", can_emit, emit, extent, no_scratch)
+EMITTER = emitter_of("row-region", can_emit, emit, extent, no_scratch)

@@ -10,7 +10,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.remap import index_vector
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, no_scratch, no_split
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch, no_split
 from hloc.dtypes import S64
 from hloc.ir.instruction import Instruction
 
@@ -96,4 +96,4 @@ def fits(k: KernelContext, first: list[IndexValue]) -> Value:
     return k.body.all_of(conditions)
 
 
-EMITTER = Emitter("scatter", can_emit, emit, no_split, no_scratch)
+EMITTER = emitter_of("scatter", can_emit, emit, no_split, no_scratch)

@@ -6,7 +6,7 @@ from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import window_position
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, no_scratch, no_split
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch, no_split
 from hloc.dtypes import PRED, S64
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction
@@ -68,4 +68,4 @@ def select_in_window(
             k.b.store(found, 0, k.b.const(PRED, True))
 
 
-EMITTER = Emitter("select-and-scatter", can_emit, emit, no_split, no_scratch)
+EMITTER = emitter_of("select-and-scatter", can_emit, emit, no_split, no_scratch)

@@ -6,7 +6,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.dtypes import F32, PRED, DType, component_of
 from hloc.ir.instruction import Instruction
@@ -243,7 +243,9 @@ def _remainder(
     return b.load(total, dtype, 0)
 
 
-SOLVE = Emitter("triangular-solve", can_emit_solve, emit_solve, extent, solve_bytes, operand_bytes)
-CHOLESKY = Emitter(
+SOLVE = emitter_of(
+    "triangular-solve", can_emit_solve, emit_solve, extent, solve_bytes, operand_bytes
+)
+CHOLESKY = emitter_of(
     "cholesky", can_emit_cholesky, emit_cholesky, extent, operand_bytes, operand_bytes
 )

@@ -5,7 +5,8 @@ Instructions are numbered by post order; names, metadata and the kind of a fusio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -61,6 +62,14 @@ def _literal_key(literal: Literal) -> str:
     return "" if literal.value is None else f"#{literal.value.tobytes().hex()}"
 
 
+class PlannedKernel(Protocol):
+    """What a target planned for one kernel; the `KernelRequest` hands it back."""
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory the kernel needs beside operands and results."""
+
+
 @dataclass(frozen=True, slots=True)
 class KernelRequest:
     """A kernel to make.
@@ -69,10 +78,12 @@ class KernelRequest:
         inst: a fusion or a single instruction.
         aliased: per leaf of the result, the number of the operand leaf in whose memory it is
             computed, or None.
+        planned: what the target planned for it.
     """
 
     inst: Instruction
     aliased: tuple[int | None, ...]
+    planned: PlannedKernel | None = field(default=None, compare=False, repr=False)
 
 
 def kernel_key(request: KernelRequest) -> str:

@@ -6,12 +6,13 @@ pointer table that the entry function is given.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hloc.analysis.dataflow import forwards
 from hloc.codegen.plan.host_calls import HostFunction, host_function
-from hloc.codegen.plan.kernel_request import KernelRequest, kernel_key
+from hloc.codegen.plan.kernel_request import KernelRequest, PlannedKernel, kernel_key
 from hloc.codegen.plan.pointer_table import ARENA_SLOT as ARENA_SLOT
 from hloc.codegen.plan.pointer_table import FIRST_SLOT as FIRST_SLOT
 from hloc.codegen.plan.pointer_table import STOP_SLOT as STOP_SLOT
@@ -112,8 +113,20 @@ class Plan:
     assignment: BufferAssignment
 
 
-def plan_module(module: Module, schedule: Schedule, assignment: BufferAssignment) -> Plan:
-    """Return the steps of a scheduled module; every instruction in it can be run."""
+def plan_module(
+    module: Module,
+    schedule: Schedule,
+    assignment: BufferAssignment,
+    planned: Mapping[Instruction, PlannedKernel],
+) -> Plan:
+    """Return the steps of a scheduled module.
+
+    Args:
+        module: every instruction in it can be run.
+        schedule: the order of its computations.
+        assignment: the memory of its arrays.
+        planned: what the target planned for each instruction that needs a kernel.
+    """
     hosts = [i for c in schedule for i in schedule.order(c) if calls_host(i)]
     table = TableLayout(
         len(assignment.constants),
@@ -124,7 +137,7 @@ def plan_module(module: Module, schedule: Schedule, assignment: BufferAssignment
     numbers = {module.entry: 0}
     for computation in schedule:
         numbers.setdefault(computation, len(numbers))
-    planner = _Planner(assignment, table, numbers)
+    planner = _Planner(assignment, table, numbers, planned)
     steps = {c: tuple(planner.steps(schedule.order(c))) for c in numbers}
     return Plan(
         tuple(steps[c] for c in numbers),
@@ -163,6 +176,7 @@ class _Planner:
     assignment: BufferAssignment
     table: TableLayout
     numbers: dict[Computation, int]
+    planned: Mapping[Instruction, PlannedKernel]
     kernels: list[KernelRequest] = field(default_factory=list)
     kernel_numbers: dict[str, int] = field(default_factory=dict)
     hosts: list[HostFunction] = field(default_factory=list)
@@ -201,7 +215,8 @@ class _Planner:
         return None if source == target else CopyStep(source, target, inst.array.size_bytes)
 
     def _kernel(self, inst: Instruction) -> Step:
-        number = self._kernel_number(KernelRequest(inst, self.assignment.aliased(inst)))
+        usual = self.assignment.aliased(inst)
+        number = self._kernel_number(KernelRequest(inst, usual, self.planned[inst]))
         arguments = self._arguments(inst)
         scratch = self.assignment.scratch(inst)
         if scratch is not None:
@@ -230,7 +245,7 @@ class _Planner:
         assert operand is not None
         places = self._arguments(inst)
         results = len(data_leaves(inst.shape))
-        number = self._kernel_number(KernelRequest(inst, aliased))
+        number = self._kernel_number(KernelRequest(inst, aliased, self.planned[inst]))
         return InPlaceKernel(number, places[operand], places[len(places) - results + output])
 
     def _host_call(self, inst: Instruction) -> Step:

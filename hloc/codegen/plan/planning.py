@@ -1,16 +1,19 @@
-"""From an optimised module to the plan of its kernels: the way of backends from packages.
+"""From an optimised module to the plan of its kernels, the same for every target.
 
-The target says which kernels it has; everything else is the same for all of them.
+The target says which kernels it has, and plans each of them once.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hloc.analysis.call_graph import control_flow_computations
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.lower.expansion import expand
 from hloc.codegen.lower.lowering import lower, refuse_unsupported
+from hloc.codegen.plan.kernel_request import PlannedKernel
 from hloc.codegen.plan.plan import (
     Plan,
     calls_host,
@@ -20,10 +23,13 @@ from hloc.codegen.plan.plan import (
 )
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.memory.heap import PackFunction, pack
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import store_schedule
 from hloc.ops.custom_call_targets import refusal_of
 from hloc.options import CompileOptions
+
+NO_KERNEL = "there is no code generator for it yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,41 +37,97 @@ class KernelRules:
     """What a target says of its kernels.
 
     Attributes:
-        refusal: why it has no kernel for an instruction or a fusion, "" if it has one.
-        scratch_bytes: working memory that the kernel of an instruction gets as its last argument.
+        plan: plans the kernel of an instruction or a fusion; None if the target has none.
         needs_defusion: true for a fusion that must be taken apart.
+        refusal: the reason shown for instructions without a kernel.
+        stack_bytes: scratch memory up to this size lies on the stack of the kernel.
+        pack: places temporaries in memory.
+        share_outputs: temporaries may lie in outputs that are not written yet.
     """
 
-    refusal: Callable[[Instruction], str]
-    scratch_bytes: Callable[[Instruction], int]
+    plan: Callable[[Instruction], PlannedKernel | None]
     needs_defusion: Callable[[Instruction], bool]
+    refusal: str = NO_KERNEL
+    stack_bytes: int = 0
+    pack: PackFunction = pack
+    share_outputs: bool = True
 
 
-def plan_program(
-    module: Module, options: CompileOptions, rules: KernelRules
-) -> tuple[Plan, DynamicBoundary]:
+@dataclass(frozen=True, slots=True)
+class PlannedProgram:
+    """A lowered module as it runs.
+
+    Attributes:
+        plan: its steps, kernels and memory.
+        boundary: parameters and results behind the declared ones, for dynamic sizes.
+        assignment_seconds: what the schedule and the buffers took.
+    """
+
+    plan: Plan
+    boundary: DynamicBoundary
+    assignment_seconds: float
+
+
+def plan_program(module: Module, options: CompileOptions, rules: KernelRules) -> PlannedProgram:
     """Bring an optimised module, which is changed, into its last form, and plan how it runs.
 
     Raises:
         UnsupportedError: lists all that the target cannot run, with reasons.
         HloError: constants that the text left out; see `CompileOptions.fill_constants`.
     """
+    plans = _KernelPlans(rules)
+    boundary = expand(module, rules.needs_defusion)
+    refuse_unsupported(module, plans.refusal)
+    lower(module, options)
+    refuse_unsupported(module, plans.refusal)  # what stood inside fusions that were taken apart
+    planned = plans.of_module(module)
 
-    def reason(inst: Instruction) -> str:
+    def scratch_bytes(inst: Instruction) -> int:
+        size = planned[inst].scratch_bytes if inst in planned else 0
+        return size if size > rules.stack_bytes else 0
+
+    started = time.perf_counter()
+    schedule, assignment = plan_memory(
+        module, scratch_bytes, rules.pack, share_outputs=rules.share_outputs
+    )
+    store_schedule(module, schedule)
+    seconds = time.perf_counter() - started
+    return PlannedProgram(plan_module(module, schedule, assignment, planned), boundary, seconds)
+
+
+class _KernelPlans:
+    """The plan of each kernel, made when first asked for and again if its instruction changed."""
+
+    def __init__(self, rules: KernelRules) -> None:
+        self._rules = rules
+        self._kept: dict[Instruction, tuple[object, PlannedKernel | None]] = {}
+
+    def refusal(self, inst: Instruction) -> str:
+        """Return why the target cannot run `inst`, "" if it can."""
         if _runs_without_kernel(inst):
             return ""
-        return refusal_of(inst) if calls_host(inst) else rules.refusal(inst)
+        if calls_host(inst):
+            return refusal_of(inst)
+        return self._rules.refusal if self._plan(inst) is None else ""
 
-    def working_memory(inst: Instruction) -> int:
-        return 0 if _runs_without_kernel(inst) or calls_host(inst) else rules.scratch_bytes(inst)
+    def of_module(self, module: Module) -> dict[Instruction, PlannedKernel]:
+        """Return the plans of all instructions that need a kernel."""
+        found: dict[Instruction, PlannedKernel] = {}
+        for computation in control_flow_computations(module):
+            for inst in computation.instructions:
+                if not _runs_without_kernel(inst) and not calls_host(inst):
+                    plan = self._plan(inst)
+                    assert plan is not None, inst.name  # else it was refused
+                    found[inst] = plan
+        return found
 
-    boundary = expand(module, rules.needs_defusion)
-    refuse_unsupported(module, reason)
-    lower(module, options)
-    refuse_unsupported(module, reason)  # what stood inside fusions that were taken apart
-    schedule, assignment = plan_memory(module, working_memory)
-    store_schedule(module, schedule)
-    return plan_module(module, schedule, assignment), boundary
+    def _plan(self, inst: Instruction) -> PlannedKernel | None:
+        versions = tuple(computation.version for computation in inst.called)
+        state = (inst.operands, inst.shape, inst.attributes, inst.called, versions)
+        kept = self._kept.get(inst)
+        if kept is None or kept[0] != state:
+            kept = self._kept[inst] = (state, self._rules.plan(inst))
+        return kept[1]
 
 
 def _runs_without_kernel(inst: Instruction) -> bool:

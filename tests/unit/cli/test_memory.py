@@ -48,9 +48,8 @@ def drawing(text: str) -> str:
 
 def lowered(text: str) -> tuple[Module, BufferAssignment]:
     module = parse_text(text)
-    backend = CpuBackend()
-    backend.lower(module, CompileOptions(opt_level=0))
-    return module, backend.assign(module)[1]
+    program = CpuBackend().plan(module, CompileOptions(opt_level=0))
+    return module, program.plan.assignment
 
 
 def test_the_report_tells_the_worst_moment() -> None:

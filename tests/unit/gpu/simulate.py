@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc import evaluate
+from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitters.table import emitter_for
-from hloc.codegen.gpu.kernel import GpuEmitter
 from hloc.codegen.gpu.nvptx.backend import NvptxBackend, NvptxModule
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.driver import optimise, parse_text
 from hloc.options import CompileOptions
 from hloc.runtime.gpu.executable import GpuExecutable
@@ -48,7 +49,7 @@ def check(
     return device
 
 
-def check_bits(text: str, arrays: Sequence[Array], emitter: GpuEmitter) -> None:
+def check_bits(text: str, arrays: Sequence[Array], emitter: Emitter[LaunchWriter]) -> None:
     """Run a module in the interpreter and as code of this machine: the bits are the evaluator's.
 
     Args:

@@ -79,8 +79,7 @@ def limited(module: Module, limit: int) -> tuple[Module, PassContext]:
 
 def arena_bytes(module: Module) -> int:
     backend, copy = CpuBackend(share_outputs=False), clone_module(module)
-    backend.lower(copy, CompileOptions(opt_level=0))
-    return backend.assign(copy)[1].arena_bytes
+    return backend.plan(copy, CompileOptions(opt_level=0)).plan.assignment.arena_bytes
 
 
 @pytest.mark.parametrize("text", [layers(8), IN_A_LOOP], ids=["layers", "loop body"])

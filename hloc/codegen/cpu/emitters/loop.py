@@ -17,7 +17,7 @@ from hloc.codegen.cpu.emitters import repeated_rows
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.context import KernelContext, array_leaves
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.codegen.kernels.lanes import Lanes, lanes_nest, positions, settle
 from hloc.codegen.kernels.loop import _fits, _member_is_flat, can_generate, is_flat
 from hloc.ir.instruction import Instruction
@@ -206,4 +206,4 @@ def _repeated(inst: Instruction) -> RepeatedRows | None:
     return rows if all(_member_is_flat(member, rows.shape) for member in others) else None
 
 
-EMITTER = Emitter("loop", can_generate, emit, extent, no_scratch)
+EMITTER = emitter_of("loop", can_generate, emit, extent, no_scratch)

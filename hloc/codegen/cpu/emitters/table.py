@@ -16,10 +16,11 @@ from hloc.codegen.cpu.emitters.movement import concatenate, dynamic_update_slice
 from hloc.codegen.cpu.emitters.reduction import cumulative, pool, reduce, row_region
 from hloc.codegen.cpu.emitters.sort import sort, sort_calls, topk, topk_calls
 from hloc.codegen.kernels import random_bits, scatter, select_and_scatter, triangular
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import Emitter, first_plan
 from hloc.ir.instruction import Instruction
 
-EMITTERS: tuple[Emitter, ...] = (
+EMITTERS: tuple[Emitter[KernelContext], ...] = (
     attention.EMITTER,
     gemm_epilogue.EMITTER,
     row_region.EMITTER,
@@ -48,9 +49,7 @@ EMITTERS: tuple[Emitter, ...] = (
 )
 
 
-def emitter_for(inst: Instruction) -> Emitter | None:
+def emitter_for(inst: Instruction) -> Emitter[KernelContext] | None:
     """Return the first emitter that can write the kernel of `inst`, or None."""
-    for emitter in EMITTERS:
-        if emitter.can_emit(inst):
-            return emitter
-    return None
+    found = first_plan(EMITTERS, inst)
+    return found.emitter if found else None

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import no_scratch
 from hloc.codegen.kernels.loop import can_generate, is_flat
@@ -104,4 +104,4 @@ def _ordered(w: LaunchWriter, outputs: Sequence[_Output], shape: ArrayShape) -> 
             output.store(k.math, tuple(index), value)
 
 
-EMITTER = GpuEmitter("loop", can_generate, emit, no_scratch)
+EMITTER = gpu_emitter_of("loop", can_generate, emit, no_scratch)

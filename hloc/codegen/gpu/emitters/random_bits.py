@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from hloc.codegen.gpu.context import LaunchWriter
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels import random_bits
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import no_scratch
@@ -26,4 +26,4 @@ def emit(w: LaunchWriter) -> None:
             write_state(k, state)
 
 
-EMITTER = GpuEmitter("rng-bit-generator", random_bits.can_emit, emit, no_scratch)
+EMITTER = gpu_emitter_of("rng-bit-generator", random_bits.can_emit, emit, no_scratch)

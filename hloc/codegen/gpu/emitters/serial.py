@@ -6,11 +6,14 @@ Right for everything, fast for nothing: an opcode that matters has an emitter of
 
 from __future__ import annotations
 
+from functools import partial
+
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.gpu.context import LaunchWriter
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import GpuPlan
 from hloc.codegen.kernels import reduce, row_region, select_and_scatter, triangular
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
 
@@ -21,31 +24,34 @@ _MOST_SCRATCH_BYTES = 1 << 26
 """Working memory of all threads together; fewer threads run where it is not enough."""
 
 
-def on_threads(emitter: Emitter) -> GpuEmitter:
+def on_threads(emitter: Emitter[KernelContext]) -> Emitter[LaunchWriter]:
     """Return an emitter for GPUs that writes what `emitter` writes."""
 
-    def threads(inst: Instruction) -> int:
-        extent, size = emitter.extent(inst), emitter.scratch_bytes(inst)
-        return extent if size <= _MOST_STACK_BYTES else min(extent, _most_threads(size))
+    def plan(inst: Instruction) -> GpuPlan | None:
+        serial = emitter.plan(inst)
+        if serial is None:
+            return None
+        size = serial.scratch_bytes
+        if size <= _MOST_STACK_BYTES:
+            return GpuPlan(partial(_emit, serial, serial.extent))
+        threads = min(serial.extent, _most_threads(size))
+        return GpuPlan(partial(_emit, serial, threads), scratch_bytes=_aligned(size) * threads)
 
-    def scratch_bytes(inst: Instruction) -> int:
-        size = emitter.scratch_bytes(inst)
-        return 0 if size <= _MOST_STACK_BYTES else _aligned(size) * threads(inst)
+    return Emitter(f"{emitter.name} on threads", plan)
 
-    def emit(w: LaunchWriter) -> None:
-        size, extent, count = emitter.scratch_bytes(w.inst), emitter.extent(w.inst), threads(w.inst)
-        each = -(-extent // count)
-        with w.each(-(-extent // each)) as (k, thread):
-            if w.has_scratch:
-                mine = k.math.value(k.math.mul(thread, _aligned(size)))
-                k.scratch = pointer_value(k.b.address(k.scratch, U8, mine))
-            elif size:
-                k.scratch = k.b.allocate(U8, size)
-            k.begin = k.math.mul(thread, each)
-            k.end = k.math.minimum(k.math.add(k.begin, each), extent)
-            emitter.emit(k)
 
-    return GpuEmitter(f"{emitter.name} on threads", emitter.can_emit, emit, scratch_bytes)
+def _emit(serial: KernelPlan[KernelContext], threads: int, w: LaunchWriter) -> None:
+    size, extent = serial.scratch_bytes, serial.extent
+    each = -(-extent // threads)
+    with w.each(-(-extent // each)) as (k, thread):
+        if w.has_scratch:
+            mine = k.math.value(k.math.mul(thread, _aligned(size)))
+            k.scratch = pointer_value(k.b.address(k.scratch, U8, mine))
+        elif size:
+            k.scratch = k.b.allocate(U8, size)
+        k.begin = k.math.mul(thread, each)
+        k.end = k.math.minimum(k.math.add(k.begin, each), extent)
+        serial.emit(k)
 
 
 def _aligned(size: int) -> int:
@@ -56,7 +62,7 @@ def _most_threads(size: int) -> int:
     return max(1, _MOST_SCRATCH_BYTES // _aligned(size))
 
 
-EMITTERS: tuple[GpuEmitter, ...] = tuple(
+EMITTERS: tuple[Emitter[LaunchWriter], ...] = tuple(
     on_threads(emitter)
     for emitter in (
         row_region.EMITTER,

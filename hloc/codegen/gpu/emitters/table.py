@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitters import loop, random_bits, serial, triangular
 from hloc.codegen.gpu.emitters.attention import attention
 from hloc.codegen.gpu.emitters.fft import fft
@@ -10,10 +11,10 @@ from hloc.codegen.gpu.emitters.movement import dynamic_update_slice, transpose
 from hloc.codegen.gpu.emitters.reduction import cumulative, reduce, row_region, select_and_scatter
 from hloc.codegen.gpu.emitters.scatter import scatter, scatter_sorted, scatter_windows
 from hloc.codegen.gpu.emitters.sort import sort, topk
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.kernels.emitter import Emitter, first_plan
 from hloc.ir.instruction import Instruction
 
-EMITTERS: tuple[GpuEmitter, ...] = (
+EMITTERS: tuple[Emitter[LaunchWriter], ...] = (
     row_region.EMITTER,
     attention.EMITTER,
     gemm.EMITTER,
@@ -36,6 +37,7 @@ EMITTERS: tuple[GpuEmitter, ...] = (
 )
 
 
-def emitter_for(inst: Instruction) -> GpuEmitter | None:
+def emitter_for(inst: Instruction) -> Emitter[LaunchWriter] | None:
     """Return the first emitter that can write the kernel of `inst`, or None."""
-    return next((emitter for emitter in EMITTERS if emitter.can_emit(inst)), None)
+    found = first_plan(EMITTERS, inst)
+    return found.emitter if found else None

@@ -13,7 +13,7 @@ from math import prod
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
 from hloc.codegen.kernels import triangular
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import no_scratch
@@ -177,5 +177,5 @@ def _remainder(
     return b.load(total, first.dtype, 0)
 
 
-SOLVE = GpuEmitter("triangular-solve", can_emit_solve, emit_solve, no_scratch)
-CHOLESKY = GpuEmitter("cholesky", can_emit_cholesky, emit_cholesky, no_scratch)
+SOLVE = gpu_emitter_of("triangular-solve", can_emit_solve, emit_solve, no_scratch)
+CHOLESKY = gpu_emitter_of("cholesky", can_emit_cholesky, emit_cholesky, no_scratch)

@@ -16,7 +16,7 @@ from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionProduct
 from hloc.codegen.cpu.emitters.attention.attention_plan import AttentionPlan, attention_plan
 from hloc.codegen.cpu.emitters.attention.attention_rows import AttentionRows
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.lanes import lanes_of, neighbours, settle
 from hloc.dtypes import F32, PRED, S64
 from hloc.ir.instruction import Instruction
@@ -206,5 +206,5 @@ def repeated_bytes(inst: Instruction) -> int:
     return 4 * plan.key.size * (plan.attention.depth + plan.value.size)
 
 
-EMITTER = Emitter("attention", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = emitter_of("attention", can_emit, emit, extent, scratch_bytes, repeated_bytes)
 """Both products of attention and the softmax between them."""

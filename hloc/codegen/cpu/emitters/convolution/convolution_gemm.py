@@ -15,7 +15,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import (
     PanelProduct,
@@ -293,4 +293,4 @@ class _Writer:
         multiply_panel(self.k, product)
 
 
-EMITTER = Emitter("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = emitter_of("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)

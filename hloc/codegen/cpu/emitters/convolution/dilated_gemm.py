@@ -31,7 +31,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.gemm_problem import Axis, Product, merged
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import WindowDimension
@@ -288,4 +288,4 @@ def _moved(k: KernelContext, array: IrArray, elements: int) -> IrArray:
     return IrArray(pointer, array.dtype, array.dims, array.strides)
 
 
-EMITTER = Emitter("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = emitter_of("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)

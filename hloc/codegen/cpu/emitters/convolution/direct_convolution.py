@@ -18,7 +18,7 @@ from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import call_grouped
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.operands import computed_operands, operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
@@ -356,4 +356,4 @@ class _Writer:
         return tuple(left), tuple(right)
 
 
-EMITTER = Emitter("convolution", can_emit, emit, extent, operand_bytes)
+EMITTER = emitter_of("convolution", can_emit, emit, extent, operand_bytes)

@@ -18,7 +18,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.gemm_problem import Axis, Product, is_in_memory, merged
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
@@ -242,4 +242,4 @@ def padded_copy(k: KernelContext, lhs: IrArray, p: Padded, offset: int, size: in
     return IrArray(target, lhs.dtype, p.dims, p.strides)
 
 
-EMITTER = Emitter("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = emitter_of("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)

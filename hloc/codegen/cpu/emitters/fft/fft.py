@@ -33,7 +33,7 @@ from hloc.codegen.cpu.emitters.fft.fft_routines import (
 )
 from hloc.codegen.kernels.butterflies import LARGEST, Butterflies
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.fft_plan import (
     MOST_TABULATED,
     complex_dtype,
@@ -475,4 +475,4 @@ class _Writer:
         return target
 
 
-EMITTER = Emitter("fft", is_transform, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = emitter_of("fft", is_transform, emit, extent, scratch_bytes, repeated_bytes)

@@ -22,7 +22,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product, small_packed_product
 from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_product
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.gemm_problem import (
     Axis,
     Product,
@@ -290,8 +290,8 @@ class _Writer:
         return self.math.linear(index, strides)
 
 
-EMITTER = Emitter("dot", can_emit, emit, extent, scratch_bytes, repeated_bytes)
-CONVOLUTION = Emitter(
+EMITTER = emitter_of("dot", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+CONVOLUTION = emitter_of(
     "convolution", can_emit_convolution, emit, extent, scratch_bytes, repeated_bytes
 )
 """Convolutions that are products of matrices."""

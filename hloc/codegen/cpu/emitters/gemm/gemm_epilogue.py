@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from math import prod
 
 from hloc.analysis.epilogue import place_of, product_in, results_of
@@ -20,7 +22,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed, row_distance
 from hloc.codegen.cpu.emitters.routine_writer import argument
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lanes import lanes_of, settle
 from hloc.codegen.kernels.loop import is_flat
 from hloc.ir.instruction import Instruction
@@ -48,10 +50,10 @@ def _packed(core: Instruction) -> PackedProduct | None:
     return windowed.product if windowed else None
 
 
-def _emitter(core: Instruction) -> Emitter:
+def _emitter(core: Instruction) -> Emitter[KernelContext]:
     """Return the emitter of the product by itself."""
     own = (dot.EMITTER, dot.CONVOLUTION)
-    return next((e for e in own if e.can_emit(core)), windowed_gemm.EMITTER)
+    return next((e for e in own if e.plan(core)), windowed_gemm.EMITTER)
 
 
 def _column_count(core: Instruction, product: PackedProduct) -> int:
@@ -61,38 +63,15 @@ def _column_count(core: Instruction, product: PackedProduct) -> int:
     return 0 if size % prod(axis.size for axis in product.columns) else size
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for a fusion around a packed product."""
-    return core_of(inst) is not None
-
-
-def _core(inst: Instruction) -> Instruction:
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a fusion around a packed product as the product alone: loop, scratch, packing."""
     core = core_of(inst)
-    assert core is not None
-    return core
+    alone = None if core is None else _emitter(core).plan(core)
+    return None if core is None or alone is None else replace(alone, emit=partial(emit, core))
 
 
-def extent(inst: Instruction) -> int:
-    """Return in how many pieces threads share the product."""
-    core = _core(inst)
-    return _emitter(core).extent(core)
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return the room that the product needs."""
-    core = _core(inst)
-    return _emitter(core).scratch_bytes(core)
-
-
-def repeated_bytes(inst: Instruction) -> int:
-    """Return what every part of the product packs again."""
-    core = _core(inst)
-    return _emitter(core).repeated_bytes(core)
-
-
-def emit(k: KernelContext) -> None:
+def emit(core: Instruction, k: KernelContext) -> None:
     """Write the product with the loops over its finished rows."""
-    core = _core(k.inst)
     place, product = place_of(core, results_of(k.inst.called[0])), _packed(core)
     lhs, rhs = (k.plain_array(operand) for operand in core.operands)
     assert place is not None
@@ -170,5 +149,5 @@ class _Rows:
                 output.store(k.math, index, value)
 
 
-EMITTER = Emitter("output-fusion", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = Emitter("output-fusion", plan)
 """A product and elementwise instructions that are made of it."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.ir.instruction import Instruction
 
 
@@ -48,4 +48,4 @@ def emit(k: KernelContext) -> None:
             first += operand.array.dims[dim]
 
 
-EMITTER = Emitter("concatenate", can_emit, emit, extent, no_scratch)
+EMITTER = emitter_of("concatenate", can_emit, emit, extent, no_scratch)

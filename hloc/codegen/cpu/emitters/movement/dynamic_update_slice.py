@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.dynamic_update_slice import first_element, is_in_place
-from hloc.codegen.kernels.emitter import Emitter, no_scratch, no_split
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch, no_split
 from hloc.ir.instruction import Instruction
 
 
@@ -25,4 +25,4 @@ def emit(k: KernelContext) -> None:
         k.output.store(k.math, target, k.read(update, tuple(at)))
 
 
-EMITTER = Emitter("dynamic-update-slice", can_emit, emit, no_split, no_scratch)
+EMITTER = emitter_of("dynamic-update-slice", can_emit, emit, no_split, no_scratch)

@@ -19,7 +19,7 @@ from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.codegen.kernels.running_sums import block_end
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.dtypes import F32, F64, S32, U32, DType
@@ -310,4 +310,4 @@ class _Strip(_Scan):
         return index
 
 
-EMITTER = Emitter("reduce-window", can_emit, emit, extent, no_scratch)
+EMITTER = emitter_of("reduce-window", can_emit, emit, extent, no_scratch)

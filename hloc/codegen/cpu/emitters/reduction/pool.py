@@ -25,7 +25,7 @@ from hloc.codegen.cpu.emitters.reduction.pool_routine import (
 )
 from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
@@ -119,4 +119,4 @@ def _loops(k: KernelContext) -> None:
             k.output.store(k.math, index, k.read(k.root, index))
 
 
-EMITTER = Emitter("reduce-window", can_emit, emit, extent, no_scratch)
+EMITTER = emitter_of("reduce-window", can_emit, emit, extent, no_scratch)

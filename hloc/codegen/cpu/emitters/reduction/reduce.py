@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.codegen.cpu.emitters.reduction.plain_reduction import emit_plain
 from hloc.codegen.kernels import reduce
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 
 
 def emit(k: KernelContext) -> None:
@@ -14,4 +14,4 @@ def emit(k: KernelContext) -> None:
         reduce.emit(k)
 
 
-EMITTER = Emitter("reduce", reduce.can_emit, emit, reduce.extent, no_scratch)
+EMITTER = emitter_of("reduce", reduce.can_emit, emit, reduce.extent, no_scratch)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloc.codegen.cpu.emitters.reduction.plain_reduction import plain_reduction
 from hloc.codegen.kernels import row_region
-from hloc.codegen.kernels.emitter import Emitter, no_scratch
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.ir.instruction import Instruction
 
 
@@ -13,4 +13,4 @@ def can_emit(inst: Instruction) -> bool:
     return row_region.can_emit(inst) and plain_reduction(inst) is None
 
 
-EMITTER = Emitter("row-region", can_emit, row_region.emit, row_region.extent, no_scratch)
+EMITTER = emitter_of("row-region", can_emit, row_region.emit, row_region.extent, no_scratch)

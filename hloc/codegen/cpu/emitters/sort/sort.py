@@ -17,7 +17,7 @@ from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, KeyFunction, Radix
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.elements.elemental import Frame
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
@@ -193,4 +193,4 @@ def _key_function(k: KernelContext, keys: Sequence[Key]) -> KeyFunction:
     return of_elements
 
 
-EMITTER = Emitter("sort", can_emit, emit, extent, scratch_bytes)
+EMITTER = emitter_of("sort", can_emit, emit, extent, scratch_bytes)

@@ -18,7 +18,7 @@ from hloc.codegen.cpu.emitters.sort.sort_routines import (
     sort_routines,
 )
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.dtypes import U32
 from hloc.ir.instruction import Instruction
 from hloc.ops.comparators import keys_of
@@ -177,4 +177,4 @@ def _gather(k: KernelContext, row: Row, result: Row, places: Row, size: int) -> 
     k.fn.line(f"call void @{routine.name}({moved}, ptr {places.pointer}, i64 {size})")
 
 
-EMITTER = Emitter("sort-by-routines", can_emit, emit, extent, scratch_bytes)
+EMITTER = emitter_of("sort-by-routines", can_emit, emit, extent, scratch_bytes)

@@ -15,7 +15,7 @@ from hloc.codegen.cpu.emitters.sort.merge_sort import MergeSorter
 from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, RadixSorter
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.dtypes import S32, S64, U32, DType
@@ -149,4 +149,4 @@ def _last_digit(k: KernelContext, at: Sequence[IndexValue], offset_bytes: int) -
     return b.load(digit_slot, S64, 0)
 
 
-EMITTER = Emitter("topk", can_emit, emit, extent, scratch_bytes)
+EMITTER = emitter_of("topk", can_emit, emit, extent, scratch_bytes)

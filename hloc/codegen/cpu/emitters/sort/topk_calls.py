@@ -11,7 +11,7 @@ from hloc.codegen.cpu.emitters.sort.topk_routines import (
     topk_routines,
 )
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.emitter import emitter_of
 from hloc.ir.instruction import Instruction
 
 
@@ -67,4 +67,4 @@ def emit(k: KernelContext) -> None:
     k.level = 0
 
 
-EMITTER = Emitter("topk-by-routines", can_emit, emit, extent, scratch_bytes)
+EMITTER = emitter_of("topk-by-routines", can_emit, emit, extent, scratch_bytes)

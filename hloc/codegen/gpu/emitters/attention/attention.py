@@ -31,7 +31,7 @@ from hloc.codegen.gpu.emitters.attention.attention_spread import (
 )
 from hloc.codegen.gpu.emitters.attention.attention_tensor_core import TensorCoreProducts
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.dtypes import F32, PRED, S32, S64
 from hloc.ir.instruction import Instruction
 
@@ -169,5 +169,5 @@ class _Kernel:
         return holds_for_all(k, b.load(holds, PRED, 0))
 
 
-EMITTER = GpuEmitter("attention", can_emit, emit, scratch_bytes)
+EMITTER = gpu_emitter_of("attention", can_emit, emit, scratch_bytes)
 """Both products of attention and the softmax between them."""

@@ -22,7 +22,7 @@ from hloc.codegen.gpu.emitters.fft.fft_passes import (
     constant_table,
     pass_steps,
 )
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
 from hloc.codegen.kernels.butterflies import LARGEST
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.fft_plan import complex_dtype, copies_spectrum, factors, is_transform
@@ -244,4 +244,4 @@ class _Transform:
         target.store(self.k.math, self._index(row, i), value)
 
 
-EMITTER = GpuEmitter("fft", is_transform, emit, scratch_bytes)
+EMITTER = gpu_emitter_of("fft", is_transform, emit, scratch_bytes)

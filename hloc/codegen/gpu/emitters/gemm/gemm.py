@@ -25,7 +25,8 @@ from hloc.codegen.gpu.emitters.gemm.tensor_core import emit_tensor_core
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores, kind_of
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import emit_tiles
 from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import emit_warpgroup_product, has_warpgroups
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import GpuPlan
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 
@@ -85,14 +86,28 @@ def candidates(p: MatrixProblem, target: Target) -> list[Candidate]:
     return others + found if warpgroup_gemm.is_faster(p, kind) else found + others
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for the sums of parts, on the chip that needs most."""
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a dot or a convolution, alone or inside a fusion."""
+    if not is_product(inst):
+        return None
     p = problem_of(inst)
-    way = way_of(p)
-    if way is Way.ELEMENTS:
-        return 0
-    if way is Way.FEW_ROWS:
-        return few_rows.scratch_for(p)
+    match way_of(p):
+        case Way.ELEMENTS:
+            return GpuPlan(lambda w: emit_elements(w, p))
+        case Way.FEW_ROWS:
+            few = partial(few_rows.emit_few_rows, p=p)
+            return GpuPlan(few, scratch_bytes=few_rows.scratch_for(p))
+        case Way.TILES:
+            room = _tile_scratch_bytes(p)
+            return GpuPlan(
+                partial(_emit_tiles, p, room),
+                scratch_bytes=room,
+                choices=lambda target: len(_fitting(p, room, target)),
+            )
+
+
+def _tile_scratch_bytes(p: MatrixProblem) -> int:
+    """Return room for the sums of parts, on the chip that needs most."""
     plans = [tiled_gemm.plans_for(p)[0]]
     kind = kind_of(p)
     if kind is not None:
@@ -102,28 +117,14 @@ def scratch_bytes(inst: Instruction) -> int:
     return max(scratch_for(p, plan.parts) for plan in plans)
 
 
-def choices(inst: Instruction, target: Target) -> int:
-    """Return how many kernels a chip may choose from, in the room that `scratch_bytes` gives."""
-    p = problem_of(inst)
-    return len(_fitting(inst, p, target)) if way_of(p) is Way.TILES else 1
-
-
-def _fitting(inst: Instruction, p: MatrixProblem, target: Target) -> list[Candidate]:
-    room = scratch_bytes(inst)
+def _fitting(p: MatrixProblem, room: int, target: Target) -> list[Candidate]:
+    """Return the kernels a chip may choose from: those whose sums of parts fit into `room`."""
     return [c for c in candidates(p, target) if scratch_for(p, c.plan.parts) <= room]
 
 
-def emit(w: LaunchWriter) -> None:
-    """Write the launches of a product."""
-    p = problem_of(w.inst)
-    way = way_of(p)
-    if way is Way.ELEMENTS:
-        emit_elements(w, p)
-    elif way is Way.FEW_ROWS:
-        few_rows.emit_few_rows(w, p)
-    else:
-        chosen = _fitting(w.inst, p, w.target)[w.choice]
-        chosen.emit(w, p, chosen.plan)
+def _emit_tiles(p: MatrixProblem, room: int, w: LaunchWriter) -> None:
+    chosen = _fitting(p, room, w.target)[w.choice]
+    chosen.emit(w, p, chosen.plan)
 
 
-EMITTER = GpuEmitter("matrix product", is_product, emit, scratch_bytes, choices)
+EMITTER = Emitter("matrix product", plan)

@@ -16,7 +16,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.movement.transpose_plan import Dims, Plan, plan_of
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, MAX_BLOCKS_YZ, GpuEmitter
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, MAX_BLOCKS_YZ, gpu_emitter_of
 from hloc.codegen.kernels.emitter import no_scratch
 from hloc.ir.instruction import Instruction
 
@@ -134,4 +134,4 @@ class _Tile:
         return self.k.math.delinear(place, [self.plan.dims[d] for d in group]) if group else ()
 
 
-EMITTER = GpuEmitter("transpose", can_emit, emit, no_scratch)
+EMITTER = gpu_emitter_of("transpose", can_emit, emit, no_scratch)

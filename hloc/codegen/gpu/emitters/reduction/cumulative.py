@@ -20,7 +20,7 @@ from hloc.codegen.elements.reductions import combine, sum_dtype
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.reduction.cumulative_plan import Plan, plan_of
 from hloc.codegen.gpu.emitters.reduction.cumulative_tiles import Tiles
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
@@ -243,4 +243,4 @@ class _Scan:
             )
 
 
-EMITTER = GpuEmitter("cumulative", can_emit, emit, scratch_bytes)
+EMITTER = gpu_emitter_of("cumulative", can_emit, emit, scratch_bytes)

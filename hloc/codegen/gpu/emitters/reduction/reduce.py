@@ -21,7 +21,7 @@ from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.reduction.reduce_plan import Plan, plan_of
 from hloc.codegen.gpu.helpers import WARP_THREADS
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, GpuEmitter
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
 from hloc.codegen.kernels.reduce import reduces_of, store_results
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
@@ -266,4 +266,4 @@ class _Combine:
         return found
 
 
-EMITTER = GpuEmitter("reduce", can_emit, emit, scratch_bytes)
+EMITTER = gpu_emitter_of("reduce", can_emit, emit, scratch_bytes)

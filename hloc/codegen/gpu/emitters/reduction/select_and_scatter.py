@@ -13,7 +13,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import index_in_memory
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.select_and_scatter import select_in_window
 from hloc.dtypes import PRED, S64
@@ -105,4 +105,4 @@ def _not_negative(k: GpuContext, x: IndexValue) -> IndexValue:
     return k.math.maximum(x, 0)
 
 
-EMITTER = GpuEmitter("select-and-scatter", can_emit, emit, scratch_bytes)
+EMITTER = gpu_emitter_of("select-and-scatter", can_emit, emit, scratch_bytes)

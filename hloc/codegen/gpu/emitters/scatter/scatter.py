@@ -15,7 +15,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import no_scratch
 from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions
@@ -117,4 +117,4 @@ def combine(k: GpuContext, target: Index, at: Sequence[IndexValue]) -> None:
         output.store(k.math, target, k.b.convert(value, output.dtype))
 
 
-EMITTER = GpuEmitter("scatter", can_emit, emit, no_scratch)
+EMITTER = gpu_emitter_of("scatter", can_emit, emit, no_scratch)

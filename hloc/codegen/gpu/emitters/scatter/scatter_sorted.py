@@ -18,7 +18,7 @@ from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
 from hloc.codegen.gpu.emitters.scatter import scatter
 from hloc.codegen.gpu.emitters.scatter.scatter import combine, set_number, target_of, window_loops
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.scatter import first_of_window, fits
 from hloc.dtypes import S32, S64
@@ -161,4 +161,4 @@ class _Windows:
                 b.store(pair, 0, m.value(m.add(now, 1)))
 
 
-EMITTER = GpuEmitter("sorted scatter", can_emit, emit, scratch_bytes)
+EMITTER = gpu_emitter_of("sorted scatter", can_emit, emit, scratch_bytes)

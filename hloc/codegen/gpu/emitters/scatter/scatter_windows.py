@@ -14,7 +14,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand, index_in_memory
 from hloc.codegen.gpu.emitters.scatter.scatter import combine, set_number, window_loops
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels import scatter
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import no_scratch
@@ -57,4 +57,4 @@ def _covers(k: GpuContext, first: list[IndexValue], target: Index) -> list[Value
     return conditions
 
 
-EMITTER = GpuEmitter("scatter of windows", scatter.can_emit, emit, no_scratch)
+EMITTER = gpu_emitter_of("scatter of windows", scatter.can_emit, emit, no_scratch)

@@ -18,7 +18,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import array_leaves, root_of
 from hloc.ir.instruction import Instruction
 
@@ -165,4 +165,4 @@ class _Sorter:
         return less
 
 
-EMITTER = GpuEmitter("sort", can_emit, emit, scratch_bytes)
+EMITTER = gpu_emitter_of("sort", can_emit, emit, scratch_bytes)

@@ -16,7 +16,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
-from hloc.codegen.gpu.kernel import GpuEmitter
+from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.order_key import order_key
 from hloc.dtypes import S32
@@ -173,4 +173,4 @@ class _Round:
         return b.or_(b.compare("LT", one, other), earlier)
 
 
-EMITTER = GpuEmitter("topk", can_emit, emit, scratch_bytes)
+EMITTER = gpu_emitter_of("topk", can_emit, emit, scratch_bytes)
