@@ -5,7 +5,7 @@ BIN := .venv/bin
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-slow test-emulated check format golden bench bench-suite bench-gpu performance bench-memory bench-passes bench-parse footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-gpu performance bench-memory bench-passes bench-parse footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -14,6 +14,13 @@ help: ## list the targets
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install -q -e '.[dev]'
 	@touch $@
+
+lock: ## pin the packages that CI installs: .ci/constraints.txt
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	HLOC_PREBUILT=0 build/lock/bin/pip install -q -e '.[dev]' hatchling
+	{ sed -n '/^#/p' .ci/constraints.txt; build/lock/bin/pip freeze --exclude-editable; } > build/constraints.txt
+	mv build/constraints.txt .ci/constraints.txt
 
 setup: .venv/.installed ## make .venv and install hloc with the dev extra
 
@@ -29,7 +36,15 @@ test-slow: setup ## the slow tests and the comparison with JAX (skipped where it
 test-emulated: setup ## objects for other machines and processors, under QEMU and node
 	$(BIN)/python -m pytest -q -m "slow or not slow" tests/unit/codegen/test_aot*.py
 
-check: setup ## lint, format and types
+coverage: setup ## lines and branches that the default tests reach, worker processes included
+	rm -rf build/coverage
+	mkdir -p build/coverage
+	$(BIN)/coverage run -m pytest -q -n auto
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage html -q -d build/coverage/html
+	$(BIN)/coverage report --sort=cover
+
+check: setup ## lint, format and types; CI runs this target
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
