@@ -331,12 +331,13 @@ _ROWS = (
         "Let the matching `-done` be the only user of the start.",
     ),
     _row(
-        "HLOC0317", "channel of two opcodes",
-        "All users of a channel have one opcode; only sends and receives share one.",
-        _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
-        "  r = f32[2] all-reduce(x), channel_id=1, replica_groups={}, to_apply=add\n"
-        "  ROOT p = f32[2] collective-permute(r), channel_id=1, source_target_pairs={{0,1}}\n}\n",
-        "Give every collective a channel of its own.",
+        "HLOC0317", "channel of a transfer and a collective",
+        "A channel of `send` and `recv` belongs to them alone. Collectives may share channels.",
+        _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n  t = token[] after-all()\n"
+        "  s = (f32[2], u32[], token[]) send(x, t), channel_id=1\n"
+        "  d = token[] send-done(s), channel_id=1\n"
+        "  ROOT r = f32[2] all-reduce(x), channel_id=1, replica_groups={}, to_apply=add\n}\n",
+        "Give the transfer a channel of its own.",
     ),
     _row(
         "HLOC0318", "invalid replica groups",
@@ -434,7 +435,7 @@ _ROWS = (
         "A channel number is not negative; 0 means no channel.",
         _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
         "  ROOT r = f32[2] all-reduce(x), channel_id=-1, to_apply=add\n}\n",
-        "Give every collective a channel of its own, or none.",
+        "Give a collective a positive channel, or none.",
     ),
     _row(
         "HLOC0331", "parameter aliased to two outputs",

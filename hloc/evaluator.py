@@ -21,6 +21,7 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import HostValue
 from hloc.ir.traversal import post_order_from
 from hloc.literal import Literal
+from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
 from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, leaves
 
@@ -266,8 +267,10 @@ class _Run:
     def _check_runnable(self, inst: Instruction) -> None:
         if inst.opcode.name in ("parameter", "constant"):
             return
-        if inst.opcode.refusal or inst.opcode.evaluate is None:
-            reason = inst.opcode.refusal or "it has no NumPy semantics"
+        reason = inst.opcode.refusal or devices_reason(inst)
+        if inst.opcode.evaluate is None:
+            reason = reason or "it has no NumPy semantics"
+        if reason:
             raise UnsupportedError(
                 f"cannot run {inst.opcode.name} {inst.name}: {reason}", inst.span
             )

@@ -21,7 +21,9 @@ import pytest
 
 import hloc
 from hloc.ir.module import Module
+from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import verify
+from hloc.ops.participants import devices_reason
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 from tests.differential.agreement import check
@@ -118,7 +120,9 @@ def run_case(case: Case, *, update: bool) -> str:
         return case.text
     before_text = module.to_text("short")
     inputs = inputs_for(module)
-    before = hloc.evaluate(module, *inputs)
+    runs = not any(map(devices_reason, all_instructions(module)))  # else nothing may change
+    assert runs or case.unchanged
+    before = hloc.evaluate(module, *inputs) if runs else []
     context = PassContext(fast_math=case.fast_math)
     changed = Pipeline.parse(case.passes, check_changed=True).run(module, context)
     verify(module)
@@ -130,7 +134,8 @@ def run_case(case: Case, *, update: bool) -> str:
         assert after_text == before_text
     else:
         assert changed
-    for i, (got, want) in enumerate(zip(hloc.evaluate(module, *inputs), before, strict=True)):
+    after = hloc.evaluate(module, *inputs) if runs else []
+    for i, (got, want) in enumerate(zip(after, before, strict=True)):
         assert_close(got, want, f"result {i} after the passes")
     if not update and not case.unchanged:
         assert after_text.strip() == case.expected.strip()

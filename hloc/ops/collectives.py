@@ -1,7 +1,7 @@
 """Collectives: all-reduce and its relatives.
 
-hloc runs one participant. An all-reduce over one participant is the identity; the others, written
-for many devices, are read, checked and printed, but not run.
+hloc runs one participant, of which a collective is the identity (`all-reduce-simplifier`). Those of
+several (`participants.py`) are read, checked, optimised and printed, but not run.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from hloc.ops.checks import (
     scalar_of,
 )
 from hloc.ops.convert import converted
+from hloc.ops.participants import ADVICE
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 NO_GROUPS = RawText("{}")
@@ -309,7 +310,7 @@ def _typed(value: HostValue, shape: Shape) -> HostValue:
 
 # ---------------------------------------------------------------- rows
 
-_MANY = "it exchanges data between devices, and hloc runs one"
+_MANY = f"it exchanges data between devices; {ADVICE}"
 _TO_APPLY = (CalledRole("to_apply"),)
 
 for _name, _reads, _infer in (

@@ -22,7 +22,8 @@ from hloc.shapes import ArrayShape
 
 _NOT_FOLDED = frozenset(
     {
-        "all-reduce-start",  # its -done takes nothing else
+        "all-reduce",  # of one participant: all-reduce-simplifier
+        "all-reduce-start",
         "async-done",
         "async-start",
         "async-update",

@@ -17,7 +17,7 @@ from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 
 EXPANSION = (
-    "tuple-simplifier,dce,batch-norm-expander,ragged-dot-rewriter,rng-expander,"
+    "tuple-simplifier,all-reduce-simplifier,dce,batch-norm-expander,ragged-dot-rewriter,rng-expander,"
     "scaled-dot-rewriter,scan-expander,dynamic-padder,dce"
 )
 """Tuples that are taken apart and dead code go first: what nobody needs is not refused."""

@@ -19,6 +19,7 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations
 from hloc.literal import Literal, literal_of
+from hloc.ops.participants import devices_reason
 from hloc.opt.copy_insertion import CopyInsertion
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
@@ -59,7 +60,8 @@ def refuse_unsupported(module: Module, reason_of: ReasonFunction) -> None:
     found: dict[tuple[str, str], list[Instruction]] = {}
     for computation in control_flow_computations(module):
         for inst in computation.instructions:
-            reason = _shape_reason(inst) or inst.opcode.refusal or reason_of(inst)
+            reason = _shape_reason(inst) or inst.opcode.refusal
+            reason = reason or devices_reason(inst) or reason_of(inst)
             if reason:
                 found.setdefault((inst.opcode.name, reason), []).append(inst)
     _raise_refusals(found)

@@ -44,6 +44,8 @@ def sharding_fault(sharding: Sharding, shape: Shape) -> str:
     if isinstance(sharding, LeafSharding):
         return _leaf_fault(sharding, parts[0][1] if len(parts) == 1 else None)
     assert isinstance(sharding, TupleSharding)
+    if not parts and len(sharding.elements) == 1:
+        return ""  # an empty tuple counts as a leaf: JAX writes {{maximal device=0}} on `()`
     if len(sharding.elements) != len(parts):
         return f"sharding has {len(sharding.elements)} elements, but the shape {len(parts)} leaves"
     for element, (_, leaf) in zip(sharding.elements, parts, strict=True):

@@ -82,9 +82,9 @@ class StructureChecks:
             yield fault("HLOC0330", f"has channel_id {channel}, which is negative", inst)
         if channel <= 0:
             return  # 0 is no channel
+        is_transfer = inst.opcode.name in _TRANSFERS
         first = self._channels.setdefault(channel, inst)
-        names = {first.opcode.name, inst.opcode.name}
-        if len(names) > 1 and not names <= _TRANSFERS:
+        if is_transfer != (first.opcode.name in _TRANSFERS):
             yield fault(
                 "HLOC0317",
                 f"has channel_id {channel}, which {first.opcode.name} '{first.name}' uses",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
+from hloc.ops.participants import participants
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import TupleShape
@@ -23,7 +23,6 @@ _COLLECTIVES = frozenset(
         "reduce-scatter",
     }
 )
-_SINGLE_GROUP = re.compile(r"\{\{0\}\}")
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class AllReduceSimplifier:
             for inst in order:
                 if context.spent:
                     return context.rewrites > before
-                if inst in pinned or inst.control_predecessors or not _is_alone(inst, module):
+                if inst in pinned or inst.control_predecessors or not _is_alone(inst):
                     continue
                 if not inst.users and not inst.is_root:
                     continue
@@ -57,17 +56,13 @@ class AllReduceSimplifier:
         return context.rewrites > before
 
 
-def _is_alone(inst: Instruction, module: Module) -> bool:
+def _is_alone(inst: Instruction) -> bool:
     name = inst.opcode.name
     if name not in _COLLECTIVES or _shapes(inst) != [o.shape for o in inst.operands]:
         return False
     if name == "collective-permute":
         return tuple(inst.attributes.source_target_pairs) == ((0, 0),)
-    text = str(inst.attributes.replica_groups.text).replace(" ", "")
-    if _SINGLE_GROUP.fullmatch(text):
-        return True
-    one = module.config.replica_count == 1 and module.config.num_partitions == 1
-    return one and text == "{}"
+    return participants(inst) == 1
 
 
 def _shapes(inst: Instruction) -> list[object]:

@@ -73,7 +73,7 @@ WRONG = {
     "ends a parameter": ("HLOC0316", module("a = (f32[4], f32[4], u32[]) parameter(0)", "ROOT b = f32[4] copy-done(a)")),
     "used by another": ("HLOC0316", module(A4, "s = (f32[4], f32[4], u32[]) copy-start(a)", "ROOT b = f32[4] get-tuple-element(s), index=0")),
     # devices
-    "channel of two opcodes": ("HLOC0317", module(A4, "b = f32[4] all-reduce(a), channel_id=1, to_apply=sum", "ROOT c = f32[8] all-gather(b), channel_id=1, dimensions={0}", called=SUM)),
+    "channel of a send": ("HLOC0317", module(A4, "t = token[] after-all()", "s = (f32[4], u32[], token[]) send(a, t), channel_id=1", "d = token[] send-done(s), channel_id=1", "ROOT b = f32[4] all-reduce(a), channel_id=1, to_apply=sum", called=SUM)),
     "negative channel": ("HLOC0330", module(A4, "ROOT b = f32[4] all-reduce(a), channel_id=-1, to_apply=sum", called=SUM)),
     "device in two groups": ("HLOC0318", module(A4, "ROOT b = f32[4] all-reduce(a), replica_groups={{0,1},{1,2}}, to_apply=sum", called=SUM)),
     "empty group": ("HLOC0318", module(A4, "ROOT b = f32[4] all-reduce(a), replica_groups={{0},{}}, to_apply=sum", called=SUM)),
@@ -101,6 +101,8 @@ RIGHT = {
     "pair of an all-reduce-start": module(A4, "s = (f32[4], f32[4]) all-reduce-start(a), to_apply=sum", "ROOT d = f32[4] all-reduce-done(s)", called=SUM),
     "channel 0 is no channel": module(A4, "b = f32[4] all-reduce(a), channel_id=0, to_apply=sum", "ROOT c = f32[8] all-gather(b), channel_id=0, dimensions={0}", called=SUM),
     "send and receive share a channel": module("t = token[] after-all()", A4, "s = (f32[4], u32[], token[]) send(a, t), channel_id=1", "d = token[] send-done(s), channel_id=1", "r = (f32[4], u32[], token[]) recv(d), channel_id=1", "ROOT e = (f32[4], token[]) recv-done(r), channel_id=1"),
+    "collectives share a channel": module(A4, "b = f32[4] all-reduce(a), channel_id=1, to_apply=sum", "ROOT c = f32[8] all-gather(b), channel_id=1, dimensions={0}", called=SUM),
+    "sharding of an empty tuple": module(A4, 't = () custom-call(a), custom_call_target="f", custom_call_has_side_effect=true, sharding={{maximal device=0}}', "ROOT b = f32[4] negate(a)"),
     "subgroups of a sharding": module("ROOT a = f32[4] parameter(0), sharding={devices=[2,2]<=[4] last_tile_dim_replicate}"),
     "half precision result of a dot": module("a = f32[4,4] parameter(0)", "ROOT b = bf16[4,4] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}"),
     "packed elements": module("ROOT a = s4[4]{0:E(4)} parameter(0)"),
