@@ -29,7 +29,6 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
 from hloc.ir.print_order import computation_order, instruction_order
-from hloc.shapes import BufferShape, Shape, leaves
 
 _SHOWN_ELEMENTS = 8
 
@@ -107,27 +106,19 @@ def _snapshot(
 def _line(
     inst: Instruction, uids: Mapping[int, int], called: Mapping[str, str], options: DiffOptions
 ) -> Line:
-    line = line_of(inst)
-    head, tail = line.head, line.tail
-    if options.layouts and _has_layout(inst.shape):
-        head = f"{inst.shape} {inst.opcode.name}"
+    line = line_of(inst, layouts=options.layouts)
+    tail = line.tail
     if inst.called and called:
         tail = _renamed(inst, tail, called)
     tail += "".join(_additions(inst, options))
     return Line(
         uids[line.uid],
         line.name,
-        head,
+        line.head,
         tuple((uids[uid], name) for uid, name in line.operands),
         tail,
         line.is_root,
     )
-
-
-def _has_layout(shape: Shape) -> bool:
-    """Tell whether a leaf has another layout than plain row-major."""
-    arrays = (leaf.array if isinstance(leaf, BufferShape) else leaf for _, leaf in leaves(shape))
-    return any(array.layout is not None for array in arrays)
 
 
 def _renamed(inst: Instruction, tail: str, called: Mapping[str, str]) -> str:

@@ -22,6 +22,7 @@ from hloc.ir.notebook import NotebookView
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.printer import print_instruction
 from hloc.literal import Literal
+from hloc.shapes import BufferShape, Shape, TupleShape
 
 SAME, CHANGED, REWIRED, ADDED, REMOVED, MERGED = " ", "~", "⇄", "+", "-", "≡"
 MOVED, RENAMED = "»", "✎"
@@ -142,8 +143,11 @@ def snapshot(module: Module) -> Snapshot:
     )
 
 
-def line_of(inst: Instruction) -> Line:
-    """Return `inst` as a line; layouts, metadata and long literals are left out."""
+def line_of(inst: Instruction, *, layouts: bool = True) -> Line:
+    """Return `inst` as a line; row-major layouts, metadata and long literals are left out.
+
+    Without `layouts` the others are left out too.
+    """
     names = ", ".join(operand.name for operand in inst.operands)
     if inst.opcode.parenthesis == "literal":
         tail = f"{literal_text(inst.attributes.literal)})"
@@ -154,11 +158,20 @@ def line_of(inst: Instruction) -> Line:
     return Line(
         inst.uid,
         inst.name,
-        f"{inst.shape.text_without_layout} {inst.opcode.name}",
+        f"{shape_text(inst.shape) if layouts else inst.shape.text_without_layout} "
+        f"{inst.opcode.name}",
         tuple((operand.uid, operand.name) for operand in inst.operands),
         tail,
         inst.is_root,
     )
+
+
+def shape_text(shape: Shape) -> str:
+    """Return `f32[2,3]`, or `f32[2,3]{0,1}` if the layout is another than row-major."""
+    if isinstance(shape, TupleShape):
+        return f"({', '.join(map(shape_text, shape.elements))})"
+    array = shape.array if isinstance(shape, BufferShape) else shape
+    return shape.text_without_layout if array.layout is None else str(shape)
 
 
 def literal_text(literal: Literal) -> str:

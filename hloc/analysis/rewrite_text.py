@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hloc.analysis.module_diff import line_of
+from hloc.analysis.module_diff import line_of, shape_text
 from hloc.ir.computation import Computation
 from hloc.ir.events import ComputationRemoved, Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
@@ -67,8 +67,7 @@ def _old_text(inst: Instruction, event: Modified) -> str:
     if event.field == "operands":
         return line_of(inst).text([operand.name for operand in event.before])
     if event.field == "shape":
-        new = inst.shape.text_without_layout
-        return line_of(inst).text().replace(new, event.before.text_without_layout, 1)
+        return line_of(inst).text().replace(shape_text(inst.shape), shape_text(event.before), 1)
     return f"{inst.name} with another {event.field.replace('_', ' ')}"
 
 

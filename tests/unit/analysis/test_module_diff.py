@@ -57,6 +57,25 @@ def test_nothing_changed_is_an_empty_diff() -> None:
     assert found.summary() == "no change"
 
 
+TURNED = """HloModule m
+ENTRY e {
+  x = f32[2,4,8] parameter(0)
+  y = f32[2,8,6] parameter(1)
+  d = f32[2,4,6] dot(x, y), lhs_batch_dims={0}, rhs_batch_dims={0}, lhs_contracting_dims={2}, rhs_contracting_dims={1}
+  t = f32[4,2,6] transpose(d), dimensions={1,0,2}
+  ROOT r = f32[4,12] reshape(t)
+}
+"""  # noqa: E501
+
+
+def test_a_changed_layout_is_a_change() -> None:
+    found = after("layout-assignment", hloc.parse(TURNED))
+    assert [(kind, name) for kind, name, _ in rows(found)] == [(CHANGED, "d")]
+    (row,) = [row for c in found.computations for row in c.rows if row.kind == CHANGED]
+    assert row.text.startswith("d = f32[2,4,6]{2,0,1} dot")
+    assert row.was.startswith("f32[2,4,6] dot")
+
+
 def test_a_merged_instruction_and_its_user_are_shown() -> None:
     found = after("cse", hloc.parse(TEXT))
     assert rows(found) == [(MERGED, "b", "cse"), (REWIRED, "r", "cse")]
