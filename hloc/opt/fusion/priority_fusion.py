@@ -92,13 +92,16 @@ class _Queue:
         self.copied: set[Instruction] = set()
         """Instructions that kernels by rows make too, and can write."""
 
+        self.written: set[Instruction] = set()
+        """Results of kernels by rows: others read them, even what would be free to make again."""
+
         in_memory = needed_in_memory(order, self.pinned)
         for region in row_regions(computation, MultiOutputFusion(chip=self.chip), context):
             self._add_rows(region, in_memory)
         for inst in reversed(order):
             missing = inst not in self.holders or inst in self.copied
             if missing and self._may_be_kernel(inst):
-                self._add(Draft.of(inst, self.setting, _is_free))
+                self._add(Draft.of(inst, self.setting, self._is_taken_along))
 
     def drafts(self) -> Iterator[Draft]:
         """Yield the kernels of more than one instruction, users before producers."""
@@ -122,6 +125,9 @@ class _Queue:
             return False
         return not _is_free(inst) or inst.is_root
 
+    def _is_taken_along(self, inst: Instruction) -> bool:
+        return _is_free(inst) and inst not in self.written
+
     def _add_rows(self, region: Region, in_memory: Collection[Instruction]) -> None:
         """Add the kernel of a region that works by rows."""
         parts = row_parts(region, self.setting.positions, in_memory)
@@ -136,9 +142,10 @@ class _Queue:
             ),
             region.rows,
             self.setting,
-            lambda inst: inst in inside or _is_free(inst),
+            lambda inst: inst in inside or self._is_taken_along(inst),
         )
         self._add(draft)
+        self.written.update(parts.results)
         self.copied.update(parts.copied)
 
     def _add(self, draft: Draft) -> None:
