@@ -66,8 +66,10 @@ class _Body:
         found: dict[Instruction, Instruction] = {}
         inst = kernel.inst
         names = inst.called[0].parameters if inst.opcode.name == "fusion" else inst.operands
+        live = set(kernel.order)
         for name, operand in zip(names, inst.operands, strict=True):
-            found[name] = self._operand(operand)
+            if name in live or inst.opcode.name != "fusion":
+                found[name] = self._operand(operand)
         for member in kernel.order:
             if member not in found:
                 found[member] = self._copy(member, [found[o] for o in member.operands])
@@ -80,8 +82,9 @@ class _Body:
         """Return the member that makes `value`."""
         if value is kernel.inst:
             return found[kernel.outputs[0]]
-        if len(kernel.outputs) == 1:  # a reduce of several arrays
-            return self._copy(value, [found[kernel.outputs[0]]])
+        root = kernel.outputs[0]
+        if len(kernel.outputs) == 1 and isinstance(root.shape, TupleShape):  # of several arrays
+            return self._copy(value, [found[root]])
         return found[kernel.outputs[value.attributes.index]]
 
     def _operand(self, outside: Instruction) -> Instruction:

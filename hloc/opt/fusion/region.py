@@ -14,7 +14,7 @@ from enum import Enum
 
 from hloc.analysis.rows import FULL, OTHER, Access, Rows, accesses, rows_of
 from hloc.ir.instruction import Instruction
-from hloc.ir.traversal import live_order
+from hloc.ir.traversal import post_order_from
 from hloc.opt.fusion.columns import shared_reduces
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.shapes import ArrayShape
@@ -36,7 +36,8 @@ class Kernel:
     """An instruction that runs as a kernel of its own so far.
 
     Attributes:
-        order: what it computes, operands first: itself, or the members of the fusion.
+        order: what it computes, operands first: itself, or the members of the fusion that make
+            values.
         outputs: those that are results.
         values: what other instructions read: itself, or the elements of its tuple.
         reads: per operand, the names under which the members know it.
@@ -93,10 +94,14 @@ def _fusion_kernel(inst: Instruction) -> Kernel | None:
     root = body.root
     if root.opcode.name in OWN_LOOPS:
         return None
-    order = tuple(member for member in live_order(body) if member.opcode.name != "tuple")
+    outputs = root.operands if root.opcode.name == "tuple" else (root,)
+    values = _values(inst)
+    used = outputs
+    if len(outputs) > 1:
+        used = tuple(outputs[value.attributes.index] for value in values)
+    order = tuple(post_order_from(used))
     if any(role_of(member) is Role.NONE for member in order if not member.opcode.nop):
         return None
-    outputs = root.operands if root.opcode.name == "tuple" else (root,)
     reads: dict[Instruction, list[Instruction]] = {}
     for parameter, operand in zip(body.parameters, inst.operands, strict=True):
         reads.setdefault(operand, []).append(parameter)
