@@ -32,7 +32,6 @@ from hloc.report.time_limit import time_limit  # noqa: E402
 CORPUS = ROOT.parent / "shared" / "conformance" / "corpus" / "visible" / "modules"
 MAX_BYTES = 12_000
 SAMPLE = 40
-AFTER = {"copy-insertion": "flatten-call-graph"}  # pass -> what it expects to have run
 SLOW_SECONDS = 1.0  # inputs on which the evaluator takes longer are left out
 
 
@@ -94,8 +93,6 @@ def try_pass(name: str, on: Subject, row: Row, may_compile: bool) -> None:
     """Run pass `name` over `on` and add what came of it to `row`."""
     module = clone_module(on.module)
     try:
-        if name in AFTER:
-            Pipeline.parse(AFTER[name]).run(module)
         changed = Pipeline.parse(name, check_changed=True).run(module)
         if changed:
             row.changed += 1

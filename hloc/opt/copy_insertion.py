@@ -16,6 +16,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
+from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, shape_at
 
@@ -32,16 +33,18 @@ class CopyInsertion:
     - entry: no output is a parameter, a constant, or the value of another output;
     - anywhere: an array has one layout on both sides of a boundary.
 
-    Expects `flatten-call-graph`. Runs last before scheduling; a second run changes nothing.
+    Runs `flatten-call-graph` first, since live ranges are those of one caller. Runs last before
+    scheduling; a second run changes nothing.
     """
 
     name: ClassVar[str] = "copy-insertion"
 
     def run(self, module: Module, context: PassContext) -> bool:
         """Insert the copies, callees first."""
-        dataflow = analyse_dataflow(module)
-        work = _plan(module, dataflow)
-        changed = False
+        changed = FlattenCallGraph().run(module, context)
+        if context.spent:
+            return changed
+        work = _plan(module, analyse_dataflow(module))
         for boundary, wanted in work:
             if not wanted or context.spent:
                 continue
