@@ -106,6 +106,8 @@ def _effects(result: Effects) -> Iterator[Text]:
         name = f"  {effect.name:{width}s}"
         if effect.rewrites is None:
             yield Text.assemble((name, "bold"), _safe(effect.summary))
+        elif effect.failure:
+            yield Text.assemble((name, "red"), f"cannot run: {_safe(effect.failure)}")
         else:
             count = plural(effect.rewrites, "rewrite") if effect.rewrites else "nothing to do"
             rules = ", ".join(f"{rule} ×{number}" for rule, number in effect.rules[:_TOP_RULES])

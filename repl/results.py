@@ -96,13 +96,14 @@ class Table:
 class Effect:
     """How much a pass would do here; `rewrites` is None if it was not tried.
 
-    `rules` says how often each of its rules would fire.
+    `rules` says how often each of its rules would fire, `failure` why it could not run.
     """
 
     name: str
     summary: str
     rewrites: int | None
     rules: tuple[tuple[str, int], ...] = ()
+    failure: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ holds what a session knows; what it does stands by theme in the modules that it 
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hloc import driver
 from hloc.analysis.module_diff import ModuleDiff
-from hloc.errors import HloError
+from hloc.errors import HloError, InternalError
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
@@ -121,8 +122,15 @@ class Session(SessionState):
         return tuple(self._effect(name, summary) for name, summary in names)
 
     def _effect(self, name: str, summary: str) -> Effect:
+        """Try a pass; one that cannot run costs its own row, not the list."""
         (what,) = Pipeline.parse(name).passes
-        fired = recipe_for(self, what).run(self.current.module).rules
+        try:
+            fired = recipe_for(self, what).run(self.current.module).rules
+        except HloError as fault:
+            return Effect(name, summary, 0, failure=fault.message)
+        except InternalError as fault:
+            self.last_fault = traceback.format_exc()
+            return Effect(name, summary, 0, failure=str(fault).partition("\n")[0])
         rules = Counter(by.partition("/")[2] for by in fired if "/" in by)
         return Effect(name, summary, len(fired), tuple(sorted(rules.items())))
 

@@ -34,8 +34,8 @@ def _passes(session: Session, rest: str) -> Results:
         raise HloError(f"no pass matches {rest!r}")
     found = session.effects(chosen, try_out and session.is_loaded)
     if try_out and "--all" not in words:
-        idle = [effect for effect in found if not effect.rewrites]
-        found = tuple(effect for effect in found if effect.rewrites)
+        idle = [effect for effect in found if not effect.rewrites and not effect.failure]
+        found = tuple(effect for effect in found if effect.rewrites or effect.failure)
         if found:
             yield Effects(found)
         yield Message(f"  {plural(len(idle), 'other pass')} would change nothing here", "dim")

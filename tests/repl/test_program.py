@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 import hloc
+from hloc.opt.dce import DeadCodeElimination
 from repl.__main__ import main
 from repl.app import App, run_program
 from repl.commands import ALIASES, COMMANDS, execute
@@ -267,6 +268,18 @@ def test_effective_passes_are_counted(session: Session) -> None:
     text = shown(session, "passes --effective simplif")
     assert "algebraic-simplifier 1 rewrite" in " ".join(text.split())
     assert "Let one instruction" in shown(session, "passes cse")
+
+
+def test_a_pass_that_fails_costs_its_own_row(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bool:
+        raise AssertionError("planted")
+
+    monkeypatch.setattr(DeadCodeElimination, "run", fail)
+    text = " ".join(shown(session, "passes --effective").split())
+    assert "dce cannot run: pass dce failed: AssertionError: planted" in text
+    assert "algebraic-simplifier 1 rewrite" in text
 
 
 HELP = {"": "apply PASS,PASS", "step": "do one rewrite", "cse": "Let one", "gather": "offset_dims"}
