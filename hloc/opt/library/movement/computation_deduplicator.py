@@ -27,11 +27,11 @@ class ComputationDeduplicator:
         """Merge called computations, innermost first."""
         before = context.rewrites
         structures = Structures()
-        first: dict[int, Computation] = {}
+        first: dict[tuple[int, bool], Computation] = {}  # fusions share with fusions only
         stands_for: dict[Computation, Computation] = {}
         for computation in reversed(live_computations(module)):
             if computation is not module.entry:
-                key = structures.structure(computation)
+                key = structures.structure(computation), computation.is_fusion
                 stands_for[computation] = first.setdefault(key, computation)
         for inst in list(all_instructions(module)):
             called = tuple(stands_for.get(c, c) for c in inst.called)
