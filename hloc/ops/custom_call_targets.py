@@ -292,6 +292,15 @@ def target_of(inst: Instruction) -> CustomCallTarget | None:
     return _EMPTY if _makes_no_elements(inst) else None
 
 
+def is_call_of(inst: Instruction, target: str) -> bool:
+    """True for a custom-call of hloc's own `target` with operands and a result that fit it."""
+    return (
+        inst.is_a("custom-call")
+        and inst.attributes.custom_call_target == target
+        and TARGETS[target].fits(inst)
+    )
+
+
 def refusal_of(inst: Instruction) -> str:
     """Return why this custom-call cannot run and what to do about it, "" if it can."""
     if target_of(inst) is not None:

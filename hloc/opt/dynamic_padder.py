@@ -20,6 +20,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
+from hloc.ops.custom_call_targets import is_call_of
 from hloc.opt.call_inliner import CallInliner
 from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.dynamic.rules import rule_for
@@ -82,7 +83,7 @@ def _is_boundary(inst: Instruction) -> bool:
     """True for the dynamic shapes that the pass leaves."""
     return (
         _is_taken(inst)
-        or _is_target(inst, "SliceToDynamic")
+        or is_call_of(inst, "SliceToDynamic")
         or (inst.is_a("tuple") and inst.is_root)
     )
 
@@ -92,15 +93,11 @@ def _is_taken(inst: Instruction) -> bool:
     if not inst.is_a("parameter", "get-tuple-element") or not has_dynamic(inst.shape):
         return False
     return bool(inst.users) and all(
-        _is_target(user, "PadToStatic")
+        is_call_of(user, "PadToStatic")
         or _is_taken(user)
         or (user.is_a("get-tuple-element") and not has_dynamic(user.shape))
         for user in inst.users
     )
-
-
-def _is_target(inst: Instruction, target: str) -> bool:
-    return inst.is_a("custom-call") and inst.attributes.custom_call_target == target
 
 
 def _inline_fusions(computation: Computation) -> None:

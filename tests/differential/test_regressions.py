@@ -188,3 +188,23 @@ def test_an_add_dependency_of_a_tuple_hands_on_its_leaves() -> None:
 
 def test_a_constant_may_be_a_tuple() -> None:
     check(module("  ROOT c = (f32[2], s32[]) constant(({1, 2}, 3))"), [], "exact")
+
+
+REFUSED = {
+    "PadToStatic": """
+  q = f32[<=10] parameter(0)
+  n = (f32[10], s32[]) custom-call(), custom_call_target="PadToStatic"
+  k = (f32[10], s32[]) custom-call(q), custom_call_target="PadToStatic"
+  ROOT t = ((f32[10], s32[]), (f32[10], s32[])) tuple(n, k)""",
+    "SliceToDynamic": """
+  p = f32[10] parameter(0)
+  s = s32[] parameter(1)
+  ROOT n = f32[<=12] custom-call(p, s), custom_call_target="SliceToDynamic\"""",
+}
+
+
+@pytest.mark.parametrize("target", REFUSED)
+def test_custom_calls_of_sizes_with_shapes_that_do_not_fit_are_refused(target: str) -> None:
+    """No operand, another bound: both failed with an exception where sizes are taken apart."""
+    with pytest.raises(HloError, match=f'"{target}" is not known with these shapes'):
+        hloc.compile(module(REFUSED[target]), opt_level=0)

@@ -16,6 +16,7 @@ from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
 from hloc.memory.buffer_assignment import data_leaves
 from hloc.ops.builder import Builder
+from hloc.ops.custom_call_targets import is_call_of
 from hloc.opt.dynamic.scope import has_dynamic, static
 from hloc.shapes import ArrayShape, ShapeIndex
 
@@ -70,7 +71,7 @@ def _take_sizes(
 ) -> None:
     """Let a `PadToStatic` be the array and its sizes; make shapes on the way to it static."""
     computation = inst.computation
-    if inst.is_a("custom-call") and inst.attributes.custom_call_target == "PadToStatic":
+    if is_call_of(inst, "PadToStatic"):
         b = Builder(computation)
         (array,) = inst.operands
         parameter, index = _origin(array)
@@ -94,32 +95,34 @@ def _origin(inst: Instruction) -> tuple[Instruction, ShapeIndex]:
 
 def _static_results(module: Module) -> tuple[HiddenSize, ...]:
     entry = module.entry
-    leaves = data_leaves(entry.root.shape)
-    dynamic = [
-        (number, index, dim)
-        for number, (index, leaf) in enumerate(leaves)
-        for dim in range(leaf.rank)
-        if leaf.is_dynamic(dim)
-    ]
-    if not dynamic:
+    if not has_dynamic(entry.root.shape):
         return ()
-    calls = [_call_at(entry.root, index) for _, index, _ in dynamic]
-    sizes = [call.operands[1 + dim] for call, (_, _, dim) in zip(calls, dynamic, strict=True)]
+    hidden: list[HiddenSize] = []
+    sizes: list[Instruction] = []
+    for number, (index, leaf) in enumerate(data_leaves(entry.root.shape)):
+        call = _call_at(entry.root, index)
+        for dim in range(leaf.rank):
+            if call is not None and leaf.is_dynamic(dim):
+                hidden.append(HiddenSize(number, dim))
+                sizes.append(call.operands[1 + dim])
     for inst in post_order(entry):
-        if inst.is_a("custom-call") and inst.attributes.custom_call_target == "SliceToDynamic":
+        if is_call_of(inst, "SliceToDynamic"):
             entry.replace(inst, inst.operands[0])
             entry.remove(inst)
         elif has_dynamic(inst.shape):
             entry.set_shape(inst, static(inst.shape))
+    if not sizes:
+        return ()
     entry.set_root(Builder(entry).tuple([entry.root, *sizes]))
     # The indices of aliases are those of the old result; arrays are cut anyway, so nothing is lost.
     module.set_config(replace(module.config, aliases=(), buffer_donors=()))
-    return tuple(HiddenSize(number, dim) for number, _, dim in dynamic)
+    return tuple(hidden)
 
 
-def _call_at(root: Instruction, index: ShapeIndex) -> Instruction:
-    """Return the `SliceToDynamic` that makes a leaf of the root."""
+def _call_at(root: Instruction, index: ShapeIndex) -> Instruction | None:
+    """Return the `SliceToDynamic` that makes a leaf of the root, None for a leaf of full size."""
     for i in index:
-        assert root.is_a("tuple"), root
+        if not root.is_a("tuple"):
+            return None
         root = root.operands[i]
-    return root
+    return root if is_call_of(root, "SliceToDynamic") else None

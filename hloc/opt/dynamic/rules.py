@@ -13,7 +13,7 @@ import numpy as np
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
-from hloc.ops.custom_call_targets import target_of
+from hloc.ops.custom_call_targets import is_call_of, target_of
 from hloc.ops.folding import identity_of, recognised_reducer
 from hloc.opt.dynamic.reorder import concatenate, reverse, sort
 from hloc.opt.dynamic.reshape import dynamic_reshape, reshape
@@ -126,6 +126,8 @@ def _clamped(scope: Scope, size: Instruction, bound: int) -> Instruction:
 
 def _custom_call(scope: Scope, inst: Instruction) -> None:
     target = inst.attributes.custom_call_target
+    if target in ("SliceToDynamic", "PadToStatic") and not is_call_of(inst, target):
+        refuse(inst, f'custom-call target "{target}" is not known with these shapes')
     if target == "SliceToDynamic":
         array, *given = inst.operands
         sizes = {
