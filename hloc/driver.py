@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -130,11 +130,29 @@ def read_file(path: str) -> bytes:
     shown = printable(str(path))
     try:
         with open(path, "rb") as file:
-            return file.read(MAX_TEXT_BYTES + 1)
+            return read_bounded(file)
     except OSError as fault:
         raise HloError(f"cannot read {shown}: {reason_of(fault)}") from None
     except ValueError as fault:  # a path with a NUL
         raise HloError(f"cannot read {shown}: {fault}") from None
+
+
+_PIECE_BYTES = 1 << 20
+
+
+def read_bounded(file: IO[bytes]) -> bytes:
+    """Return what `file` holds, one byte more than the limit if it is too large.
+
+    A read of so many bytes at once would ask the system for all of them first.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    pieces, left = [], MAX_TEXT_BYTES + 1
+    while left and (piece := file.read(min(left, _PIECE_BYTES))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces)
 
 
 def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:

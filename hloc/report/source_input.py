@@ -79,7 +79,7 @@ def _read_bytes(name: str) -> bytes:
     if sys.stdin is None:
         raise HloError("cannot read <stdin>: it is closed")
     try:
-        return sys.stdin.buffer.read(driver.MAX_TEXT_BYTES + 1)
+        return driver.read_bounded(sys.stdin.buffer)
     except OSError as fault:
         raise HloError(f"cannot read <stdin>: {reason_of(fault)}") from None
 

@@ -1,5 +1,6 @@
 """The straight way and the Python names of the package: what goes in, comes out, and fails."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -129,3 +130,17 @@ def test_public_names_are_complete() -> None:
     assert set(hloc.__all__) < set(dir(hloc))
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = hloc.nonsense
+
+
+class Endless(io.RawIOBase):
+    """A file that never ends, and refuses to be asked for much at once."""
+
+    def read(self, size: int = -1) -> bytes:
+        assert 0 < size <= 1 << 20, "memory for all of it would be asked for before there is any"
+        return bytes(size)
+
+
+def test_files_are_read_in_pieces_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "MAX_TEXT_BYTES", 5_000_000)
+    assert len(driver.read_bounded(Endless())) == 5_000_001
+    assert driver.read_bounded(io.BytesIO(TEXT.encode())) == TEXT.encode()
