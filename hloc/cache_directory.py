@@ -102,12 +102,17 @@ def write_whole(directory: Path, name: str, data: bytes) -> None:
     made = f"{directory}{os.sep}unfinished-{os.getpid():x}_{os.urandom(8).hex()}"
     handle = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        left = memoryview(data)
-        while left:
-            left = left[os.write(handle, left) :]
-    finally:
-        os.close(handle)
-    os.replace(made, f"{directory}{os.sep}{name}")
+        try:
+            left = memoryview(data)
+            while left:
+                left = left[os.write(handle, left) :]
+        finally:
+            os.close(handle)
+        os.replace(made, f"{directory}{os.sep}{name}")
+    except BaseException:  # a full disk, Ctrl-C
+        with suppress(OSError):
+            os.unlink(made)
+        raise
 
 
 def cached_sizes() -> list[int]:

@@ -45,6 +45,7 @@ def test_a_file_that_cannot_be_written_is_not_there(
     monkeypatch.setattr(os, "write", full)
     write_cached("object-1.o", b"much")
     assert read_cached("object-1.o") is None
+    assert not os.listdir(directory), "a full disk gets fuller with each attempt"
 
 
 def test_the_directory_is_trimmed_daily_and_looked_at_hourly(
