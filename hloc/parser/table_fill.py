@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hloc.cache_directory import write_whole
+from hloc.cache_directory import sealed, write_whole
 from hloc.parser import structure, value_grammar
 from hloc.parser.tables import file_name, made_tables
 
@@ -26,7 +26,7 @@ def fill_tables(directory: Path) -> None:
     """
     made = {file_name(*parser): made_tables(*parser) for parser in PARSERS}
     for name, data in made.items():
-        write_whole(directory, name, data)
+        write_whole(directory, name, sealed(name, data))
     for old in directory.glob("grammar-*.json"):
         if old.name not in made:
             with suppress(OSError):

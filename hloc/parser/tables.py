@@ -16,7 +16,14 @@ from lark import Lark, Transformer
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
-from hloc.cache_directory import INSTALLED_FILES, read_cached, read_file, write_cached
+from hloc.cache_directory import (
+    INSTALLED_FILES,
+    read_cached,
+    read_file,
+    sealed,
+    unsealed,
+    write_cached,
+)
 from hloc.parser.grammar_file import grammar_text
 
 
@@ -31,15 +38,16 @@ def make_parser(
         transformer: callbacks that make values of what is parsed.
     """
     name = file_name(starts, lexer)
-    for kept in (read_file(INSTALLED_FILES, name), read_cached(name)):
+    for contents in (read_file(INSTALLED_FILES, name), read_cached(name)):
+        kept = unsealed(name, contents)
         if kept is None:
             continue
         try:
             return _from_tables(kept, lexer, transformer)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-            pass  # a damaged file: make the tables again
+            pass  # tables of another form: make them again
     made = made_tables(starts, lexer)
-    write_cached(name, made)
+    write_cached(name, sealed(name, made))
     return _from_tables(made, lexer, transformer)
 
 

@@ -41,6 +41,18 @@ def test_a_damaged_file_is_made_again(directory: Path, damage: bytes) -> None:
     assert kept.read_bytes() != damage
 
 
+def test_a_table_with_another_number_is_made_again(directory: Path) -> None:
+    """It was believed, and failed inside Lark on texts that went through the changed place."""
+    _shape_by_a_new_parser()
+    (kept,) = directory.iterdir()
+    made = kept.read_bytes()
+    place = made.rindex(b"3")
+    changed = made[:place] + b"4" + made[place + 1 :]
+    kept.write_bytes(changed)
+    _shape_by_a_new_parser()
+    assert kept.read_bytes() != changed
+
+
 def test_a_directory_that_others_may_write_to_is_not_used(directory: Path) -> None:
     directory.chmod(0o777)
     assert cache_directory() is None
