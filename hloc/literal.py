@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,18 @@ class Literal:
             if (data != data[0]).any():
                 return None
         return first
+
+
+MAX_EMPTY_GROUPS = 1024
+"""Passes make no empty constant whose text has more pairs of braces; its memory is only text."""
+
+
+def empty_groups(dims: tuple[int, ...]) -> int:
+    """Return how many pairs of braces an empty constant is written with: `[3,0]` -> 3.
+
+    0 for arrays with elements.
+    """
+    return prod(dims[: dims.index(0)]) if 0 in dims else 0
 
 
 def literal_of(array: np.ndarray[Any, Any], dtype: DType | None = None) -> Literal:

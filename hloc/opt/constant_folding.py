@@ -16,7 +16,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations, post_order
-from hloc.literal import literal_of
+from hloc.literal import MAX_EMPTY_GROUPS, empty_groups, literal_of
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
 
@@ -85,6 +85,8 @@ class ConstantFolding:
 
     def _work(self, inst: Instruction, costs: dict[Computation, Cost]) -> int:
         """Return a measure of the time to evaluate `inst`, far above the budget if too large."""
+        if empty_groups(inst.array.dims) > MAX_EMPTY_GROUPS:
+            return self.max_total_flops
         elements = inst.array.elements
         operands = sum(elements_of(operand.shape) for operand in inst.operands)
         if elements > self.max_elements and elements > operands:

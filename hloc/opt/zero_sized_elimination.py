@@ -8,11 +8,13 @@ from typing import ClassVar
 import numpy as np
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations
-from hloc.literal import Literal
+from hloc.literal import MAX_EMPTY_GROUPS, Literal, empty_groups
+from hloc.ops.builder import Builder
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
 
@@ -21,7 +23,9 @@ from hloc.shapes import ArrayShape
 class ZeroSizedElimination:
     """Replace instructions whose result has no elements by an empty constant of that shape.
 
-    Side effects and control dependencies are kept. Cost: one walk, O(instructions).
+    Where the text of the constant would be long (`f32[3000000000,0]` has a pair of braces for each
+    row) by a broadcast of a scalar. Side effects and control dependencies are kept. Cost: one walk,
+    O(instructions).
     """
 
     name: ClassVar[str] = "zero-sized-elimination"
@@ -29,8 +33,6 @@ class ZeroSizedElimination:
     def run(self, module: Module, context: PassContext) -> bool:
         """Replace in every computation that is called."""
         effectful = effectful_computations(module)
-        row = opcode_row("constant")
-        assert row.attributes is not None
         before = context.rewrites
         for computation in live_computations(module):
             for inst in computation.instructions:
@@ -39,12 +41,22 @@ class ZeroSizedElimination:
                 if not _is_empty(inst) or has_side_effect(inst, effectful):
                     continue
                 context.at = inst
-                shape = inst.array
-                literal = Literal(shape.with_layout(None), np.zeros(shape.dims, shape.dtype.numpy))
                 with context.rewriting(module, self.name):
-                    empty = computation.add(row, shape, attributes=row.attributes(literal=literal))
-                    computation.replace(inst, empty)
+                    computation.replace(inst, _empty(computation, inst.array))
         return context.rewrites > before
+
+
+def _empty(computation: Computation, shape: ArrayShape) -> Instruction:
+    """Add an empty array of `shape`."""
+    b = Builder(computation)
+    if empty_groups(shape.dims) > MAX_EMPTY_GROUPS:
+        zero = b.constant(np.zeros((), shape.dtype.numpy), shape.dtype)
+        attributes = b.attributes_of("broadcast", dimensions=())
+        return b.instruction("broadcast", (zero,), attributes, shape=shape)
+    row = opcode_row("constant")
+    assert row.attributes is not None
+    literal = Literal(shape.with_layout(None), np.zeros(shape.dims, shape.dtype.numpy))
+    return computation.add(row, shape, attributes=row.attributes(literal=literal))
 
 
 def _is_empty(inst: Instruction) -> bool:
@@ -55,6 +67,13 @@ def _is_empty(inst: Instruction) -> bool:
         and not shape.dynamic
         and shape.elements == 0
         and inst.opcode.name not in ("parameter", "constant")
+        and not _is_scalar_broadcast(inst)
         and not inst.control_predecessors
         and (bool(inst.users) or inst.is_root)
     )
+
+
+def _is_scalar_broadcast(inst: Instruction) -> bool:
+    """True for what `_empty` makes of a shape whose constant would be long."""
+    is_long = empty_groups(inst.array.dims) > MAX_EMPTY_GROUPS
+    return is_long and inst.is_a("broadcast") and inst.operands[0].is_a("constant")
