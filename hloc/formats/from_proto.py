@@ -298,6 +298,8 @@ class _ComputationReader:
         found = {}
         for field, codec in codecs_of(row.name):
             value = codec.read(proto, context)
+            if value is None and field.required:
+                raise BadMessage(f"{row.name} has no {field.name}")
             check_choice(row, field, value)
             found[field.field] = value
         return row.attributes(**found)

@@ -94,6 +94,11 @@ def rank_65(_module: Any, inst: Any) -> None:
     inst.literal.f32s[:] = [b"1234"]
 
 
+def no_dim_labels(module: Any, inst: Any) -> None:
+    inst.opcode = b"convolution"
+    inst.operand_ids[:] = [module.computations[-1].instructions[0].id] * 2
+
+
 def too_many_devices(_module: Any, inst: Any) -> None:
     inst.sharding.type = 3
     inst.sharding.tile_assignment_dimensions[:] = [1 << 30, 1 << 30]
@@ -114,6 +119,7 @@ def too_many_devices(_module: Any, inst: Any) -> None:
         (calls_later, "calls computation 0, which is not defined before it"),
         (wrong_shape, "sum"),
         (rank_65, "a literal of shape"),
+        (no_dim_labels, "convolution has no dim_labels"),
         (too_many_devices, "at most 2^20 devices"),
     ],
 )
