@@ -74,9 +74,9 @@ def scratch_bytes(inst: Instruction) -> int:
 def extent(inst: Instruction) -> int:
     """Return the number of pieces of rows, 1 if more than one dimension is transformed."""
     root = root_of(inst)
-    if len(root.attributes.fft_length) > 1 or root.array.elements == 0:
-        return 1
     operand = root.operands[0].array
+    if len(root.attributes.fft_length) > 1 or 0 in (root.array.elements, operand.elements):
+        return 1
     return -(-operand.elements // operand.dims[-1] // _PIECE)
 
 
@@ -88,6 +88,11 @@ def repeated_bytes(inst: Instruction) -> int:
 def emit(k: KernelContext) -> None:
     """Transform one dimension after another."""
     if k.root.array.elements == 0:
+        return
+    if k.root.operands[0].array.elements == 0:  # every sum has no terms
+        zero = k.b.const_element(k.output.dtype, k.output.dtype.numpy.type(0))
+        with k.body.nest(k.output.dims, range(len(k.output.dims))) as at:
+            k.output.store(k.math, tuple(at), zero)
         return
     kind, length = k.root.attributes.fft_type, k.root.attributes.fft_length
     rank = k.root.array.rank
