@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from math import gcd
+from math import gcd, prod
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from hloc.ir.attributes import Window, WindowDimension
 from hloc.ops.checks import require
 from hloc.ops.shared import Array
 from hloc.shapes import UNBOUNDED
+
+MAX_PADDED_BYTES = 4 << 30
+"""Largest padded array; the evaluator refuses results beyond the same limit."""
 
 
 def window_of(name: str, window: Window | None, rank: int) -> Window:
@@ -65,6 +68,9 @@ def padded_base(array: Array, window: Window, fill: Array) -> Array:
     """Return `array` dilated and padded as `window` says, holes and padding being `fill`.
 
     Negative padding takes elements away.
+
+    Raises:
+        MemoryError: it would have more than `MAX_PADDED_BYTES`.
     """
     if all(d.base_dilation == 1 and d.pad_low == d.pad_high == 0 for d in window.dimensions):
         return array
@@ -78,6 +84,8 @@ def padded_base(array: Array, window: Window, fill: Array) -> Array:
         start = first * d.base_dilation + d.pad_low
         count = max(0, last - first)
         target.append(slice(start, start + dilated(count, d.base_dilation), d.base_dilation))
+    if prod(sizes) * array.itemsize > MAX_PADDED_BYTES:
+        raise MemoryError
     padded = np.full(sizes, fill, array.dtype)
     padded[tuple(target)] = array[tuple(source)]
     return padded
@@ -97,6 +105,8 @@ def window_slices(window: Window, dims: tuple[int, ...]) -> Iterator[tuple[slice
         window: positions are visited in row-major order.
         dims: sizes of the array of windows, which every slice has.
     """
+    if 0 in dims:
+        return  # no window reads anything, however large it is
     for position in product(*(range(d.size) for d in window.dimensions)):
         yield tuple(
             slice(
