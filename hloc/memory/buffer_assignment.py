@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from hloc.analysis.dataflow import analyse_dataflow, array_leaves
-from hloc.dtypes import TOKEN
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.literal import Literal
@@ -170,13 +169,13 @@ class BufferAssignment:
 
 
 def data_leaves(shape: Shape) -> list[tuple[ShapeIndex, ArrayShape]]:
-    """Return the array leaves of `shape`, without tokens but with arrays that have no elements."""
+    """Return the array leaves of `shape`, those without elements too, but no token or opaque."""
     if isinstance(shape, ArrayShape):
-        return [] if shape.dtype is TOKEN else [((), shape)]
+        return [] if shape.dtype.is_special else [((), shape)]
     found = []
     for index, leaf in leaves(shape):
         array = leaf.array if isinstance(leaf, BufferShape) else leaf
-        if array.dtype is not TOKEN:
+        if not array.dtype.is_special:
             found.append((index, array))
     return found
 
