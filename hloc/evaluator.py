@@ -21,9 +21,10 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import HostValue
 from hloc.ir.traversal import post_order_from
 from hloc.literal import Literal
+from hloc.ops.custom_call_targets import array_leaves
 from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
-from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, leaves
+from hloc.shapes import MAX_HOST_RANK, ArrayShape, BufferShape, Shape, TupleShape, leaves
 
 MEMORY_LIMIT_BYTES = 4 << 30
 """Largest result of one instruction that is computed without being asked for more."""
@@ -224,7 +225,11 @@ class _Run:
         try:
             value = evaluate(present, operands, self.call)
         except MemoryError:
-            raise self._too_large(inst) from None
+            raise HloError(
+                f"{inst.opcode.name} {inst.name} of shape {inst.shape.text_without_layout} "
+                "needs more memory than there is, or more than the evaluator takes",
+                inst.span,
+            ) from None
         if present is not inst:
             value = cut_to_present(inst, value, given)
         if isinstance(inst.shape, ArrayShape) and not inst.shape.dtype.is_special:
@@ -265,6 +270,12 @@ class _Run:
         return _Step(inst, operands, frees)
 
     def _check_runnable(self, inst: Instruction) -> None:
+        if any(leaf.rank > MAX_HOST_RANK for leaf in array_leaves(inst.shape)):
+            raise UnsupportedError(
+                f"cannot run {inst.opcode.name} {inst.name}: its result has more than "
+                f"{MAX_HOST_RANK} dimensions, which NumPy arrays do not have",
+                inst.span,
+            )
         if inst.opcode.name in ("parameter", "constant"):
             return
         reason = inst.opcode.refusal or devices_reason(inst)

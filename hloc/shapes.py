@@ -17,6 +17,9 @@ from hloc.dtypes import DTYPES, TOKEN, DType
 UNBOUNDED = -1
 """The size of a dimension written `?`."""
 
+MAX_HOST_RANK = 64
+"""Most dimensions of an argument or a result, and in the evaluator: those of a NumPy array."""
+
 ShapeIndex: TypeAlias = tuple[int, ...]
 """A path into nested tuples; `()` is the whole shape."""
 
@@ -137,8 +140,8 @@ class ArrayShape:
 
     @cached_property
     def elements(self) -> int:
-        """Number of elements (of the bound, if dynamic)."""
-        return prod(self.dims)
+        """Number of elements; of the bound if dynamic, an unbounded dimension counts as 1."""
+        return prod(size for size in self.dims if size != UNBOUNDED)
 
     @cached_property
     def size_bytes(self) -> int:

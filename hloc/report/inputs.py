@@ -19,7 +19,7 @@ from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
 from hloc.report.index_ranges import index_limits
 from hloc.report.text import size_text
-from hloc.shapes import ArrayShape, Shape, leaves
+from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, Shape, leaves
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -59,7 +59,7 @@ def random_inputs(module: Module, seed: int) -> list[Array]:
     lie in the range of what they index.
     """
     shapes = parameter_leaves(module)
-    _check_memory(sum(shape.size_bytes for shape in shapes))
+    _check_possible(shapes)
     limits = index_limits(module)
     return [
         _random_array(shape, np.random.default_rng([seed, number]), limits.get(number))
@@ -67,10 +67,24 @@ def random_inputs(module: Module, seed: int) -> list[Array]:
     ]
 
 
-def _check_memory(needed: int) -> None:
-    """Refuse inputs that would leave no memory to run; a system short of memory kills processes."""
+def _check_possible(shapes: Sequence[ArrayShape]) -> None:
+    """Refuse inputs of no known size, and those that would leave no memory to run.
+
+    A system short of memory kills processes.
+    """
     from hloc.codegen.llvm.target import physical_memory_bytes
 
+    for shape in shapes:
+        if UNBOUNDED in shape.dims:
+            raise HloError(
+                f"no inputs can be made of {shape.text_without_layout}: a dimension has no bound"
+            )
+        if shape.rank > MAX_HOST_RANK:
+            raise HloError(
+                f"no inputs can be made of {shape.rank} dimensions: "
+                f"NumPy arrays have at most {MAX_HOST_RANK}"
+            )
+    needed = sum(shape.size_bytes for shape in shapes)
     limit = physical_memory_bytes() // 2
     if limit and needed > limit:
         raise HloError(
@@ -115,7 +129,7 @@ def special_inputs(module: Module, seed: int) -> list[Array]:
         HloError: they would not fit into memory.
     """
     shapes = parameter_leaves(module)
-    _check_memory(sum(shape.size_bytes for shape in shapes))
+    _check_possible(shapes)
     limits = index_limits(module)
     return [
         _special_array(shape, np.random.default_rng([seed, number, 1]), limits.get(number))

@@ -29,7 +29,7 @@ from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.manifest import Outline, outline_of, planned_outline
 from hloc.runtime.recycling import Recycler
 from hloc.runtime.threads import team_for
-from hloc.shapes import ArrayShape
+from hloc.shapes import MAX_HOST_RANK, ArrayShape
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
@@ -166,7 +166,9 @@ class Executable:
 
         Raises:
             HloError: it needs more memory than the limit, or than this machine has.
+            UnsupportedError: an argument or result has more dimensions than NumPy arrays have.
         """
+        _check_ranks([*(leaf.shape for leaf in outline.parameters), *outline.outputs])
         self.compiled, self.outline = compiled, outline
         boundary = outline.boundary
         self._specs = tuple(spec_of(leaf.name, leaf.shape) for leaf in outline.parameters)
@@ -227,7 +229,7 @@ class Executable:
         """
         if len(arrays) != len(self.parameters):
             raise HloError(f"expected {len(self.parameters)} arguments, but got {len(arrays)}")
-        if donate and not all(number in range(len(arrays)) for number in donate):
+        if donate and not all(_is_number_below(number, len(arrays)) for number in donate):
             raise HloError(f"donate holds numbers of the {len(arrays)} arguments, got {donate!r}")
         if self._is_dynamic:
             return self._call_dynamic(arrays)
@@ -384,6 +386,19 @@ def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -
     if limit and needed > limit:
         whose = "the memory limit" if limit_bytes else "the memory of this machine"
         raise HloError(f"the module needs {needed} bytes to run, more than {whose}, {limit} bytes")
+
+
+def _check_ranks(shapes: Sequence[ArrayShape]) -> None:
+    for shape in shapes:
+        if shape.rank > MAX_HOST_RANK:
+            raise UnsupportedError(
+                f"an argument or result of {shape.rank} dimensions cannot be handed over: "
+                f"NumPy arrays have at most {MAX_HOST_RANK}"
+            )
+
+
+def _is_number_below(number: Any, count: int) -> bool:
+    return isinstance(number, int | np.integer) and bool(0 <= number < count)
 
 
 def load_planned(compiled: PlannedModule, load: Callable[[], HostCode]) -> Executable:

@@ -11,7 +11,7 @@ import pytest
 
 import hloc
 from hloc.dtypes import DTYPES
-from hloc.errors import HloError
+from hloc.errors import HloError, UnsupportedError
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from tests.differential.agreement import check, disagreement
@@ -208,3 +208,29 @@ def test_custom_calls_of_sizes_with_shapes_that_do_not_fit_are_refused(target: s
     """No operand, another bound: both failed with an exception where sizes are taken apart."""
     with pytest.raises(HloError, match=f'"{target}" is not known with these shapes'):
         hloc.compile(module(REFUSED[target]), opt_level=0)
+
+
+def test_arrays_of_more_dimensions_than_numpy_has_stay_inside() -> None:
+    """Compiled code has no such limit; arguments, results and the evaluator have NumPy's."""
+    many = f"f32[{','.join('1' * 65)}]"
+    inside = module(f"""
+  p = f32[] parameter(0)
+  b = {many} broadcast(p), dimensions={{}}
+  ROOT r = f32[] reshape(b)""")
+    (found,) = hloc.compile(inside, opt_level=0)(np.float32(3))
+    assert found == 3
+    with pytest.raises(UnsupportedError, match="more than 64 dimensions"):
+        hloc.evaluate(inside, np.float32(3))
+    with pytest.raises(UnsupportedError, match="at most 64"):
+        hloc.compile(module(f"  ROOT p = {many} parameter(0)"))
+
+
+def test_padding_beyond_all_memory_is_refused_in_words() -> None:
+    text = """
+  p = f32[4] parameter(0)
+  zero = f32[] constant(0)
+  ROOT r = f32[3] reduce-window(p, zero), window={size=1 stride=2305843009213693952
+    pad=0_4611686018427387904}, to_apply=add"""
+    add = "add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }"
+    with pytest.raises(HloError, match="more memory than there is"):
+        hloc.evaluate(module(text, add), np.ones(4, np.float32))

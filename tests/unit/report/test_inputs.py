@@ -9,9 +9,16 @@ import pytest
 
 import hloc
 from hloc.dtypes import DTYPES
+from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.report.index_ranges import index_limits
-from hloc.report.inputs import load_arrays, parameter_leaves, random_inputs, save_arrays
+from hloc.report.inputs import (
+    load_arrays,
+    parameter_leaves,
+    random_inputs,
+    save_arrays,
+    special_inputs,
+)
 from hloc.shapes import ArrayShape, array_shape
 
 
@@ -228,3 +235,19 @@ def test_damaged_archives_are_refused(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(hloc.HloError, match="cannot write"):
         save_arrays(str(tmp_path / "no" / "x.npz"), "out", [], [])
+
+
+IMPOSSIBLE = {
+    "f32[?]": "a dimension has no bound",
+    f"f32[{','.join('1' * 65)}]": "NumPy arrays have at most 64",
+}
+
+
+@pytest.mark.parametrize("shape", IMPOSSIBLE)
+def test_shapes_that_no_array_has_are_told(shape: str) -> None:
+    module = hloc.parse(
+        f"HloModule m\nENTRY e {{\n  p = {shape} parameter(0)\n  ROOT n = {shape} negate(p)\n}}\n"
+    )
+    for make in (random_inputs, special_inputs):
+        with pytest.raises(HloError, match=IMPOSSIBLE[shape]):
+            make(module, 0)
