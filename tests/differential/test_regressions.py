@@ -220,7 +220,7 @@ def test_arrays_of_more_dimensions_than_numpy_has_stay_inside() -> None:
     (found,) = hloc.compile(inside, opt_level=0)(np.float32(3))
     assert found == 3
     with pytest.raises(UnsupportedError, match="more than 64 dimensions"):
-        hloc.evaluate(inside, np.float32(3))
+        hloc.evaluate(inside, np.asarray(3, np.float32))
     with pytest.raises(UnsupportedError, match="at most 64"):
         hloc.compile(module(f"  ROOT p = {many} parameter(0)"))
 

@@ -132,10 +132,11 @@ def test_public_names_are_complete() -> None:
         _ = hloc.nonsense
 
 
-class Endless(io.RawIOBase):
+class Endless(io.BytesIO):
     """A file that never ends, and refuses to be asked for much at once."""
 
-    def read(self, size: int = -1) -> bytes:
+    def read(self, size: int | None = -1) -> bytes:
+        assert size is not None
         assert 0 < size <= 1 << 20, "memory for all of it would be asked for before there is any"
         return bytes(size)
 

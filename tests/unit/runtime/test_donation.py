@@ -226,7 +226,8 @@ def test_two_threads_give_away_arrays_of_their_own() -> None:
 def test_numbers_that_are_no_arguments_are_refused() -> None:
     executable = hloc.compile(ADD.replace("KIND", "may-alias"))
     one = np.ones((8, 3), np.float32)
-    for donate in ((2,), (-1,), (0.0,), ("0",)):
+    wrong: list[Any] = [(2,), (-1,), (0.0,), ("0",)]
+    for donate in wrong:
         with pytest.raises(hloc.HloError, match="donate holds numbers of the 2 arguments"):
             executable(one, one, donate=donate)
 
