@@ -32,7 +32,7 @@ _Function = ctypes.CFUNCTYPE(None, *[_Pointer] * 13)
 
 
 @dataclass(frozen=True, slots=True)
-class BlasProduct:
+class BlasGemm:
     """Matrices of one product, and how they lie in memory."""
 
     lhs_transposed: bool
@@ -44,14 +44,14 @@ class BlasProduct:
         return f"hloc_blas_{letters}_gemm"
 
 
-TARGETS = tuple(BlasProduct(*sides).target for sides in product((False, True), repeat=2))
+TARGETS = tuple(BlasGemm(*sides).target for sides in product((False, True), repeat=2))
 """Targets of custom calls."""
 
 
-def blas_product(inst: Instruction) -> BlasProduct | None:
+def blas_gemm(inst: Instruction) -> BlasGemm | None:
     """Return the product that a custom call stands for, None if it is none of BLAS."""
     found = _TARGET.fullmatch(inst.attributes.custom_call_target)
-    return BlasProduct(found[1] == "t", found[2] == "t") if found else None
+    return BlasGemm(found[1] == "t", found[2] == "t") if found else None
 
 
 def has_routine(shapes: Sequence[ArrayShape]) -> bool:
@@ -63,7 +63,7 @@ def has_routine(shapes: Sequence[ArrayShape]) -> bool:
 
 def fits_blas(inst: Instruction) -> bool:
     """True if the shapes of a custom call are those of a product."""
-    found = blas_product(inst)
+    found = blas_gemm(inst)
     shapes = [operand.shape for operand in inst.operands] + [inst.shape]
     if found is None or len(shapes) != 3:
         return False
@@ -96,7 +96,7 @@ def multiply_into(inst: Instruction, lhs: Array, rhs: Array, result: Array) -> N
     Raises:
         UnsupportedError: SciPy is not installed.
     """
-    found = blas_product(inst)
+    found = blas_gemm(inst)
     assert found is not None
     function = gemm(_LETTERS[inst.array.dtype.name])
     (*batch, m, n) = result.shape

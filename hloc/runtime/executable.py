@@ -26,7 +26,7 @@ from hloc.runtime.arena import Frame, Team
 from hloc.runtime.cpu_loader import load_objects
 from hloc.runtime.custom_calls import callback_for
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
-from hloc.runtime.manifest import Outline, outline_of, planned_outline
+from hloc.runtime.manifest import ProgramManifest, manifest_of, planned_manifest
 from hloc.runtime.recycling import Recycler
 from hloc.runtime.threads import team_for
 from hloc.shapes import MAX_HOST_RANK, ArrayShape
@@ -142,7 +142,7 @@ class Executable:
 
     Attributes:
         compiled: the module; one that came from the cache is made again when it is looked at.
-        outline: its boundary and memory.
+        manifest: its boundary and memory.
         parameters, outputs: what it takes and returns.
         aliases: outputs that the module lets lie in parameters (`input_output_alias`).
     """
@@ -150,7 +150,7 @@ class Executable:
     def __init__(
         self,
         compiled: PlannedModule,
-        outline: Outline,
+        manifest: ProgramManifest,
         load: Callable[[], HostCode],
         team: Team | None = None,
         hosts: Sequence[HostFunction] = (),
@@ -159,7 +159,7 @@ class Executable:
 
         Args:
             compiled: the module; looked at by nobody but those who ask for its stages.
-            outline: its boundary and memory.
+            manifest: its boundary and memory.
             load: brings its machine code into memory; not called if there is too little of it.
             team: threads that share its kernels, None for the caller's alone.
             hosts: the host functions that it calls, by slot of the table.
@@ -168,12 +168,12 @@ class Executable:
             HloError: it needs more memory than the limit, or than this machine has.
             UnsupportedError: an argument or result has more dimensions than NumPy arrays have.
         """
-        _check_ranks([*(leaf.shape for leaf in outline.parameters), *outline.outputs])
-        self.compiled, self.outline = compiled, outline
-        boundary = outline.boundary
-        self._specs = tuple(spec_of(leaf.name, leaf.shape) for leaf in outline.parameters)
+        _check_ranks([*(leaf.shape for leaf in manifest.parameters), *manifest.outputs])
+        self.compiled, self.manifest = compiled, manifest
+        boundary = manifest.boundary
+        self._specs = tuple(spec_of(leaf.name, leaf.shape) for leaf in manifest.parameters)
         self._results = tuple(
-            spec_of(f"output {i}", shape) for i, shape in enumerate(outline.outputs)
+            spec_of(f"output {i}", shape) for i, shape in enumerate(manifest.outputs)
         )
         self.parameters = self._specs[: len(self._specs) - len(boundary.parameters)]
         self.outputs = self._results[: len(self._results) - len(boundary.results)]
@@ -184,13 +184,13 @@ class Executable:
         self._callbacks = [callback_for(host, self._failed) for host in hosts]
         self._code = load()
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._code.address)
-        self._table = outline.table
-        first = outline.table.first_parameter
+        self._table = manifest.table
+        first = manifest.table.first_parameter
         self._arguments = tuple(
             (first + i, spec.dims if spec.exports_bytes else None, spec.numpy, spec)
             for i, spec in enumerate(self._specs)
         )
-        self.aliases = outline.aliases
+        self.aliases = manifest.aliases
         self._alias_of = {alias.output: alias for alias in self.aliases}
         self._always_aliased = any(alias.how == "in place" for alias in self.aliases)
         self._idle: list[Frame] = []
@@ -204,7 +204,7 @@ class Executable:
     @property
     def buffers(self) -> BufferReport:
         """Bytes of memory by kind."""
-        return self.outline.report
+        return self.manifest.report
 
     def stage(self, name: str) -> str | bytes:
         """Return a form the module had on its way: `hlo`, `llvm-ir`, `asm` and others."""
@@ -237,7 +237,7 @@ class Executable:
 
     def _call_dynamic(self, arrays: tuple[Any, ...]) -> list[Array]:
         """Run with arrays up to their bounds, whose sizes are hidden arguments and results."""
-        boundary = self.outline.boundary
+        boundary = self.manifest.boundary
         shapes = [spec.shape for spec in self.parameters]
         padded = tuple(padded_arguments(arrays, shapes, boundary))
         return cut_results(self._call(padded, ()), boundary)
@@ -361,7 +361,7 @@ class Executable:
         self._current.frame.fail(fault)
 
     def _new_frame(self) -> Frame:
-        fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self.outline.constants)}
+        fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self.manifest.constants)}
         for i, callback in enumerate(self._callbacks):
             address = ctypes.cast(callback, ctypes.c_void_p).value
             assert address is not None
@@ -371,7 +371,7 @@ class Executable:
             (first + i, spec.axes, Recycler(spec.physical_dims, spec.numpy))
             for i, spec in enumerate(self._results)
         )
-        arena_bytes = self.outline.arena_bytes
+        arena_bytes = self.manifest.arena_bytes
         return Frame(self._table.size, arena_bytes, fixed, outputs, self._team)
 
 
@@ -411,7 +411,9 @@ def load_planned(compiled: PlannedModule, load: Callable[[], HostCode]) -> Execu
     Raises:
         HloError: it needs more memory than the limit, or than this machine has.
     """
-    return Executable(compiled, planned_outline(compiled), load, hosts=compiled.plan.host_functions)
+    return Executable(
+        compiled, planned_manifest(compiled), load, hosts=compiled.plan.host_functions
+    )
 
 
 def load_compiled(compiled: CpuModule) -> Executable:
@@ -426,7 +428,7 @@ def load_compiled(compiled: CpuModule) -> Executable:
         raise UnsupportedError(f"code for {machine} cannot run on this machine")
     return Executable(
         compiled,
-        outline_of(compiled),
+        manifest_of(compiled),
         lambda: load_objects(compiled.objects(), compiled.machine),
         team_for(compiled),
         compiled.plan.host_functions,

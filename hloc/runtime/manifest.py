@@ -34,7 +34,7 @@ class NamedLeaf:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outline:
+class ProgramManifest:
     """The boundary and the memory of a compiled module.
 
     Attributes:
@@ -62,18 +62,20 @@ class Outline:
     worker_bytes: int
 
 
-def outline_of(compiled: CpuModule) -> Outline:
-    """Return the outline of a module that was just compiled."""
-    return planned_outline(compiled, is_split=compiled.is_split, worker_bytes=compiled.worker_bytes)
+def manifest_of(compiled: CpuModule) -> ProgramManifest:
+    """Return the manifest of a module that was just compiled."""
+    return planned_manifest(
+        compiled, is_split=compiled.is_split, worker_bytes=compiled.worker_bytes
+    )
 
 
-def planned_outline(
+def planned_manifest(
     compiled: PlannedModule, *, is_split: bool = False, worker_bytes: int = 0
-) -> Outline:
-    """Return the outline of a module of any backend; one thread runs it unless it `is_split`."""
+) -> ProgramManifest:
+    """Return the manifest of a module of any backend; one thread runs it unless it `is_split`."""
     plan = compiled.plan
     assignment = plan.assignment
-    return Outline(
+    return ProgramManifest(
         parameters=tuple(parameter_leaves(compiled.module)),
         outputs=assignment.outputs,
         constants=tuple(constant_data(constant) for constant in assignment.constants),

@@ -1,4 +1,4 @@
-"""A program as bytes and back: the outline as JSON, then machine code and constants as they are.
+"""A program as bytes and back: the manifest as JSON, then machine code and constants as they are.
 
 Reading runs no code: whatever a file says becomes numbers, names and arrays, or is refused.
 """
@@ -19,7 +19,7 @@ from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.dtypes import DTYPES, dtype_of_numpy
 from hloc.memory.aliasing import AliasedOutput
 from hloc.memory.buffer_assignment import BufferReport
-from hloc.runtime.manifest import NamedLeaf, Outline
+from hloc.runtime.manifest import NamedLeaf, ProgramManifest
 from hloc.shapes import ArrayShape, Layout
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -29,40 +29,40 @@ _LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A module ready to be loaded: its outline, and objects that refer to each other."""
+    """A module ready to be loaded: its manifest, and objects that refer to each other."""
 
-    outline: Outline
+    manifest: ProgramManifest
     objects: tuple[bytes, ...]
 
 
 def program_bytes(program: Program) -> bytes | None:
     """Return `program` as bytes, None if it holds a layout or a type that has no short form."""
-    outline = program.outline
-    shapes = [leaf.shape for leaf in outline.parameters] + list(outline.outputs)
-    types = [dtype_of_numpy(constant.dtype) for constant in outline.constants]
+    manifest = program.manifest
+    shapes = [leaf.shape for leaf in manifest.parameters] + list(manifest.outputs)
+    types = [dtype_of_numpy(constant.dtype) for constant in manifest.constants]
     if None in types or any(s.layout is not None and s.layout.has_attributes for s in shapes):
         return None
     head = {
-        "parameters": [[leaf.name, _shape_fields(leaf.shape)] for leaf in outline.parameters],
-        "outputs": [_shape_fields(shape) for shape in outline.outputs],
+        "parameters": [[leaf.name, _shape_fields(leaf.shape)] for leaf in manifest.parameters],
+        "outputs": [_shape_fields(shape) for shape in manifest.outputs],
         "constants": [
             [str(dtype), constant.shape]
-            for dtype, constant in zip(types, outline.constants, strict=True)
+            for dtype, constant in zip(types, manifest.constants, strict=True)
         ],
-        "table": _fields(outline.table),
-        "arena_bytes": outline.arena_bytes,
-        "report": _fields(outline.report),
+        "table": _fields(manifest.table),
+        "arena_bytes": manifest.arena_bytes,
+        "report": _fields(manifest.report),
         "boundary": {
             side: [_fields(size) for size in sizes]
-            for side, sizes in _fields(outline.boundary).items()
+            for side, sizes in _fields(manifest.boundary).items()
         },
-        "is_split": outline.is_split,
-        "worker_bytes": outline.worker_bytes,
-        "aliases": [_fields(alias) for alias in outline.aliases],
+        "is_split": manifest.is_split,
+        "worker_bytes": manifest.worker_bytes,
+        "aliases": [_fields(alias) for alias in manifest.aliases],
         "objects": [len(data) for data in program.objects],
     }
     text = json.dumps(head).encode()
-    blocks = [*program.objects, *(constant.tobytes() for constant in outline.constants)]
+    blocks = [*program.objects, *(constant.tobytes() for constant in manifest.constants)]
     return b"".join([_LENGTH.pack(len(text)), text, *blocks])
 
 
@@ -86,7 +86,7 @@ def read_program(data: bytes) -> Program:
         at += count * numpy.itemsize
     if at != len(data):
         raise ValueError(f"{len(data)} bytes where {at} were announced")
-    outline = Outline(
+    manifest = ProgramManifest(
         parameters=tuple(NamedLeaf(name, _shape(fields)) for name, fields in head["parameters"]),
         outputs=tuple(map(_shape, head["outputs"])),
         constants=tuple(constants),
@@ -98,7 +98,7 @@ def read_program(data: bytes) -> Program:
         is_split=head["is_split"],
         worker_bytes=head["worker_bytes"],
     )
-    return Program(outline, tuple(objects))
+    return Program(manifest, tuple(objects))
 
 
 def _fields(record: Any) -> dict[str, Any]:

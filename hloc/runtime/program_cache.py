@@ -38,7 +38,7 @@ from hloc.options import CompileOptions
 from hloc.runtime.cpu_loader import load_objects
 from hloc.runtime.executable import Executable
 from hloc.runtime.loading import Runnable, load_compiled
-from hloc.runtime.manifest import Outline
+from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.manifest_file import Program, program_bytes, read_program
 from hloc.runtime.threads import team_for
 
@@ -61,7 +61,7 @@ class KeptModule:
     The backend is imported then, too: its emitters take longer than all else.
     """
 
-    outline: Outline
+    manifest: ProgramManifest
     machine: Target
     options: CompileOptions
     compile_again: Compile
@@ -84,15 +84,15 @@ class KeptModule:
 
     @property
     def boundary(self) -> DynamicBoundary:
-        return self.outline.boundary
+        return self.manifest.boundary
 
     @property
     def is_split(self) -> bool:
-        return self.outline.is_split
+        return self.manifest.is_split
 
     @property
     def worker_bytes(self) -> int:
-        return self.outline.worker_bytes
+        return self.manifest.worker_bytes
 
     @property
     def module(self) -> Module:
@@ -138,10 +138,12 @@ def _loaded(
     program = _kept(name)
     if program is None:
         return None
-    outline, objects = program.outline, program.objects
-    module = KeptModule(outline, machine, options, compile_text)
+    manifest, objects = program.manifest, program.objects
+    module = KeptModule(manifest, machine, options, compile_text)
     try:
-        return Executable(module, outline, lambda: load_objects(objects, machine), team_for(module))
+        return Executable(
+            module, manifest, lambda: load_objects(objects, machine), team_for(module)
+        )
     except InternalError:  # the linker refuses what the file holds: compile again
         return None
 
@@ -154,7 +156,7 @@ def _keep(name: str, executable: Executable) -> None:
         return
     if executable.buffers.constant_bytes > _MAX_PROGRAM_BYTES:
         return
-    data = program_bytes(Program(executable.outline, compiled.objects()))
+    data = program_bytes(Program(executable.manifest, compiled.objects()))
     if data is None or len(data) > _MAX_PROGRAM_BYTES:
         return
     write_cached(name, sealed(name, data))

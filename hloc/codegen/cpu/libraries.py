@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ops.blas import BlasProduct, gemm, has_routine
+from hloc.ops.blas import BlasGemm, gemm, has_routine
 from hloc.opt.make import make
 from hloc.shapes import row_major
 
@@ -46,7 +46,7 @@ def blas_target(inst: Instruction) -> str:
     is_matrix = all(len(d) == 1 for d in dims) and {s.rank for s in shapes} == {count + 2}
     if count < 0 or not is_batch or not is_matrix or not has_routine(shapes):
         return ""
-    return BlasProduct(dims[0][0] == count, dims[1][0] == count + 1).target
+    return BlasGemm(dims[0][0] == count, dims[1][0] == count + 1).target
 
 
 _ALGORITHMS = ("", "dot_f32_f32_f32", "dot_f64_f64_f64")

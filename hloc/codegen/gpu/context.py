@@ -18,7 +18,7 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.gpu.helpers import HELPERS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, Extent, GpuFunction
-from hloc.codegen.gpu.tensor_map import TiledArgument
+from hloc.codegen.gpu.tensor_map import TensorMapArgument
 from hloc.codegen.kernels.context import KernelContext, array_leaves
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
@@ -46,7 +46,7 @@ class GpuContext(KernelContext):
         self.takes_turns = False
         self._helpers: dict[str, None] = {}
         self._shared: list[str] = []
-        self._tiled: list[TiledArgument] = []
+        self._tiled: list[TensorMapArgument] = []
         self._positions: dict[str, IndexValue] = {}
         # Read at the start, where every later region sees them.
         axes = [("thread", block), ("block", grid)]
@@ -135,23 +135,23 @@ class GpuContext(KernelContext):
 
     def tiles_of(
         self, array: IrArray, dims: Sequence[int], strides: Sequence[int], box: Sequence[int]
-    ) -> TiledArgument:
+    ) -> TensorMapArgument:
         """Return the form in which tiles of an operand in memory are copied, 128 bytes a row.
 
         Args:
             array: of an operand of the root, as `plain_array` returns it.
-            dims: sizes of its dimensions, as in `TiledArgument`.
+            dims: sizes of its dimensions, as in `TensorMapArgument`.
             strides: in bytes.
             box: sizes of a tile.
         """
         pointers = [self._argument(i).text for i in range(len(self.inputs))]
         number = pointers.index(array.pointer.text)
-        tiled = TiledArgument(number, array.dtype, tuple(dims), tuple(strides), tuple(box), 128)
+        tiled = TensorMapArgument(number, array.dtype, tuple(dims), tuple(strides), tuple(box), 128)
         self._tiled.append(tiled)
         return tiled
 
-    def tile_map(self, tiled: TiledArgument) -> Value:
-        """Return a pointer to what the device made of a `TiledArgument` for this launch."""
+    def tile_map(self, tiled: TensorMapArgument) -> Value:
+        """Return a pointer to what the device made of a `TensorMapArgument` for this launch."""
         return pointer_value(f"%tiled{self._tiled.index(tiled)}")
 
     def _shared_symbol(self, dtype: DType, dims: Sequence[int]) -> str:

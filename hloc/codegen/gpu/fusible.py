@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.codegen.gpu.emitters.attention import attention
-from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import is_product, product_root
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root, is_gemm
 from hloc.codegen.gpu.emitters.reduction import row_region
 from hloc.codegen.lower.fusible import is_beyond
 from hloc.ir.instruction import Instruction
@@ -13,5 +13,5 @@ def needs_defusion(inst: Instruction) -> bool:
     """True if fusion `inst` must be taken apart before kernels are made."""
     if attention.can_emit(inst):
         return False
-    core = product_root(inst) if is_product(inst) else None
+    core = gemm_root(inst) if is_gemm(inst) else None
     return is_beyond(inst, row_region.can_emit(inst), core)

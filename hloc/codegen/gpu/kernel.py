@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from hloc.codegen.gpu.library_call import LibraryCall
-from hloc.codegen.gpu.tensor_map import TiledArgument
+from hloc.codegen.gpu.tensor_map import TensorMapArgument
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
@@ -58,7 +58,7 @@ class GpuFunction:
     declarations: tuple[str, ...] = ()
     dynamic_shared_bytes: int = 0
     min_blocks: int = 0
-    tiled: tuple[TiledArgument, ...] = ()
+    tiled: tuple[TensorMapArgument, ...] = ()
     takes_turns: bool = False
 
     @property

@@ -16,7 +16,7 @@ STEP_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
-class TiledArgument:
+class TensorMapArgument:
     """How a function sees the array behind one of its pointers.
 
     Dimensions are those of memory, the fastest first; elements outside of them are read as zero.

@@ -33,7 +33,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class GemmProblem:
     """The loops of a product."""
 
     batch: tuple[Axis, ...]
@@ -47,7 +47,7 @@ def is_in_memory(inst: Instruction, operand: Instruction) -> bool:
     return inst.opcode.name != "fusion" or operand.opcode.name == "parameter"
 
 
-def is_product_convolution(root: Instruction) -> bool:
+def is_gemm_convolution(root: Instruction) -> bool:
     """True if a convolution is a product of matrices: window of one element, no padding, no groups.
 
     Steps of the window are strides of the input.
@@ -72,7 +72,7 @@ def is_product_convolution(root: Instruction) -> bool:
     )
 
 
-def product_of(inst: Instruction, root: Instruction | None = None) -> Product:
+def gemm_problem_of(inst: Instruction, root: Instruction | None = None) -> GemmProblem:
     """Return the loops of a dot or a product convolution: of `root`, else of the root of `inst`."""
     root = root or root_of(inst)
     left, right = (_strides(inst, operand) for operand in root.operands)
@@ -88,7 +88,7 @@ def _strides(inst: Instruction, operand: Instruction) -> tuple[int, ...]:
     return tuple(row_major_strides(operand.array.dims))
 
 
-def _convolution(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) -> Product:
+def _convolution(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) -> GemmProblem:
     labels = root.attributes.dim_labels
     window = (root.attributes.window or Window()).dimensions
     result, dims = layout_strides(root.array), root.array.dims
@@ -101,7 +101,7 @@ def _convolution(root: Instruction, left: tuple[int, ...], right: tuple[int, ...
     columns = [Axis(dims[feature], 0, right[labels.kernel_output_feature], result[feature])]
     depth = root.operands[1].array.dims[channel]
     contracted = [Axis(depth, left[labels.input_feature], right[channel], 0)]
-    return Product((), merged(rows), merged(columns), merged(contracted))
+    return GemmProblem((), merged(rows), merged(columns), merged(contracted))
 
 
 @lru_cache(maxsize=256)
@@ -112,7 +112,7 @@ def _dot(
     a: DotAttributes,
     left: tuple[int, ...],
     right: tuple[int, ...],
-) -> Product:
+) -> GemmProblem:
     result = layout_strides(out)
     count = len(a.lhs_batch_dims)
     batch = [
@@ -128,7 +128,7 @@ def _dot(
         Axis(lhs.dims[i], left[i], right[j], 0)
         for i, j in zip(a.lhs_contracting_dims, a.rhs_contracting_dims, strict=True)
     ]
-    return Product(merged(batch), merged(rows), merged(columns), merged(contracted))
+    return GemmProblem(merged(batch), merged(rows), merged(columns), merged(contracted))
 
 
 def _free_dims(shape: ArrayShape, batch: tuple[int, ...], contracted: tuple[int, ...]) -> list[int]:
@@ -152,16 +152,16 @@ def merged(axes: list[Axis]) -> tuple[Axis, ...]:
     return tuple(merged)
 
 
-def swapped(p: Product) -> Product:
+def swapped(p: GemmProblem) -> GemmProblem:
     """Return the product with its sides exchanged."""
 
     def swap(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return tuple(axis.swapped() for axis in axes)
 
-    return Product(swap(p.batch), swap(p.columns), swap(p.rows), swap(p.contracted))
+    return GemmProblem(swap(p.batch), swap(p.columns), swap(p.rows), swap(p.contracted))
 
 
-def is_inner(p: Product) -> bool:
+def is_inner(p: GemmProblem) -> bool:
     """True if the contracted dimension is contiguous on both sides and one side has few rows."""
     if not p.contracted:
         return False
@@ -170,23 +170,23 @@ def is_inner(p: Product) -> bool:
     return k.lhs == 1 and k.rhs == 1 and fewest < MIN_ROWS_TO_PACK
 
 
-def row_axis(p: Product) -> Axis:
+def row_axis(p: GemmProblem) -> Axis:
     """Return the axis that is tiled."""
     return p.rows[-1] if p.rows else Axis(1, 0, 0, 0)
 
 
-def column_axis(p: Product) -> Axis:
+def column_axis(p: GemmProblem) -> Axis:
     """Return the axis that is cut into panels: the contiguous one, if there is one."""
     found = next((c for c in p.columns if c.rhs == 1), None)
     return found or (p.columns[-1] if p.columns else Axis(1, 0, 0, 0))
 
 
-def other_columns(p: Product) -> tuple[Axis, ...]:
+def other_columns(p: GemmProblem) -> tuple[Axis, ...]:
     column = column_axis(p)
     return tuple(c for c in p.columns if c is not column)
 
 
-def oriented(p: Product) -> tuple[Product, bool]:
+def oriented(p: GemmProblem) -> tuple[GemmProblem, bool]:
     """Return the product with contiguous columns in the right-hand side, if either side has them.
 
     The flag tells that the sides were exchanged.

@@ -172,7 +172,7 @@ def lanes_of(k: KernelContext) -> Lanes | None:
     return Lanes(k, k.b) if isinstance(k.b, LaneBuilder) and k.b.lanes else None
 
 
-def settle(k: KernelContext) -> None:
+def mark_final(k: KernelContext) -> None:
     """Let LLVM leave a kernel as it is whose loops are all over lanes."""
     if k.is_final:
         k.level = FINAL_WITH_SLOTS

@@ -47,7 +47,7 @@ StoreFunction: TypeAlias = Callable[[IndexValue, IndexValue, Value], None]
 
 
 @dataclass(frozen=True, slots=True)
-class PanelProduct:
+class PanelGemm:
     """out[row, column] = sum over k of lhs[row, k] * rhs[k, column].
 
     Attributes:
@@ -97,7 +97,7 @@ def panel_at(k: KernelContext, offset_bytes: int, strip: int, depth: int, dtype:
     return k.scratch_array(offset_bytes, dtype, (depth, strip))
 
 
-def multiply_panel(k: KernelContext, p: PanelProduct) -> None:
+def multiply_panel(k: KernelContext, p: PanelGemm) -> None:
     """Write the loops of one panel."""
     is_small = p.rows * p.depth * p.strip <= SMALL_WORK
     tile = 1 if is_small else min(ROWS, p.rows)
@@ -110,7 +110,7 @@ def multiply_panel(k: KernelContext, p: PanelProduct) -> None:
 
 
 def _tile(
-    k: KernelContext, p: PanelProduct, row: IndexValue, slots: Sequence[Value], unroll: int
+    k: KernelContext, p: PanelGemm, row: IndexValue, slots: Sequence[Value], unroll: int
 ) -> None:
     rows = [k.math.add(row, r) for r in range(len(slots))]
     whole = p.depth // unroll * unroll
@@ -132,15 +132,13 @@ def _tile(
             p.store(r, column, k.b.load(slot, p.dtype, column))
 
 
-def _clear(k: KernelContext, p: PanelProduct, slots: Sequence[Value]) -> None:
+def _clear(k: KernelContext, p: PanelGemm, slots: Sequence[Value]) -> None:
     with k.body.loop(0, p.width) as column:
         for slot in slots:
             k.b.store(slot, column, k.b.const(p.dtype, 0))
 
 
-def _move(
-    k: KernelContext, p: PanelProduct, slots: Sequence[Value], totals: Sequence[Value]
-) -> None:
+def _move(k: KernelContext, p: PanelGemm, slots: Sequence[Value], totals: Sequence[Value]) -> None:
     """Add the sums of a block to the totals and clear them."""
     with k.body.loop(0, p.width) as column:
         for slot, total in zip(slots, totals, strict=True):
@@ -151,7 +149,7 @@ def _move(
 
 def _add_range(
     k: KernelContext,
-    p: PanelProduct,
+    p: PanelGemm,
     rows: Sequence[IndexValue],
     steps: tuple[IndexValue, IndexValue, int],
     slots: Sequence[Value],
@@ -166,7 +164,7 @@ def _add_range(
 
 def _add_products(
     k: KernelContext,
-    p: PanelProduct,
+    p: PanelGemm,
     rows: Sequence[IndexValue],
     steps: Sequence[IndexValue],
     slots: Sequence[Value],

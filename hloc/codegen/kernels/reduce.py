@@ -19,7 +19,7 @@ from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.codegen.kernels.extremum import extremum_of, reduce_row
 from hloc.codegen.kernels.lane_feed import feed_rows
-from hloc.codegen.kernels.lanes import lanes_of, settle
+from hloc.codegen.kernels.lanes import lanes_of, mark_final
 from hloc.codegen.kernels.running_sums import SUM_BLOCK, block_end, running_sum
 from hloc.dtypes import F64
 from hloc.ir.instruction import Instruction
@@ -110,7 +110,7 @@ def emit(k: KernelContext) -> None:
             kernel.inner([0] * len(dims), strip)
     else:
         kernel.inner([0] * len(dims), None)
-    settle(k)
+    mark_final(k)
 
 
 def _starts(root: Instruction) -> tuple[Instruction, ...]:

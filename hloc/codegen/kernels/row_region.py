@@ -21,7 +21,7 @@ from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import emitter_of, no_scratch
 from hloc.codegen.kernels.lane_feed import feed_rows
-from hloc.codegen.kernels.lanes import lanes_of, settle
+from hloc.codegen.kernels.lanes import lanes_of, mark_final
 from hloc.codegen.kernels.running_sums import RunningSum, running_sum
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.row_plan import RowPlan, Stage, outer_rank, row_plan
@@ -73,7 +73,7 @@ def emit(k: KernelContext) -> None:
                 row.write_stage(number)
         for row in rows:
             row.write_values()
-    settle(k)
+    mark_final(k)
 
 
 def _rows_together(k: KernelContext, plan: RowPlan) -> int:

@@ -34,7 +34,7 @@ def host_function(inst: Instruction) -> HostFunction | None:
     known = target_of(inst)
     if known is None:
         return None
-    if blas.blas_product(inst) is not None:
+    if blas.blas_gemm(inst) is not None:
         return HostFunction(inst, partial(blas.multiply_into, inst), fills=True)
     evaluate = known.evaluate
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hloc.codegen.gpu.tensor_map import TiledArgument
+from hloc.codegen.gpu.tensor_map import TensorMapArgument
 from hloc.dtypes import BF16, F16, DType
 from hloc.runtime.gpu.cuda_driver import CudaDriver
 
 _ELEMENTS: dict[DType, str] = {BF16: "BFLOAT16", F16: "FLOAT16"}
 
 
-def encode_tensor_map(driver: CudaDriver, tiled: TiledArgument, address: int) -> Any:
+def encode_tensor_map(driver: CudaDriver, tiled: TensorMapArgument, address: int) -> Any:
     """Return the tensor map of an array at `address`, which a launch takes as an argument.
 
     Raises:

@@ -50,7 +50,7 @@ class Device(Protocol):
     def launch(self, code: Any, function: GpuFunction, arguments: Sequence[int]) -> None:
         """Run a function of `code` on pointers.
 
-        Behind them goes a description of the device's own for each `TiledArgument`.
+        Behind them goes a description of the device's own for each `TensorMapArgument`.
         """
 
     def synchronize(self) -> None:

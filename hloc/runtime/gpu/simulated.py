@@ -9,7 +9,7 @@ import numpy as np
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
-from hloc.codegen.gpu.tensor_map import TiledArgument
+from hloc.codegen.gpu.tensor_map import TensorMapArgument
 from hloc.memory.heap import alignment_of, rounded
 from hloc.ptx import LaunchReport, Memory, PtxModule, Watch, launch, parse_ptx
 from hloc.ptx.tensor_maps import TensorMap
@@ -85,7 +85,7 @@ class SimulatedDevice:
         """All is done when a call returns."""
 
 
-def _tensor_map(tiled: TiledArgument, arguments: Sequence[int]) -> bytes:
+def _tensor_map(tiled: TensorMapArgument, arguments: Sequence[int]) -> bytes:
     """Return what stands for the device's own description of an array that tiles are copied of."""
     address, size = arguments[tiled.argument], tiled.dtype.storage_bytes
     return TensorMap(

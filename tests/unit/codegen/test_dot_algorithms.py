@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.cpu.emitters.gemm.dot import micro_product
+from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.llvm.target import host_target, target_for
 from hloc.dtypes import BF16, F32
 from tests.unit.codegen.harness import module_text, parse_text, run_instruction
@@ -80,8 +80,8 @@ def test_infinity_and_nan_stay_what_they_are(special: float) -> None:
 
 @pytest.mark.parametrize("name", [X1, X3])
 def test_matrix_registers_multiply_bf16(name: str) -> None:
-    found = micro_product(parse_text(product_text((80, 64, 64), name)).entry.root)
-    assert isinstance(found, PackedProduct)
+    found = micro_gemm(parse_text(product_text((80, 64, 64), name)).entry.root)
+    assert isinstance(found, PackedGemm)
     assert arithmetic_of(found, SAPPHIRE).operand is BF16
 
 
@@ -90,13 +90,13 @@ def test_matrix_registers_multiply_bf16(name: str) -> None:
 )
 def test_other_algorithms_are_f32(name: str) -> None:
     """Nothing that is faster than f32 would be as accurate."""
-    found = micro_product(parse_text(product_text((80, 64, 64), name)).entry.root)
-    assert isinstance(found, PackedProduct)
+    found = micro_gemm(parse_text(product_text((80, 64, 64), name)).entry.root)
+    assert isinstance(found, PackedGemm)
     assert arithmetic_of(found, SAPPHIRE).operand is F32
 
 
 @pytest.mark.parametrize("bits", [128, 256])
 def test_processors_without_such_units_use_f32(bits: int) -> None:
-    found = micro_product(parse_text(product_text((80, 64, 64), X3)).entry.root)
-    assert isinstance(found, PackedProduct)
+    found = micro_gemm(parse_text(product_text((80, 64, 64), X3)).entry.root)
+    assert isinstance(found, PackedGemm)
     assert arithmetic_of(found, narrower(bits)).operand is F32

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hloc.codegen.cpu.emitters.gemm.dot import micro_product
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import SkinnyProduct
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerProduct
+from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import GemvStreaming
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerGemm
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 from tests.unit.codegen.test_products import narrower, product, tolerances
 
@@ -18,7 +18,7 @@ from tests.unit.codegen.test_products import narrower, product, tolerances
 def test_both_sides_along_k(bits: int, rows: int, dtype: str) -> None:
     """Depth and columns that no vector and no tile divides."""
     text = product(f"{dtype}[{rows},259]", f"{dtype}[77,259]", f"{dtype}[{rows},77]", 1, 1)
-    assert isinstance(micro_product(parse_text(text).entry.root), InnerProduct)
+    assert isinstance(micro_gemm(parse_text(text).entry.root), InnerGemm)
     check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
 
 
@@ -36,8 +36,8 @@ def test_tiles_stay_in_their_pieces(rows: int, columns: int) -> None:
 @pytest.mark.parametrize("pieces", [1, 2, 3])
 def test_few_columns_count_as_rows(pieces: int) -> None:
     text = product("f32[200,96]", "f32[3,96]", "f32[200,3]", 1, 1)
-    found = micro_product(parse_text(text).entry.root)
-    assert isinstance(found, InnerProduct)
+    found = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(found, InnerGemm)
     assert found.exchanged
     check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
 
@@ -45,7 +45,7 @@ def test_few_columns_count_as_rows(pieces: int) -> None:
 def test_vector_times_matrix() -> None:
     root = "f32[150] dot(p0, p1), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
     text = module_text(["f32[150,70]", "f32[70]"], root)
-    assert isinstance(micro_product(parse_text(text).entry.root), InnerProduct)
+    assert isinstance(micro_gemm(parse_text(text).entry.root), InnerGemm)
     check_root(text, random_arrays(text), **tolerances("f32"))
 
 
@@ -56,7 +56,7 @@ def test_batches_along_k(pieces: int) -> None:
         "lhs_contracting_dims={2}, rhs_contracting_dims={2}"
     )
     text = module_text(["f32[3,4,65]", "f32[50,3,65]"], root)
-    assert isinstance(micro_product(parse_text(text).entry.root), InnerProduct)
+    assert isinstance(micro_gemm(parse_text(text).entry.root), InnerGemm)
     check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
 
 
@@ -66,8 +66,8 @@ def test_batches_along_k(pieces: int) -> None:
 def test_sums_in_registers(bits: int, rows: int, dtype: str) -> None:
     """A prime depth, and columns that whole tiles do not fill."""
     text = product(f"{dtype}[{rows},61]", f"{dtype}[61,592]", f"{dtype}[{rows},592]", 1, 0)
-    found = micro_product(parse_text(text).entry.root)
-    assert isinstance(found, SkinnyProduct)
+    found = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(found, GemvStreaming)
     assert found.is_resident
     check_root(text, random_arrays(text), target=narrower(bits), pieces=2, **tolerances(dtype))
 
@@ -77,8 +77,8 @@ def test_sums_in_registers(bits: int, rows: int, dtype: str) -> None:
 def test_streams_of_odd_sizes(rows: int, pieces: int) -> None:
     """A prime depth beyond one block, and columns that leave some over in the last piece."""
     text = product(f"f32[{rows},1031]", "f32[1031,773]", f"f32[{rows},773]", 1, 0)
-    found = micro_product(parse_text(text).entry.root)
-    assert isinstance(found, SkinnyProduct)
+    found = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(found, GemvStreaming)
     assert not found.is_resident
     check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
 
@@ -97,8 +97,8 @@ def test_few_columns_are_copied_along_k(bits: int, columns: int, dtype: str) -> 
             "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
         )
         text = module_text([f"{dtype}[75,{depth}]", f"{dtype}[{depth},{columns}]"], root)
-        found = micro_product(parse_text(text).entry.root)
-        assert isinstance(found, InnerProduct)
+        found = micro_gemm(parse_text(text).entry.root)
+        assert isinstance(found, InnerGemm)
         assert found.copied == (columns > 1)
         check_root(text, random_arrays(text), target=narrower(bits), pieces=2, **tolerances(dtype))
 
@@ -109,8 +109,8 @@ def test_batches_of_few_columns_are_copied_one_by_one() -> None:
         "lhs_contracting_dims={2}, rhs_contracting_dims={1}"
     )
     text = module_text(["f32[3,50,65]", "f32[3,65,5]"], root)
-    found = micro_product(parse_text(text).entry.root)
-    assert isinstance(found, InnerProduct)
+    found = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(found, InnerGemm)
     assert found.copied
     for pieces in (1, 3):
         check_root(text, random_arrays(text), pieces=pieces, **tolerances("f32"))
@@ -119,8 +119,8 @@ def test_batches_of_few_columns_are_copied_one_by_one() -> None:
 def test_rows_that_share_lines_of_the_cache_are_copied_apart() -> None:
     """Rows of a multiple of 2048 bytes; nothing is read behind the last element of k."""
     text = product("f32[6,1024]", "f32[40,1024]", "f32[6,40]", 1, 1)
-    found = micro_product(parse_text(text).entry.root)
-    assert isinstance(found, InnerProduct)
+    found = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(found, InnerGemm)
     assert found.copied
     assert found.copied_row * 4 % 2048
     check_root(text, random_arrays(text), **tolerances("f32"))

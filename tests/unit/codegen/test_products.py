@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hloc.codegen.cpu.emitters.gemm.dot import micro_product
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import SkinnyProduct
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerProduct
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import GemvStreaming
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerGemm
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.kernel import routine_names
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import Target, host_target
@@ -65,7 +65,7 @@ def test_edges_of_tiles_and_blocks(
     rhs = "f32" + dims(depth, columns, right)
     text = product(lhs, rhs, f"f32[{rows},{columns}]", left, right)
     if rows * columns * depth >= 1 << 15:
-        assert isinstance(micro_product(parse_text(text).entry.root), PackedProduct | InnerProduct)
+        assert isinstance(micro_gemm(parse_text(text).entry.root), PackedGemm | InnerGemm)
     check_root(text, random_arrays(text), **tolerances("f32"))
 
 
@@ -91,7 +91,7 @@ def test_types_on_narrower_machines(bits: int, dtype: str, result: str, depth: i
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
 def test_few_rows_stream(bits: int, rows: int, dtype: str) -> None:
     text = product(f"{dtype}[{rows},1040]", f"{dtype}[1040,208]", f"{dtype}[{rows},208]", 1, 0)
-    assert isinstance(micro_product(parse_text(text).entry.root), SkinnyProduct)
+    assert isinstance(micro_gemm(parse_text(text).entry.root), GemvStreaming)
     check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
 
 
@@ -108,8 +108,8 @@ def test_rows_in_groups(bits: int, rows: int, columns: int) -> None:
             + (", lhs_batch_dims={0}, rhs_batch_dims={0}" if batch else "")
         )
         text = module_text([dtype + lhs, f"{dtype}[{batch}130,{columns}]"], root)
-        found = micro_product(parse_text(text).entry.root)
-        assert isinstance(found, SkinnyProduct)
+        found = micro_gemm(parse_text(text).entry.root)
+        assert isinstance(found, GemvStreaming)
         assert found.row.size * found.outer[-1].size == rows
         check_root(text, random_arrays(text), target=narrower(bits), **tolerances(dtype))
 
@@ -123,12 +123,12 @@ def test_rows_that_are_packed(shape: tuple[int, int, int]) -> None:
     text = product(
         f"f32[{rows},{depth}]", f"f32[{depth},{columns}]", f"f32[{rows},{columns}]", 1, 0
     )
-    assert isinstance(micro_product(parse_text(text).entry.root), PackedProduct)
+    assert isinstance(micro_gemm(parse_text(text).entry.root), PackedGemm)
 
 
 def test_few_columns_stream_as_rows() -> None:
     text = product("f32[512,208]", "f32[512,3]", "f32[208,3]{0,1}", 0, 0)
-    assert isinstance(micro_product(parse_text(text).entry.root), SkinnyProduct)
+    assert isinstance(micro_gemm(parse_text(text).entry.root), GemvStreaming)
     check_root(text, random_arrays(text), **tolerances("f32"))
 
 

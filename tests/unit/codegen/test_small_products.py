@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from hloc.codegen.cpu.emitters.gemm.dot import micro_product
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS, InnerProduct
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct, stays_in_rows
+from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS, InnerGemm
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm, stays_in_rows
 from hloc.codegen.llvm import matrix_registers
 from hloc.codegen.llvm.target import host_target, target_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
@@ -38,7 +38,7 @@ def check(text: str, dtype: str, *, pieces: int = 1, bits: int = 512) -> np.ndar
 @pytest.mark.parametrize("right", [0, 1])
 def test_few_steps_of_k(bits: int, dtype: str, result: str, right: int) -> None:
     text = product(f"{dtype}[61,5]", dtype + dims(5, 200, right), f"{result}[61,200]", 1, right)
-    assert isinstance(micro_product(parse_text(text).entry.root), PackedProduct)
+    assert isinstance(micro_gemm(parse_text(text).entry.root), PackedGemm)
     check(text, dtype, bits=bits)
 
 
@@ -72,8 +72,8 @@ def test_batches_of_rows_that_stay(pieces: int) -> None:
         "lhs_contracting_dims={2}, rhs_contracting_dims={2}"
     )
     text = module_text(["s8[5,100,140]", "s8[12,5,140]"], root)
-    found = micro_product(parse_text(text).entry.root)
-    assert isinstance(found, PackedProduct)
+    found = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(found, PackedGemm)
     assert stays_in_rows(found)
     assert "row_tiles" in routine_text(text, host_target())
     check(text, "s8", pieces=pieces)
@@ -108,8 +108,8 @@ def test_machines_without_matrix_registers_pack_rows() -> None:
 @pytest.mark.parametrize("pieces", [1, 2])
 def test_rows_along_k_in_two_parts(rows: int, dtype: str, pieces: int) -> None:
     text = product(f"{dtype}[90,133]", f"{dtype}[{rows},133]", f"{dtype}[90,{rows}]", 1, 1)
-    found = micro_product(parse_text(text).entry.root)
-    assert isinstance(found, InnerProduct)
+    found = micro_gemm(parse_text(text).entry.root)
+    assert isinstance(found, InnerGemm)
     assert sum(found.row_parts) == rows
     check(text, dtype, pieces=pieces)
 

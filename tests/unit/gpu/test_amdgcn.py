@@ -47,7 +47,7 @@ KERNELS = {
         sizes=(2, 4, 300, 300, 64, 64), mask="causal", hidden="-1e30", dtype="bf16"
     ).text(),
 }
-"""Product and attention go the plain way: tiles of matrices are not there."""
+"""GemmProblem and attention go the plain way: tiles of matrices are not there."""
 
 
 def _compiled(text: str, chip: str = "") -> AmdgcnModule:

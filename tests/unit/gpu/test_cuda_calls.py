@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hloc.codegen.gpu.tensor_map import TiledArgument
+from hloc.codegen.gpu.tensor_map import TensorMapArgument
 from hloc.driver import parse_text
 from hloc.dtypes import F16
 from hloc.errors import UnsupportedError
@@ -54,7 +54,7 @@ def test_every_call_has_arguments_that_the_package_takes() -> None:
     code = device.load(module)
     kernel = next(k for k in module.kernels if k.functions)
     device._function(code, replace(kernel.functions[0], dynamic_shared_bytes=64 << 10))
-    device._tensor_map(TiledArgument(0, F16, (64, 128), (128,), (64, 64), 128), first)
+    device._tensor_map(TensorMapArgument(0, F16, (64, 128), (128,), (64, 64), 128), first)
     device.unload(code)
     device.free_shared(first)
     del executable

@@ -12,7 +12,7 @@ import pytest
 
 from hloc import evaluate
 from hloc.codegen.gpu.emitters.gemm import warpgroup_gemm
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind
 from hloc.codegen.gpu.nvptx import cubin
 from hloc.codegen.gpu.nvptx.backend import NvptxBackend

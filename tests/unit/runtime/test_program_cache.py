@@ -193,7 +193,7 @@ def test_machine_code_that_does_not_link_is_compiled_again(directory: Path) -> N
     _compile(ADD)
     (kept,) = _programs(directory)
     program = read_program(kept.read_bytes()[32:])
-    foreign = type(program)(program.outline, (b"no object file",))
+    foreign = type(program)(program.manifest, (b"no object file",))
     data = program_bytes(foreign)
     assert data is not None
     kept.write_bytes(sealed(kept.name, data))

@@ -18,7 +18,7 @@ from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.context import KernelContext, array_leaves
 from hloc.codegen.kernels.emitter import emitter_of, no_scratch
-from hloc.codegen.kernels.lanes import Lanes, lanes_nest, positions, settle
+from hloc.codegen.kernels.lanes import Lanes, lanes_nest, mark_final, positions
 from hloc.codegen.kernels.loop import _fits, _member_is_flat, can_generate, is_flat
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
@@ -47,7 +47,7 @@ def emit(k: KernelContext) -> None:
     lanes = repeated_rows.lanes_for(k, rows) if rows else None
     if rows is not None and lanes is not None:
         repeated_rows.emit(k, rows, lanes)
-        settle(k)
+        mark_final(k)
         return
     for members in groups.values():
         leaders = [(paths[i], k.outputs[i]) for i in members]
@@ -56,7 +56,7 @@ def emit(k: KernelContext) -> None:
             _flat_loop(k, leaders, shape)
         else:
             _nest(k, leaders, shape, whole=len(groups) > 1)
-    settle(k)
+    mark_final(k)
 
 
 def _flat_loop(

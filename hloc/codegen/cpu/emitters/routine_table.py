@@ -20,7 +20,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
     LONG,
     PIECES,
     RUNS,
-    product_routines,
+    gemm_routines,
 )
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tiles_of
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming import MAX_ROWS as STREAM_ROWS
@@ -30,7 +30,7 @@ from hloc.codegen.cpu.emitters.gemm.inner_gemm import FEW_ROWS
 from hloc.codegen.cpu.emitters.gemm.inner_gemm import MAX_ROWS as INNER_ROWS
 from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import copy_routine, inner_routines
 from hloc.codegen.cpu.emitters.gemm.matrix_rows import row_tiles
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
 from hloc.codegen.cpu.emitters.reduction import plain_reduction, pool_routine
 from hloc.codegen.cpu.emitters.sort import sort_columns, sort_routines, topk_routines
@@ -72,7 +72,7 @@ def packed_routines(target: Target) -> Iterator[Routines]:
             forms = _forms(arithmetic)
             for tile in tiles_of(arithmetic, target, direct=False):
                 for form in forms:
-                    found = product_routines(arithmetic, tile, sources, (form, form), target)
+                    found = gemm_routines(arithmetic, tile, sources, (form, form), target)
                     yield from found.units
                 if arithmetic.is_matrix:
                     yield row_tiles(arithmetic, tile, target)
@@ -80,7 +80,7 @@ def packed_routines(target: Target) -> Iterator[Routines]:
                 continue
             for tile in tiles_of(arithmetic, target, direct=True):
                 for in_place, form in product(IN_PLACE, forms):
-                    found = product_routines(arithmetic, tile, sources, (in_place, form), target)
+                    found = gemm_routines(arithmetic, tile, sources, (in_place, form), target)
                     yield from found.units
 
 
@@ -97,7 +97,7 @@ def _arithmetics(
     """Return the ways to multiply that such products use."""
     axis = Axis(64, 1, 1, 1)
     samples = (
-        PackedProduct((), (axis,), (axis,), (Axis(depth, 1, 1, 0),), False, sources, result)
+        PackedGemm((), (axis,), (axis,), (Axis(depth, 1, 1, 0),), False, sources, result)
         for depth in _DEPTHS
     )
     return dict.fromkeys(arithmetic_of(p, target) for p in samples)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.codegen.builder.index import layout_strides
-from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import is_product, product_root
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root, is_gemm
 from hloc.codegen.gpu.library.arguments import operand_number, result_number
 from hloc.codegen.gpu.library.epilogue import epilogue_of
 from hloc.codegen.gpu.library_call import ConvolutionCall, Tensor
@@ -27,9 +27,9 @@ _DTYPES = (F32, F16, BF16)
 
 def match(inst: Instruction) -> ConvolutionCall | None:
     """Return the call that makes a convolution, None if none does."""
-    if not is_product(inst) or product_root(inst).opcode.name != "convolution":
+    if not is_gemm(inst) or gemm_root(inst).opcode.name != "convolution":
         return None
-    root = product_root(inst)
+    root = gemm_root(inst)
     a, labels = root.attributes, root.attributes.dim_labels
     window = (a.window or Window()).dimensions
     image, kernel = root.operands

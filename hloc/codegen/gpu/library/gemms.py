@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import is_product, product_root
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Side, Space, dot_problem
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root, is_gemm
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side, Space, dot_problem
 from hloc.codegen.gpu.library.arguments import operand_number, result_number, scratch_number
 from hloc.codegen.gpu.library.epilogue import epilogue_of
 from hloc.codegen.gpu.library_call import MatmulCall, Matrix
@@ -38,7 +38,7 @@ _LEAST_WORK = 1 << 16
 
 def match(inst: Instruction) -> MatmulCall | None:
     """Return the call that makes a dot, perhaps with bias and relu; None if none does."""
-    if not is_product(inst) or product_root(inst).opcode.name != "dot":
+    if not is_gemm(inst) or gemm_root(inst).opcode.name != "dot":
         return None
     p = dot_problem(inst)
     epilogue = epilogue_of(inst, p.root, p.root.array.minor_to_major[0])

@@ -12,12 +12,12 @@ from math import prod
 from hloc.codegen.builder.index import layout_strides, row_major_strides
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionProducts
+from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionGemms
 from hloc.codegen.cpu.emitters.attention.attention_plan import AttentionPlan, attention_plan
 from hloc.codegen.cpu.emitters.attention.attention_rows import AttentionRows
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import emitter_of
-from hloc.codegen.kernels.lanes import lanes_of, neighbours, settle
+from hloc.codegen.kernels.lanes import lanes_of, mark_final, neighbours
 from hloc.dtypes import F32, PRED, S64
 from hloc.ir.instruction import Instruction
 
@@ -47,7 +47,7 @@ def scratch_bytes(inst: Instruction) -> int:
 def emit(k: KernelContext) -> None:
     """Write the loop over blocks of queries."""
     _Kernel(k, _plan(k.inst)).write()
-    settle(k)
+    mark_final(k)
 
 
 class _Kernel:
@@ -56,7 +56,7 @@ class _Kernel:
     def __init__(self, k: KernelContext, plan: AttentionPlan) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
         self.plan, self.attention = plan, plan.attention
-        self.products = AttentionProducts(k, plan)
+        self.products = AttentionGemms(k, plan)
         self.rows = AttentionRows(k, plan, self.products)
         self.may_skip = k.b.allocate(PRED) if plan.mask else None
 

@@ -10,9 +10,9 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.attention.attention_plan import ALIGNMENT, DEPTH_BLOCK, AttentionPlan
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import ANY, DIRECT, LINES, RUNS, product_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import ANY, DIRECT, LINES, RUNS, gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, tile_of
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import DIRECT_RUN_COLUMNS, PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import DIRECT_RUN_COLUMNS, PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packing import RUN
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, lanes
 from hloc.codegen.kernels.context import KernelContext
@@ -49,7 +49,7 @@ class PanelSide:
     """
 
     def __init__(
-        self, k: KernelContext, p: PackedProduct, rows_dtype: DType, memory: PanelMemory
+        self, k: KernelContext, p: PackedGemm, rows_dtype: DType, memory: PanelMemory
     ) -> None:
         self.k, self.math, self.memory = k, k.math, memory
         (column,) = p.columns
@@ -68,7 +68,7 @@ class PanelSide:
         self.form = _column_form(p, arithmetic)
         rows_form = RUNS if self.is_matrix else DIRECT
         forms = (rows_form, self.form)
-        self.routines = product_routines(arithmetic, tile, p.sources, forms, k.target)
+        self.routines = gemm_routines(arithmetic, tile, p.sources, forms, k.target)
         for unit in self.routines.units:
             k.use(unit)
 
@@ -162,7 +162,7 @@ class PanelSide:
         self.k.fn.line(f"call void @{name}({text})")
 
 
-def _column_form(p: PackedProduct, arithmetic: Arithmetic) -> str:
+def _column_form(p: PackedGemm, arithmetic: Arithmetic) -> str:
     """Return how columns lie in memory: one axis, evenly spaced."""
     if p.columns[0].rhs == 1:
         return LINES
@@ -189,7 +189,7 @@ def _aligned(k: KernelContext, pointer: Value) -> Value:
     return pointer_value(fn.value(f"getelementptr i8, ptr {pointer.text}, i64 {missing}"))
 
 
-class AttentionProducts:
+class AttentionGemms:
     """Both products of an attention and the memory they work in.
 
     Attributes:
@@ -225,7 +225,7 @@ class AttentionProducts:
         depth: tuple[Axis, ...],
         types: tuple[DType, DType],
     ) -> PanelSide:
-        product = PackedProduct((), (row,), (column,), depth, False, types, F32)
+        product = PackedGemm((), (row,), (column,), depth, False, types, F32)
         offsets, steps = self.memory[f"{name}_offsets"], self.memory[f"{name}_steps"]
         memory = PanelMemory(offsets, steps, self.memory["panel"])
         return PanelSide(self.k, product, types[0], memory)

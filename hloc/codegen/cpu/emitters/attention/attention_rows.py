@@ -12,7 +12,7 @@ from functools import partial
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionProducts
+from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionGemms
 from hloc.codegen.cpu.emitters.attention.attention_plan import AttentionPlan
 from hloc.codegen.kernels.attention_elements import attention_element
 from hloc.codegen.kernels.context import KernelContext
@@ -40,7 +40,7 @@ class AttentionRows:
             largest one. Only for causal masks.
     """
 
-    def __init__(self, k: KernelContext, plan: AttentionPlan, products: AttentionProducts) -> None:
+    def __init__(self, k: KernelContext, plan: AttentionPlan, products: AttentionGemms) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
         self.lanes = lanes_of(k)
         self.plan, self.attention = plan, plan.attention

@@ -18,7 +18,7 @@ from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import (
-    PanelProduct,
+    PanelGemm,
     accumulator_dtype,
     multiply_panel,
     panel_at,
@@ -279,7 +279,7 @@ class _Writer:
             output = self.k.output
             output.store(math, tuple(index), self.b.convert(value, output.dtype))
 
-        product = PanelProduct(
+        product = PanelGemm(
             s.dtype,
             s.rows,
             s.depth,

@@ -27,12 +27,12 @@ from hloc.codegen.cpu.emitters.convolution.windowed_gemm import (
     convolution_of,
     padded_copy,
 )
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import emitter_of
-from hloc.codegen.kernels.gemm_problem import Axis, Product, merged
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
@@ -71,7 +71,7 @@ class _Part:
         out: where they begin in the result.
     """
 
-    product: PackedProduct
+    product: PackedGemm
     lhs: int
     rhs: int
     dims: tuple[int, ...]
@@ -79,7 +79,7 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
-class DilatedProduct:
+class DilatedGemm:
     """A convolution as products of each batch element; `apart` are strides of their results."""
 
     parts: tuple[_Part, ...]
@@ -95,14 +95,14 @@ class DilatedProduct:
         return self.padded_bytes + self.result_bytes + packed
 
 
-def dilated_product(inst: Instruction) -> DilatedProduct | None:
+def dilated_gemm(inst: Instruction) -> DilatedGemm | None:
     """Return how the root of `inst` is made; None if it is not a convolution with holes."""
     c = convolution_of(inst)
     return None if c is None else _found(c)
 
 
 @lru_cache(REMEMBERED)
-def _found(c: Convolution) -> DilatedProduct | None:
+def _found(c: Convolution) -> DilatedGemm | None:
     holes = [d.base_dilation for d in c.window]
     is_plain = all(d.base_dilation == 1 or d.stride == d.window_dilation == 1 for d in c.window)
     if not 1 < prod(holes) <= MAX_PARTS or not is_plain or c.batch_groups > 1:
@@ -124,7 +124,7 @@ def _found(c: Convolution) -> DilatedProduct | None:
     apart = list(layout_strides(c.result))
     for d, out in zip(c.window, c.dims.output_spatial, strict=True):
         apart[out] *= d.base_dilation
-    return DilatedProduct(found, padded, _aligned(lhs_bytes), tuple(apart), _aligned(largest))
+    return DilatedGemm(found, padded, _aligned(lhs_bytes), tuple(apart), _aligned(largest))
 
 
 def _aligned(size: int) -> int:
@@ -197,11 +197,11 @@ def _part(c: Convolution, padded: Padded | None, at: Sequence[_Place]) -> _Part 
         else:
             rhs += p.first * kernel_step
         depth.append(Axis(p.elements, along, d.base_dilation * kernel_step, 0))
-    wanted = Product(
+    wanted = GemmProblem(
         merged(groups), merged(rows), merged([Axis(columns, 0, kernel_feature, feature)]),
         merged(depth),
     )  # fmt: skip
-    found = packed_product(wanted, (c.lhs.dtype, c.rhs.dtype), c.result.dtype)
+    found = packed_gemm(wanted, (c.lhs.dtype, c.rhs.dtype), c.result.dtype)
     return _Part(found, lhs, rhs, tuple(dims), out) if found else None
 
 
@@ -214,15 +214,15 @@ def _dense_strides(c: Convolution, dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _known(inst: Instruction) -> DilatedProduct:
-    found = dilated_product(inst)
+def _known(inst: Instruction) -> DilatedGemm:
+    found = dilated_gemm(inst)
     assert found is not None
     return found
 
 
 def can_emit(inst: Instruction) -> bool:
     """True if the result is that of a convolution with holes that is worth the products."""
-    return dilated_product(inst) is not None
+    return dilated_gemm(inst) is not None
 
 
 def scratch_bytes(inst: Instruction) -> int:

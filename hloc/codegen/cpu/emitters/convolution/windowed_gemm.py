@@ -14,12 +14,12 @@ from math import prod
 from hloc.codegen.builder.index import layout_strides, physical_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.convolution.padding_routine import copy_lines
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import emitter_of
-from hloc.codegen.kernels.gemm_problem import Axis, Product, is_in_memory, merged
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory, merged
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
@@ -56,10 +56,10 @@ class Padded:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowedProduct:
+class WindowedGemm:
     """A convolution as a product, and the copy of its input if it needs one."""
 
-    product: PackedProduct
+    product: PackedGemm
     padded: Padded | None
     padded_bytes: int
     offset: int
@@ -78,7 +78,7 @@ class Convolution:
     batch_groups: int
 
 
-def windowed_product(inst: Instruction) -> WindowedProduct | None:
+def windowed_gemm(inst: Instruction) -> WindowedGemm | None:
     """Return how micro-kernels compute the root of `inst`; None if they do not."""
     c = convolution_of(inst)
     return None if c is None else _found(c)
@@ -100,7 +100,7 @@ def convolution_of(inst: Instruction) -> Convolution | None:
 
 
 @lru_cache(REMEMBERED)
-def _found(c: Convolution) -> WindowedProduct | None:
+def _found(c: Convolution) -> WindowedGemm | None:
     groups = c.groups * c.batch_groups
     features = c.result.dims[c.dims.output_feature] // groups
     if groups > 1 and features < MIN_GROUP_FEATURES:
@@ -113,8 +113,8 @@ def _found(c: Convolution) -> WindowedProduct | None:
             return None
     product, offset = _product(c, padded.strides if padded else layout_strides(c.lhs))
     sources = (c.lhs.dtype, c.rhs.dtype)
-    found = packed_product(product, sources, c.result.dtype)
-    return WindowedProduct(found, padded, (size + 63) // 64 * 64, offset) if found else None
+    found = packed_gemm(product, sources, c.result.dtype)
+    return WindowedGemm(found, padded, (size + 63) // 64 * 64, offset) if found else None
 
 
 def _reach(d: WindowDimension, out: int) -> int:
@@ -143,7 +143,7 @@ def _padding(c: Convolution) -> Padded | None:
     return Padded(tuple(dims), tuple(strides), tuple(low), tuple(steps))
 
 
-def _product(c: Convolution, left: tuple[int, ...]) -> tuple[Product, int]:
+def _product(c: Convolution, left: tuple[int, ...]) -> tuple[GemmProblem, int]:
     """Return the loops, and where in the input (or its copy) they begin."""
     labels = c.dims
     right = layout_strides(c.rhs)
@@ -170,7 +170,7 @@ def _product(c: Convolution, left: tuple[int, ...]) -> tuple[Product, int]:
             offset += (d.size - 1) * along
             along = -along
         depth.append(Axis(d.size, along, right[labels.kernel_spatial[n]], 0))
-    product = Product(
+    product = GemmProblem(
         merged(batch),
         merged(rows),
         merged([Axis(columns, 0, kernel_feature, feature)]),
@@ -181,33 +181,33 @@ def _product(c: Convolution, left: tuple[int, ...]) -> tuple[Product, int]:
 
 def can_emit(inst: Instruction) -> bool:
     """True if the result is that of a convolution that is worth a packed product."""
-    return windowed_product(inst) is not None
+    return windowed_gemm(inst) is not None
 
 
 def scratch_bytes(inst: Instruction) -> int:
     """Return room for computed operands, the copy of the input and the packed panels."""
-    found = windowed_product(inst)
+    found = windowed_gemm(inst)
     assert found is not None
     return operand_bytes(inst) + found.padded_bytes + found.product.scratch_bytes
 
 
 def extent(inst: Instruction) -> int:
     """Return in how many pieces threads share the product."""
-    found = windowed_product(inst)
+    found = windowed_gemm(inst)
     assert found is not None
     return found.product.pieces
 
 
 def repeated_bytes(inst: Instruction) -> int:
     """Return the size of computed operands, of the copy of the input and of what is packed."""
-    found = windowed_product(inst)
+    found = windowed_gemm(inst)
     assert found is not None
     return operand_bytes(inst) + found.padded_bytes + found.product.repeated_bytes
 
 
 def emit(k: KernelContext) -> None:
     """Write the copy of the input and the product."""
-    found = windowed_product(k.inst)
+    found = windowed_gemm(k.inst)
     assert found is not None
     offset = operand_bytes(k.inst)
     if offset == 0:
@@ -218,7 +218,7 @@ def emit(k: KernelContext) -> None:
 
 def write(
     k: KernelContext,
-    found: WindowedProduct,
+    found: WindowedGemm,
     operands: tuple[IrArray, IrArray],
     offset: int,
     epilogue: Epilogue | None = None,

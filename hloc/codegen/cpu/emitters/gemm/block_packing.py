@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.gemm.gather_runs import Pieces, find_pieces
+from hloc.codegen.cpu.emitters.gemm.gather_runs import GatherRuns, find_gather_runs
 from hloc.codegen.cpu.emitters.gemm.matrix_kernel import ROW_BYTES, SIDE
 from hloc.codegen.cpu.emitters.gemm.packing import (
     GATHER_PARAMETERS,
@@ -79,7 +79,7 @@ class _Blocks:
             return
         with self.body.loop(0, self.count, SIDE) as i:
             last = math.minimum(math.add(i, SIDE), self.count)
-            pieces = find_pieces(self.w, "%offsets", i, math.sub(last, i), SIDE)
+            pieces = find_gather_runs(self.w, "%offsets", i, math.sub(last, i), SIDE)
             with self.body.when(pieces.are_few):
                 self._pieces_of_columns(i, pieces)
             with self.body.when(pieces.are_many), self._all_blocks() as (first, block):
@@ -93,7 +93,7 @@ class _Blocks:
             place = math.mul(math.div(first, self.steps), self.block_bytes)
             yield first, self._at("%to", place)
 
-    def _pieces_of_columns(self, i: IndexValue, pieces: Pieces) -> None:
+    def _pieces_of_columns(self, i: IndexValue, pieces: GatherRuns) -> None:
         """Pack 16 columns that lie side by side in a few pieces."""
         math = self.math
         with self._all_blocks() as (first, block), self.body.loop(0, MATRIX_UNITS) as unit:
@@ -109,7 +109,7 @@ class _Blocks:
         """Pack some rows or columns of a block, of which all or some pieces lie along k."""
         math = self.math
         left = math.minimum(math.sub(self.depth, first), self.steps)
-        pieces = find_pieces(self.w, "%steps", first, left, self.steps)
+        pieces = find_gather_runs(self.w, "%steps", first, left, self.steps)
         with self.body.when(pieces.is_one):
             self._lines(start, stop, block, pieces.whole)
         with self.body.when(pieces.are_several):
@@ -117,7 +117,7 @@ class _Blocks:
         with self.body.when(pieces.are_many):
             self._elements(start, stop, first, left, block)
 
-    def _lines(self, start: IndexValue, stop: IndexValue, block: str, pieces: Pieces) -> None:
+    def _lines(self, start: IndexValue, stop: IndexValue, block: str, pieces: GatherRuns) -> None:
         """Pack lines along k; those of columns are transposed."""
         math, fn = self.math, self.fn
 
@@ -141,7 +141,7 @@ class _Blocks:
             self._store(block, math.mul(math.add(start, unit), ROW_BYTES), vector)
 
     def _combined(
-        self, pieces: Pieces, place: IndexValue, size: int, exists: Value | None = None
+        self, pieces: GatherRuns, place: IndexValue, size: int, exists: Value | None = None
     ) -> str:
         """Return the elements from `place` on, gathered piece by piece; zeros if there are none."""
         fn, math = self.fn, self.math

@@ -14,31 +14,35 @@ from math import prod
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import SkinnyProduct, emit_skinny, skinny_product
-from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerProduct, emit_inner, inner_product
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import (
+    GemvStreaming,
+    emit_gemv_streaming,
+    gemv_streaming,
+)
+from hloc.codegen.cpu.emitters.gemm.inner_gemm import InnerGemm, emit_inner, inner_gemm
 from hloc.codegen.cpu.emitters.gemm.matrix_rows_gemm import emit_rows, reads_rows
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_product, small_packed_product
-from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_product
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm, small_packed_gemm
+from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import emitter_of
 from hloc.codegen.kernels.gemm_problem import (
     Axis,
-    Product,
+    GemmProblem,
     column_axis,
+    gemm_problem_of,
+    is_gemm_convolution,
     is_inner,
-    is_product_convolution,
     oriented,
     other_columns,
-    product_of,
     row_axis,
 )
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import (
     MIN_ROWS_TO_PACK,
     LoadFunction,
-    PanelProduct,
+    PanelGemm,
     accumulator_dtype,
     multiply_add,
     multiply_panel,
@@ -60,7 +64,7 @@ def can_emit(inst: Instruction) -> bool:
 
 def can_emit_convolution(inst: Instruction) -> bool:
     """True if the result is that of a convolution without a window."""
-    return is_product_convolution(root_of(inst))
+    return is_gemm_convolution(root_of(inst))
 
 
 def scratch_bytes(inst: Instruction) -> int:
@@ -68,33 +72,33 @@ def scratch_bytes(inst: Instruction) -> int:
     return operand_bytes(inst) + _packed_bytes(inst)
 
 
-def micro_product(inst: Instruction) -> PackedProduct | SkinnyProduct | InnerProduct | None:
+def micro_gemm(inst: Instruction) -> PackedGemm | GemvStreaming | InnerGemm | None:
     """Return how routines compute the root of `inst`, None if they do not."""
     root = root_of(inst)
     sources = (root.operands[0].array.dtype, root.operands[1].array.dtype)
     algorithm = root.attributes.algorithm if root.is_a("dot") else ""
-    return _micro_product(product_of(inst), sources, root.array.dtype, algorithm)
+    return _micro_gemm(gemm_problem_of(inst), sources, root.array.dtype, algorithm)
 
 
 @lru_cache(maxsize=256)
-def _micro_product(
-    p: Product, sources: tuple[DType, DType], result: DType, algorithm: str
-) -> PackedProduct | SkinnyProduct | InnerProduct | None:
+def _micro_gemm(
+    p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str
+) -> PackedGemm | GemvStreaming | InnerGemm | None:
     return (
-        inner_product(p, sources, result)
-        or grouped_product(p, sources, result)
-        or packed_product(p, sources, result, algorithm)
-        or skinny_product(p, sources, result)
-        or small_packed_product(p, sources, result)
+        inner_gemm(p, sources, result)
+        or grouped_gemm(p, sources, result)
+        or packed_gemm(p, sources, result, algorithm)
+        or gemv_streaming(p, sources, result)
+        or small_packed_gemm(p, sources, result)
     )
 
 
 def _packed_bytes(inst: Instruction) -> int:
     """Return room for a panel of columns; 0 if panels are read where they are."""
-    tiled = micro_product(inst)
+    tiled = micro_gemm(inst)
     if tiled:
         return tiled.scratch_bytes
-    p = product_of(inst)
+    p = gemm_problem_of(inst)
     if is_inner(p):
         return 0
     p, _ = oriented(p)
@@ -109,7 +113,7 @@ def _packed_bytes(inst: Instruction) -> int:
 
 def extent(inst: Instruction) -> int:
     """Return the size of the outermost loop, or in how many pieces threads share a product."""
-    tiled = micro_product(inst)
+    tiled = micro_gemm(inst)
     if tiled:
         return tiled.pieces
     outer = _outer_axes(inst)
@@ -117,7 +121,7 @@ def extent(inst: Instruction) -> int:
 
 
 def _outer_axes(inst: Instruction) -> tuple[Axis, ...]:
-    p = product_of(inst)
+    p = gemm_problem_of(inst)
     if is_inner(p):
         return (*p.batch, *p.rows, *p.columns)
     p, _ = oriented(p)
@@ -127,7 +131,7 @@ def _outer_axes(inst: Instruction) -> tuple[Axis, ...]:
 
 def repeated_bytes(inst: Instruction) -> int:
     """Return what every part of the outermost loop computes or packs again."""
-    tiled = micro_product(inst)
+    tiled = micro_gemm(inst)
     return operand_bytes(inst) + (tiled.repeated_bytes if tiled else 0)
 
 
@@ -136,18 +140,18 @@ def emit(k: KernelContext) -> None:
     if k.root.array.elements == 0:
         return
     arrays = operand_arrays(k)
-    p = product_of(k.inst)
+    p = gemm_problem_of(k.inst)
     if any(axis.size == 0 for axis in p.contracted):
         _zero(k)
         return
-    tiled = micro_product(k.inst)
+    tiled = micro_gemm(k.inst)
     if tiled:
         if not operand_bytes(k.inst):
             k.level = 0  # little runs outside the routines
         offset = operand_bytes(k.inst)
-        if isinstance(tiled, SkinnyProduct):
-            emit_skinny(k, tiled, arrays[0], arrays[1], offset)
-        elif isinstance(tiled, InnerProduct):
+        if isinstance(tiled, GemvStreaming):
+            emit_gemv_streaming(k, tiled, arrays[0], arrays[1], offset)
+        elif isinstance(tiled, InnerGemm):
             emit_inner(k, tiled, arrays[0], arrays[1], offset)
         elif reads_rows(tiled, k.target):
             emit_rows(k, tiled, arrays[0], arrays[1], offset)
@@ -155,7 +159,7 @@ def emit(k: KernelContext) -> None:
             emit_packed(k, tiled, arrays[0], arrays[1], offset)
         return
     if is_inner(p):
-        _Writer(k, p, arrays[0], arrays[1]).inner_products()
+        _Writer(k, p, arrays[0], arrays[1]).inner_gemms()
         return
     p, exchanged = oriented(p)
     lhs, rhs = reversed(arrays) if exchanged else arrays
@@ -171,7 +175,7 @@ def _zero(k: KernelContext) -> None:
 class _Writer:
     """Writes one product."""
 
-    def __init__(self, k: KernelContext, p: Product, lhs: IrArray, rhs: IrArray) -> None:
+    def __init__(self, k: KernelContext, p: GemmProblem, lhs: IrArray, rhs: IrArray) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
         self.p, self.lhs, self.rhs = p, lhs, rhs
         self.dtype = accumulator_dtype(k.root.array.dtype)
@@ -205,7 +209,7 @@ class _Writer:
 
     # ---- contiguous k
 
-    def inner_products(self) -> None:
+    def inner_gemms(self) -> None:
         """One sum per element of the result, along memory on both sides."""
         b, p = self.b, self.p
         slot = b.allocate(self.dtype)
@@ -260,7 +264,7 @@ class _Writer:
 
             multiply_panel(
                 self.k,
-                PanelProduct(
+                PanelGemm(
                     self.dtype, row.size, depth, strip, width, load_left, load, store, packed
                 ),
             )

@@ -16,11 +16,11 @@ from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes
 from hloc.dtypes import PRED, S64
 
 MOST_PIECES = 4
-"""Pieces up to which several loads are better than one for each element."""
+"""Runs up to which several loads are better than one for each element."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class GatherRuns:
     """How some entries of a table lie.
 
     Attributes:
@@ -35,14 +35,14 @@ class Pieces:
     are_many: Value
 
     @property
-    def whole(self) -> Pieces:
+    def whole(self) -> GatherRuns:
         """The same where one piece is all."""
         return replace(self, parts=self.parts[:1])
 
 
-def find_pieces(
+def find_gather_runs(
     w: RoutineWriter, table: str, first: IndexValue, count: IndexValue, size: int
-) -> Pieces:
+) -> GatherRuns:
     """Write the search for pieces.
 
     Args:
@@ -81,4 +81,4 @@ def find_pieces(
     is_one, *_, are_few = are_all
     are_many = Value(PRED, fn.value(f"xor i1 {are_few.text}, true"))
     more = Value(PRED, fn.value(f"xor i1 {is_one.text}, true"))
-    return Pieces(tuple(parts), is_one, w.b.and_(are_few, more), are_few, are_many)
+    return GatherRuns(tuple(parts), is_one, w.b.and_(are_few, more), are_few, are_many)

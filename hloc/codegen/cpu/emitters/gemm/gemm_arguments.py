@@ -1,4 +1,4 @@
-"""What the loops around micro-kernels (`product_nest`) must know of a product, as numbers."""
+"""What the loops around micro-kernels (`gemm_loops`) must know of a product, as numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hloc.codegen.kernels.gemm_problem import Axis
 
 
 @dataclass(frozen=True, slots=True)
-class NestNumbers:
+class GemmArguments:
     """What the loops must know of a product.
 
     Attributes:
@@ -54,15 +54,15 @@ class NestNumbers:
     part_bytes: int
 
 
-FIELDS = tuple(field.name for field in fields(NestNumbers))
+FIELDS = tuple(field.name for field in fields(GemmArguments))
 """The numbers before all others."""
 
 AXES = tuple(f"{name}_axes" for name in ("outer", "row", "column", "left", "right"))
 """For each: where in the numbers its axes begin, and how many there are."""
 
 
-def nest_numbers(
-    n: NestNumbers,
+def gemm_arguments(
+    n: GemmArguments,
     outer: Sequence[Axis],
     rows: Sequence[Axis],
     columns: Sequence[Axis],

@@ -18,12 +18,12 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.convolution import windowed_gemm
 from hloc.codegen.cpu.emitters.gemm import dot
 from hloc.codegen.cpu.emitters.gemm.finish_function import FinishContext
-from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedProduct
+from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed, row_distance
 from hloc.codegen.cpu.emitters.routine_writer import argument
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.codegen.kernels.lanes import lanes_of, settle
+from hloc.codegen.kernels.lanes import lanes_of, mark_final
 from hloc.codegen.kernels.loop import is_flat
 from hloc.ir.instruction import Instruction
 
@@ -41,12 +41,12 @@ def core_of(inst: Instruction) -> Instruction | None:
     return core if is_flat(inst, core) or _column_count(core, product) else None
 
 
-def _packed(core: Instruction) -> PackedProduct | None:
+def _packed(core: Instruction) -> PackedGemm | None:
     """Return how packed panels make the product, None if they do not."""
     if _emitter(core) is not windowed_gemm.EMITTER:
-        found = dot.micro_product(core)
-        return found if isinstance(found, PackedProduct) else None
-    windowed = windowed_gemm.windowed_product(core)
+        found = dot.micro_gemm(core)
+        return found if isinstance(found, PackedGemm) else None
+    windowed = windowed_gemm.windowed_gemm(core)
     return windowed.product if windowed else None
 
 
@@ -56,7 +56,7 @@ def _emitter(core: Instruction) -> Emitter[KernelContext]:
     return next((e for e in own if e.plan(core)), windowed_gemm.EMITTER)
 
 
-def _column_count(core: Instruction, product: PackedProduct) -> int:
+def _column_count(core: Instruction, product: PackedGemm) -> int:
     """Return the size of the fastest dimension of the result, 0 if columns run over several."""
     order = loop_order(core.array)
     size = core.array.dims[order[-1]] if order else 1
@@ -81,11 +81,11 @@ def emit(core: Instruction, k: KernelContext) -> None:
     finish = FinishContext(k)
     rows = _Rows(finish, core, place, _column_count(core, product), product.sizes[1])
     rows.finish(row_distance(product))
-    settle(finish)
+    mark_final(finish)
     epilogue = Epilogue(k.outputs[place], finish.fn.name, finish.close())
     windowed = None
     if _emitter(core) is windowed_gemm.EMITTER:
-        windowed = windowed_gemm.windowed_product(core)
+        windowed = windowed_gemm.windowed_gemm(core)
     if windowed:
         windowed_gemm.write(k, windowed, (lhs, rhs), 0, epilogue)
     else:

@@ -2,7 +2,7 @@
 
     nest(lhs, rhs, out, scratch, begin, end, numbers, finish, context, tiles, columns, rows ...)
 
-What depends on the product is in `numbers`: the fields of `NestNumbers`, then axes as
+What depends on the product is in `numbers`: the fields of `GemmArguments`, then axes as
 `offset_table` reads them, fastest first. Micro-kernel and packing are pointers, so that products of
 all element types share one routine. `finish`, if it is not null, is called for rows whose sums are
 final.

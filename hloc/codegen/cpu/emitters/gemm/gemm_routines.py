@@ -38,7 +38,7 @@ IN_PLACE = (DIRECT, DIRECT_RUNS)
 
 
 @dataclass(frozen=True, slots=True)
-class ProductRoutines:
+class GemmRoutines:
     """The functions of one product, by name, and the units in which they are.
 
     Attributes:
@@ -58,14 +58,14 @@ class ProductRoutines:
 
 
 @cache
-def product_routines(
+def gemm_routines(
     arithmetic: Arithmetic,
     tile: Tile,
     sources: tuple[DType, DType],
     forms: tuple[str, str],
     target: Target,
     parts: int = 1,
-) -> ProductRoutines:
+) -> GemmRoutines:
     """Return the functions of a product: a unit for each, which other products share.
 
     Args:
@@ -102,7 +102,7 @@ def product_routines(
             for part in range(parts)
         ]
     tiles = _tile_units(arithmetic, tile, forms[0], target)
-    return ProductRoutines(
+    return GemmRoutines(
         tiles[0].name,
         right[0].name,
         left[0].name if left else "",

@@ -16,7 +16,7 @@ from hloc.codegen.cpu.emitters.gemm.gemm_routines import (
 from hloc.codegen.cpu.emitters.gemm.matrix_kernel import SIDE
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     PARTS,
-    PackedProduct,
+    PackedGemm,
     has_direct_columns,
     is_in_runs,
     sums_type,
@@ -56,7 +56,7 @@ _BYTE_INSTRUCTIONS = {
 """Instructions of matrix registers for bytes."""
 
 
-def arithmetic_of(p: PackedProduct, target: Target) -> Arithmetic:
+def arithmetic_of(p: PackedGemm, target: Target) -> Arithmetic:
     """Return the best way to multiply that the machine has."""
     total = sums_type(p.sources, p.result)
     assert total is not None
@@ -75,12 +75,12 @@ def arithmetic_of(p: PackedProduct, target: Target) -> Arithmetic:
     return Arithmetic(f"{total.name}_{p.result.name}", total, total, p.result)
 
 
-def parts_of(p: PackedProduct, arithmetic: Arithmetic) -> int:
+def parts_of(p: PackedGemm, arithmetic: Arithmetic) -> int:
     """Return how many bf16 stand for an element."""
     return PARTS[p.algorithm] if p.algorithm and arithmetic.is_matrix else 1
 
 
-def tile_of(p: PackedProduct, arithmetic: Arithmetic, target: Target) -> Tile:
+def tile_of(p: PackedGemm, arithmetic: Arithmetic, target: Target) -> Tile:
     """Return the tile that wastes least at the edges."""
     rows, columns, _ = p.sizes
     width = lanes(arithmetic, target)
@@ -113,12 +113,12 @@ def tiles_of(arithmetic: Arithmetic, target: Target, *, direct: bool) -> tuple[T
     return _NARROW_DIRECT_TILES if direct else _NARROW_TILES
 
 
-def is_direct(p: PackedProduct, arithmetic: Arithmetic) -> bool:
+def is_direct(p: PackedGemm, arithmetic: Arithmetic) -> bool:
     """True if rows are better read where they are than packed."""
     return p.sources[0] is arithmetic.operand is arithmetic.total and has_direct_columns(p)
 
 
-def forms_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[str, str]:
+def forms_of(p: PackedGemm, arithmetic: Arithmetic) -> tuple[str, str]:
     """Return how the rows and the columns lie in memory."""
     inner, group = p.depth[-1], arithmetic.group
     run = RUN * group

@@ -16,7 +16,7 @@ from hloc.codegen.cpu.emitters.gemm.gemv_resident import MAX_BYTES
 from hloc.codegen.cpu.emitters.gemm.gemv_streaming_routine import DEPTH_BLOCK, stream_routines
 from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.gemm_problem import Axis, Product, swapped
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import DType
 
 MAX_ROWS = 11
@@ -38,7 +38,7 @@ COLUMN_MULTIPLE = 16
 
 
 @dataclass(frozen=True, slots=True)
-class SkinnyProduct(FewRows):
+class GemvStreaming(FewRows):
     """A product of few rows.
 
     Attributes:
@@ -69,7 +69,9 @@ class SkinnyProduct(FewRows):
         return 2 * self.row.size * self.column_block * self.total.storage_bytes
 
 
-def skinny_product(p: Product, sources: tuple[DType, DType], result: DType) -> SkinnyProduct | None:
+def gemv_streaming(
+    p: GemmProblem, sources: tuple[DType, DType], result: DType
+) -> GemvStreaming | None:
     """Return how to stream through `p`; None if it cannot be done, or is not worth it."""
     if not sums_floats(sources, result):
         return None
@@ -88,11 +90,11 @@ def skinny_product(p: Product, sources: tuple[DType, DType], result: DType) -> S
     most = max(SPLATS // row.size, 1)
     fitting = [u for u in UNROLLS if u <= most]
     unroll = next((u for u in fitting if depth.size % u == 0), fitting[0])
-    return SkinnyProduct(p.batch, row, column, depth, exchanged, sources, result, unroll)
+    return GemvStreaming(p.batch, row, column, depth, exchanged, sources, result, unroll)
 
 
-def emit_skinny(
-    k: KernelContext, p: SkinnyProduct, lhs: IrArray, rhs: IrArray, scratch_offset: int
+def emit_gemv_streaming(
+    k: KernelContext, p: GemvStreaming, lhs: IrArray, rhs: IrArray, scratch_offset: int
 ) -> None:
     """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
     if p.exchanged:

@@ -16,7 +16,7 @@ from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import copy_routine, inne
 from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import MIN_ROWS
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.gemm_problem import Axis, Product, swapped
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import BF16, F16, DType
 
 MAX_ROWS, MAX_NARROW_ROWS = 20, 16
@@ -58,7 +58,7 @@ MIN_DEPTH, MIN_WORK = 16, 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class InnerProduct(FewRows):
+class InnerGemm(FewRows):
     """A product of few rows along k.
 
     Attributes:
@@ -88,7 +88,7 @@ class InnerProduct(FewRows):
         return self.row.size * self.copied_row * self.total.storage_bytes if self.copied else 0
 
 
-def inner_product(p: Product, sources: tuple[DType, DType], result: DType) -> InnerProduct | None:
+def inner_gemm(p: GemmProblem, sources: tuple[DType, DType], result: DType) -> InnerGemm | None:
     """Return how to multiply along k; None if it cannot be done, or is not worth it."""
     if not sums_floats(sources, result):
         return None
@@ -123,11 +123,11 @@ def inner_product(p: Product, sources: tuple[DType, DType], result: DType) -> In
         FEW_ROWS >= row.size > FEW_ROWS // 2 and row.lhs * sources[0].storage_bytes % SET_BYTES == 0
     ):
         copied = pays_to_copy
-    return InnerProduct(p.batch, row, column, k, exchanged, sources, result, copied)
+    return InnerGemm(p.batch, row, column, k, exchanged, sources, result, copied)
 
 
 def emit_inner(
-    k: KernelContext, p: InnerProduct, lhs: IrArray, rhs: IrArray, scratch_offset: int
+    k: KernelContext, p: InnerGemm, lhs: IrArray, rhs: IrArray, scratch_offset: int
 ) -> None:
     """Write the calls of the routine; the kernel's extent is that of `p.pieces`."""
     if p.exchanged:
@@ -156,7 +156,7 @@ def emit_inner(
 
 def _call(
     k: KernelContext,
-    p: InnerProduct,
+    p: InnerGemm,
     rows: int,
     first: int,
     columns: IndexValue,
@@ -190,7 +190,7 @@ def _after(k: KernelContext, pointer: str, offset_bytes: int) -> str:
     return k.fn.value(f"getelementptr i8, ptr {pointer}, i64 {offset_bytes}")
 
 
-def _copy(k: KernelContext, p: InnerProduct, rows: str, copy: str) -> None:
+def _copy(k: KernelContext, p: InnerGemm, rows: str, copy: str) -> None:
     """Copy the rows so that they lie along k."""
     routine = copy_routine(p.row.size, p.sources[0], p.total, k.target)
     k.use(routine)

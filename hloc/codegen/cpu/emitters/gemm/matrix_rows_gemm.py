@@ -1,6 +1,6 @@
 """Products of few columns in matrix registers: which ones, and the loops around `matrix_rows`.
 
-All of k of the columns is packed once, by the routines of `packed_product`; the rows stay where
+All of k of the columns is packed once, by the routines of `packed_gemm`; the rows stay where
 they are.
 """
 
@@ -22,7 +22,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     ALIGNMENT,
     COLUMN_PIECE,
     ROW_PIECE,
-    PackedProduct,
+    PackedGemm,
     stays_in_rows,
 )
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
@@ -38,7 +38,7 @@ Time over that of packed rows: 1.2 for 2048x5x16 of bf16, 1.3 for 12 of 31x8x500
 """
 
 
-def reads_rows(p: PackedProduct, target: Target) -> bool:
+def reads_rows(p: PackedGemm, target: Target) -> bool:
     """True if matrix registers read the rows of `p` where they are: there is a whole tile."""
     arithmetic = arithmetic_of(p, target)
     if not stays_in_rows(p) or not arithmetic.is_matrix:
@@ -49,7 +49,7 @@ def reads_rows(p: PackedProduct, target: Target) -> bool:
 
 
 def emit_rows(
-    k: KernelContext, p: PackedProduct, lhs: IrArray, rhs: IrArray, scratch_offset: int
+    k: KernelContext, p: PackedGemm, lhs: IrArray, rhs: IrArray, scratch_offset: int
 ) -> None:
     """Write the tables and the calls of the routines; the kernel's extent is that of `p.pieces`."""
     if p.exchanged:
@@ -67,7 +67,7 @@ def emit_rows(
 class _Rows:
     """Writes one product."""
 
-    def __init__(self, k: KernelContext, p: PackedProduct, scratch_offset: int) -> None:
+    def __init__(self, k: KernelContext, p: PackedGemm, scratch_offset: int) -> None:
         self.k, self.p, self.math = k, p, k.math
         self.arithmetic = arithmetic_of(p, k.target)
         self.tile = tile_of(p, self.arithmetic, k.target)

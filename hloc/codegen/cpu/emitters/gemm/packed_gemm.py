@@ -92,7 +92,7 @@ Time over that of packed rows: 0.41 for 1000x31x1000 of s8, 0.58 for 1000x64x100
 
 
 @dataclass(frozen=True, slots=True)
-class PackedProduct:
+class PackedGemm:
     """A product as the routine takes it.
 
     Attributes:
@@ -181,25 +181,25 @@ def sums_type(sources: tuple[DType, DType], result: DType) -> DType | None:
     return None
 
 
-def has_direct_columns(p: PackedProduct) -> bool:
+def has_direct_columns(p: PackedGemm) -> bool:
     """True if there are few enough columns for reading rows where they are."""
     most = DIRECT_RUN_COLUMNS if p.depth[-1].lhs == 1 else DIRECT_COLUMNS
     return p.sizes[1] <= most
 
 
-def _are_in_place(p: PackedProduct) -> bool:
+def _are_in_place(p: PackedGemm) -> bool:
     """True if vectors read rows where they are, on every machine."""
     is_line = [axis.lhs for axis in p.rows] == [1]
     is_plain = p.sources[0] is sums_type(p.sources, p.result)
     return is_plain and not is_line and has_direct_columns(p)
 
 
-def has_matrices(p: PackedProduct) -> bool:
+def has_matrices(p: PackedGemm) -> bool:
     """True if matrix registers multiply the elements as they are."""
     return p.sources in BYTE_PRODUCTS or p.sources == (BF16, BF16)
 
 
-def stays_in_rows(p: PackedProduct) -> bool:
+def stays_in_rows(p: PackedGemm) -> bool:
     """True if matrix registers read the rows where they are: packing would be most of the work."""
     lies_along_k = len(p.rows) == len(p.depth) == 1 and p.depth[0].lhs == 1
     return (
@@ -209,12 +209,12 @@ def stays_in_rows(p: PackedProduct) -> bool:
     )
 
 
-def is_in_runs(p: PackedProduct) -> bool:
+def is_in_runs(p: PackedGemm) -> bool:
     """True if all of k lies in rows by runs."""
     return p.depth[-1].lhs == 1 and p.depth[-1].size % RUN_STEPS == 0
 
 
-def blocks_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[int, int, bool]:
+def blocks_of(p: PackedGemm, arithmetic: Arithmetic) -> tuple[int, int, bool]:
     """Return columns and steps of k of a block, and if all blocks of k are packed at once.
 
     Narrow results are written once, so that there is a single block of k.
@@ -222,7 +222,7 @@ def blocks_of(p: PackedProduct, arithmetic: Arithmetic) -> tuple[int, int, bool]
     return _matrix_blocks(p) if arithmetic.is_matrix else _vector_blocks(p)
 
 
-def _vector_blocks(p: PackedProduct) -> tuple[int, int, bool]:
+def _vector_blocks(p: PackedGemm) -> tuple[int, int, bool]:
     depth = p.sizes[2]
     if p.result in _NARROW_FLOATS:
         fitting = max(PANEL_BYTES // (4 * depth) // MAX_TILE, 1) * MAX_TILE
@@ -239,7 +239,7 @@ def _vector_blocks(p: PackedProduct) -> tuple[int, int, bool]:
     return COLUMN_BLOCK, block, False
 
 
-def _matrix_blocks(p: PackedProduct) -> tuple[int, int, bool]:
+def _matrix_blocks(p: PackedGemm) -> tuple[int, int, bool]:
     bytes_ = p.sources[0].storage_bytes
     depth = p.sizes[2]
     if p.result not in _NARROW_FLOATS:

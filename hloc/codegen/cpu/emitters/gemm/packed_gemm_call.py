@@ -1,6 +1,6 @@
 """Products through packed panels and micro-kernels: the call of the loops around them.
 
-Sizes of tiles and blocks come from `packed_product`; the loops are a routine (`product_nest`),
+Sizes of tiles and blocks come from `packed_gemm`; the loops are a routine (`gemm_loops`),
 which gets all that it must know of the operands as numbers.
 """
 
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.builder.ir_array import IrArray
-from hloc.codegen.cpu.emitters.gemm.gemm_arguments import NestNumbers, nest_numbers
+from hloc.codegen.cpu.emitters.gemm.gemm_arguments import GemmArguments, gemm_arguments
 from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
-from hloc.codegen.cpu.emitters.gemm.gemm_routines import product_routines
+from hloc.codegen.cpu.emitters.gemm.gemm_routines import gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, forms_of, parts_of, tile_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     ALIGNMENT,
     COLUMN_PIECE,
     ROW_PIECE,
-    PackedProduct,
+    PackedGemm,
     blocks_of,
 )
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
@@ -44,7 +44,7 @@ class Epilogue:
 
 def emit_packed(
     k: KernelContext,
-    p: PackedProduct,
+    p: PackedGemm,
     lhs: IrArray,
     rhs: IrArray,
     scratch_offset: int,
@@ -63,11 +63,11 @@ def emit_packed(
     arithmetic = arithmetic_of(p, k.target)
     parts, forms = parts_of(p, arithmetic), forms_of(p, arithmetic)
     tile = tile_of(p, arithmetic, k.target)
-    routines = product_routines(arithmetic, tile, p.sources, forms, k.target, parts)
+    routines = gemm_routines(arithmetic, tile, p.sources, forms, k.target, parts)
     loops, table = nest_routines(NestForm(*forms, parts), k.target)
     for unit in (*routines.units, loops, table):
         k.use(unit)
-    numbers = nest_numbers(_numbers(p, k.target), p.outer, p.rows, p.columns, p.depth)
+    numbers = gemm_arguments(_numbers(p, k.target), p.outer, p.rows, p.columns, p.depth)
     scratch = k.b.offset_pointer(k.scratch, scratch_offset)
     finish = (f"@{epilogue.function}", epilogue.context) if epilogue else ("null", "null")
     called = [routines.tiles, routines.columns]
@@ -87,12 +87,12 @@ def number_table(k: KernelContext, numbers: Sequence[int]) -> str:
     return k.fn.global_constant(f"[{len(numbers)} x i64]", f"[{text}]")
 
 
-def row_distance(p: PackedProduct) -> int:
+def row_distance(p: PackedGemm) -> int:
     """Return the elements of the result from one row to the next."""
     return max(min((axis.out for axis in p.rows), default=1), 1)
 
 
-def _numbers(p: PackedProduct, target: Target) -> NestNumbers:
+def _numbers(p: PackedGemm, target: Target) -> GemmArguments:
     """Return the sizes and blocks of a product."""
     arithmetic = arithmetic_of(p, target)
     tile = tile_of(p, arithmetic, target)
@@ -104,13 +104,13 @@ def _numbers(p: PackedProduct, target: Target) -> NestNumbers:
     part_bytes = _aligned(-(-deep // multiple) * multiple * tile.rows * operand_bytes)
     panel = _aligned(8 * p.table_entries)
     products = prod(axis.size for axis in p.outer)
-    inner_products = prod(axis.size for axis in p.outer[1:])
-    return NestNumbers(
+    inner_gemms = prod(axis.size for axis in p.outer[1:])
+    return GemmArguments(
         rows,
         columns,
         depth,
         products,
-        *_share(p, "outer", inner_products, products),
+        *_share(p, "outer", inner_gemms, products),
         *_share(p, "rows", ROW_PIECE, rows),
         *_share(p, "columns", COLUMN_PIECE, columns),
         deep=deep,
@@ -130,7 +130,7 @@ def _numbers(p: PackedProduct, target: Target) -> NestNumbers:
     )
 
 
-def _share(p: PackedProduct, side: str, piece: int, size: int) -> tuple[int, int]:
+def _share(p: PackedGemm, side: str, piece: int, size: int) -> tuple[int, int]:
     """Return how a thread's part of a side follows from its part of the kernel."""
     return (piece, 0) if p.shared == side else (0, size)
 

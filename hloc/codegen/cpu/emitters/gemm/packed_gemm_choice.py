@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
     BYTE_PRODUCTS,
     PARTS,
-    PackedProduct,
+    PackedGemm,
     has_matrices,
     stays_in_rows,
     sums_type,
 )
-from hloc.codegen.kernels.gemm_problem import Axis, Product, swapped
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import F32, DType
 
 MIN_ROWS, MIN_COLUMNS, MIN_DEPTH, MIN_WORK = 12, 3, 8, 1 << 15
@@ -49,9 +49,9 @@ Time over that of plain loops, s8: 0.2 to 0.8 for 512x2x1000, 0.8 for 12x12x100,
 """
 
 
-def packed_product(
-    p: Product, sources: tuple[DType, DType], result: DType, algorithm: str = ""
-) -> PackedProduct | None:
+def packed_gemm(
+    p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str = ""
+) -> PackedGemm | None:
     """Return how the routine computes `p`; None if it cannot, or is not worth it."""
     found = _as_packed(p, sources, result, algorithm)
     if found is None:
@@ -62,9 +62,9 @@ def packed_product(
     return found if is_worth else None
 
 
-def small_packed_product(
-    p: Product, sources: tuple[DType, DType], result: DType
-) -> PackedProduct | None:
+def small_packed_gemm(
+    p: GemmProblem, sources: tuple[DType, DType], result: DType
+) -> PackedGemm | None:
     """Return the same for products that nothing but plain loops would take otherwise."""
     found = _as_packed(p, sources, result)
     if found is None:
@@ -91,8 +91,8 @@ def small_packed_product(
 
 
 def _as_packed(
-    p: Product, sources: tuple[DType, DType], result: DType, algorithm: str = ""
-) -> PackedProduct | None:
+    p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str = ""
+) -> PackedGemm | None:
     """Return `p` as the routine takes it, None if it cannot."""
     if sums_type(sources, result) is None or not p.contracted:
         return None
@@ -109,7 +109,7 @@ def _as_packed(
     outer = (*p.batch, *other_columns, *other_rows)
     if algorithm not in PARTS or (*sources, result) != (F32, F32, F32):
         algorithm = ""
-    return PackedProduct(outer, rows, columns, p.contracted, exchanged, sources, result, algorithm)
+    return PackedGemm(outer, rows, columns, p.contracted, exchanged, sources, result, algorithm)
 
 
 def _chain(axes: Sequence[Axis], step: int) -> tuple[tuple[Axis, ...], tuple[Axis, ...]]:

@@ -1,6 +1,6 @@
 """Products of some more rows with a small right-hand side: groups of few rows, nothing is packed.
 
-Each group is a product of few rows whose sums stay in registers (`resident_product`); the
+Each group is a product of few rows whose sums stay in registers (`gemv_resident`); the
 right-hand side comes from the second-level cache for every group. Packing it would take longer than
 reading it so few times.
 """
@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
-from hloc.codegen.cpu.emitters.gemm.gemv_streaming import MAX_ROWS, SkinnyProduct, skinny_product
-from hloc.codegen.kernels.gemm_problem import Axis, Product
+from hloc.codegen.cpu.emitters.gemm.gemv_streaming import MAX_ROWS, GemvStreaming, gemv_streaming
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem
 from hloc.dtypes import F32, F64, DType
 
 MAX_GROUPED_ROWS = 64
@@ -30,9 +30,9 @@ GROUPS = (8, 6, 10, 5, 7, 11, 9, 4)
 """Rows of a group, best first: sums fill the registers, and there are few groups."""
 
 
-def grouped_product(
-    p: Product, sources: tuple[DType, DType], result: DType
-) -> SkinnyProduct | None:
+def grouped_gemm(
+    p: GemmProblem, sources: tuple[DType, DType], result: DType
+) -> GemvStreaming | None:
     """Return how to multiply groups of rows; None if it cannot be done, or is not worth it."""
     if sources not in ((F32, F32), (F64, F64)) or len(p.rows) != 1:
         return None
@@ -44,7 +44,7 @@ def grouped_product(
     if not size or not MAX_ROWS < row.size <= MAX_GROUPED_ROWS:
         return None
     groups = Axis(row.size // size, row.lhs * size, 0, row.out * size)
-    part = Product((*p.batch, groups), (replace(row, size=size),), p.columns, p.contracted)
-    found = skinny_product(part, sources, result)
+    part = GemmProblem((*p.batch, groups), (replace(row, size=size),), p.columns, p.contracted)
+    found = gemv_streaming(part, sources, result)
     is_worth = found is not None and found.is_resident and not found.exchanged
     return found if is_worth else None

@@ -23,13 +23,13 @@ from hloc.codegen.gpu.emitters.attention.attention_problem import (
     AttentionProblem,
     attention_problem,
 )
-from hloc.codegen.gpu.emitters.attention.attention_scalar import ScalarProducts
+from hloc.codegen.gpu.emitters.attention.attention_scalar import ScalarGemms
 from hloc.codegen.gpu.emitters.attention.attention_spread import (
     Spread,
     spread_of,
     suits_tensor_cores,
 )
-from hloc.codegen.gpu.emitters.attention.attention_tensor_core import TensorCoreProducts
+from hloc.codegen.gpu.emitters.attention.attention_tensor_core import TensorCoreGemms
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores
 from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.dtypes import F32, PRED, S32, S64
@@ -73,8 +73,8 @@ class _Kernel:
 
     def __init__(self, k: GpuContext, spread: Spread) -> None:
         self.k, self.spread = k, spread
-        self.products: TensorCoreProducts | ScalarProducts = (
-            TensorCoreProducts(k, spread) if spread.by_tensor_cores else ScalarProducts(k, spread)
+        self.products: TensorCoreGemms | ScalarGemms = (
+            TensorCoreGemms(k, spread) if spread.by_tensor_cores else ScalarGemms(k, spread)
         )
         self.softmax = self.products.softmax
         m = k.math

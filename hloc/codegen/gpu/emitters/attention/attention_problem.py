@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloc.codegen.builder.index import layout_strides
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Side, Space
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side, Space
 from hloc.codegen.kernels.attention_loops import AttentionLoops, attention_loops
 from hloc.codegen.kernels.gemm_problem import Axis, merged
 from hloc.dtypes import F32

@@ -13,7 +13,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.attention.attention_softmax import OnlineSoftmax, Patch
 from hloc.codegen.gpu.emitters.attention.attention_spread import Spread
-from hloc.codegen.gpu.emitters.gemm.double_buffering import through_two_buffers
+from hloc.codegen.gpu.emitters.gemm.double_buffering import double_buffered
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import ResultWriter
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import FactorLoader, when_below, write_columns
@@ -26,7 +26,7 @@ _VECTOR = 4
 _PADDING = 4
 
 
-class ScalarProducts:
+class ScalarGemms:
     """Writes both products of one block.
 
     Attributes:
@@ -109,7 +109,7 @@ class ScalarProducts:
                 self._add(self.scores, left, right)
 
         steps = -(-self.spread.problem.loops.attention.depth // self.depth_step)
-        through_two_buffers(self.k, steps, read, put, multiply)
+        double_buffered(self.k, steps, read, put, multiply)
 
     def add_values(self, tile: IndexValue, stop: IndexValue) -> None:
         """Add the values of a tile of keys times the weights in slots to the sums."""
@@ -139,7 +139,7 @@ class ScalarProducts:
         if count % self.spread.keys:
             left_over = m.add(m.sub(count, first_key), self.key_step - 1)
             steps = m.minimum(steps, m.div(left_over, self.key_step))
-        through_two_buffers(k, steps, read, self.values.put, multiply)
+        double_buffered(k, steps, read, self.values.put, multiply)
 
     # ---- arithmetic
 

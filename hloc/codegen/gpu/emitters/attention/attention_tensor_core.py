@@ -13,7 +13,7 @@ from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.attention.attention_softmax import OnlineSoftmax, Patch
 from hloc.codegen.gpu.emitters.attention.attention_spread import Spread
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.slab_writer import SLAB_COLUMNS, SLAB_ELEMENTS, SlabWriter
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind, kind_of_factors
 from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import TileLoader, moved, words_of
@@ -29,7 +29,7 @@ _STEP_BYTES = 32
 _SLAB_BYTES = 4 * SLAB_ELEMENTS
 
 
-class TensorCoreProducts:
+class TensorCoreGemms:
     """Writes both products of one block.
 
     Attributes:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hloc.codegen.builder.index import layout_strides, row_major_strides
-from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import product_root
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Reach, Side, Space
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Reach, Side, Space
 from hloc.codegen.kernels.gemm_problem import is_in_memory
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.ir.attributes import Window, WindowDimension
@@ -41,7 +41,7 @@ class _Loops:
 
 def convolution_problem(inst: Instruction) -> MatrixProblem:
     """Return the product that the convolution of `inst` is."""
-    root = product_root(inst)
+    root = gemm_root(inst)
     lhs, rhs = root.operands
     left = _strides(inst, lhs)
     found = _loops_of(root, left, _strides(inst, rhs))

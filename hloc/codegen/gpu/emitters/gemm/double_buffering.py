@@ -8,7 +8,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext
 
 
-def through_two_buffers(
+def double_buffered(
     k: GpuContext,
     count: IndexValue,
     read: Callable[[IndexValue], None],

@@ -15,8 +15,8 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.collectives import lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import MOST_PARTS, PROCESSORS, scratch_bytes
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import VECTOR_BYTES, MatrixProblem, Runs
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader, ResultWriter
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import VECTOR_BYTES, MatrixProblem, Runs
 from hloc.codegen.gpu.emitters.gemm.split_k import add, join_parts
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import when_below, write_columns
 from hloc.codegen.gpu.helpers import WARP_THREADS

@@ -17,14 +17,14 @@ from hloc.codegen.gpu.emitters.gemm import few_rows, tensor_core, tiled_gemm, wa
 from hloc.codegen.gpu.emitters.gemm.convolution_problem import convolution_problem
 from hloc.codegen.gpu.emitters.gemm.few_rows import MOST_ROWS
 from hloc.codegen.gpu.emitters.gemm.gemm_elements import emit_elements
-from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import is_product, product_root
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root, is_gemm
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import TilePlan
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import scratch_bytes as scratch_for
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, dot_problem
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, dot_problem
 from hloc.codegen.gpu.emitters.gemm.tensor_core import emit_tensor_core
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores, kind_of
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import emit_tiles
-from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import emit_warpgroup_product, has_warpgroups
+from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import emit_warpgroup_gemm, has_warpgroups
 from hloc.codegen.gpu.kernel import GpuPlan
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.llvm.target import Target
@@ -47,7 +47,7 @@ class Way(Enum):
 
 def problem_of(inst: Instruction) -> MatrixProblem:
     """Return the product that `inst` is, or that is inside it."""
-    if product_root(inst).opcode.name == "convolution":
+    if gemm_root(inst).opcode.name == "convolution":
         return convolution_problem(inst)
     return dot_problem(inst)
 
@@ -81,14 +81,14 @@ def candidates(p: MatrixProblem, target: Target) -> list[Candidate]:
     found = [Candidate(plan, single) for plan in tensor_core.plans_for(p, kind)]
     if not has_warpgroups(target) or not warpgroup_gemm.suits(p, kind):
         return found
-    joint = partial(emit_warpgroup_product, kind=kind)
+    joint = partial(emit_warpgroup_gemm, kind=kind)
     others = [Candidate(plan, joint) for plan in warpgroup_gemm.plans_for(p)]
     return others + found if warpgroup_gemm.is_faster(p, kind) else found + others
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
     """Plan a dot or a convolution, alone or inside a fusion."""
-    if not is_product(inst):
+    if not is_gemm(inst):
         return None
     p = problem_of(inst)
     match way_of(p):

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.gpu.context import LaunchWriter
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader, ResultWriter
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.kernels.panel_gemm import multiply_add
 
 

@@ -10,13 +10,13 @@ from hloc.shapes import ArrayShape
 PRODUCTS = ("dot", "convolution")
 
 
-def product_root(inst: Instruction) -> Instruction:
+def gemm_root(inst: Instruction) -> Instruction:
     """Return the product of `inst`: itself, the root of a fusion, or the only one before it."""
     root = root_of(inst)
     return root if root.is_a(*PRODUCTS) else _products(inst)[0]
 
 
-def is_product(inst: Instruction) -> bool:
+def is_gemm(inst: Instruction) -> bool:
     """True for a product, and for a fusion whose root is one or works on one per element."""
     if root_of(inst).is_a(*PRODUCTS):
         return True

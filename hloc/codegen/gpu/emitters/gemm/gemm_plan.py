@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc.analysis.gpu_devices import DEFAULT_CHIP, spec_of_chip
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 
 PROCESSORS = spec_of_chip(DEFAULT_CHIP).processors
 """Multiprocessors of the GPU that plans are made for; more of them only get fuller blocks."""

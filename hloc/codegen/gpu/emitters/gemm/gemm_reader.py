@@ -16,7 +16,7 @@ from hloc.codegen.elements.elemental import Frame
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import has_epilogue
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Runs, Side
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Runs, Side
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
 from hloc.dtypes import S64
 from hloc.shapes import ArrayShape

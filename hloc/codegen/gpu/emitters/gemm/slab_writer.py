@@ -13,8 +13,8 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import ResultWriter
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import when_below, write_columns
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import ResultWriter
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.neighbours import load_neighbours
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 

@@ -11,7 +11,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile, TilePlan, plans_of
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.slab_writer import SLAB_COLUMNS, SLAB_ELEMENTS, SlabWriter
 from hloc.codegen.gpu.emitters.gemm.split_k import join_parts
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind

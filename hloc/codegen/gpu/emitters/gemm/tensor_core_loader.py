@@ -13,8 +13,8 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import Kind
 from hloc.codegen.gpu.neighbours import store_neighbours
 from hloc.dtypes import S32, S64

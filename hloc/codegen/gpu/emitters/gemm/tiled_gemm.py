@@ -15,10 +15,10 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitters.gemm.double_buffering import through_two_buffers
+from hloc.codegen.gpu.emitters.gemm.double_buffering import double_buffered
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile, TilePlan, plans_of
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader, ResultWriter
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.gemm.split_k import join_parts
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
 from hloc.codegen.kernels.panel_gemm import multiply_add
@@ -186,7 +186,7 @@ class _TileWriter:
             self.left.put(buffer)
             self.right.put(buffer)
 
-        through_two_buffers(k, steps, read, put, lambda _, buffer: self._multiply(buffer))
+        double_buffered(k, steps, read, put, lambda _, buffer: self._multiply(buffer))
         self._write(part, batch, first_row, first_column)
 
     def _multiply(self, buffer: IndexValue) -> None:

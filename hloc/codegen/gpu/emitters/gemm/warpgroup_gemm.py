@@ -18,7 +18,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile, TilePlan, estimated_time, plans_of
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.emitters.gemm.slab_writer import SLAB_COLUMNS, SLAB_ELEMENTS, SlabWriter
 from hloc.codegen.gpu.emitters.gemm.split_k import join_parts
 from hloc.codegen.gpu.emitters.gemm.tensor_core import plans_for as tensor_core_plans
@@ -84,7 +84,7 @@ def plans_for(p: MatrixProblem) -> list[TilePlan]:
     return plans_of(p, _TILES, _PROCESSORS)
 
 
-def emit_warpgroup_product(w: LaunchWriter, p: MatrixProblem, plan: TilePlan, kind: Kind) -> None:
+def emit_warpgroup_gemm(w: LaunchWriter, p: MatrixProblem, plan: TilePlan, kind: Kind) -> None:
     """Write the launches of a product."""
     with w.launch((plan.blocks * plan.parts, 1, 1), (_THREADS, 1, 1)) as k:
         _Writer(k, p, plan, kind).run()

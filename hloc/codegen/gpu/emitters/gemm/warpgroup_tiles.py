@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext
-from hloc.codegen.gpu.emitters.gemm.gemm_problem import MatrixProblem, Side, Space
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side, Space
 from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import moved
 from hloc.codegen.gpu.tensor_map import MOST_DIMS, STEP_BYTES
 from hloc.dtypes import BF16, F16, S32

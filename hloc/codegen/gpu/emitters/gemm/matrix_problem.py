@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from hloc.codegen.builder.index import physical_order
-from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import product_root
-from hloc.codegen.kernels.gemm_problem import Axis, is_in_memory, product_of
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root
+from hloc.codegen.kernels.gemm_problem import Axis, gemm_problem_of, is_in_memory
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.dtypes import DType
 from hloc.ir.attributes import WindowDimension
@@ -201,8 +201,8 @@ def _widens(source: DType, target: DType) -> bool:
 
 def dot_problem(inst: Instruction) -> MatrixProblem:
     """Return the product whose root, or whose root's only dot, `inst` is."""
-    root = product_root(inst)
-    p = product_of(inst, root)
+    root = gemm_root(inst)
+    p = gemm_problem_of(inst, root)
     lhs, rhs = root.operands
 
     def steps(axes: tuple[Axis, ...], name: str) -> tuple[int, ...]:
