@@ -86,7 +86,7 @@ def instruction_cost(inst: Instruction, called: CostOf) -> Cost:
     arithmetic = _arithmetic(inst, bodies)
     read = sum(operand.shape.size_bytes for operand in dict.fromkeys(inst.operands))
     written = inst.shape.size_bytes
-    if name in ("slice", "dynamic-slice", "gather"):
+    if inst.opcode.data_movement:
         read = min(read, written + sum(o.shape.size_bytes for o in inst.operands[1:]))
     elif name == "dynamic-update-slice":
         read = written = inst.operands[1].shape.size_bytes

@@ -14,27 +14,6 @@ from hloc.ir.instruction import Instruction
 from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, shape_at
 
-_INDEX_ONLY = frozenset(
-    {
-        "parameter",
-        "constant",
-        "iota",
-        "broadcast",
-        "reshape",
-        "transpose",
-        "slice",
-        "reverse",
-        "pad",
-        "concatenate",
-        "bitcast",
-        "copy",
-        "tuple",
-        "dynamic-slice",
-        "gather",
-    }
-)
-"""Opcodes that a loop over the result computes element by element."""
-
 Pair = tuple[int, ShapeIndex]
 """Number of an operand, and the leaf of the result that may take its buffer."""
 
@@ -103,9 +82,7 @@ def _fusion_pairs(body: Computation) -> frozenset[Pair]:
     if work is not None:
         is_tuple = root.is_a("tuple")
         return frozenset((n, (result,) if is_tuple else ()) for n, result in overwritable(work))
-    others = [
-        i for i in body.instructions if not (works_per_element(i) or i.opcode.name in _INDEX_ONLY)
-    ]
+    others = [inst for inst in body.instructions if not _is_in_loop(inst)]
     if any(not inst.is_a("reduce") for inst in others):
         return frozenset()
     outputs = list(enumerate(root.operands)) if root.is_a("tuple") else [(-1, root)]
@@ -127,6 +104,13 @@ def _fusion_pairs(body: Computation) -> frozenset[Pair]:
                 if alone and all(same and _in_one_loop(other, output) for other, same in readers):
                     found.add((inst.attributes.number, index))
     return frozenset(found)
+
+
+def _is_in_loop(inst: Instruction) -> bool:
+    """True if a loop over the result computes `inst` element by element."""
+    if works_per_element(inst) or inst.opcode.data_movement:
+        return True
+    return inst.is_a("iota") or (inst.opcode.nop and not inst.is_a("get-tuple-element"))
 
 
 def _same_places(a: Shape, b: Shape) -> bool:

@@ -28,30 +28,6 @@ _MAX_SLICE = 64
 
 _MIRRORED = {"LT": "GT", "GT": "LT", "LE": "GE", "GE": "LE", "EQ": "EQ", "NE": "NE"}
 
-_EXACT = frozenset(
-    {
-        "abs",
-        "add",
-        "ceil",
-        "clamp",
-        "compare",
-        "convert",
-        "copy",
-        "divide",
-        "floor",
-        "is-finite",
-        "maximum",
-        "minimum",
-        "multiply",
-        "negate",
-        "select",
-        "sign",
-        "sqrt",
-        "subtract",
-    }
-)
-"""Opcodes that give one answer for floats, whoever computes it."""
-
 
 @dataclass(frozen=True, slots=True)
 class TripCount:
@@ -301,7 +277,9 @@ def _is_followed(inst: Instruction) -> bool:
     kinds = [shape.dtype, *(o.array.dtype for o in inst.operands)]
     if any(not (d.is_integer or d.is_pred or (d.is_float and d.bits >= 32)) for d in kinds):
         return False
-    return inst.opcode.name in _EXACT or not any(d.is_float for d in kinds)
+    if not any(d.is_float for d in kinds):
+        return True
+    return not inst.opcode.transcendental or inst.is_a("sqrt")  # one answer, whoever computes it
 
 
 def _leaves_read(insts: list[Instruction]) -> Iterator[ShapeIndex]:

@@ -163,6 +163,8 @@ class Opcode:
             (`number` of parameter, `literal` of constant), else "".
         evaluate: NumPy semantics, None if one device cannot run it.
         elemental: emitter of one element; only for elementwise rows.
+        data_movement: an element of the result is one of an operand at another index, or of the
+            padding; nothing is computed, and nothing is written in place.
         elementwise: element i of the result depends on element i of the operands only.
         commutative: the two operands may change places.
         side_effect: may not be removed, duplicated or reordered with others of its kind.
@@ -189,6 +191,7 @@ class Opcode:
     parenthesis: str = ""
     evaluate: EvaluateFunction | None = None
     elemental: ElementalFunction | None = None
+    data_movement: bool = False
     elementwise: bool = False
     commutative: bool = False
     side_effect: bool = False

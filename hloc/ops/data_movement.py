@@ -165,6 +165,7 @@ BROADCAST = define(
         infer=_infer_broadcast,
         attributes=BroadcastAttributes,
         evaluate=_evaluate_broadcast,
+        data_movement=True,
     )
 )
 RESHAPE = define(
@@ -177,6 +178,7 @@ RESHAPE = define(
         attributes=ReshapeAttributes,
         evaluate=_evaluate_reshape,
         weight=1,
+        data_movement=True,
     )
 )
 TRANSPOSE = define(
@@ -187,6 +189,7 @@ TRANSPOSE = define(
         infer=_infer_transpose,
         attributes=DimensionsAttributes,
         evaluate=_evaluate_transpose,
+        data_movement=True,
     )
 )
 
@@ -239,6 +242,7 @@ COPY = define(
         evaluate=_evaluate_copy,
         elemental=_emit_copy,
         elementwise=True,
+        data_movement=True,
     )
 )
 BITCAST = define(
@@ -249,5 +253,6 @@ BITCAST = define(
         infer=_infer_bitcast,
         shape_required=True,
         evaluate=_evaluate_bitcast,
+        data_movement=True,
     )
 )

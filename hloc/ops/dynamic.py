@@ -113,6 +113,7 @@ DYNAMIC_SLICE = define(
         attributes=DynamicSliceAttributes,
         evaluate=_evaluate_dynamic_slice,
         weight=1,
+        data_movement=True,
     )
 )
 

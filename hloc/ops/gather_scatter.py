@@ -384,6 +384,7 @@ GATHER = define(
         attributes=GatherAttributes,
         evaluate=_evaluate_gather,
         weight=4,
+        data_movement=True,
     )
 )
 

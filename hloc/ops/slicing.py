@@ -81,6 +81,7 @@ SLICE = define(
         shape_required=True,
         attributes=SliceAttributes,
         evaluate=_evaluate_slice,
+        data_movement=True,
     )
 )
 REVERSE = define(
@@ -91,6 +92,7 @@ REVERSE = define(
         infer=_infer_reverse,
         attributes=DimensionsAttributes,
         evaluate=_evaluate_reverse,
+        data_movement=True,
     )
 )
 
@@ -207,6 +209,7 @@ CONCATENATE = define(
         attributes=DimensionsAttributes,
         evaluate=_evaluate_concatenate,
         weight=3,
+        data_movement=True,
     )
 )
 PAD = define(
@@ -218,5 +221,6 @@ PAD = define(
         attributes=PadAttributes,
         evaluate=_evaluate_pad,
         weight=2,
+        data_movement=True,
     )
 )

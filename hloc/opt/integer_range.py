@@ -40,7 +40,7 @@ def _range(inst: Instruction, depth: int) -> Range:
         return (0, last) if last <= high else whole
     if depth == 0 or not inst.operands:
         return whole
-    if name in ("broadcast", "reshape", "transpose", "slice", "reverse", "copy"):
+    if inst.opcode.data_movement and len(inst.operands) == 1 and name != "bitcast":
         return _range(inst.operands[0], depth - 1)
     if name == "convert" and is_integer_or_pred(inst.operands[0]):
         inner = _range(inst.operands[0], depth - 1)

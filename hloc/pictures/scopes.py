@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hloc.ir.instruction import Instruction
 from hloc.pictures.boxes import Box, Edge, Work, put_in_order
 from hloc.pictures.labels import shown
 
 _DEEPEST_SCOPE = 8
 _NEARLY_ALL = 0.8
 _MANY_OPERANDS = 16
-_LIGHT = (
-    "parameter",
-    "constant",
-    "reshape",
-    "bitcast",
-    "copy",
-    "convert",
-    "transpose",
-    "broadcast",
-)
 _SMALLEST_GROUP = 3
 
 
@@ -54,6 +45,11 @@ def _users(edges: Sequence[Edge]) -> dict[Box, list[Box]]:
     return users
 
 
+def _is_light(inst: Instruction) -> bool:
+    moves = inst.opcode.data_movement and len(inst.operands) == 1
+    return moves or inst.opcode.nop or inst.is_a("convert")
+
+
 def _feeders(leaves: Sequence[Box], users: dict[Box, list[Box]]) -> dict[Box, Box]:
     """Return what does no more than to hand parameters to one tuple of many operands, with that."""
     operands: dict[Box, int] = {}
@@ -67,7 +63,7 @@ def _feeders(leaves: Sequence[Box], users: dict[Box, list[Box]]) -> dict[Box, Bo
             found.get(user, user if operands[user] > _MANY_OPERANDS else None)
             for user in users.get(leaf, ())
         }
-        if leaf.inst.is_a(*_LIGHT) and len(ends) == 1:
+        if _is_light(leaf.inst) and len(ends) == 1:
             (end,) = ends
             if end is not None:
                 found[leaf] = end

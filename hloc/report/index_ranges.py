@@ -18,22 +18,6 @@ from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 Place: TypeAlias = tuple[Instruction, ShapeIndex]
 """One leaf of the value of an instruction."""
 
-_FIRST_OPERAND = frozenset(
-    (
-        "bitcast",
-        "broadcast",
-        "convert",
-        "copy",
-        "dynamic-slice",
-        "gather",
-        "opt-barrier",
-        "pad",
-        "reshape",
-        "reverse",
-        "slice",
-        "transpose",
-    )
-)
 _ALL_OPERANDS = frozenset(
     ("add", "and", "clamp", "concatenate", "maximum", "minimum", "or", "subtract")
 )
@@ -144,10 +128,10 @@ def _sources(place: Place) -> Iterator[Place]:
         yield from ((operand, index) for operand in inst.operands[1:])
     elif name == "sort":
         yield inst.operands[index[0] if index else 0], ()
-    elif name in _FIRST_OPERAND:
-        yield inst.operands[0], index
     elif name in _ALL_OPERANDS:
         yield from ((operand, index) for operand in inst.operands)
+    elif inst.opcode.data_movement or name in ("convert", "opt-barrier"):
+        yield inst.operands[0], index
 
 
 def _arguments(parameter: Instruction, index: ShapeIndex) -> Iterator[Place]:

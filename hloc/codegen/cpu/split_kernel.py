@@ -38,8 +38,6 @@ MOST_ARRAYS = 16
 
 _NUMBERS = ("extent", "grain", "step", "most", "worker_bytes")
 
-_TAKING = ("gather", "dynamic-slice", "slice")
-
 MIN_NANOSECONDS = 80_000
 """Estimated time of a kernel from which on it is split: twice what it takes to wake a thread."""
 
@@ -129,11 +127,16 @@ def _read_bytes(inst: Instruction) -> int:
     for parameter in inst.called[0].parameters:
         size = parameter.shape.size_bytes
         taken = sum(
-            user.shape.size_bytes if user.is_a(*_TAKING) and user.operands[0] is parameter else size
+            user.shape.size_bytes if _takes_part(user) and user.operands[0] is parameter else size
             for user in parameter.users
         )
         total += min(size, taken)
     return total
+
+
+def _takes_part(inst: Instruction) -> bool:
+    """True if `inst` reads no more elements of its operand than it has itself."""
+    return inst.opcode.data_movement and inst.array.elements < inst.operands[0].array.elements
 
 
 def _multiple(size: int, of: int) -> int:

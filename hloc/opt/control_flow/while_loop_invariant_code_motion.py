@@ -19,39 +19,6 @@ from hloc.opt.pass_base import PassContext, Remark
 from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
-_NOT_ALONE = frozenset(
-    {
-        "bitcast",
-        "broadcast",
-        "constant",
-        "copy",
-        "get-tuple-element",
-        "iota",
-        "reshape",
-        "reverse",
-        "slice",
-        "transpose",
-        "tuple",
-    }
-)
-"""Goes along with what needs it; alone it is no work, or cheaper than reading its result."""
-
-_NEVER = frozenset(
-    {
-        "after-all",
-        "add-dependency",
-        "call",
-        "conditional",
-        "domain",
-        "opt-barrier",
-        "parameter",
-        "rng",
-        "while",
-    }
-)
-"""A loop that hangs must hang only where the program reaches it, as an opcode that is refused must
-be refused only there; others are not ours to move."""
-
 _EXPENSIVE = 4
 """Weight of a division: from there on an array is kept, whatever it is computed from."""
 
@@ -152,8 +119,11 @@ def _movable(
 
 
 def _may_move(inst: Instruction) -> bool:
-    if inst.control_predecessors or inst.opcode.name in _NEVER or inst.opcode.refusal:
-        return False
+    row = inst.opcode
+    if row.control_flow or row.forwards or inst.is_a("parameter", "after-all"):
+        return False  # a loop that hangs must hang only where the program reaches it
+    if inst.control_predecessors or row.refusal:
+        return False  # an opcode that is refused must be refused only there
     if any(i.is_a("while") for c in reachable_computations(*inst.called) for i in c.instructions):
         return False
     return all(
@@ -164,11 +134,17 @@ def _may_move(inst: Instruction) -> bool:
 
 def _is_worth(inst: Instruction, read: int) -> bool:
     """True if loading the result is cheaper than computing it from `read` bytes."""
-    if inst.opcode.name in _NOT_ALONE:
+    if _is_free(inst):
         return False
     if inst.shape.size_bytes <= max(read, _SMALL_BYTES):
         return True
     return not inst.opcode.elementwise or inst.opcode.weight >= _EXPENSIVE
+
+
+def _is_free(inst: Instruction) -> bool:
+    """True for no work, or work that is cheaper than reading its result; goes with its users."""
+    moves = inst.opcode.data_movement and len(inst.operands) == 1
+    return moves or inst.opcode.nop or inst.is_a("iota")
 
 
 def _copied_in_front(state: LoopState, found: list[Position]) -> list[Instruction]:

@@ -24,23 +24,6 @@ class Role(Enum):
     UPDATE = "root that changes a buffer in place; never inside"
 
 
-_MOVES = frozenset(
-    {
-        "broadcast",
-        "concatenate",
-        "copy",
-        "dynamic-slice",
-        "gather",
-        "iota",
-        "pad",
-        "reshape",
-        "reverse",
-        "slice",
-        "transpose",
-    }
-)
-"""Opcodes whose result elements are elements of an operand at another index."""
-
 EXPENSIVE = 10
 """From this weight on, an element is never computed twice."""
 
@@ -66,9 +49,10 @@ def role_of(inst: Instruction) -> Role:
         return Role.SCAN if plain_scan(inst) is not None else Role.NONE
     if name in ("dynamic-update-slice", "scatter"):
         return Role.UPDATE if isinstance(inst.shape, ArrayShape) else Role.NONE
-    if name in ("bitcast", "reshape", "transpose") and forwards(inst):
+    moves = inst.opcode.data_movement
+    if moves and forwards(inst):
         return Role.VIEW if _same_elements(inst) else Role.NONE
-    if isinstance(inst.shape, ArrayShape) and (_is_elementwise(inst) or name in _MOVES):
+    if isinstance(inst.shape, ArrayShape) and (moves or name == "iota" or _is_elementwise(inst)):
         return Role.LOOP
     return Role.NONE
 

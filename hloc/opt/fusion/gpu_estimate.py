@@ -60,9 +60,8 @@ def instruction_seconds(inst: Instruction, device: DeviceSpec) -> float:
 
 
 def _is_known(member: Instruction) -> bool:
-    if member.is_a("constant", "get-tuple-element", "bitcast", "reshape", "transpose"):
-        return True
-    return role_of(member) is not Role.NONE
+    row = member.opcode
+    return row.nop or row.data_movement or role_of(member) is not Role.NONE
 
 
 def _leader(results: Sequence[Instruction], members: Sequence[Instruction]) -> Instruction:
