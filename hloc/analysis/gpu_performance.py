@@ -154,47 +154,7 @@ def overlapped(compute: float, memory: float) -> float:
 
 # ---------------------------------------------------------------- what arithmetic costs
 
-_OPERATIONS = {
-    "acos": 40,
-    "acosh": 40,
-    "asin": 40,
-    "asinh": 40,
-    "atan2": 50,
-    "atanh": 40,
-    "cbrt": 40,
-    "cosh": 40,
-    "cosine": 40,
-    "divide": 10,
-    "erf": 30,
-    "exponential": 10,
-    "exponential-minus-one": 25,
-    "log": 20,
-    "log-plus-one": 25,
-    "logistic": 20,
-    "power": 60,
-    "remainder": 30,
-    "rsqrt": 6,
-    "sine": 40,
-    "sinh": 40,
-    "sqrt": 8,
-    "tan": 50,
-    "tanh": 20,
-}
-"""Instructions for one f32; 1 for what is not listed."""
-
 _INTEGER_DIVISION = 30
-_INDEX_OPERATIONS = {
-    "broadcast": 1,
-    "concatenate": 6,
-    "dynamic-slice": 4,
-    "gather": 12,
-    "pad": 6,
-    "reshape": 8,
-    "reverse": 2,
-    "slice": 2,
-    "transpose": 2,
-}
-"""Instructions to find the element of an operand."""
 
 
 @lru_cache(maxsize=256)
@@ -208,14 +168,14 @@ def _factor(dtype: DType) -> float:
 
 def operations_per_element(inst: Instruction, device: DeviceSpec) -> float:
     """Return the instructions that one element of `inst` takes, operands at hand."""
-    name = inst.opcode.name
-    if not isinstance(inst.shape, ArrayShape) or inst.opcode.nop:
+    row = inst.opcode
+    if not isinstance(inst.shape, ArrayShape) or row.nop:
         return 0.0
-    if name in _INDEX_OPERATIONS:
-        return float(_INDEX_OPERATIONS[name])
+    count = float(row.gpu_weight)
+    if row.data_movement and not row.elementwise:
+        return count
     dtype = inst.operands[0].array.dtype if inst.operands else inst.shape.dtype
-    count = float(_OPERATIONS.get(name, 1))
-    if name in ("divide", "remainder") and not (dtype.is_float or dtype.is_complex):
+    if inst.is_a("divide", "remainder") and not (dtype.is_float or dtype.is_complex):
         count = _INTEGER_DIVISION
     if dtype.is_float and dtype.bits == 64:
         return count * 1.5 * device.f32_flops / device.f64_flops

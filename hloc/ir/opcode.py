@@ -177,6 +177,8 @@ class Opcode:
         transcendental: an elementary function, counted apart from flops: one per element.
         weight: time per element on a CPU, where an add is 1 and a byte from memory about a
             quarter; by default 1 for elementwise rows and 0 for all others.
+        gpu_weight: time per element on a GPU, where an instruction on f32 is 1; of a row that
+            moves data, what it takes to find the element.
         refusal: why one device cannot run it, "" if it can.
         result_accuracy: takes `result_accuracy=` (format reference, 10.11).
     """
@@ -201,6 +203,7 @@ class Opcode:
     flops: int = 0
     transcendental: bool = False
     weight: int = -1
+    gpu_weight: int = 1
     refusal: str = ""
     result_accuracy: bool = False
 

@@ -216,6 +216,7 @@ DIVIDE = define(
         elementwise=True,
         flops=1,
         weight=4,
+        gpu_weight=10,
     )
 )
 REMAINDER = define(
@@ -229,6 +230,7 @@ REMAINDER = define(
         elementwise=True,
         flops=1,
         weight=12,
+        gpu_weight=30,
     )
 )
 

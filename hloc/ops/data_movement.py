@@ -179,6 +179,7 @@ RESHAPE = define(
         evaluate=_evaluate_reshape,
         weight=1,
         data_movement=True,
+        gpu_weight=8,
     )
 )
 TRANSPOSE = define(
@@ -190,6 +191,7 @@ TRANSPOSE = define(
         attributes=DimensionsAttributes,
         evaluate=_evaluate_transpose,
         data_movement=True,
+        gpu_weight=2,
     )
 )
 

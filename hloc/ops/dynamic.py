@@ -114,6 +114,7 @@ DYNAMIC_SLICE = define(
         evaluate=_evaluate_dynamic_slice,
         weight=1,
         data_movement=True,
+        gpu_weight=4,
     )
 )
 

@@ -25,6 +25,7 @@ def _define(
     complexes: Emit | None,
     *,
     weight: int = 30,
+    gpu_weight: int = 40,
 ) -> Opcode:
     """Define one function; without a `complexes` emitter it takes floats only."""
     return define(
@@ -38,6 +39,7 @@ def _define(
             elementwise=True,
             transcendental=True,
             weight=weight,
+            gpu_weight=gpu_weight,
             result_accuracy=True,
         )
     )
@@ -78,17 +80,25 @@ def _emit_rsqrt(b: ScalarBuilder, x: Value) -> Value:
 
 COS = _define("cosine", "cos(x)", np.cos, emit.math("cos"), complex_functions.cosine, weight=20)
 SIN = _define("sine", "sin(x)", np.sin, emit.math("sin"), complex_functions.sine, weight=20)
-TAN = _define("tan", "tan(x)", np.tan, emit.math("tan"), complex_functions.tan)
+TAN = _define("tan", "tan(x)", np.tan, emit.math("tan"), complex_functions.tan, gpu_weight=50)
 COSH = _define("cosh", "cosh(x)", np.cosh, emit.math("cosh"), complex_functions.cosh)
 SINH = _define("sinh", "sinh(x)", np.sinh, emit.math("sinh"), complex_functions.sinh)
-TANH = _define("tanh", "tanh(x)", np.tanh, emit.math("tanh"), complex_functions.tanh, weight=15)
+TANH = _define(
+    "tanh", "tanh(x)", np.tanh, emit.math("tanh"), complex_functions.tanh, weight=15, gpu_weight=20
+)
 ACOS = _define("acos", "arccos(x)", np.arccos, emit.math("acos"), complex_functions.acos)
 ASIN = _define("asin", "arcsin(x)", np.arcsin, emit.math("asin"), complex_functions.asin)
 ACOSH = _define("acosh", "arcosh(x)", np.arccosh, emit.math("acosh"), complex_functions.acosh)
 ASINH = _define("asinh", "arsinh(x)", np.arcsinh, emit.math("asinh"), complex_functions.asinh)
 ATANH = _define("atanh", "artanh(x)", np.arctanh, emit.math("atanh"), complex_functions.atanh)
 EXPONENTIAL = _define(
-    "exponential", "e^x", np.exp, emit.math("exp"), complex_arithmetic.exponential, weight=10
+    "exponential",
+    "e^x",
+    np.exp,
+    emit.math("exp"),
+    complex_arithmetic.exponential,
+    weight=10,
+    gpu_weight=10,
 )
 EXPONENTIAL_MINUS_ONE = _define(
     "exponential-minus-one",
@@ -97,9 +107,16 @@ EXPONENTIAL_MINUS_ONE = _define(
     emit.math("expm1"),
     complex_functions.expm1,
     weight=15,
+    gpu_weight=25,
 )
 LOG = _define(
-    "log", "natural logarithm", np.log, emit.math("log"), complex_arithmetic.log, weight=12
+    "log",
+    "natural logarithm",
+    np.log,
+    emit.math("log"),
+    complex_arithmetic.log,
+    weight=12,
+    gpu_weight=20,
 )
 LOG_PLUS_ONE = _define(
     "log-plus-one",
@@ -108,6 +125,7 @@ LOG_PLUS_ONE = _define(
     emit.math("log1p"),
     complex_functions.log1p,
     weight=15,
+    gpu_weight=25,
 )
 LOGISTIC = _define(
     "logistic",
@@ -116,8 +134,17 @@ LOGISTIC = _define(
     emit.math("logistic"),
     complex_functions.logistic,
     weight=15,
+    gpu_weight=20,
 )
-SQRT = _define("sqrt", "square root", np.sqrt, intrinsic("sqrt"), complex_arithmetic.sqrt, weight=5)
+SQRT = _define(
+    "sqrt",
+    "square root",
+    np.sqrt,
+    intrinsic("sqrt"),
+    complex_arithmetic.sqrt,
+    weight=5,
+    gpu_weight=8,
+)
 RSQRT = _define(
     "rsqrt",
     "1 / sqrt(x)",
@@ -125,6 +152,7 @@ RSQRT = _define(
     in_f32(_emit_rsqrt),
     complex_functions.rsqrt,
     weight=5,
+    gpu_weight=6,
 )
 CBRT = _define("cbrt", "cube root, also of negative x", np.cbrt, emit.math("cbrt"), None, weight=20)
-ERF = _define("erf", "error function", _erf_array, emit.math("erf"), None, weight=20)
+ERF = _define("erf", "error function", _erf_array, emit.math("erf"), None, weight=20, gpu_weight=30)

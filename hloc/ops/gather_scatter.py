@@ -385,6 +385,7 @@ GATHER = define(
         evaluate=_evaluate_gather,
         weight=4,
         data_movement=True,
+        gpu_weight=12,
     )
 )
 

@@ -117,6 +117,7 @@ POWER = define(
         elementwise=True,
         transcendental=True,
         weight=40,
+        gpu_weight=60,
     )
 )
 ATAN2 = define(
@@ -130,6 +131,7 @@ ATAN2 = define(
         elementwise=True,
         transcendental=True,
         weight=40,
+        gpu_weight=50,
     )
 )
 COMPLEX = define(

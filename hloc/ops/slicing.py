@@ -82,6 +82,7 @@ SLICE = define(
         attributes=SliceAttributes,
         evaluate=_evaluate_slice,
         data_movement=True,
+        gpu_weight=2,
     )
 )
 REVERSE = define(
@@ -93,6 +94,7 @@ REVERSE = define(
         attributes=DimensionsAttributes,
         evaluate=_evaluate_reverse,
         data_movement=True,
+        gpu_weight=2,
     )
 )
 
@@ -210,6 +212,7 @@ CONCATENATE = define(
         evaluate=_evaluate_concatenate,
         weight=3,
         data_movement=True,
+        gpu_weight=6,
     )
 )
 PAD = define(
@@ -222,5 +225,6 @@ PAD = define(
         evaluate=_evaluate_pad,
         weight=2,
         data_movement=True,
+        gpu_weight=6,
     )
 )
