@@ -9,9 +9,6 @@ from hloc.ir.instruction import Instruction
 from hloc.ops.folding import recognised_reducer
 from hloc.shapes import ArrayShape
 
-_FOLDS = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
-_FOLDS_OF_PRED = ("minimum", "maximum", "and", "or", "xor")
-
 
 @dataclass(frozen=True, slots=True)
 class Cumulative:
@@ -69,7 +66,10 @@ def plain_scan(inst: Instruction) -> Cumulative | None:
     source, start = inst.operands[0].array, inst.operands[1].array
     if source.dynamic or source.dtype is not shape.dtype or start.dtype is not shape.dtype:
         return None
-    folds = _FOLDS_OF_PRED if shape.dtype.is_pred else _FOLDS
     if inst.called[0].parameters[0].array.dtype is not shape.dtype:
         return None
-    return cumulative(inst) if recognised_reducer(inst.called[0]) in folds else None
+    name = recognised_reducer(inst.called[0])
+    is_fold = name not in ("", "second")
+    if shape.dtype.is_pred:
+        is_fold = is_fold and name not in ("add", "multiply")
+    return cumulative(inst) if is_fold else None

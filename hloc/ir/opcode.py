@@ -167,6 +167,10 @@ class Opcode:
             padding; nothing is computed, and nothing is written in place.
         elementwise: element i of the result depends on element i of the operands only.
         commutative: the two operands may change places.
+        associative: a reducer that may combine its operands in any groups; floats are rounded
+            otherwise then, which HLO allows.
+        idempotent: f(x, x) = x.
+        modular: the low bits of an integer result depend on the low bits of the operands only.
         side_effect: may not be removed, duplicated or reordered with others of its kind.
         control_flow: its called computations run as programs of their own, instruction by
             instruction, and not inside one kernel.
@@ -196,6 +200,9 @@ class Opcode:
     data_movement: bool = False
     elementwise: bool = False
     commutative: bool = False
+    associative: bool = False
+    idempotent: bool = False
+    modular: bool = False
     side_effect: bool = False
     control_flow: bool = False
     nop: bool = False

@@ -58,6 +58,8 @@ ADD = define(
         elementwise=True,
         commutative=True,
         flops=1,
+        associative=True,
+        modular=True,
     )
 )
 SUBTRACT = define(
@@ -74,6 +76,7 @@ SUBTRACT = define(
         ),
         elementwise=True,
         flops=1,
+        modular=True,
     )
 )
 MULTIPLY = define(
@@ -92,6 +95,8 @@ MULTIPLY = define(
         elementwise=True,
         commutative=True,
         flops=1,
+        associative=True,
+        modular=True,
     )
 )
 
@@ -253,6 +258,8 @@ def _define_extremum(
             elemental=by_type(floats=emit.intrinsic(name), integers=integers, pred=pred),
             elementwise=True,
             commutative=True,
+            associative=True,
+            idempotent=True,
             flops=1,
         )
     )

@@ -88,6 +88,7 @@ NOT = define(
         evaluate=pointwise(np.invert),
         elemental=by_type(integers=_emit_not, pred=_emit_not_pred),
         elementwise=True,
+        modular=True,
     )
 )
 POPCNT = define(
@@ -128,6 +129,9 @@ def _define_bitwise(name: str, function: Any, emitter: emit.Emit) -> Opcode:
             elemental=by_type(integers=emitter, pred=emitter),
             elementwise=True,
             commutative=True,
+            associative=True,
+            idempotent=name != "xor",
+            modular=True,
         )
     )
 

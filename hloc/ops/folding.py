@@ -18,7 +18,6 @@ from hloc.ir.opcode import CallFunction, HostValue
 from hloc.ops.shared import Array, narrowed, oracle_type
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
-_RECOGNISED = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
 _PASSIVE = ("parameter", "constant", "tuple", "get-tuple-element", "call", "fusion", "map")
 
 
@@ -50,7 +49,7 @@ def _recognised(result: Instruction, current: Instruction, element: Instruction)
         return "second"
     same_types = current.shape == result.shape == element.shape
     is_plain = same_types and set(result.operands) == {current, element}
-    return result.opcode.name if is_plain and result.opcode.name in _RECOGNISED else ""
+    return result.opcode.name if is_plain and result.opcode.associative else ""
 
 
 def vectorises(computation: Computation) -> bool:

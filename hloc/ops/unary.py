@@ -101,6 +101,7 @@ NEGATE = define(
         ),
         elementwise=True,
         flops=1,
+        modular=True,
     )
 )
 SIGN = define(

@@ -47,10 +47,7 @@ def plain_results(computation: Computation) -> tuple[str, ...]:
 
 def _plain(result: Instruction, pair: set[Instruction]) -> str:
     is_plain = len(result.operands) == 2 and set(result.operands) == pair
-    return result.opcode.name if is_plain and result.opcode.name in _PLAIN else ""
-
-
-_PLAIN = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
+    return result.opcode.name if is_plain and result.opcode.associative else ""
 
 
 def identity_of(name: str, dtype: DType) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hloc.dtypes import DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ops import names_of
 from hloc.opt.make import make
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
@@ -97,9 +98,6 @@ def _same_precision(inst: Instruction, found: Found) -> bool:
     return bool(inst.attributes == found["y"].attributes)
 
 
-_WRAPPING = ("add", "subtract", "multiply", "and", "or", "xor")
-
-
 def _narrow_enough(inst: Instruction, found: Found) -> bool:
     """The low bits of a wrapping operation depend on the low bits of its operands only."""
     kinds = {found[name].array.dtype for name in ("x", "y")} | {inst.array.dtype}
@@ -130,7 +128,7 @@ CONVERT = (
             "convert",
             (
                 P(
-                    _WRAPPING,
+                    tuple(sorted(names_of(lambda row: row.modular and row.arity == 2))),
                     (P("convert", (x,)), P("convert", (y,))),
                     bind="w",
                     when=has_one_user,

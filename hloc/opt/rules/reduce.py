@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ops import names_of, opcode_row
 from hloc.ops.folding import recognised_reducer
 from hloc.opt.make import constant, like, make, reshaped, splat
 from hloc.opt.pattern import Found, P
@@ -96,7 +97,7 @@ def _merges_exactly(inst: Instruction, found: Found) -> bool:
     outer_init, inner_init = splat_value(found["init"]), splat_value(inner.operands[1])
     if outer_init is None or inner_init is None or outer_init.tobytes() != inner_init.tobytes():
         return False
-    if kind in ("maximum", "minimum", "and", "or"):
+    if opcode_row(kind).idempotent:
         return True  # applying the init twice is applying it once
     return is_integer_or_pred(inst) and int(outer_init) == (1 if kind == "multiply" else 0)
 
@@ -263,7 +264,7 @@ REDUCE = (
         "reduce-broadcast-bound",
         P("reduce", (P("broadcast", (x,), bind="y"), init)),
         _once,
-        when=_repeats_with("maximum", "minimum", "and", "or"),
+        when=_repeats_with(*names_of(lambda row: row.idempotent)),
     ),
     Rule(
         "reduce-broadcast-sum",

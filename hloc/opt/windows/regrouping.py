@@ -21,8 +21,6 @@ from hloc.shapes import ArrayShape, TupleShape
 LOGADDEXP = "logaddexp"
 """Stands for log(exp(x) + exp(y)), which no opcode is."""
 
-_REGROUPED = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
-
 
 @dataclass(frozen=True, slots=True)
 class Regrouping:
@@ -144,7 +142,7 @@ def _identity(kind: str, dtype: np.dtype[Any]) -> Any:
 
 def _is_known(part: Instruction, x: Instruction, y: Instruction) -> bool:
     same = isinstance(part.shape, ArrayShape) and part.shape == x.shape == y.shape
-    if not same or not part.is_a(*_REGROUPED) or set(part.operands) != {x, y}:
+    if not same or not part.opcode.associative or set(part.operands) != {x, y}:
         return False
     dtype = part.array.dtype
     ordered = part.is_a("minimum", "maximum")

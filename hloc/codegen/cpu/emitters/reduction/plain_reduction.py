@@ -38,13 +38,11 @@ from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, U8, U32, U64, DType
 from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import opcode_row
 from hloc.shapes import ArrayShape
 
 _OF_PRED = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 """What plain reducers do with bytes of 0 and 1."""
-
-_WRAPPING = ("add", "multiply", "and", "or", "xor")
-"""Reducers that are the same for signed and unsigned integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +135,7 @@ def _fold_of(reduce: Instruction, source: DType, result: DType) -> Fold | None:
         return fold if fold in LISTED_FOLDS else None
     source = U8 if source.is_pred else source
     total = sum_dtype(computation, dtype)
-    if dtype.is_integer and name in _WRAPPING and dtype.bits >= 32:
+    if dtype.is_integer and opcode_row(name).modular and dtype.bits >= 32:
         unsigned = U32 if dtype.bits == 32 else U64
         source = unsigned if source is dtype else source
         total = result = unsigned
