@@ -175,6 +175,7 @@ class Opcode:
         control_flow: its called computations run as programs of their own, instruction by
             instruction, and not inside one kernel.
         nop: names or groups values that exist elsewhere: it computes nothing and moves no bytes.
+        ended_by: of an opcode that starts an asynchronous operation: its only user is one of these.
         forwards: on one device the result is the bytes of the operands: of the only one that has
             any, or of all of them as a tuple. An all-reduce of one participant is one of these.
         flops: floating-point operations per element of the result.
@@ -206,6 +207,7 @@ class Opcode:
     side_effect: bool = False
     control_flow: bool = False
     nop: bool = False
+    ended_by: tuple[str, ...] = ()
     forwards: bool = False
     flops: int = 0
     transcendental: bool = False

@@ -133,6 +133,7 @@ ASYNC_START = define(
         calls=(CalledRole("calls"),),
         evaluate=_evaluate_async_start,
         control_flow=True,
+        ended_by=("async-update", "async-done"),
     )
 )
 
@@ -145,6 +146,7 @@ ASYNC_UPDATE = define(
         shape_required=True,
         evaluate=_evaluate_operand,
         forwards=True,
+        ended_by=("async-update", "async-done"),
     )
 )
 
@@ -169,6 +171,7 @@ COPY_START = define(
         shape_required=True,
         attributes=CopyStartAttributes,
         evaluate=_evaluate_copy_start,
+        ended_by=("copy-done",),
     )
 )
 

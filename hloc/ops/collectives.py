@@ -332,6 +332,7 @@ for _name, _reads, _infer in (
             calls=_TO_APPLY,
             evaluate=_evaluate_identity,
             forwards=True,
+            ended_by=("all-reduce-done",) if _name == "all-reduce-start" else (),
         )
     )
 
@@ -381,6 +382,7 @@ ALL_GATHER_START = define(
         shape_required=True,
         attributes=AllGatherAttributes,
         refusal=_MANY,
+        ended_by=("all-gather-done",),
     )
 )
 
@@ -452,6 +454,7 @@ COLLECTIVE_PERMUTE_START = define(
         shape_required=True,
         attributes=CollectivePermuteAttributes,
         refusal=_MANY,
+        ended_by=("collective-permute-done",),
     )
 )
 

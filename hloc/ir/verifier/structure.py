@@ -10,30 +10,11 @@ from hloc.errors import Diagnostic
 from hloc.ir.attributes import attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import Opcode
+from hloc.ir.opcode import OPCODES, Opcode
 from hloc.ir.verifier.devices import replica_groups_fault, sharding_fault
 from hloc.ir.verifier.faults import fault
 from hloc.shapes import Shape, shape_at
 
-# First half of a pair -> what may use it.
-_SECOND_HALF = {
-    "async-start": ("async-update", "async-done"),
-    "async-update": ("async-update", "async-done"),
-    "copy-start": ("copy-done",),
-    "all-reduce-start": ("all-reduce-done",),
-    "all-gather-start": ("all-gather-done",),
-    "collective-permute-start": ("collective-permute-done",),
-}
-# Second half -> what it ends; send-done and recv-done may also take theirs from a loop's tuple.
-_FIRST_HALF = {
-    "async-update": ("async-start", "async-update"),
-    "async-done": ("async-start", "async-update"),
-    "copy-done": ("copy-start",),
-    "all-reduce-done": ("all-reduce-start",),
-    "all-gather-done": ("all-gather-start",),
-    "collective-permute-done": ("collective-permute-start",),
-}
-_HALVES = _SECOND_HALF.keys() | _FIRST_HALF.keys()
 _RULES = ("channel_id", "replica_groups", "output_to_operand_aliasing")
 _TRANSFERS = frozenset(("send", "send-done", "recv", "recv-done"))
 _ALIAS = re.compile(r"\{([\d, ]*)\}:\s*\((-?\d+),\s*\{([\d, ]*)\}")
@@ -49,12 +30,12 @@ class StructureChecks:
         """Return the faults of `computation`, whose instructions are right by themselves."""
         found = list(_check_fusion_callers(computation))
         for inst in computation.instructions:
-            name = inst.opcode.name
-            if name in _HALVES:
-                if name in _SECOND_HALF:
-                    found += _check_started(inst, _SECOND_HALF[name])
-                if name in _FIRST_HALF:
-                    found += _check_ended(inst, _FIRST_HALF[name])
+            name, second_halves = inst.opcode.name, inst.opcode.ended_by
+            if second_halves:
+                found += _check_started(inst, second_halves)
+            first_halves = _started_by(name)
+            if first_halves:
+                found += _check_ended(inst, first_halves)
             if inst.common.sharding is not None and name != "outfeed":  # there it is of the data
                 message = sharding_fault(inst.common.sharding, inst.shape)
                 if message:
@@ -96,6 +77,15 @@ class StructureChecks:
 def _has_rules(row: Opcode) -> bool:
     """Tell whether `row` has an attribute that `_check_attributes` looks at."""
     return any(field.field in _RULES for field in attribute_fields(row.attributes))
+
+
+@cache
+def _started_by(name: str) -> tuple[str, ...]:
+    """Return the opcodes that opcode `name` ends.
+
+    None for send-done and recv-done, which may also take theirs from a loop's tuple.
+    """
+    return tuple(row.name for row in OPCODES.values() if name in row.ended_by)
 
 
 def _check_fusion_callers(computation: Computation) -> Iterator[Diagnostic]:
