@@ -16,8 +16,6 @@ from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
 _ROUNDS = 10
 """Splitting classes of equal leaves is given up after so many rounds over the body."""
 
-_NEVER_EQUAL = frozenset({"custom-call", "parameter", "rng", "rng-get-and-update-state"})
-
 
 @dataclass(frozen=True, slots=True)
 class LoopState:
@@ -76,7 +74,7 @@ def loop_state(loop: Instruction) -> LoopState | None:
     if not all(isinstance(s, ArrayShape) and not any(s.dynamic) for _, s in found):
         return None
     controlled = (*condition.controlled, *body.controlled)
-    if any(inst.is_a("parameter", "tuple", "get-tuple-element") for inst in controlled):
+    if any(inst.opcode.nop for inst in controlled):
         return None
     indices = tuple(index for index, _ in found)
     return LoopState(
@@ -193,7 +191,7 @@ def _key(inst: Instruction, values: dict[Instruction, int]) -> Hashable:
     if name == "constant":
         return _constant_key(inst)
     if (
-        name in _NEVER_EQUAL
+        inst.is_a("custom-call", "parameter")
         or inst.opcode.side_effect
         or inst.called
         or inst.control_predecessors

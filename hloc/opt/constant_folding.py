@@ -22,21 +22,10 @@ from hloc.shapes import ArrayShape
 
 _NOT_FOLDED = frozenset(
     {
-        "all-reduce",  # of one participant: all-reduce-simplifier
-        "all-reduce-start",
-        "async-done",
-        "async-start",
-        "async-update",
         "broadcast",  # is cheaper than its result
-        "constant",
         "copy",  # is there for its buffer
         "custom-call",
         "fft",
-        "iota",
-        "opt-barrier",
-        "parameter",
-        "rng",
-        "rng-get-and-update-state",
         "while",
     }
 )
@@ -114,6 +103,7 @@ def _is_known(inst: Instruction) -> bool:
         and not inst.shape.dynamic
         and bool(inst.operands)
         and bool(inst.users or inst.is_root)
+        and not inst.opcode.forwards
         and inst.opcode.name not in _NOT_FOLDED
         and inst.opcode.evaluate is not None
         and not inst.control_predecessors

@@ -13,7 +13,6 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
 
-RANDOM = frozenset({"rng", "rng-get-and-update-state"})
 """Two of these with equal operands give different values."""
 
 
@@ -67,7 +66,7 @@ def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
     name = inst.opcode.name
     if name == "constant":
         return not inst.attributes.literal.is_elided
-    return name != "parameter" and name not in RANDOM and not has_side_effect(inst, effectful)
+    return name != "parameter" and not has_side_effect(inst, effectful)
 
 
 class Structures:

@@ -15,13 +15,6 @@ from hloc.shapes import ArrayShape, Layout
 
 _LONGEST_CHAIN = 8
 _LARGEST_REGION = 32
-_FIXING = frozenset(
-    {
-        *("async-start", "bitcast", "bitcast-convert", "call", "conditional", "custom-call"),
-        *("fusion", "optimization-barrier", "send", "outfeed", "while"),
-    }
-)
-"""Users that hand bytes on, or have parameters of a layout."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,7 @@ def _region_in_no_need_of_its_order(dot: Instruction) -> list[Instruction]:
         if inst.is_root or inst.control_predecessors or len(region) > _LARGEST_REGION:
             return []
         for user in inst.users:
-            fixed = not isinstance(user.shape, ArrayShape) or user.opcode.name in _FIXING
+            fixed = not isinstance(user.shape, ArrayShape) or _fixes_layout(user)
             if fixed or forwards(user) or user.is_a("transpose", "copy"):
                 return []
             same = is_elementwise(user) and user.array.minor_to_major == order
@@ -104,10 +97,18 @@ def _wanted(inst: Instruction) -> ArrayShape:
     return inst.array.with_layout(None) if plain else inst.array
 
 
+def _fixes_layout(user: Instruction) -> bool:
+    """True if `user` takes its operands as they lie: the bytes, or parameters of a layout."""
+    row = user.opcode
+    if row.forwards or row.control_flow or row.side_effect:
+        return True
+    return user.is_a("bitcast", "bitcast-convert", "custom-call", "fusion")
+
+
 def _users_read_any(inst: Instruction) -> bool:
     """False if a user fixes the layout, or if all are elementwise work in the layout at hand."""
     users = inst.users
-    if any(not isinstance(u.shape, ArrayShape) or u.opcode.name in _FIXING for u in users):
+    if any(not isinstance(u.shape, ArrayShape) or _fixes_layout(u) for u in users):
         return False
     return any(not is_elementwise(user) or user.array.layout is None for user in users)
 

@@ -29,12 +29,8 @@ _MAX_VISITS = 4_000_000
 
 _MAX_ROUNDS_WITHOUT_GAIN = 4
 
-_KEPT = frozenset(
-    {"parameter", "constant", "tuple", "get-tuple-element", "custom-call", "rng-bit-generator"}
-    | {"rng-get-and-update-state", "rng", "while", "conditional", "call", "copy-start", "copy-done"}
-    | {"partition-id", "replica-id", "sort", "cholesky", "triangular-solve"}
-)
-"""Opcodes whose results are never computed twice: they cannot be, or it takes too long."""
+_SLOW = frozenset({"sort", "cholesky", "triangular-solve", "rng-bit-generator"})
+"""Opcodes whose results are never computed twice, since it takes too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,8 +310,9 @@ class _View:
 
     def _may_repeat(self, inst: Instruction) -> bool:
         return not (
-            inst.opcode.name in _KEPT
+            not inst.opcode.has_kernel
             or inst.opcode.side_effect
+            or inst.is_a("custom-call", "copy-start", *_SLOW)
             or inst in self.controlled
             or not isinstance(inst.shape, ArrayShape)
             or inst.shape.dynamic

@@ -50,9 +50,7 @@ def branches_of(conditional: Instruction) -> Branches | None:
         (parameter,) = branch.parameters
         if parameter.shape != operand.shape or branch.root.shape != conditional.shape:
             return None
-        if not _is_plain(operand.shape) or any(
-            inst.is_a("parameter", "tuple", "get-tuple-element") for inst in branch.controlled
-        ):
+        if not _is_plain(operand.shape) or any(inst.opcode.nop for inst in branch.controlled):
             return None
     if not _is_plain(conditional.shape):
         return None

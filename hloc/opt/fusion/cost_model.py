@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hloc.analysis.cost import elements_of
 from hloc.ir.instruction import Instruction
-from hloc.opt.fusion.fusible import EXPENSIVE, weight_of
+from hloc.opt.fusion.fusible import EXPENSIVE, producer_of, weight_of
 from hloc.opt.fusion.group import ROOT_INDEX, SCALAR, Group, Maps
 
 _KERNEL = 500
@@ -93,8 +93,8 @@ def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
     root = group.root
     if root.opcode.name not in ("dynamic-update-slice", "scatter"):
         return False
-    return inst is root.operands[0] or _buffer_of(root.operands[0]) in map(
-        _buffer_of, inst.operands
+    return inst is root.operands[0] or producer_of(root.operands[0]) in map(
+        producer_of, inst.operands
     )
 
 
@@ -103,13 +103,6 @@ def _may_branch(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
     if len(inst.operands) > _MAX_CONCATENATED:
         return False
     return not any(weight_of(member) >= EXPENSIVE for group in reads for member in group.maps)
-
-
-def _buffer_of(inst: Instruction) -> Instruction:
-    """Return the instruction that made the bytes of `inst`, seen through changes of view."""
-    while inst.opcode.name in ("bitcast", "reshape", "copy"):
-        inst = inst.operands[0]
-    return inst
 
 
 def _why_not_worth_it(inst: Instruction, reads: Mapping[Group, Maps]) -> Refusal | None:

@@ -91,3 +91,10 @@ def weight_of(inst: Instruction) -> int:
     if is_division and not inst.array.dtype.is_float:
         return EXPENSIVE  # an integer division is slow, and may not be moved out of a loop
     return inst.opcode.weight
+
+
+def producer_of(inst: Instruction) -> Instruction:
+    """Return the instruction that made the bytes of `inst`, seen through changes of view."""
+    while inst.is_a("bitcast", "reshape", "copy"):
+        inst = inst.operands[0]
+    return inst

@@ -18,7 +18,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.fusion.draft import Draft, Setting
-from hloc.opt.fusion.fusible import Role, role_of
+from hloc.opt.fusion.fusible import Role, producer_of, role_of
 from hloc.opt.fusion.multi_output import MultiOutputFusion, row_regions
 from hloc.opt.fusion.outline_fusion import outline_fusion
 from hloc.opt.fusion.region import Region
@@ -278,14 +278,7 @@ def _changes_what_it_reads(producer: Draft, reader: Draft) -> bool:
     if reader.role is not Role.UPDATE:
         return False
     buffer = reader.root.operands[0]
-    return producer.root is buffer or _maker(buffer) in map(_maker, producer.operands)
-
-
-def _maker(inst: Instruction) -> Instruction:
-    """Return the instruction that made the bytes of `inst`, seen through changes of view."""
-    while inst.opcode.name in ("bitcast", "reshape", "copy"):
-        inst = inst.operands[0]
-    return inst
+    return producer.root is buffer or producer_of(buffer) in map(producer_of, producer.operands)
 
 
 def _let_go_of_views(draft: Draft) -> None:
