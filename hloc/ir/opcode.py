@@ -165,6 +165,7 @@ class Opcode:
         elemental: emitter of one element; only for elementwise rows.
         data_movement: an element of the result is one of an operand at another index, or of the
             padding; nothing is computed, and nothing is written in place.
+        contraction: sums products over dimensions; the program chooses the type of the result.
         elementwise: element i of the result depends on element i of the operands only.
         commutative: the two operands may change places.
         associative: a reducer that may combine its operands in any groups; floats are rounded
@@ -199,6 +200,7 @@ class Opcode:
     evaluate: EvaluateFunction | None = None
     elemental: ElementalFunction | None = None
     data_movement: bool = False
+    contraction: bool = False
     elementwise: bool = False
     commutative: bool = False
     associative: bool = False

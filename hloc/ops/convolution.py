@@ -238,5 +238,6 @@ CONVOLUTION = define(
         attributes=ConvolutionAttributes,
         evaluate=_evaluate_convolution,
         flops=2,
+        contraction=True,
     )
 )

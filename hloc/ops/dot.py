@@ -315,6 +315,7 @@ DOT = define(
         attributes=DotAttributes,
         evaluate=_evaluate_dot,
         flops=2,
+        contraction=True,
     )
 )
 
@@ -327,6 +328,7 @@ RAGGED_DOT = define(
         attributes=RaggedDotAttributes,
         evaluate=_evaluate_ragged_dot,
         flops=2,
+        contraction=True,
     )
 )
 
@@ -340,5 +342,6 @@ SCALED_DOT = define(
         attributes=DotAttributes,
         evaluate=_evaluate_scaled_dot,
         flops=2,
+        contraction=True,
     )
 )

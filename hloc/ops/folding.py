@@ -117,9 +117,12 @@ def as_tuple(value: HostValue) -> tuple[Array, ...]:
 def ufunc_of(kind: str, dtype: np.dtype[Any]) -> np.ufunc:
     """Return the NumPy function of a recognised reducer on `dtype`; on pred, add is or."""
     if dtype == np.bool_:
-        kind = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}.get(kind, kind)
+        kind = OF_PRED.get(kind, kind)
     return _UFUNCS[kind]
 
+
+OF_PRED = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
+"""What recognised reducers do with pred."""
 
 _UFUNCS: dict[str, np.ufunc] = {
     "add": np.add,

@@ -117,13 +117,13 @@ def _sources(place: Place) -> Iterator[Place]:
         yield inst.operands[index[0]], index[1:]
     elif name == "get-tuple-element":
         yield inst.operands[0], (inst.attributes.index, *index)
-    elif name in ("call", "fusion", "async-start"):
-        yield inst.called[0].root, index
     elif name == "while":
         yield inst.operands[0], index
         yield inst.called[1].root, index
     elif name == "conditional":
         yield from ((branch.root, index) for branch in inst.called)
+    elif inst.opcode.control_flow or name == "fusion":
+        yield inst.called[0].root, index
     elif name == "select":
         yield from ((operand, index) for operand in inst.operands[1:])
     elif name == "sort":
@@ -139,12 +139,12 @@ def _arguments(parameter: Instruction, index: ShapeIndex) -> Iterator[Place]:
     number: Any = parameter.attributes.number
     for caller in parameter.computation.callers:
         name = caller.opcode.name
-        if name in ("call", "fusion", "async-start"):
-            yield caller.operands[number], index
-        elif name == "while":
+        if name == "while":
             yield caller.operands[0], index
             yield caller.called[1].root, index
         elif name == "conditional":
             for branch, operand in zip(caller.called, caller.operands[1:], strict=False):
                 if branch is parameter.computation:
                     yield operand, index
+        elif caller.opcode.control_flow or name == "fusion":
+            yield caller.operands[number], index

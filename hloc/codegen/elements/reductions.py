@@ -98,7 +98,7 @@ def sum_dtypes(
 
 
 def _sum_dtype(name: str, dtype: DType, addends: int) -> DType:
-    if not dtype.is_float or name not in ("add", "multiply", "maximum", "minimum"):
+    if not dtype.is_float or not name:
         return dtype
     if name == "add" and addends > LONG_SUM:
         return F64

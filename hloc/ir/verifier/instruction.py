@@ -22,10 +22,6 @@ from hloc.shapes import (
     leaves,
 )
 
-# The result type of these is chosen by the program, not by the operands.
-_CHOOSES_RESULT_TYPE = frozenset(
-    ("dot", "ragged-dot", "scaled-dot", "convolution", "reduce-scatter", "all-reduce")
-)
 _ELEMENT_BITS = frozenset((0, 1, 2, 4, 8, 16, 32, 64, 128))
 
 
@@ -167,7 +163,7 @@ def _agrees(inst: Instruction, inferred: Shape) -> bool:
     declared = inst.shape
     if compatible(declared, inferred):
         return True
-    if inst.opcode.name in _CHOOSES_RESULT_TYPE or inst.opcode.calls:
+    if inst.opcode.contraction or inst.opcode.calls:
         return _same_sizes_everywhere(declared, inferred)
     return False
 

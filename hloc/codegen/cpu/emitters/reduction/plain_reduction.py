@@ -39,10 +39,8 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, U8, U32, U64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import opcode_row
+from hloc.ops.folding import OF_PRED
 from hloc.shapes import ArrayShape
-
-_OF_PRED = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-"""What plain reducers do with bytes of 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ def _fold_of(reduce: Instruction, source: DType, result: DType) -> Fold | None:
     if dtype.is_pred:
         if source is not PRED:
             return None
-        fold = Fold(_OF_PRED.get(name, name), U8, U8, U8)
+        fold = Fold(OF_PRED.get(name, name), U8, U8, U8)
         return fold if fold in LISTED_FOLDS else None
     source = U8 if source.is_pred else source
     total = sum_dtype(computation, dtype)
