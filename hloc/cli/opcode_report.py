@@ -19,7 +19,7 @@ from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.ops import OPCODES
 from hloc.options import CompileOptions
-from hloc.report.opcode_examples import EXAMPLES
+from hloc.report.opcode_examples import example_of
 from hloc.shapes import ArrayShape, leaves
 
 TYPES = tuple(name for name, dtype in DTYPES.items() if not dtype.is_special)
@@ -63,7 +63,7 @@ class Answer:
 
 def ask(name: str, dtype: str) -> Answer:
     """Return how far opcode `name` gets with element type `dtype`."""
-    text = EXAMPLES[name].text(dtype)
+    text = example_of(name).text(dtype)
     try:
         parse_text(text, verify=False)
     except HloError as fault:
@@ -117,7 +117,7 @@ _NAMED = re.compile(
 
 def row_of(name: str, types: Iterable[str] = TYPES) -> list[Answer]:
     """Return the answers for an opcode, one per type; one for all if the example has no `T`."""
-    if not EXAMPLES[name].is_typed:
+    if not example_of(name).is_typed:
         answer = ask(name, "")
         return [answer for _ in types]
     return [ask(name, dtype) for dtype in types]

@@ -16,6 +16,7 @@ from hloc.shapes import Shape
 
 if TYPE_CHECKING:
     from hloc.ir.computation import Computation
+    from hloc.ir.example import Example
     from hloc.ir.instruction import Instruction
 
 
@@ -186,6 +187,7 @@ class Opcode:
         gpu_weight: time per element on a GPU, where an instruction on f32 is 1; of a row that
             moves data, what it takes to find the element.
         refusal: why one device cannot run it, "" if it can.
+        example: a small module that shows it; not needed by elementwise rows without attributes.
         result_accuracy: takes `result_accuracy=` (format reference, 10.11).
     """
 
@@ -216,6 +218,7 @@ class Opcode:
     weight: int = -1
     gpu_weight: int = 1
     refusal: str = ""
+    example: Example | None = None
     result_accuracy: bool = False
 
     def __post_init__(self) -> None:

@@ -7,12 +7,12 @@ import inspect
 
 from hloc.errors import HloError
 from hloc.ir.attributes import AttributeField, attribute_fields
-from hloc.ops import OPCODES
+from hloc.ops import OPCODES, Opcode
 from hloc.opt import registry
 from hloc.opt.pass_base import option_kind
 from hloc.opt.registry import ALIASES, PASSES, canonical_name, is_in_library, pass_class
 from hloc.opt.rule import Rule
-from hloc.report.opcode_examples import EXAMPLES
+from hloc.report.opcode_examples import example_of
 from hloc.report.suggest import did_you_mean
 
 
@@ -102,14 +102,14 @@ def describe_opcode(name: str) -> str:
     for role in row.calls:
         kind = "list of computations" if role.many else "computation"
         lines.append(f"  attribute: {role.name}  {kind}{', optional' if role.optional else ''}")
-    flags = ("elementwise", "commutative", "side_effect", "shape_required")
+    flags = (field.name for field in dataclasses.fields(Opcode) if field.default is False)
     named = [flag.replace("_", " ") for flag in flags if getattr(row, flag)]
     if named:
         lines.append(f"  flags: {', '.join(named)}")
     evaluator = f"no: {row.refusal}" if row.refusal else "yes"
     lines.append(f"  runs on one device: {evaluator}")
     lines.append(f"  shape rule: {_first_line(row.infer)}")
-    example = EXAMPLES[name].text().strip().splitlines()
+    example = example_of(name).text().strip().splitlines()
     lines += ["", "  example:", *(f"    {line}".rstrip() for line in example)]
     return "\n".join(lines)
 

@@ -1,53 +1,19 @@
 """One small module per opcode, for `hloc ops NAME` and docs/opcodes.md.
 
-`T` stands for the element type: the page asks what hloc does with each of them; `R` is the type of
-its real part and `ONE` a number of it that is not zero. A body that holds no `T` has types of its
-own. Examples are run by tests.
+Those of elementwise opcodes are made up, those of opcodes from elsewhere stand in their rows.
+Examples are run by tests.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
 
-from hloc.dtypes import component_of, dtype_named
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """The instructions of an entry computation, and the computations they call.
-
-    Attributes:
-        dtype: what `T` is where the example is shown.
-    """
-
-    entry: str
-    called: str = ""
-    dtype: str = "f32"
-
-    @property
-    def is_typed(self) -> bool:
-        """False if the example holds no `T`."""
-        return "T" in _words(self.entry + self.called)
-
-    def text(self, dtype: str = "") -> str:
-        """Return the module with `dtype` for `T`."""
-        chosen = dtype or self.dtype
-        blocks = ["HloModule example"]
-        blocks += [_typed(block.strip(), chosen) for block in self.called.split("\n\n") if block]
-        lines = [f"  {_typed(line.strip(), chosen)}" for line in self.entry.strip().splitlines()]
-        blocks.append("\n".join(["ENTRY main {", *lines, "}"]))
-        return "\n\n".join(blocks) + "\n"
-
-
-def _words(text: str) -> list[str]:
-    return text.replace("[", " ").replace("(", " ").split()
-
-
-def _typed(text: str, dtype: str) -> str:
-    row = dtype_named(dtype)
-    one = "(1, 0)" if row.is_complex else "-1" if dtype == "s1" else "1"
-    text = text.replace("R[", f"{component_of(row)}[").replace("ONE", one)
-    return text.replace("T[", f"{dtype}[")
+from hloc.dtypes import dtype_named
+from hloc.errors import HloError
+from hloc.ir.example import Example
+from hloc.ir.opcode import ShapeRequest
+from hloc.ops import OPCODES, Opcode
+from hloc.shapes import array_shape
 
 
 def _reducer(opcode: str, dtype: str = "T") -> str:
@@ -63,38 +29,9 @@ _ORDER = (
 )
 
 
-def _unary(name: str) -> Example:
-    return Example(f"x = T[4] parameter(0)\nROOT r = T[4] {name}(x)")
-
-
-def _binary(name: str, dtype: str = "f32") -> Example:
-    return Example(
-        f"x = T[4] parameter(0)\ny = T[4] parameter(1)\nROOT r = T[4] {name}(x, y)", dtype=dtype
-    )
-
-
-_UNARY = (
-    "acos", "acosh", "asin", "asinh", "atanh", "cbrt", "ceil", "copy", "cosh", "cosine", "erf",
-    "exponential", "exponential-minus-one", "floor", "log", "log-plus-one", "logistic", "negate",
-    "round-nearest-afz", "round-nearest-even", "rsqrt", "sign", "sine", "sinh", "sqrt", "tan",
-    "tanh",
-)  # fmt: skip
-_BINARY = (
-    "add", "atan2", "divide", "maximum", "minimum", "multiply", "power", "remainder", "subtract",
-)  # fmt: skip
-_BITWISE = (
-    "and", "mulhi", "or", "shift-left", "shift-right-arithmetic", "shift-right-logical", "xor",
-)  # fmt: skip
-
 _STATE = "(s32[], T[4])"
 
-EXAMPLES: dict[str, Example] = {
-    **{name: _unary(name) for name in _UNARY},
-    **{name: _binary(name) for name in _BINARY},
-    **{name: _binary(name, "s32") for name in _BITWISE},
-    "not": Example(_unary("not").entry, dtype="s32"),
-    "count-leading-zeros": Example(_unary("count-leading-zeros").entry, dtype="u32"),
-    "popcnt": Example(_unary("popcnt").entry, dtype="u32"),
+_EXAMPLES: dict[str, Example] = {
     "abs": Example("x = T[4] parameter(0)\nROOT r = R[4] abs(x)"),
     "is-finite": Example("x = T[4] parameter(0)\nROOT r = pred[4] is-finite(x)"),
     "real": Example("x = c64[4] parameter(0)\nROOT r = f32[4] real(x)"),
@@ -395,4 +332,33 @@ EXAMPLES: dict[str, Example] = {
     ),
     "recv-done": _RECV,
 }
-"""One example per opcode; starts and ends of one operation share theirs."""
+"""Starts and ends of one operation share their example."""
+
+_TYPES = ("f32", "s32", "c64")
+"""Element types of examples of elementwise opcodes: the first that the shape rule takes."""
+
+
+def example_of(name: str) -> Example:
+    """Return the example of an opcode: the one in its row, the one here, or operands of one type.
+
+    Raises:
+        KeyError: a row that is not elementwise, or has attributes, has none.
+    """
+    row = OPCODES[name]
+    if row.example is not None:
+        return row.example
+    if name in _EXAMPLES or not row.elementwise or row.attributes is not None:
+        return _EXAMPLES[name]
+    operands = "xyz"[: row.arity]
+    lines = [f"{x} = T[4] parameter({number})" for number, x in enumerate(operands)]
+    lines.append(f"ROOT r = T[4] {name}({', '.join(operands)})")
+    return Example("\n".join(lines), dtype=_first_type(row, len(operands)))
+
+
+def _first_type(row: Opcode, count: int) -> str:
+    for dtype in _TYPES:
+        shape = array_shape(dtype_named(dtype), 4)
+        with suppress(HloError):
+            row.infer(ShapeRequest((shape,) * count, declared=shape))
+            return dtype
+    return _TYPES[0]

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hloc.cli.opcode_report import ask
 from hloc.ir.verifier import verify
 from hloc.ops import OPCODES
-from hloc.report.opcode_examples import EXAMPLES
+from hloc.report.opcode_examples import example_of
 from tests.differential import elementwise_cases, structured_cases
 from tests.differential.agreement import check
 from tests.differential.draft import Draft
@@ -63,4 +63,4 @@ def test_every_opcode_is_drawn_or_has_a_reason() -> None:
 
 
 def test_machine_code_runs_what_the_evaluator_runs() -> None:
-    assert [name for name in CASES if ask(name, EXAMPLES[name].dtype).failed == "cpu"] == []
+    assert [name for name in CASES if ask(name, example_of(name).dtype).failed == "cpu"] == []
