@@ -5,7 +5,7 @@ BIN := .venv/bin
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-gpu performance bench-memory bench-passes bench-parse footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-gpu performance bench-start bench-memory bench-passes bench-parse footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -74,7 +74,11 @@ performance: setup ## run the suite on one core and on CORES, write docs/perform
 	$(BIN)/hloc cache --fill=package -q
 	$(BIN)/python benchmarks/bench_suite.py --json build/suite.json
 	$(BIN)/python benchmarks/bench_suite.py --cores $(CORES) --json build/suite_cores.json
+	$(BIN)/python benchmarks/history.py build/suite.json build/suite_cores.json
 	$(BIN)/python benchmarks/suite_page.py build/suite.json build/suite_cores.json
+
+bench-start: setup ## processor time of commands from start to end, into benchmarks/history
+	$(BIN)/python benchmarks/bench_start.py
 
 bench-memory: setup ## temporary memory and kernels, beside XLA:CPU where jax is installed; FILES=...
 	$(BIN)/python benchmarks/bench_memory.py --cache build/xla_memory.json --json build/memory.json $(FILES)

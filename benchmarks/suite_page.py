@@ -2,8 +2,9 @@
 
     python benchmarks/suite_page.py RESULTS.json [ALL_CORES.json]
 
-Writes docs/performance.md and docs/screens/suite.svg. The second file, of a run with `--cores`,
-gives the column for all cores.
+Writes docs/performance.md, docs/screens/suite.svg and, from the history of measurements,
+docs/screens/suite_history.svg. The second file, of a run with `--cores`, gives the column for all
+cores.
 """
 
 import json
@@ -14,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks import bench_suite, harness
+from benchmarks import bench_suite, harness, history
 from hloc.pictures.style import CHART_STYLE
 
 _ROW_HEIGHT, _LEFT, _WIDTH, _TOP = 15, 190, 560, 50
@@ -37,7 +38,10 @@ def main() -> None:
     docs = harness.ROOT / "docs"
     rows = _measured(content)
     (docs / "screens" / "suite.svg").write_text(chart(rows))
-    (docs / "performance.md").write_text(page(content, rows, together))
+    lines = history.read("suite")
+    (docs / "screens" / "suite_history.svg").write_text(history_chart(lines))
+    past = past_section(lines, history.read("start"))
+    (docs / "performance.md").write_text(page(content, rows, together) + past)
 
 
 def _measured(content: dict[str, Any]) -> Rows:
@@ -100,6 +104,56 @@ def _table_row(
     return "| " + " | ".join(cells) + " |"
 
 
+def past_section(suite: list[history.Record], start: list[history.Record]) -> str:
+    """Return what `benchmarks/history` holds, as tables and a chart."""
+    lines = ["", "## Over time", ""]
+    lines += [
+        "Geometric means of the ratios, from `benchmarks/history/suite.jsonl`.",
+        "",
+    ]
+    lines += ["![means of the ratios, version after version](screens/suite_history.svg)", ""]
+    kinds = {"run": "run", "all_cores": "all cores", "cold": "cold", "warm": "warm"}
+    lines += history.table(suite, kinds)
+    if start:
+        lines += ["", "## Starting", ""]
+        lines += ["`make bench-start`: processor time of whole commands, ms. `run` compiles,"]
+        lines += ["`run again` finds the kept program.", ""]
+        lines += history.table(start, {name: name for name in start[-1]["means"]})
+    return "\n".join(lines) + "\n"
+
+
+def history_chart(lines: list[history.Record]) -> str:
+    """Return an SVG: a row per version and machine, dots for run, cold and warm compile."""
+    height, width = _TOP + 2 * _ROW_HEIGHT * len(lines) + 20, _LEFT + _WIDTH + 60
+    kinds = {"run": "#2e7d32", "cold": "#0969da", "warm": "#9a6700"}
+    svg = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
+        f"<style>{CHART_STYLE}</style>",
+    ]
+    for i, (kind, colour) in enumerate(kinds.items()):
+        x = _LEFT + 70 * i
+        svg.append(f'<circle cx="{x}" cy="16" r="5" fill="{colour}"/>')
+        svg.append(f'<text x="{x + 10}" y="20">{kind}</text>')
+    svg += _scale(height)
+    for i, line in enumerate(lines):
+        y = _TOP + 2 * _ROW_HEIGHT * i + _ROW_HEIGHT
+        label = f"{line['date']} {line['machine']['cpu'].split('(')[0][:12]}"
+        svg.append(f'<text x="{_LEFT - 8}" y="{y + 4}" text-anchor="end">{label}</text>')
+        for kind, colour in kinds.items():
+            at = _place(line["means"][kind])
+            svg.append(f'<circle cx="{at}" cy="{y}" r="5" fill="{colour}"/>')
+    return "\n".join([*svg, "</svg>"]) + "\n"
+
+
+def _scale(height: int) -> list[str]:
+    lines = []
+    for tick in (0.01, 0.03, 0.1, 0.3, 1, 3, 10):
+        x = _place(tick)
+        lines.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{height - 20}"/>')
+        lines.append(f'<text x="{x}" y="{_TOP - 8}" text-anchor="middle">{tick:g}</text>')
+    return lines
+
+
 def chart(rows: Rows) -> str:
     """Return an SVG of the ratios, the best first, on a logarithmic scale."""
     ratios = sorted((row["hloc"] / row["xla"], name) for name, row in rows.items())
@@ -109,11 +163,8 @@ def chart(rows: Rows) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
         f"<style>{CHART_STYLE} .faster {{ fill: #2e7d32; }} .slower {{ fill: #d1242f; }}</style>",
         f'<text x="{_LEFT}" y="20">run time, hloc / XLA, one core</text>',
+        *_scale(height),
     ]
-    for tick in (0.01, 0.03, 0.1, 0.3, 1, 3, 10):
-        x = _place(tick)
-        lines.append(f'<line class="grid" x1="{x}" x2="{x}" y1="{_TOP}" y2="{height - 20}"/>')
-        lines.append(f'<text x="{x}" y="{_TOP - 8}" text-anchor="middle">{tick:g}</text>')
     for i, (ratio, name) in enumerate(ratios):
         y = _TOP + i * _ROW_HEIGHT
         start, end = sorted((_place(1), _place(ratio)))

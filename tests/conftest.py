@@ -9,9 +9,12 @@ import pytest
 
 if sys.dont_write_bytecode:
     # Containers often ask for no files beside the sources. Without bytecode every process compiles
-    # and rewrites 300 files of tests again, which is half of what collection costs.
+    # and rewrites 300 files of tests again, which is half of what collection costs, and every
+    # program that a test starts compiles hloc again.
     sys.pycache_prefix = str(Path(__file__).parents[1] / ".pytest_cache" / "bytecode")
     sys.dont_write_bytecode = False
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ["HLOC_CACHE_DIR"] = ""  # tests compile everything themselves
 
