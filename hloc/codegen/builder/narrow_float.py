@@ -7,13 +7,10 @@ rounded to nearest even. Overflow and NaN follow `ml_dtypes`, which the tests co
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from hloc.codegen.builder.math_builder import NumberBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import BF16, DTYPES, F16, F32, F64, U32, U64, DType
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.element_builder import ElementBuilder
 
 _E8M0 = DTYPES["f8e8m0fnu"]
 _SIGN32 = 0x80000000
@@ -48,11 +45,11 @@ _FORMATS = {
 }
 
 
-def _const(b: ElementBuilder, value: int) -> Value:
+def _const(b: NumberBuilder, value: int) -> Value:
     return b.const(U32, value)
 
 
-def decode(b: ElementBuilder, x: Value) -> Value:
+def decode(b: NumberBuilder, x: Value) -> Value:
     """Return narrow float `x` as f32, exactly."""
     dtype = x.dtype
     if dtype is BF16:
@@ -81,7 +78,7 @@ def decode(b: ElementBuilder, x: Value) -> Value:
     return b.bitcast(b.or_(value, sign), F32)
 
 
-def encode(b: ElementBuilder, x: Value, dtype: DType, *, plain_nan: bool = False) -> Value:
+def encode(b: NumberBuilder, x: Value, dtype: DType, *, plain_nan: bool = False) -> Value:
     """Return f32 `x` rounded to narrow float `dtype`.
 
     With `plain_nan`, the low bits of a NaN are zero: rounding leaves it alone like any such number.
@@ -124,19 +121,19 @@ def encode(b: ElementBuilder, x: Value, dtype: DType, *, plain_nan: bool = False
     return b.from_narrow_bits(b.or_(sign, magnitude), dtype)
 
 
-def encode_exact(b: ElementBuilder, x: Value, dtype: DType) -> Value:
+def encode_exact(b: NumberBuilder, x: Value, dtype: DType) -> Value:
     """Return f32 `x`, which is NaN or a value of narrow float `dtype`, as such."""
     if dtype is not BF16:
         return encode(b, x, dtype)
     return b.from_narrow_bits(b.lshr(b.bitcast(x, U32), _const(b, 16)), dtype)
 
 
-def _rounded_bf16(b: ElementBuilder, bits: Value) -> Value:
+def _rounded_bf16(b: NumberBuilder, bits: Value) -> Value:
     odd = b.and_(b.lshr(bits, _const(b, 16)), _const(b, 1))
     return b.iadd(b.iadd(bits, _const(b, 0x7FFF)), odd)
 
 
-def _rounded_magnitude(b: ElementBuilder, absolute: Value, dtype: DType, form: _Format) -> Value:
+def _rounded_magnitude(b: NumberBuilder, absolute: Value, dtype: DType, form: _Format) -> Value:
     """Return exponent and mantissa of the result, which may run past the largest."""
     shift = 23 - dtype.mantissa_bits
     odd = b.and_(b.lshr(absolute, _const(b, shift)), _const(b, 1))
@@ -151,7 +148,7 @@ def _rounded_magnitude(b: ElementBuilder, absolute: Value, dtype: DType, form: _
     return b.select(b.compare("LT", absolute, smallest), subnormal, normal)
 
 
-def _decode_exponent(b: ElementBuilder, bits: Value) -> Value:
+def _decode_exponent(b: NumberBuilder, bits: Value) -> Value:
     """Powers of two: 0 is 2**-127, 255 is NaN."""
     value = b.shl(bits, _const(b, 23))
     value = b.select(b.compare("EQ", bits, _const(b, 0)), _const(b, 0x00400000), value)
@@ -159,7 +156,7 @@ def _decode_exponent(b: ElementBuilder, bits: Value) -> Value:
     return b.bitcast(b.select(nan, _const(b, 0x7FC00000), value), F32)
 
 
-def _encode_exponent(b: ElementBuilder, x: Value, bits: Value) -> Value:
+def _encode_exponent(b: NumberBuilder, x: Value, bits: Value) -> Value:
     rounded = b.lshr(b.iadd(bits, _const(b, 0x400000)), _const(b, 23))  # ties go up
     smallest = b.compare("LE", bits, _const(b, 0x400000))  # 2**-127, a subnormal of f32
     rounded = b.select(smallest, _const(b, 0), rounded)
@@ -168,7 +165,7 @@ def _encode_exponent(b: ElementBuilder, x: Value, bits: Value) -> Value:
     return b.select(b.and_(positive, finite), rounded, _const(b, 255))
 
 
-def round_to_odd(b: ElementBuilder, x: Value) -> Value:
+def round_to_odd(b: NumberBuilder, x: Value) -> Value:
     """Return f64 `x` as f32 such that rounding once more, to fewer bits, rounds `x` correctly."""
     near = b.convert(x, F32)
     back = b.convert(near, F64)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from hloc.codegen.gpu.context import LaunchWriter
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters import table
-from hloc.codegen.gpu.kernel import GpuKernel, GpuPlan
+from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.gpu.library.table import Library, library_call
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.kernels.context import array_leaves

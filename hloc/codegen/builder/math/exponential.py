@@ -6,8 +6,6 @@ A NaN goes through all of it to the result.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.parts import (
     LN2_HIGH,
     LN2_LOW,
@@ -24,11 +22,9 @@ from hloc.codegen.builder.math.parts import (
     upper,
     with_sign,
 )
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import S32
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # exp(r) on |r| <= ln(2) / 2, relative error 4e-9
 _EXP = (1.0, 1.0, 4.9999994e-01, 1.666652e-01, 4.1668393e-02, 8.3687808e-03, 1.3814468e-03)
@@ -44,21 +40,21 @@ _EXP_ZERO = -104.0  # e**x is below half of the smallest number from here on
 _TANH_SMALL = 0.625
 
 
-def _remainder(b: LlvmBuilder, x: Value) -> tuple[Value, Value, Value]:
+def _remainder(b: MathBuilder, x: Value) -> tuple[Value, Value, Value]:
     """Return r and n, as f32 and as s32, for x = n * ln 2 + r."""
     n, exponent = nearest_integer(b, x, _LOG2_E)
     r = fma(b, n, c(b, -LN2_HIGH), x)
     return fma(b, n, c(b, -LN2_LOW), r), n, exponent
 
 
-def _reduced(b: LlvmBuilder, x: Value) -> tuple[Value, Value, Value]:
+def _reduced(b: MathBuilder, x: Value) -> tuple[Value, Value, Value]:
     """Return exp(r) - 1 and n, as f32 and as s32, for x = n * ln 2 + r."""
     r, n, exponent = _remainder(b, x)
     return fma(b, b.fmul(r, r), estrin(b, r, _LESS_ONE), r), n, exponent
 
 
 @f32_function("exp")
-def exp(b: LlvmBuilder, x: Value) -> Value:
+def exp(b: MathBuilder, x: Value) -> Value:
     """Return e**x, with subnormal results.
 
     What is 0 is chosen, not scaled to 0: a product that leaves the range of f32 takes the processor
@@ -71,14 +67,14 @@ def exp(b: LlvmBuilder, x: Value) -> Value:
     return scale(b, horner(b, r, _EXP), exponent, n, is_zero)
 
 
-def normal_exp(b: LlvmBuilder, x: Value) -> Value:
+def normal_exp(b: MathBuilder, x: Value) -> Value:
     """Return e**x where it is a normal number."""
     r, _, exponent = _remainder(b, x)
     return b.fmul(horner(b, r, _EXP), power_of_two(b, exponent))
 
 
 @f32_function("expm1")
-def expm1(b: LlvmBuilder, x: Value) -> Value:
+def expm1(b: MathBuilder, x: Value) -> Value:
     """Return e**x - 1, exact to the last bits near 0."""
     bounded = upper(b, lower(b, x, 89.0), -18.0)
     less_one, _, exponent = _reduced(b, bounded)
@@ -91,7 +87,7 @@ def expm1(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("tanh")
-def tanh(b: LlvmBuilder, x: Value) -> Value:
+def tanh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic tangent: a polynomial near 0, else 1 - 2 / (e**2|x| + 1)."""
     magnitude = absolute(b, x)
     square = b.fmul(x, x)
@@ -105,7 +101,7 @@ def tanh(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("logistic")
-def logistic(b: LlvmBuilder, x: Value) -> Value:
+def logistic(b: MathBuilder, x: Value) -> Value:
     """Return 1 / (1 + e**-x) of f32 or f64, by powers of e that do not overflow."""
     one, zero = b.const(x.dtype, 1.0), b.const(x.dtype, 0.0)
     small = b.math("exp", b.fneg(absolute(b, x)))
@@ -114,7 +110,7 @@ def logistic(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("sinh")
-def sinh(b: LlvmBuilder, x: Value) -> Value:
+def sinh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic sine: a polynomial near 0, else (e**|x| - e**-|x|) / 2."""
     magnitude = absolute(b, x)
     square = b.fmul(x, x)
@@ -125,12 +121,12 @@ def sinh(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("cosh")
-def cosh(b: LlvmBuilder, x: Value) -> Value:
+def cosh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic cosine (e**|x| + e**-|x|) / 2."""
     return b.fadd(*_half_exp(b, absolute(b, x)))
 
 
-def _half_exp(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+def _half_exp(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     """Return e**x / 2 without early overflow, and e**-x / 2, for x >= 0."""
     bounded = lower(b, x, 90.0)
     less_one, n, exponent = _reduced(b, bounded)

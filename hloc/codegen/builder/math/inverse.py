@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import log, pi
-from typing import TYPE_CHECKING
 
 from hloc.codegen.builder.math.logarithm import log as emit_log
 from hloc.codegen.builder.math.logarithm import log1p
@@ -17,11 +16,9 @@ from hloc.codegen.builder.math.parts import (
     lower,
     with_sign,
 )
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import S32
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # (atan(t) / t - 1) / t**2 of t**2 on |t| <= 1, relative error 7e-9
 _ATAN = (
@@ -32,14 +29,14 @@ _ATAN = (
 _ASIN = (1.6666666e-01, 7.5000994e-02, 4.4597678e-02, 3.1120801e-02, 1.7053477e-02, 3.3849776e-02)
 
 
-def _first_octant(b: LlvmBuilder, t: Value) -> Value:
+def _first_octant(b: MathBuilder, t: Value) -> Value:
     """Return atan(t) for 0 <= t <= 1."""
     square = b.fmul(t, t)
     return fma(b, b.fmul(square, t), estrin(b, square, _ATAN), t)
 
 
 @f32_function("atan")
-def atan(b: LlvmBuilder, x: Value) -> Value:
+def atan(b: MathBuilder, x: Value) -> Value:
     """Return the inverse tangent."""
     magnitude = absolute(b, x)
     steep = b.compare("GT", magnitude, c(b, 1.0))
@@ -49,7 +46,7 @@ def atan(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("atan2")
-def atan2(b: LlvmBuilder, y: Value, x: Value) -> Value:
+def atan2(b: MathBuilder, y: Value, x: Value) -> Value:
     """Return the angle of the point (x, y), with C's results for zeros and infinities."""
     width, height = absolute(b, x), absolute(b, y)
     steep = b.compare("GT", height, width)
@@ -65,11 +62,11 @@ def atan2(b: LlvmBuilder, y: Value, x: Value) -> Value:
     return b.select(lost, c(b, NAN), with_sign(b, angle, y))
 
 
-def _small_asin(b: LlvmBuilder, t: Value, square: Value) -> Value:
+def _small_asin(b: MathBuilder, t: Value, square: Value) -> Value:
     return fma(b, b.fmul(square, t), estrin(b, square, _ASIN), t)
 
 
-def _asin_parts(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+def _asin_parts(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     """Return whether |x| < 1/2, and asin of |x|, or of sqrt((1 - |x|) / 2) where it is not."""
     magnitude = absolute(b, x)
     small = b.compare("LT", magnitude, c(b, 0.5))
@@ -80,7 +77,7 @@ def _asin_parts(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
 
 
 @f32_function("asin")
-def asin(b: LlvmBuilder, x: Value) -> Value:
+def asin(b: MathBuilder, x: Value) -> Value:
     """Return the inverse sine; NaN beyond 1."""
     small, angle = _asin_parts(b, x)
     large = fma(b, angle, c(b, -2.0), c(b, pi / 2))
@@ -88,7 +85,7 @@ def asin(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("acos")
-def acos(b: LlvmBuilder, x: Value) -> Value:
+def acos(b: MathBuilder, x: Value) -> Value:
     """Return the inverse cosine; NaN beyond 1."""
     small, angle = _asin_parts(b, x)
     negative = b.compare("LT", x, c(b, 0.0))
@@ -99,7 +96,7 @@ def acos(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("asinh")
-def asinh(b: LlvmBuilder, x: Value) -> Value:
+def asinh(b: MathBuilder, x: Value) -> Value:
     """Return the inverse hyperbolic sine."""
     magnitude = absolute(b, x)
     one = c(b, 1.0)
@@ -113,7 +110,7 @@ def asinh(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("acosh")
-def acosh(b: LlvmBuilder, x: Value) -> Value:
+def acosh(b: MathBuilder, x: Value) -> Value:
     """Return the inverse hyperbolic cosine; NaN below 1."""
     t = b.fsub(x, c(b, 1.0))
     bounded = lower(b, t, 2.0**30)
@@ -125,7 +122,7 @@ def acosh(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("atanh")
-def atanh(b: LlvmBuilder, x: Value) -> Value:
+def atanh(b: MathBuilder, x: Value) -> Value:
     """Return the inverse hyperbolic tangent; NaN beyond 1."""
     magnitude = absolute(b, x)
     grown = b.fdiv(b.fadd(magnitude, magnitude), b.fsub(c(b, 1.0), magnitude))

@@ -8,17 +8,14 @@ pairs of f32 take 0.05 ms, with the C library 1.4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, with_sign
+from hloc.codegen.builder.math_builder import LaneMathBuilder
 from hloc.codegen.builder.values import Lanes, Value
 from hloc.dtypes import F32
 
-if TYPE_CHECKING:
-    from hloc.codegen.builder.lane_builder import LaneBuilder
 
-
-def lane_remainder(b: LaneBuilder, x: Value, y: Value) -> Value:
+def lane_remainder(b: LaneMathBuilder, x: Value, y: Value) -> Value:
     """Return x - y * trunc(x / y), with the sign of x; NaN for x infinite or y zero."""
     x, y = b.as_lanes(x), b.as_lanes(y)
     size, divisor = absolute(b, x), absolute(b, y)
@@ -34,7 +31,7 @@ def lane_remainder(b: LaneBuilder, x: Value, y: Value) -> Value:
     return b.select(is_good, with_sign(b, found, x), b.const(x.dtype, NAN))
 
 
-def _less(b: LaneBuilder, rest: Value, divisor: Value) -> Value:
+def _less(b: LaneMathBuilder, rest: Value, divisor: Value) -> Value:
     """Return `rest` less a multiple of `divisor`; the same if it is smaller than that.
 
     The multiple is that of a step, `divisor` times a power of two, by a whole number of few enough
@@ -56,7 +53,7 @@ def _less(b: LaneBuilder, rest: Value, divisor: Value) -> Value:
 
 
 def _while_any(
-    b: LaneBuilder, x: Value, holds: Callable[[Value], Value], follow: Callable[[Value], Value]
+    b: LaneMathBuilder, x: Value, holds: Callable[[Value], Value], follow: Callable[[Value], Value]
 ) -> Value:
     """Return x, replaced by what follows it as long as something holds of any lane."""
     fn, kind = b.fn, b.kind(x.dtype)

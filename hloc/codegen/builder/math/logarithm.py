@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.parts import (
     INFINITY,
     LN2_HIGH,
@@ -15,11 +13,9 @@ from hloc.codegen.builder.math.parts import (
     f32_function,
     fma,
 )
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, S32
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # (log(1 + t) - t) / t**2 for 1 + t between sqrt(1/2) and sqrt(2), relative error 5e-8
 _LOG = (
@@ -31,7 +27,7 @@ _SMALLEST_NORMAL = 2.0**-126
 
 
 @f32_function("log")
-def log(b: LlvmBuilder, x: Value) -> Value:
+def log(b: MathBuilder, x: Value) -> Value:
     """Return the natural logarithm, of subnormals too."""
     subnormal = b.compare("LT", x, c(b, _SMALLEST_NORMAL))
     scaled = b.select(subnormal, b.fmul(x, c(b, 2.0**24)), x)
@@ -50,7 +46,7 @@ def log(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("log1p")
-def log1p(b: LlvmBuilder, x: Value) -> Value:
+def log1p(b: MathBuilder, x: Value) -> Value:
     """Return log(1 + x): the logarithm of the rounded sum, corrected by what was rounded away."""
     one = c(b, 1.0)
     total = b.fadd(one, x)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, S32, DType
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 F32_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """The f32 functions by name."""
@@ -30,17 +28,17 @@ def f32_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return register
 
 
-def c(b: LlvmBuilder, value: float) -> Value:
+def c(b: MathBuilder, value: float) -> Value:
     """Return an f32 constant."""
     return b.const(F32, value)
 
 
-def fma(b: LlvmBuilder, x: Value, y: Value, z: Value) -> Value:
+def fma(b: MathBuilder, x: Value, y: Value, z: Value) -> Value:
     """Return x * y + z, rounded once where the machine can."""
     return b.intrinsic("fma", x, y, z)
 
 
-def horner(b: LlvmBuilder, x: Value, coefficients: Sequence[float], dtype: DType = F32) -> Value:
+def horner(b: MathBuilder, x: Value, coefficients: Sequence[float], dtype: DType = F32) -> Value:
     """Return the polynomial with `coefficients`, lowest first."""
     total = b.const(dtype, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -48,7 +46,7 @@ def horner(b: LlvmBuilder, x: Value, coefficients: Sequence[float], dtype: DType
     return total
 
 
-def estrin(b: LlvmBuilder, x: Value, coefficients: Sequence[float]) -> Value:
+def estrin(b: MathBuilder, x: Value, coefficients: Sequence[float]) -> Value:
     """Return the polynomial with `coefficients`, lowest first, by a tree of short chains."""
     terms = [b.const(x.dtype, coefficient) for coefficient in coefficients]
     power = x
@@ -60,34 +58,34 @@ def estrin(b: LlvmBuilder, x: Value, coefficients: Sequence[float]) -> Value:
     return terms[0]
 
 
-def lower(b: LlvmBuilder, x: Value, limit: float) -> Value:
+def lower(b: MathBuilder, x: Value, limit: float) -> Value:
     """Return the smaller of x and `limit`; NaN for NaN."""
     bound = b.const(x.dtype, limit)
     return b.select(b.compare("GT", x, bound), bound, x)
 
 
-def upper(b: LlvmBuilder, x: Value, limit: float) -> Value:
+def upper(b: MathBuilder, x: Value, limit: float) -> Value:
     """Return the larger of x and `limit`; NaN for NaN."""
     bound = b.const(x.dtype, limit)
     return b.select(b.compare("LT", x, bound), bound, x)
 
 
-def absolute(b: LlvmBuilder, x: Value) -> Value:
+def absolute(b: MathBuilder, x: Value) -> Value:
     """Return |x|."""
     return b.intrinsic("fabs", x)
 
 
-def with_sign(b: LlvmBuilder, magnitude: Value, sign: Value) -> Value:
+def with_sign(b: MathBuilder, magnitude: Value, sign: Value) -> Value:
     """Return `magnitude` with the sign of `sign`."""
     return b.intrinsic("copysign", magnitude, sign)
 
 
-def keep_nan(b: LlvmBuilder, x: Value, result: Value) -> Value:
+def keep_nan(b: MathBuilder, x: Value, result: Value) -> Value:
     """Return x where it is NaN, else `result`."""
     return b.select(b.is_nan(x), x, result)
 
 
-def nearest_integer(b: LlvmBuilder, x: Value, factor: float) -> tuple[Value, Value]:
+def nearest_integer(b: MathBuilder, x: Value, factor: float) -> tuple[Value, Value]:
     """Return x * factor rounded to an integer, as f32 and as s32; it is below 2**22."""
     magic = c(b, 1.5 * 2.0**23)
     shifted = fma(b, x, c(b, factor), magic)
@@ -95,14 +93,14 @@ def nearest_integer(b: LlvmBuilder, x: Value, factor: float) -> tuple[Value, Val
     return b.fsub(shifted, magic), integer
 
 
-def power_of_two(b: LlvmBuilder, exponent: Value) -> Value:
+def power_of_two(b: MathBuilder, exponent: Value) -> Value:
     """Return 2**exponent for s32 exponents of normal numbers."""
     biased = b.iadd(exponent, b.const(S32, 127))
     return b.bitcast(b.shl(biased, b.const(S32, 23)), F32)
 
 
 def scale(
-    b: LlvmBuilder, x: Value, exponent: Value, n: Value, is_zero: Value | None = None
+    b: MathBuilder, x: Value, exponent: Value, n: Value, is_zero: Value | None = None
 ) -> Value:
     """Return x * 2**exponent, for exponents between -252 and 254; NaN if x is NaN.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.parts import (
     INFINITY,
     NAN,
@@ -14,11 +12,9 @@ from hloc.codegen.builder.math.parts import (
     horner,
     with_sign,
 )
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, F64, PRED, S64, U32, U64
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # log2(m) / s of s**2 for s = (m - 1) / (m + 1), m between sqrt(1/2) and sqrt(2), error 3e-14
 _LOG2 = (
@@ -35,7 +31,7 @@ _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _MAGIC = 1.5 * 2.0**52
 
 
-def _log2(b: LlvmBuilder, x: Value) -> Value:
+def _log2(b: MathBuilder, x: Value) -> Value:
     """Return log2 of a positive normal f64."""
     bits = b.bitcast(x, S64)
     exponent = b.ashr(b.isub(bits, b.const(S64, _SQRT_HALF_BITS)), b.const(S64, 52))
@@ -48,7 +44,7 @@ def _log2(b: LlvmBuilder, x: Value) -> Value:
     return fma(b, s, horner(b, b.fmul(s, s), _LOG2, F64), power)
 
 
-def _exp2(b: LlvmBuilder, x: Value) -> Value:
+def _exp2(b: MathBuilder, x: Value) -> Value:
     """Return 2**x for x between -1000 and 1000."""
     magic = b.const(F64, _MAGIC)
     shifted = b.fadd(x, magic)
@@ -59,7 +55,7 @@ def _exp2(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("pow")
-def power(b: LlvmBuilder, x: Value, y: Value) -> Value:
+def power(b: MathBuilder, x: Value, y: Value) -> Value:
     """Return x**y with C's results for zeros, infinities, NaN and negative bases."""
     base = absolute(b, x)
     product = b.fmul(b.convert(y, F64), _log2(b, b.convert(base, F64)))
@@ -69,7 +65,7 @@ def power(b: LlvmBuilder, x: Value, y: Value) -> Value:
     return at_special(b, x, y, b.convert(_exp2(b, product), F32))
 
 
-def at_special(b: LlvmBuilder, x: Value, y: Value, value: Value) -> Value:
+def at_special(b: MathBuilder, x: Value, y: Value, value: Value) -> Value:
     """Return x**y in f32 or f64: `value`, which is |x|**y where that is nothing special."""
     dtype, bits = (F32, U32) if x.dtype is F32 else (F64, U64)
     base, height = absolute(b, x), absolute(b, y)
@@ -97,7 +93,7 @@ def at_special(b: LlvmBuilder, x: Value, y: Value, value: Value) -> Value:
 
 
 @f32_function("cbrt")
-def cbrt(b: LlvmBuilder, x: Value) -> Value:
+def cbrt(b: MathBuilder, x: Value) -> Value:
     """Return the cube root: a third of the exponent, then two of Halley's steps in f64."""
     magnitude = absolute(b, x)
     wide = b.convert(magnitude, F64)

@@ -7,14 +7,11 @@ The power is multiplied in, as many bits at a time as a 64-bit word has room for
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, with_sign
+from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, S64, U32, U64, DType
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +23,7 @@ class _Format:
     bias: int
 
 
-def remainder(b: LlvmBuilder, x: Value, y: Value) -> Value:
+def remainder(b: MathBuilder, x: Value, y: Value) -> Value:
     """Return x - y * trunc(x / y), with the sign of x; NaN for x infinite or y zero."""
     dtype = x.dtype
     form = _Format(U32, 23, 127) if dtype is F32 else _Format(U64, 52, 1023)
@@ -43,11 +40,11 @@ def remainder(b: LlvmBuilder, x: Value, y: Value) -> Value:
     return b.select(wrong, b.const(dtype, NAN), with_sign(b, value, x))
 
 
-def _word(b: LlvmBuilder, value: int) -> Value:
+def _word(b: MathBuilder, value: int) -> Value:
     return b.const(U64, value)
 
 
-def _parts(b: LlvmBuilder, x: Value, form: _Format) -> tuple[Value, Value]:
+def _parts(b: MathBuilder, x: Value, form: _Format) -> tuple[Value, Value]:
     """Return m and the biased e for x = m * 2**(e - bias - bits), x not negative."""
     bits = b.convert(b.bitcast(x, form.word), U64)
     e = b.lshr(bits, _word(b, form.bits))
@@ -57,7 +54,7 @@ def _parts(b: LlvmBuilder, x: Value, form: _Format) -> tuple[Value, Value]:
     return m, b.bitcast(b.intrinsic("umax", e, _word(b, 1)), S64)
 
 
-def _reduced(b: LlvmBuilder, rest: Value, n: Value, shift: Value, step: int) -> Value:
+def _reduced(b: MathBuilder, rest: Value, n: Value, shift: Value, step: int) -> Value:
     """Return rest * 2**shift mod n for rest < n; `rest` if the shift is not positive."""
     fn = b.fn
     before, head, after = fn.block, fn.new_block(), fn.new_block()
@@ -80,7 +77,7 @@ def _reduced(b: LlvmBuilder, rest: Value, n: Value, shift: Value, step: int) -> 
     return Value(U64, found)
 
 
-def _scaled(b: LlvmBuilder, x: Value, exponent: Value, form: _Format) -> Value:
+def _scaled(b: MathBuilder, x: Value, exponent: Value, form: _Format) -> Value:
     """Return x * 2**exponent, which is exact, in two steps that are powers of normal numbers."""
     half = b.ashr(exponent, b.const(S64, 1))
     for part in (half, b.isub(exponent, half)):

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.exponential import normal_exp
 from hloc.codegen.builder.math.parts import absolute, c, f32_function, fma, horner, lower, with_sign
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 
 # erf(x) / x - 1 of x**2 on |x| <= 1, absolute error 4e-11
 _SMALL = (
@@ -24,7 +20,7 @@ _LARGE = (
 
 
 @f32_function("erf")
-def erf(b: LlvmBuilder, x: Value) -> Value:
+def erf(b: MathBuilder, x: Value) -> Value:
     """Return the error function."""
     magnitude = absolute(b, x)
     small = fma(b, x, horner(b, b.fmul(x, x), _SMALL), x)

@@ -8,14 +8,11 @@ Hanek's reduction), which gives the part of a turn in 64 bits.
 from __future__ import annotations
 
 from math import pi
-from typing import TYPE_CHECKING
 
 from hloc.codegen.builder.math.parts import NAN, absolute, c, f32_function, fma, horner
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, F64, S32, S64, U32, U64
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 of r**2, relative errors below 1e-9
 _SIN = (-1.6666667e-01, 8.333332e-03, -1.9839985e-04, 2.7237043e-06)
@@ -27,7 +24,7 @@ _MAGIC = 1.5 * 2.0**52
 _TURN_BITS = (0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410, 0x7F9458EAF7AEF158)
 
 
-def _reduced(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+def _reduced(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     """Return r and the quadrant n (its low bits) for x = n * pi/2 + r."""
     r, quadrant = _reduced_small(b, x)
     large_r, large_quadrant = _reduced_large(b, x)
@@ -35,7 +32,7 @@ def _reduced(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     return b.select(is_large, large_r, r), b.select(is_large, large_quadrant, quadrant)
 
 
-def _reduced_large(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+def _reduced_large(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     """Return r and the quadrant for 2**23 <= |x|; something for others."""
     bits = b.convert(b.bitcast(absolute(b, x), U32), U64)
     mantissa = b.or_(b.and_(bits, _word(b, 0x7FFFFF)), _word(b, 0x800000))
@@ -59,17 +56,17 @@ def _reduced_large(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     return b.select(negative, b.fneg(r), r), low
 
 
-def _word(b: LlvmBuilder, value: int) -> Value:
+def _word(b: MathBuilder, value: int) -> Value:
     return b.const(U64, value)
 
 
-def window(b: LlvmBuilder, high: Value, low: Value, shift: Value) -> Value:
+def window(b: MathBuilder, high: Value, low: Value, shift: Value) -> Value:
     """Return 64 bits of two words, from bit `shift` of the first one on."""
     kept = b.lshr(b.lshr(low, _word(b, 1)), b.isub(_word(b, 63), shift))
     return b.or_(b.shl(high, shift), kept)
 
 
-def _reduced_small(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+def _reduced_small(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     """Return r and the quadrant for |x| < 2**30."""
     wide = b.convert(x, F64)
     magic = b.const(F64, _MAGIC)
@@ -81,7 +78,7 @@ def _reduced_small(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     return b.convert(r, F32), quadrant
 
 
-def _sin_cos(b: LlvmBuilder, r: Value) -> tuple[Value, Value]:
+def _sin_cos(b: MathBuilder, r: Value) -> tuple[Value, Value]:
     """Return sine and cosine of |r| <= pi/4."""
     square = b.fmul(r, r)
     sine = fma(b, b.fmul(square, r), horner(b, square, _SIN), r)
@@ -89,11 +86,11 @@ def _sin_cos(b: LlvmBuilder, r: Value) -> tuple[Value, Value]:
     return sine, fma(b, b.fmul(square, square), horner(b, square, _COS), tail)
 
 
-def _is_odd(b: LlvmBuilder, quadrant: Value) -> Value:
+def _is_odd(b: MathBuilder, quadrant: Value) -> Value:
     return b.compare("NE", b.and_(quadrant, b.const(S32, 1)), b.const(S32, 0))
 
 
-def _pick(b: LlvmBuilder, r: Value, quadrant: Value) -> Value:
+def _pick(b: MathBuilder, r: Value, quadrant: Value) -> Value:
     """Return sin(quadrant * pi/2 + r)."""
     sine, cosine = _sin_cos(b, r)
     value = b.select(_is_odd(b, quadrant), cosine, sine)
@@ -102,7 +99,7 @@ def _pick(b: LlvmBuilder, r: Value, quadrant: Value) -> Value:
 
 
 @f32_function("sin")
-def sin(b: LlvmBuilder, x: Value) -> Value:
+def sin(b: MathBuilder, x: Value) -> Value:
     """Return the sine; NaN for infinities."""
     r, quadrant = _reduced(b, x)
     tiny = b.compare("LT", absolute(b, x), c(b, 1e-4))
@@ -110,14 +107,14 @@ def sin(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f32_function("cos")
-def cos(b: LlvmBuilder, x: Value) -> Value:
+def cos(b: MathBuilder, x: Value) -> Value:
     """Return the cosine; NaN for infinities."""
     r, quadrant = _reduced(b, x)
     return _finite(b, x, _pick(b, r, b.iadd(quadrant, b.const(S32, 1))))
 
 
 @f32_function("tan")
-def tan(b: LlvmBuilder, x: Value) -> Value:
+def tan(b: MathBuilder, x: Value) -> Value:
     """Return the tangent: sine by cosine, or minus the inverse."""
     r, quadrant = _reduced(b, x)
     sine, cosine = _sin_cos(b, r)
@@ -128,7 +125,7 @@ def tan(b: LlvmBuilder, x: Value) -> Value:
     return b.select(tiny, x, _finite(b, x, value))
 
 
-def _finite(b: LlvmBuilder, x: Value, value: Value) -> Value:
+def _finite(b: MathBuilder, x: Value, value: Value) -> Value:
     """Return `value` if x is finite, else NaN."""
     infinity = c(b, float("inf"))
     return b.select(b.compare("LT", absolute(b, x), infinity), value, c(b, NAN))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.kernel import gpu_emitter_of
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import no_scratch
 from hloc.codegen.kernels.loop import can_generate, is_flat

@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from hloc.codegen.gpu.context import LaunchWriter
-from hloc.codegen.gpu.kernel import gpu_emitter_of
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.kernels import random_bits
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import no_scratch

@@ -10,7 +10,7 @@ from functools import partial
 
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.gpu.context import LaunchWriter
-from hloc.codegen.gpu.kernel import GpuPlan
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.kernels import reduce, row_region, select_and_scatter, triangular
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan

@@ -13,7 +13,8 @@ from math import prod
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
+from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels import triangular
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import no_scratch

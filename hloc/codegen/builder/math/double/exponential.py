@@ -5,12 +5,11 @@ exp(x) = 2**n * (1 + r + r * r * q(r)) with x = n * ln 2 + r (Cody and Waite's r
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.double.parts import (
     LN2,
     LN2_REST,
     LOG2_E,
+    Pair,
     d,
     f64_function,
     nearest_integer,
@@ -19,12 +18,9 @@ from hloc.codegen.builder.math.double.parts import (
     word,
 )
 from hloc.codegen.builder.math.parts import absolute, fma, horner, keep_nan, lower, upper, with_sign
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.math.double.parts import Pair
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # (exp(r) - 1 - r) / r**2 on |r| <= ln(2) / 2, error of exp 4e-19
 _EXP = (
@@ -34,7 +30,7 @@ _EXP = (
 )  # fmt: skip
 
 
-def remainder(b: LlvmBuilder, x: Value, rest: Value, n: Value) -> Pair:
+def remainder(b: MathBuilder, x: Value, rest: Value, n: Value) -> Pair:
     """Return x + rest - n * ln 2 in two parts."""
     exact = fma(b, n, d(b, -LN2), x)
     less = fma(b, n, d(b, -LN2_REST), rest)
@@ -42,20 +38,20 @@ def remainder(b: LlvmBuilder, x: Value, rest: Value, n: Value) -> Pair:
     return r, b.fadd(b.fsub(exact, r), less)
 
 
-def less_one(b: LlvmBuilder, r: Value, rest: Value) -> Value:
+def less_one(b: MathBuilder, r: Value, rest: Value) -> Value:
     """Return exp(r + rest) - 1 for |r| <= ln(2) / 2, where `rest` is less than an ulp of r."""
     tail = fma(b, b.fmul(r, r), horner(b, r, _EXP, F64), rest)
     return b.fadd(r, tail)
 
 
-def _reduced(b: LlvmBuilder, x: Value) -> tuple[Value, Value, Value]:
+def _reduced(b: MathBuilder, x: Value) -> tuple[Value, Value, Value]:
     """Return exp(r) - 1 and n, as f64 and as s64, for x = n * ln 2 + r."""
     n, exponent = nearest_integer(b, x, LOG2_E)
     return less_one(b, *remainder(b, x, d(b, 0.0), n)), n, exponent
 
 
 @f64_function("exp")
-def exp(b: LlvmBuilder, x: Value) -> Value:
+def exp(b: MathBuilder, x: Value) -> Value:
     """Return e**x, with subnormal results; 0 is chosen, see the one in f32."""
     is_zero = b.compare("LE", x, d(b, -746.0))
     bounded = upper(b, lower(b, x, 710.0), -746.0)
@@ -64,7 +60,7 @@ def exp(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("expm1")
-def expm1(b: LlvmBuilder, x: Value) -> Value:
+def expm1(b: MathBuilder, x: Value) -> Value:
     """Return e**x - 1, exact to the last bits near 0."""
     bounded = upper(b, lower(b, x, 710.0), -40.0)
     grown, _, exponent = _reduced(b, bounded)
@@ -76,7 +72,7 @@ def expm1(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("tanh")
-def tanh(b: LlvmBuilder, x: Value) -> Value:
+def tanh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic tangent: m / (m + 2) with m = e**2|x| - 1, or 1 - 2 / (m + 2)."""
     magnitude = lower(b, absolute(b, x), 20.0)
     m = expm1(b, b.fadd(magnitude, magnitude))
@@ -87,7 +83,7 @@ def tanh(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("sinh")
-def sinh(b: LlvmBuilder, x: Value) -> Value:
+def sinh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic sine, by m = e**|x| - 1: (m + m / (m + 1)) / 2."""
     magnitude = absolute(b, x)
     m = expm1(b, lower(b, magnitude, 40.0))
@@ -97,13 +93,13 @@ def sinh(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("cosh")
-def cosh(b: LlvmBuilder, x: Value) -> Value:
+def cosh(b: MathBuilder, x: Value) -> Value:
     """Return the hyperbolic cosine (e**|x| + e**-|x|) / 2."""
     half = _half_exp(b, absolute(b, x))
     return keep_nan(b, x, b.fadd(half, b.fdiv(d(b, 0.25), half)))
 
 
-def _half_exp(b: LlvmBuilder, x: Value) -> Value:
+def _half_exp(b: MathBuilder, x: Value) -> Value:
     """Return e**x / 2 without early overflow, for x >= 0."""
     grown, n, exponent = _reduced(b, lower(b, x, 712.0))
     less = b.fsub(n, d(b, 1.0))

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from math import pi
-from typing import TYPE_CHECKING
 
 from hloc.codegen.builder.math.double.logarithm import log, log1p
 from hloc.codegen.builder.math.double.parts import LN2, d, f64_function, word
 from hloc.codegen.builder.math.parts import NAN, absolute, fma, horner, keep_nan, with_sign
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # (atan(t) / t - 1) / t**2 of t**2 on |t| <= tan(pi / 8), error 2e-18
 _ATAN = (
@@ -32,7 +29,7 @@ _QUARTER_PI, _QUARTER_PI_REST = pi / 4, 3.061616997868383e-17
 _TAN_EIGHTH = 0.41421356237309503
 
 
-def _angle(b: LlvmBuilder, y: Value, x: Value) -> Value:
+def _angle(b: MathBuilder, y: Value, x: Value) -> Value:
     """Return atan(y / x) for y, x >= 0, not both 0 or both infinite."""
     steep = b.compare("GT", y, x)
     small, large = b.select(steep, x, y), b.select(steep, y, x)
@@ -51,7 +48,7 @@ def _angle(b: LlvmBuilder, y: Value, x: Value) -> Value:
 
 
 @f64_function("atan")
-def atan(b: LlvmBuilder, x: Value) -> Value:
+def atan(b: MathBuilder, x: Value) -> Value:
     """Return the angle whose tangent is x."""
     value = with_sign(b, _angle(b, absolute(b, x), d(b, 1.0)), x)
     tiny = b.compare("LT", absolute(b, x), d(b, 1e-9))
@@ -61,7 +58,7 @@ def atan(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("atan2")
-def atan2(b: LlvmBuilder, y: Value, x: Value) -> Value:
+def atan2(b: MathBuilder, y: Value, x: Value) -> Value:
     """Return the angle of the point (x, y), with C's results for zeros and infinities."""
     down, along = _scaled(b, absolute(b, y), absolute(b, x))
     zero, infinity = d(b, 0.0), d(b, float("inf"))
@@ -78,7 +75,7 @@ def atan2(b: LlvmBuilder, y: Value, x: Value) -> Value:
     return keep_nan(b, y, keep_nan(b, x, value))
 
 
-def _scaled(b: LlvmBuilder, y: Value, x: Value) -> tuple[Value, Value]:
+def _scaled(b: MathBuilder, y: Value, x: Value) -> tuple[Value, Value]:
     """Return both numbers times a power of two that keeps their sum finite and both normal."""
     large = b.or_(b.compare("GT", y, d(b, 1e300)), b.compare("GT", x, d(b, 1e300)))
     factor = b.select(large, d(b, 2.0**-600), d(b, 1.0))
@@ -87,18 +84,18 @@ def _scaled(b: LlvmBuilder, y: Value, x: Value) -> tuple[Value, Value]:
     return b.fmul(y, factor), b.fmul(x, factor)
 
 
-def _is_above(b: LlvmBuilder, y: Value, x: Value) -> Value:
+def _is_above(b: MathBuilder, y: Value, x: Value) -> Value:
     """True where y / x is so large that the angle is pi / 2."""
     return b.and_(b.compare("GT", y, d(b, 0.0)), b.compare("LT", x, b.fmul(y, d(b, 2.0**-60))))
 
 
-def _arc(b: LlvmBuilder, t: Value, square: Value) -> Value:
+def _arc(b: MathBuilder, t: Value, square: Value) -> Value:
     """Return asin(t) - t for |t| <= 1/2."""
     return b.fmul(b.fmul(t, square), horner(b, square, _ASIN, F64))
 
 
 @f64_function("asin")
-def asin(b: LlvmBuilder, x: Value) -> Value:
+def asin(b: MathBuilder, x: Value) -> Value:
     """Return the angle whose sine is x; above 1/2 by that of sqrt((1 - |x|) / 2)."""
     magnitude = absolute(b, x)
     small = b.fadd(magnitude, _arc(b, magnitude, b.fmul(x, x)))
@@ -112,7 +109,7 @@ def asin(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("acos")
-def acos(b: LlvmBuilder, x: Value) -> Value:
+def acos(b: MathBuilder, x: Value) -> Value:
     """Return the angle whose cosine is x."""
     magnitude = absolute(b, x)
     arc = b.fadd(x, b.fsub(_arc(b, x, b.fmul(x, x)), d(b, _HALF_PI_REST)))
@@ -126,7 +123,7 @@ def acos(b: LlvmBuilder, x: Value) -> Value:
     return _in_domain(b, x, value)
 
 
-def _upper_half(b: LlvmBuilder, magnitude: Value) -> tuple[Value, Value, Value]:
+def _upper_half(b: MathBuilder, magnitude: Value) -> tuple[Value, Value, Value]:
     """Return t = sqrt((1 - |x|) / 2), what its rounding lost, and asin(t) - t."""
     square = b.fmul(d(b, 0.5), b.fsub(d(b, 1.0), magnitude))
     root = b.intrinsic("sqrt", square)
@@ -135,12 +132,12 @@ def _upper_half(b: LlvmBuilder, magnitude: Value) -> tuple[Value, Value, Value]:
     return root, b.fdiv(missing, safe), _arc(b, root, square)
 
 
-def _in_domain(b: LlvmBuilder, x: Value, value: Value) -> Value:
+def _in_domain(b: MathBuilder, x: Value, value: Value) -> Value:
     return b.select(b.compare("LE", absolute(b, x), d(b, 1.0)), value, d(b, NAN))
 
 
 @f64_function("asinh")
-def asinh(b: LlvmBuilder, x: Value) -> Value:
+def asinh(b: MathBuilder, x: Value) -> Value:
     """Return log(|x| + sqrt(x**2 + 1)) with the sign of x."""
     magnitude = absolute(b, x)
     one = d(b, 1.0)
@@ -154,7 +151,7 @@ def asinh(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("acosh")
-def acosh(b: LlvmBuilder, x: Value) -> Value:
+def acosh(b: MathBuilder, x: Value) -> Value:
     """Return log(x + sqrt(x**2 - 1)); NaN below 1."""
     above = b.fsub(x, d(b, 1.0))
     root = b.intrinsic("sqrt", fma(b, above, above, b.fadd(above, above)))
@@ -165,7 +162,7 @@ def acosh(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("atanh")
-def atanh(b: LlvmBuilder, x: Value) -> Value:
+def atanh(b: MathBuilder, x: Value) -> Value:
     """Return log((1 + x) / (1 - x)) / 2, as log1p of 2 |x| / (1 - |x|)."""
     magnitude = absolute(b, x)
     one = d(b, 1.0)

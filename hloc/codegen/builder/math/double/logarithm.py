@@ -6,15 +6,11 @@ together as f - (f**2 / 2 - s * (f**2 / 2 + s**2 * p(s**2))) with f = m - 1, whi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.double.parts import d, f64_function, word
 from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, fma, horner
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # (log((1 + s) / (1 - s)) / s - 2) / s**2 of s**2, error 2e-18
 _LOG = (
@@ -26,7 +22,7 @@ _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10
 
 
-def split(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
+def split(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     """Return m and e for x = m * 2**e, m between sqrt(1/2) and sqrt(2), x positive and finite."""
     tiny = b.compare("LT", x, d(b, 2.0**-1022))
     bits = b.bitcast(b.select(tiny, b.fmul(x, d(b, 2.0**54)), x), S64)
@@ -35,7 +31,7 @@ def split(b: LlvmBuilder, x: Value) -> tuple[Value, Value]:
     return mantissa, b.isub(exponent, b.select(tiny, word(b, 54), word(b, 0)))
 
 
-def _log(b: LlvmBuilder, x: Value, missing: Value | None = None) -> Value:
+def _log(b: MathBuilder, x: Value, missing: Value | None = None) -> Value:
     """Return log(x) + missing for positive finite x."""
     m, exponent = split(b, x)
     e = b.convert(exponent, F64)
@@ -51,7 +47,7 @@ def _log(b: LlvmBuilder, x: Value, missing: Value | None = None) -> Value:
     return fma(b, e, d(b, _LN2_HIGH), b.fsub(f, correction))
 
 
-def _at_ends(b: LlvmBuilder, x: Value, value: Value) -> Value:
+def _at_ends(b: MathBuilder, x: Value, value: Value) -> Value:
     """Return log(x): `value` if x is positive and finite."""
     zero, infinity = d(b, 0.0), d(b, INFINITY)
     value = b.select(b.compare("LT", x, infinity), value, x)
@@ -60,13 +56,13 @@ def _at_ends(b: LlvmBuilder, x: Value, value: Value) -> Value:
 
 
 @f64_function("log")
-def log(b: LlvmBuilder, x: Value) -> Value:
+def log(b: MathBuilder, x: Value) -> Value:
     """Return the natural logarithm; NaN below 0."""
     return _at_ends(b, x, _log(b, x))
 
 
 @f64_function("log1p")
-def log1p(b: LlvmBuilder, x: Value) -> Value:
+def log1p(b: MathBuilder, x: Value) -> Value:
     """Return log(1 + x), with what 1 + x loses in rounding put back."""
     one = d(b, 1.0)
     total = b.fadd(one, x)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.double.exponential import less_one, remainder
 from hloc.codegen.builder.math.double.logarithm import split
 from hloc.codegen.builder.math.double.parts import (
     LN2,
     LN2_REST,
     LOG2_E,
+    Pair,
     add,
     d,
     f64_function,
@@ -22,12 +21,9 @@ from hloc.codegen.builder.math.double.parts import (
 )
 from hloc.codegen.builder.math.parts import INFINITY, absolute, fma, horner, lower, upper, with_sign
 from hloc.codegen.builder.math.power import at_special
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.math.double.parts import Pair
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # (log((1 + s) / (1 - s)) / s - 2 - 2/3 s**2) / s**4 of s**2, error 2e-18
 _LOG_TAIL = (
@@ -37,7 +33,7 @@ _LOG_TAIL = (
 _TWO_THIRDS, _TWO_THIRDS_REST = 0.6666666666666666, 3.700743415417188e-17
 
 
-def _log(b: LlvmBuilder, x: Value) -> Pair:
+def _log(b: MathBuilder, x: Value) -> Pair:
     """Return log(x) in two parts for positive finite x."""
     m, exponent = split(b, x)
     one = d(b, 1.0)
@@ -61,7 +57,7 @@ def _log(b: LlvmBuilder, x: Value) -> Pair:
     return b.select(is_whole, mantissa[0], total[0]), b.select(is_whole, mantissa[1], total[1])
 
 
-def _exp(b: LlvmBuilder, x: Pair) -> Value:
+def _exp(b: MathBuilder, x: Pair) -> Value:
     """Return e**x."""
     bounded = upper(b, lower(b, x[0], 720.0), -750.0)
     n, exponent = nearest_integer(b, bounded, LOG2_E)
@@ -71,7 +67,7 @@ def _exp(b: LlvmBuilder, x: Pair) -> Value:
 
 
 @f64_function("pow")
-def power(b: LlvmBuilder, x: Value, y: Value) -> Value:
+def power(b: MathBuilder, x: Value, y: Value) -> Value:
     """Return x**y with C's results for zeros, infinities, NaN and negative bases."""
     base = absolute(b, x)
     # Bounds keep the exact products finite; whatever is beyond them overflows anyway.
@@ -82,7 +78,7 @@ def power(b: LlvmBuilder, x: Value, y: Value) -> Value:
 
 
 @f64_function("cbrt")
-def cbrt(b: LlvmBuilder, x: Value) -> Value:
+def cbrt(b: MathBuilder, x: Value) -> Value:
     """Return the cube root: a third of the exponent, two of Halley's steps, one exact one."""
     magnitude = absolute(b, x)
     one = d(b, 1.0)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.double.exponential import exp
 from hloc.codegen.builder.math.double.parts import d, f64_function
 from hloc.codegen.builder.math.parts import absolute, horner, keep_nan, lower, with_sign
+from hloc.codegen.builder.math_builder import MathBuilder
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
-    from hloc.codegen.builder.values import Value
 
 # erf(x) / x of x**2 for |x| <= 0.877, error 5e-21
 _NEAR = (
@@ -38,7 +34,7 @@ _FAR = (
 
 
 @f64_function("erf")
-def erf(b: LlvmBuilder, x: Value) -> Value:
+def erf(b: MathBuilder, x: Value) -> Value:
     """Return the error function."""
     magnitude = lower(b, absolute(b, x), 6.0)
     square = b.fmul(magnitude, magnitude)

@@ -7,9 +7,8 @@ gives the part of a turn in 128 bits.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hloc.codegen.builder.math.double.parts import (
+    Pair,
     d,
     f64_function,
     multiply,
@@ -20,12 +19,9 @@ from hloc.codegen.builder.math.double.parts import (
 )
 from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, fma, horner
 from hloc.codegen.builder.math.trigonometric import window
+from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64, U8, U64
-
-if TYPE_CHECKING:
-    from hloc.codegen.builder.math.double.parts import Pair
-    from hloc.codegen.builder.scalar_builder import LlvmBuilder
 
 # (sin(r) / r - 1) / r**2 and (cos(r) - 1 + r**2 / 2) / r**4 of r**2, errors below 2e-20
 _SIN = (
@@ -50,7 +46,7 @@ _TURN_BITS = (
 )  # fmt: skip
 
 
-def _reduced(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
+def _reduced(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
     """Return r and the quadrant n (its low bits) for x = n * pi/2 + r."""
     (high, low), quadrant = _reduced_small(b, x)
     (large_high, large_low), large_quadrant = _reduced_large(b, x)
@@ -59,7 +55,7 @@ def _reduced(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
     return r, b.select(is_large, large_quadrant, quadrant)
 
 
-def _reduced_small(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
+def _reduced_small(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
     """Return r and the quadrant for |x| < 2**20."""
     n, quadrant = nearest_integer(b, x, 1 / _HALF_PI[0])
     first = fma(b, n, d(b, -_HALF_PI[0]), x)
@@ -69,7 +65,7 @@ def _reduced_small(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
     return (total, b.fsub(rest, fma(b, n, d(b, _HALF_PI[2]), low))), quadrant
 
 
-def _reduced_large(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
+def _reduced_large(b: MathBuilder, x: Value) -> tuple[Pair, Value]:
     """Return r and the quadrant for |x| >= 2**20; something for others."""
     bits = b.bitcast(absolute(b, x), U64)
     mantissa = b.or_(b.and_(bits, _word(b, (1 << 52) - 1)), _word(b, 1 << 52))
@@ -95,7 +91,7 @@ def _reduced_large(b: LlvmBuilder, x: Value) -> tuple[Pair, Value]:
     return r, b.select(below, b.isub(word(b, 0), quadrant), quadrant)
 
 
-def _in_radians(b: LlvmBuilder, high: Value, low: Value) -> tuple[Pair, Value]:
+def _in_radians(b: MathBuilder, high: Value, low: Value) -> tuple[Pair, Value]:
     """Return the magnitude of a signed fraction of a turn in 128 bits, and if it is negative."""
     negative = b.compare("LT", b.bitcast(high, S64), word(b, 0))
     zero = _word(b, 0)
@@ -111,20 +107,20 @@ def _in_radians(b: LlvmBuilder, high: Value, low: Value) -> tuple[Pair, Value]:
     return multiply(b, turns, unit), negative
 
 
-def _negated(b: LlvmBuilder, negative: Value, x: Value) -> Value:
+def _negated(b: MathBuilder, negative: Value, x: Value) -> Value:
     return b.select(negative, b.fneg(x), x)
 
 
-def _word(b: LlvmBuilder, value: int) -> Value:
+def _word(b: MathBuilder, value: int) -> Value:
     return b.const(U64, value)
 
 
-def _table(b: LlvmBuilder) -> Value:
+def _table(b: MathBuilder) -> Value:
     initial = ", ".join(f"i64 {bits}" for bits in _TURN_BITS)
     return Value(U8, b.fn.global_constant(f"[{len(_TURN_BITS)} x i64]", f"[{initial}]"))
 
 
-def _wide_product(b: LlvmBuilder, x: Value, y: Value) -> tuple[Value, Value]:
+def _wide_product(b: MathBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     """Return the upper and the lower 64 bits of a product."""
     parts = [b.fn.value(f"zext i64 {value.text} to i128") for value in (x, y)]
     product = b.fn.value(f"mul i128 {parts[0]}, {parts[1]}")
@@ -135,12 +131,12 @@ def _wide_product(b: LlvmBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     )
 
 
-def _sum_and_carry(b: LlvmBuilder, x: Value, y: Value) -> tuple[Value, Value]:
+def _sum_and_carry(b: MathBuilder, x: Value, y: Value) -> tuple[Value, Value]:
     total = b.iadd(x, y)
     return total, b.convert(b.compare("LT", total, x), U64)
 
 
-def _sin_cos(b: LlvmBuilder, r: Pair) -> tuple[Value, Value]:
+def _sin_cos(b: MathBuilder, r: Pair) -> tuple[Value, Value]:
     """Return sine and cosine of |r| <= pi/4."""
     high, low = r
     square = b.fmul(high, high)
@@ -153,11 +149,11 @@ def _sin_cos(b: LlvmBuilder, r: Pair) -> tuple[Value, Value]:
     return sine, b.fadd(rest, fma(b, b.fneg(high), low, tail))
 
 
-def _is_odd(b: LlvmBuilder, quadrant: Value) -> Value:
+def _is_odd(b: MathBuilder, quadrant: Value) -> Value:
     return b.compare("NE", b.and_(quadrant, word(b, 1)), word(b, 0))
 
 
-def _pick(b: LlvmBuilder, r: Pair, quadrant: Value) -> Value:
+def _pick(b: MathBuilder, r: Pair, quadrant: Value) -> Value:
     """Return sin(quadrant * pi/2 + r)."""
     sine, cosine = _sin_cos(b, r)
     value = b.select(_is_odd(b, quadrant), cosine, sine)
@@ -166,7 +162,7 @@ def _pick(b: LlvmBuilder, r: Pair, quadrant: Value) -> Value:
 
 
 @f64_function("sin")
-def sin(b: LlvmBuilder, x: Value) -> Value:
+def sin(b: MathBuilder, x: Value) -> Value:
     """Return the sine; NaN for infinities."""
     r, quadrant = _reduced(b, x)
     tiny = b.compare("LT", absolute(b, x), d(b, 1e-9))
@@ -174,14 +170,14 @@ def sin(b: LlvmBuilder, x: Value) -> Value:
 
 
 @f64_function("cos")
-def cos(b: LlvmBuilder, x: Value) -> Value:
+def cos(b: MathBuilder, x: Value) -> Value:
     """Return the cosine; NaN for infinities."""
     r, quadrant = _reduced(b, x)
     return _finite(b, x, _pick(b, r, b.iadd(quadrant, word(b, 1))))
 
 
 @f64_function("tan")
-def tan(b: LlvmBuilder, x: Value) -> Value:
+def tan(b: MathBuilder, x: Value) -> Value:
     """Return the tangent: sine by cosine, or minus the inverse."""
     r, quadrant = _reduced(b, x)
     sine, cosine = _sin_cos(b, r)
@@ -192,6 +188,6 @@ def tan(b: LlvmBuilder, x: Value) -> Value:
     return b.select(tiny, x, _finite(b, x, value))
 
 
-def _finite(b: LlvmBuilder, x: Value, value: Value) -> Value:
+def _finite(b: MathBuilder, x: Value, value: Value) -> Value:
     """Return `value` if x is finite, else NaN."""
     return b.select(b.compare("LT", absolute(b, x), d(b, INFINITY)), value, d(b, NAN))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.attention.attention_parts import (
     emit_finite_flags,
     emit_joined,
@@ -31,7 +32,6 @@ from hloc.codegen.gpu.emitters.attention.attention_spread import (
 )
 from hloc.codegen.gpu.emitters.attention.attention_tensor_core import TensorCoreGemms
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores
-from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.dtypes import F32, PRED, S32, S64
 from hloc.ir.instruction import Instruction
 

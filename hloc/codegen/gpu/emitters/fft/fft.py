@@ -15,6 +15,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.fft.fft_passes import (
     Line,
     Passes,
@@ -22,7 +23,7 @@ from hloc.codegen.gpu.emitters.fft.fft_passes import (
     constant_table,
     pass_steps,
 )
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
+from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.butterflies import LARGEST
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.fft_plan import complex_dtype, copies_spectrum, factors, is_transform

@@ -13,6 +13,7 @@ from enum import Enum, auto
 from functools import partial
 
 from hloc.codegen.gpu.context import LaunchWriter
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.gemm import few_rows, tensor_core, tiled_gemm, warpgroup_gemm
 from hloc.codegen.gpu.emitters.gemm.convolution_problem import convolution_problem
 from hloc.codegen.gpu.emitters.gemm.few_rows import MOST_ROWS
@@ -25,7 +26,6 @@ from hloc.codegen.gpu.emitters.gemm.tensor_core import emit_tensor_core
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores, kind_of
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import emit_tiles
 from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import emit_warpgroup_gemm, has_warpgroups
-from hloc.codegen.gpu.kernel import GpuPlan
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction

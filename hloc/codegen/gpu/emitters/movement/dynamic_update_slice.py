@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.kernel import gpu_emitter_of
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.dynamic_update_slice import first_element
 from hloc.codegen.kernels.emitter import no_scratch

@@ -15,8 +15,9 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.movement.transpose_plan import Dims, Plan, plan_of
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, MAX_BLOCKS_YZ, gpu_emitter_of
+from hloc.codegen.gpu.kernel import BLOCK_THREADS, MAX_BLOCKS_YZ
 from hloc.codegen.kernels.emitter import no_scratch
 from hloc.ir.instruction import Instruction
 

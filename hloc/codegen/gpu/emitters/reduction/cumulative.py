@@ -18,9 +18,10 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import combine, sum_dtype
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.reduction.cumulative_plan import Plan, plan_of
 from hloc.codegen.gpu.emitters.reduction.cumulative_tiles import Tiles
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
+from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import root_of
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction

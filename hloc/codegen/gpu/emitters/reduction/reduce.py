@@ -19,9 +19,10 @@ from hloc.codegen.elements.elemental import ElementGenerator
 from hloc.codegen.elements.reductions import combine, sum_dtypes
 from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.reduction.reduce_plan import Plan, plan_of
 from hloc.codegen.gpu.helpers import WARP_THREADS
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
+from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.reduce import reduces_of, store_results
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction

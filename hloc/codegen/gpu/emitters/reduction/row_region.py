@@ -17,8 +17,9 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import combine, sum_dtypes
 from hloc.codegen.gpu.collectives import block_reduce, lane_reduce, share
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.helpers import WARP_THREADS
-from hloc.codegen.gpu.kernel import BLOCK_THREADS, gpu_emitter_of
+from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels import row_region
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import no_scratch

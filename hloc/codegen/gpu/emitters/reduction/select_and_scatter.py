@@ -12,8 +12,8 @@ from hloc.codegen.builder.index import Index, loop_order, row_major_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import index_in_memory
-from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.select_and_scatter import select_in_window
 from hloc.dtypes import PRED, S64

@@ -14,8 +14,8 @@ from hloc.codegen.builder.index import Index, row_major_strides
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
-from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import no_scratch
 from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions

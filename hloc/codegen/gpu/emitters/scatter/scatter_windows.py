@@ -12,9 +12,9 @@ from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand, index_in_memory
 from hloc.codegen.gpu.emitters.scatter.scatter import combine, set_number, window_loops
-from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels import scatter
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import no_scratch

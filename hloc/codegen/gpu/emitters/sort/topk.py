@@ -15,8 +15,8 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.emitter import gpu_emitter_of
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
-from hloc.codegen.gpu.kernel import gpu_emitter_of
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.order_key import order_key
 from hloc.dtypes import S32
