@@ -111,6 +111,38 @@ def power_of_two(inst: Instruction) -> int | None:
     return int(exponent) - 1 if mantissa == 0.5 else None
 
 
+_KEEP_FINITE = frozenset(
+    (
+        "abs", "add", "bitcast", "broadcast", "ceil", "clamp", "compare", "concatenate", "convert",
+        "copy", "cosine", "dot", "exponential", "floor", "get-tuple-element", "iota", "logistic",
+        "maximum", "minimum", "multiply", "negate", "pad", "parameter", "reshape", "reverse",
+        "round-nearest-afz", "round-nearest-even", "select", "sign", "sine", "slice", "subtract",
+        "tanh", "transpose",
+    )
+)  # fmt: skip
+"""Opcodes that make no NaN of finite numbers, and infinities by overflow alone."""
+
+_MOST_LOOKED_AT = 64
+
+
+def makes_no_nan(inst: Instruction) -> bool:
+    """True if `inst` is finite where parameters are and nothing overflows; looks a bounded way."""
+    seen, stack = {inst}, [inst]
+    while stack and len(seen) <= _MOST_LOOKED_AT:
+        at = stack.pop()
+        if at.is_a("constant"):
+            literal = at.attributes.literal
+            if literal.is_elided or not isinstance(literal.value, np.ndarray):
+                return False
+            if not np.isfinite(literal.value.astype(np.complex128)).all():
+                return False
+        elif at.opcode.name not in _KEEP_FINITE:
+            return False
+        stack += [operand for operand in at.operands if operand not in seen]
+        seen.update(at.operands)
+    return not stack
+
+
 def same_operands(a: Instruction, b: Instruction) -> bool:
     """True if `a` and `b` are the same instruction or splats of the same value."""
     if a is b:

@@ -20,6 +20,7 @@ from hloc.opt.values import (
     is_splat,
     is_unsigned,
     is_zero,
+    makes_no_nan,
     power_of_two,
     splat_of,
     splat_value,
@@ -40,6 +41,11 @@ def _integer(inst: Instruction, _found: Found) -> bool:
 
 def _float(inst: Instruction, _found: Found) -> bool:
     return is_float(inst)
+
+
+def _finite(inst: Instruction, found: Found) -> bool:
+    """0 / 0 and log(-1) are NaN although all inputs are finite, and NaN * 0 is NaN."""
+    return is_float(inst) and makes_no_nan(found["x"])
 
 
 def _not_complex(inst: Instruction, _found: Found) -> bool:
@@ -171,7 +177,7 @@ ARITHMETIC = (
         "multiply-float-zero",
         P("multiply", (x, zero)),
         filled(0),
-        when=_float,
+        when=_finite,
         exactness="assumes-finite",
     ),
     Rule(
