@@ -97,7 +97,8 @@ docs: setup ## rewrite the generated pages docs/{opcodes,passes,rules}.md
 	$(BIN)/python -m hloc.cli.opcode_report > docs/.opcodes.md
 	mv docs/.opcodes.md docs/opcodes.md
 
-screens: setup ## draw the pictures of docs/pictures.md again, from the examples
+screens: setup ## draw the pictures of README and docs/pictures.md again, from the examples
+	$(BIN)/python benchmarks/repl_picture.py
 	$(BIN)/hloc graph examples/softmax_relu.hlo -q -o docs/screens/graph.svg
 	$(BIN)/hloc graph examples/gpt_block.hlo reduce_sum.49 --radius=3 -q -o docs/screens/neighbourhood.svg
 	mkdir -p build
