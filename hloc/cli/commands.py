@@ -1,4 +1,4 @@
-"""The subcommands of `hloc`: a closed list, each a row with the function that carries it out."""
+"""The subcommands of `hloc`, each a row with the function that implements it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from hloc.cli.talk import Talk
 
 CommandFunction: TypeAlias = Callable[["Namespace", "Talk"], int]
-"""Carries out a command and returns the exit code."""
+"""Runs a command and returns the exit code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +21,8 @@ class Command:
     """One subcommand.
 
     Attributes:
-        usage: what stands after `hloc`.
-        function: `module:name`, imported when the command is used.
+        usage: the words after `hloc`.
+        function: `module:name`, imported on first use.
     """
 
     usage: str
@@ -40,14 +40,14 @@ COMPILE_COMMAND = Command("FILE...", "compile", "hloc.cli.compile_command:compil
 COMMANDS: dict[str, Command] = {
     "run": Command(
         "run FILE...",
-        "compile and run, as `hloc FILE... --run`",
+        "compile and run, like `hloc FILE... --run`",
         "hloc.cli.compile_command:run_files",
     ),
     "parse": Command(
-        "parse FILE...", "read, check and print HLO text", "hloc.cli.read_commands:parse_files"
+        "parse FILE...", "parse, verify and print HLO text", "hloc.cli.read_commands:parse_files"
     ),
     "verify": Command(
-        "verify FILE...", "read and check, print nothing", "hloc.cli.read_commands:verify_files"
+        "verify FILE...", "parse and verify, print nothing", "hloc.cli.read_commands:verify_files"
     ),
     "convert": Command(
         "convert FILE -o FILE",
@@ -56,7 +56,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "diff": Command(
         "diff A B",
-        "compare two modules, instruction by instruction (exit 0 same, 1 different, 2 trouble)",
+        "compare two modules by instruction (exit code 0: same, 1: different, 2: error)",
         "hloc.cli.diff_command:diff_files",
     ),
     "stats": Command(
@@ -66,67 +66,70 @@ COMMANDS: dict[str, Command] = {
     ),
     "extract": Command(
         "extract FILE %NAME",
-        "print the part of a module that one instruction needs",
+        "print the part of a module that an instruction depends on",
         "hloc.cli.extract_command:extract_module",
     ),
     "graph": Command(
         "graph FILE [%NAME] -o OUT",
-        "draw a module, or what is around an instruction: .html, .svg or .dot",
+        "draw a module, or the neighbourhood of an instruction, as .html, .svg or .dot",
         "hloc.cli.graph_command:graph_file",
     ),
     "roofline": Command(
         "roofline FILE -o OUT.svg",
-        "draw how near each kernel is to the peaks of this machine",
+        "plot each kernel against the peaks of this machine",
         "hloc.cli.roofline_command:roofline_file",
     ),
     "bisect": Command(
         "bisect FILE",
-        "find the pass and the rewrite that change the answer, and shrink the module",
+        "find the pass and rewrite that break a module, and reduce the module",
         "hloc.cli.bisect_command:bisect_file",
     ),
     "reduce": Command(
         "reduce FILE --test 'COMMAND {}'",
-        "shrink a module as long as a command exits with 0",
+        "reduce a module while a command exits with 0",
         "hloc.cli.reduce_command:reduce_file",
     ),
     "fmt": Command(
         "fmt FILE...",
-        "write HLO text in one layout, comments and order kept",
+        "format HLO text, keeping comments and order",
         "hloc.cli.fmt_command:format_files",
     ),
     "explain": Command(
         "explain CODE|NAME",
-        "explain a diagnostic, a pass, a rule, an opcode, or exit-codes",
+        "explain a diagnostic, pass, rule, opcode, or exit-codes",
         "hloc.cli.explain_command:explain",
     ),
     "passes": Command(
-        "passes [NAME]", "list the passes, or describe one", "hloc.cli.list_commands:list_passes"
+        "passes [NAME]", "list passes, or describe one", "hloc.cli.list_commands:list_passes"
     ),
     "rules": Command(
-        "rules [NAME]", "list the rewrite rules, or find some", "hloc.cli.list_commands:list_rules"
+        "rules [NAME]",
+        "list rewrite rules, or those whose name contains NAME",
+        "hloc.cli.list_commands:list_rules",
     ),
     "ops": Command(
-        "ops [NAME]", "list the opcodes, or describe one", "hloc.cli.list_commands:list_opcodes"
+        "ops [NAME]", "list opcodes, or describe one", "hloc.cli.list_commands:list_opcodes"
     ),
     "targets": Command(
         "targets [NAME]",
-        "list the machines that code can be made for, and their processors",
+        "list targets and their processors",
         "hloc.cli.targets_command:list_targets",
     ),
     "doctor": Command(
         "doctor",
-        "say what hloc finds on this machine: versions, processor, cache, optional packages",
+        "print versions, processor, cache and optional packages of this machine",
         "hloc.cli.doctor_command:doctor",
     ),
     "cache": Command(
         "cache",
-        "say what the compile cache holds, or make it smaller",
+        "show or trim the compile cache",
         "hloc.cli.cache_command:cache",
     ),
     "learn": Command(
         "learn [N|check|new|export]",
-        "lessons: `learn` lists them, `learn 3` prints one, `learn check 3 FILE` checks an answer, "
-        "`learn new NAME` begins one, `learn export 3 -o FILE` writes .md, .html or .ipynb",
+        "lessons: `learn` lists them, `learn 3` prints one, `learn check 3 FILE` checks a "
+        "solution, "
+        "`learn new NAME` creates one, `learn export 3 -o FILE` writes .md, .html or .ipynb",
         "hloc.cli.learn_command:learn",
     ),
     "repl": Command(

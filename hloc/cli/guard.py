@@ -10,7 +10,7 @@ from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError, UnsupportedError
 from hloc.report.exits import REPORT, Exit, OutputFault, RunFailed, UsageError
 
-_PLUGIN = "a plug-in is loaded, and the fault may be its own; `hloc bisect` names the rewrite"
+_PLUGIN = "a plug-in is loaded and may be at fault; `hloc bisect` names the rewrite"
 
 
 def guarded(talk: Talk, action: Callable[[], int]) -> int:

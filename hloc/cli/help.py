@@ -38,7 +38,7 @@ def _usage(command: str) -> list[str]:
         "       hloc COMMAND ...              one of the commands below",
         "       hloc help COMMAND             the options of a command",
         "",
-        "FILE `-` is stdin. A file that is named like a command is written ./diff.",
+        "FILE `-` is stdin. Write ./diff for a file with the name of a command.",
     ]
 
 
@@ -47,25 +47,26 @@ def _sentence(text: str) -> str:
 
 
 _NOTES = {
-    "Look inside": (
-        "A step of the pipeline is one run of one pass; each pass of each round of a fixpoint is "
-        "one. `--print-changed`, `--dump-dir` and the checks below look at steps, and leave out "
-        "those that change nothing. Diffs go by the identity of instructions, which survives "
-        "renaming and moving, and name the rule that made each change. The files of `--dump-dir` "
-        "are modules in full: `hloc DIR/07-cse.hlo --passes=fusion` goes on from there."
+    "Inspect": (
+        "A step of the pipeline is one run of one pass; in a fixpoint, every round of every pass "
+        "is "
+        "a step. `--print-changed`, `--dump-dir` and the checks below skip steps that change "
+        "nothing. Diffs follow the identity of instructions, which survives renaming and moving, "
+        "and name the rule that made each change. The files of `--dump-dir` are complete modules: "
+        "`hloc DIR/07-cse.hlo --passes=fusion` continues from one."
     ),
-    "Trust": (
-        "When a pass fails, or a check after it, hloc ends with 70 and leaves a reproducer: the "
-        "module before that pass, with the line `// hloc-repro: --passes=... "
-        "--opt-bisect-limit=...` at its head. `hloc FILE.repro.hlo` takes its options from that "
-        "line. The line can name no file and load no plug-in."
+    "Check": (
+        "When a pass or the check after it fails, hloc exits with 70 and writes a reproducer: the "
+        "module before that pass, headed by the line `// hloc-repro: --passes=... "
+        "--opt-bisect-limit=...`. `hloc FILE.repro.hlo` takes its options from that line, which "
+        "cannot name a file or load a plug-in."
     ),
-    "Hunt": (
+    "Find bugs": (
         "`hloc bisect FILE -O2` runs the module in the evaluator before and after the passes, on "
-        "random inputs and on special values, and looks for the first step and the first rewrite "
-        "that change the answer, fail, or leave an invalid module. It prints the rule and the "
-        "instructions, writes a small module that shows the same, and exits with 1; with 0 if "
-        "nothing is wrong. `hloc reduce FILE --test 'COMMAND {}'` shrinks a module for any reason: "
+        "random inputs and special values, and finds the first step and the first rewrite that "
+        "changes the results, fails, or leaves an invalid module. It prints the rule and the "
+        "instructions, writes a small module with the same fault, and exits with 1, or with 0 if "
+        "nothing is wrong. `hloc reduce FILE --test 'COMMAND {}'` reduces a module by any test: "
         "`--test 'hloc {} -O2 -o /dev/null 2>&1 | grep \"internal error\"'`."
     ),
 }

@@ -25,18 +25,18 @@ class Exit(IntEnum):
 
 
 EXIT_CODES = (
-    (Exit.OK, "all went well"),
-    (Exit.FAULT, "errors in the input, or a comparison or check that found a difference"),
+    (Exit.OK, "success"),
+    (Exit.FAULT, "errors in the input, or a comparison or check found a difference"),
     (Exit.USAGE, "wrong usage"),
-    (Exit.UNSUPPORTED, "the module is legal, but the target cannot run it"),
+    (Exit.UNSUPPORTED, "the module is valid, but the target cannot run it"),
     (Exit.RUN_FAILED, "the compiled program failed or hit a limit"),
-    (Exit.INTERNAL, "a fault of hloc itself"),
+    (Exit.INTERNAL, "internal error in hloc"),
     (Exit.INTERRUPTED, "stopped by Ctrl-C"),
-    (Exit.BROKEN_PIPE, "the reader of stdout has gone (128 + SIGPIPE)"),
+    (Exit.BROKEN_PIPE, "the reader of stdout closed it (128 + SIGPIPE)"),
 )
 
 
-REPORT = "this is a fault of hloc, not of your module; please report it together with the module"
+REPORT = "this is a bug in hloc, not in your module; please report it with the module"
 
 
 class UsageError(Exception):

@@ -137,7 +137,7 @@ def test_everything_with_a_name_is_explained(capsys: Capture) -> None:
     assert main(["explain", "hloc0104", "exit-codes"]) == 0
     out = capsys.readouterr().out
     assert "HLOC0104: unknown opcode" in out
-    assert " 70  a fault of hloc itself" in out
+    assert " 70  internal error in hloc" in out
     assert main(["explain", "HLOC0140"]) == 1
     assert "did you mean HLOC0" in capsys.readouterr().err
 
