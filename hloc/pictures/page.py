@@ -25,13 +25,15 @@ from hloc.pictures.scene import Scene
 
 _SORTS = ("instruction", "computation", "scope", "repeat", "part")
 _LINE_LETTERS = 300
+_SCRIPTS = ("layout.js", "drawing.js", "controls.js")
+"""Files of `page/` that make the script, in this order."""
 
 
 def page(scene: Scene, most: int) -> str:
     """Return the page of `scene`, which opens with at most `most` boxes."""
     folder = files("hloc.pictures").joinpath("page")
     style = folder.joinpath("graph.css").read_text(encoding="utf-8")
-    script = folder.joinpath("graph.js").read_text(encoding="utf-8")
+    script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
     text = folder.joinpath("graph.html").read_text(encoding="utf-8")
     title = f"{scene.title}: {scene.root.title}"
     parts = {

@@ -1,6 +1,6 @@
 """Where everything stands: which boxes are open, how large they are, and the way of every edge.
 
-The page does the same in the browser when a box is opened (`page/graph.js`); this is for pictures
+The page does the same in the browser when a box is opened (`page/layout.js`); this is for pictures
 that stay as they are.
 """
 
