@@ -203,7 +203,8 @@ def context_of(options: CompileOptions) -> PassContext:
     Raises:
         HloError: a disabled rule does not exist.
     """
-    from hloc.opt.pass_base import PassContext, did_you_mean
+    from hloc.near_names import near_name_notes
+    from hloc.opt.pass_base import PassContext
 
     if options.disabled_rules:
         from hloc.opt.registry import all_rules
@@ -211,7 +212,7 @@ def context_of(options: CompileOptions) -> PassContext:
         known = [rule.name for rule in all_rules()]
         for name in options.disabled_rules:
             if name not in known:
-                raise HloError(f"there is no rule {name!r}", notes=did_you_mean(name, known))
+                raise HloError(f"there is no rule {name!r}", notes=near_name_notes(name, known))
     return PassContext(
         disabled_rules=frozenset(options.disabled_rules), fast_math=options.fast_math
     )

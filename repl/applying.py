@@ -75,7 +75,7 @@ def follow(
         walk = walk.advanced(outcome.state is not None)
         done += 1
         if walk.exhausted:
-            yield Message(f"  warning: {walk.exhausted} has not come to rest at its limit", "bad")
+            yield Message(f"  warning: {walk.exhausted} did not converge within its limit", "bad")
         if keeps_cursor:
             session.walks[session.current] = walk
         if outcome.state is not None or not walk.is_repeated or keeps_cursor:
@@ -136,7 +136,7 @@ def go_on(session: SessionState) -> Iterator[Outcome]:
         )
     else:
         raise HloError(
-            "nothing to continue", notes=("continue goes on after step and after a breakpoint",)
+            "nothing to continue", notes=("continue works after step and after a breakpoint",)
         )
     yield from rest
 

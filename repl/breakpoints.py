@@ -13,8 +13,8 @@ from hloc.errors import HloError
 from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.near_names import near_name_notes
 from hloc.ops import OPCODES
-from hloc.opt.pass_base import did_you_mean
 from hloc.opt.registry import all_rules, canonical_name
 from repl.expressions import Condition, condition
 
@@ -140,4 +140,4 @@ def _touched(event: Event) -> Iterable[Instruction]:
 def _check_known(what: str, name: str, known: Iterable[str]) -> None:
     names = list(known)
     if name not in names:
-        raise HloError(f"there is no {what} {name!r}", notes=did_you_mean(name, names))
+        raise HloError(f"there is no {what} {name!r}", notes=near_name_notes(name, names))

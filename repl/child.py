@@ -156,7 +156,7 @@ class Child:
         self._finalizer = weakref.finalize(self, _end, self._process)
         assert self._process.stdout is not None
         if self._awaited(self._process.stdout, _START_SECONDS) is None:
-            raise HloError("the process for compiled code does not start")
+            raise HloError("the process for compiled code did not start")
         self._is_ready = True
         return self._process
 

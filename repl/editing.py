@@ -111,7 +111,7 @@ def _line_of(lines: list[str], inst: Instruction) -> int:
     beginning = re.compile(rf"\s*(?:ROOT )?%?{re.escape(inst.name)} = ")
     found = [i for i, line in enumerate(lines) if beginning.match(line)]
     if not found:
-        raise HloError(f"{inst.name} is not printed on a line of its own")
+        raise HloError(f"{inst.name} has no line of its own")
     return found[0]
 
 
@@ -133,7 +133,7 @@ def _entered(session: Session, how: str, module: Module, events: tuple[Event, ..
         plain = [Diagnostic(fault.message, None, fault.notes, fault.code) for fault in faults[:8]]
         raise HloError([*plain, Diagnostic("nothing was changed")])
     if not events:
-        raise HloError("that changes nothing")
+        raise HloError("the edit changes nothing")
     return session.add_state(session.current, how, module, events)
 
 
@@ -205,9 +205,9 @@ def rename_instruction(session: Session, name: str, new_name: str) -> State:
     inst = session.find(name)
     wanted = new_name.removeprefix("%")
     if not _NAME.fullmatch(wanted):
-        raise HloError(f"{new_name!r} is no name of an instruction")
+        raise HloError(f"{new_name!r} is not a valid instruction name")
     if any(other.name == wanted for other in all_instructions(session.current.module)):
-        raise HloError(f"there is an instruction {wanted!r} already")
+        raise HloError(f"an instruction named {wanted!r} already exists")
 
     def act(module: Module) -> None:
         computation, old = _same(module, inst)
@@ -226,7 +226,7 @@ def set_layout(session: Session, name: str, layout: str) -> State:
     found = _LAYOUT.fullmatch(layout.strip())
     if found is None or not isinstance(inst.shape, ArrayShape):
         raise HloError(
-            f"a layout of an array is its dimensions, minor first: {{1,0}}, not {layout!r}"
+            f"expected a layout such as {{1,0}}, minor dimension first, found {layout!r}"
         )
     order = tuple(int(dim) for dim in found[1].split(","))
     if sorted(order) != list(range(inst.shape.rank)):

@@ -17,7 +17,7 @@ from hloc.analysis.kernel_count import kernel_counts
 from hloc.errors import HloError
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 
 Number: TypeAlias = int | float
 Condition: TypeAlias = Callable[[Module, int], Number]
@@ -74,7 +74,7 @@ def _compile(tree: ast.expr) -> Condition:
         case ast.Name(id=name):
             if name not in NAMES:
                 known = ", ".join((*NAMES, "count(OPCODE)"))
-                notes = did_you_mean(name, list(NAMES)) or (f"there are {known}",)
+                notes = near_name_notes(name, list(NAMES)) or (f"there are {known}",)
                 raise HloError(f"there is no count {name!r}", notes=notes)
             return NAMES[name][1]
         case ast.Call(func=ast.Name(id="count"), args=[argument], keywords=[]):

@@ -41,7 +41,7 @@ def ptx_text(session: Session, name: str) -> str:
     """
     text = _compiled(session, _module(session, name)).ptx
     if not text:
-        raise HloError("nothing is computed here, so there is no kernel")
+        raise HloError("the module computes nothing, so it has no kernel")
     return text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from hloc.errors import HloError
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from hloc.report.text import plural
 from repl.state import State
 
@@ -87,7 +87,7 @@ class History:
             parent = self.current.parent
             if parent is None:
                 raise HloError(
-                    f"{self.current.label} is a loaded module and has no state before it"
+                    f"{self.current.label} is the loaded module; there is no earlier state"
                 )
             return parent
         if label in self.marks:
@@ -104,7 +104,7 @@ class History:
         )
         raise HloError(
             f"there is no state {label!r}; {known}",
-            notes=did_you_mean(label, list(self.marks)),
+            notes=near_name_notes(label, list(self.marks)),
         )
 
     def undo(self, count: int = 1) -> State:
@@ -141,7 +141,7 @@ class History:
         """
         state = self.current
         if not _MARK.fullmatch(name) or _LABEL.fullmatch(name) or name == "prev":
-            raise HloError(f"a mark is a word like `before-fusion`, not {name!r}")
+            raise HloError(f"expected a name such as `before-fusion`, found {name!r}")
         self.marks[name] = state
         return state
 

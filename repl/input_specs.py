@@ -17,7 +17,7 @@ import numpy as np
 from hloc.analysis.extract import find_instruction
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from hloc.report.index_ranges import index_limits
 from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs, storage_type
 from hloc.shapes import ArrayShape, leaves
@@ -72,7 +72,7 @@ def find_parameter(module: Module, name: str) -> Parameter:
         if wanted in parameter.names:
             return parameter
     shown = [p.names[0] for p in known]
-    note = did_you_mean(wanted, shown) or (f"it takes {', '.join(shown[:8]) or 'nothing'}",)
+    note = near_name_notes(wanted, shown) or (f"it takes {', '.join(shown[:8]) or 'nothing'}",)
     raise HloError(f"the module takes no {wanted!r}", notes=note)
 
 
@@ -149,7 +149,7 @@ def _drawn(
             )
         return _cast(rng.normal(low, high, shape.dims), shape)
     if not low <= high or not np.isfinite([low, high]).all():
-        raise HloError(f"{kind}(LOW,HIGH) takes a low and a high end, in this order")
+        raise HloError(f"{kind}(LOW,HIGH) needs LOW below HIGH")
     if kind == "uniform" and not shape.dtype.is_integer:
         return _cast(rng.uniform(low, high, shape.dims), shape)
     if max(abs(low), abs(high)) >= 1 << 62:
@@ -165,7 +165,7 @@ def _cast(values: Any, shape: ArrayShape) -> Array:
         found = np.asarray(values)
         if shape.dtype.is_integer and found.dtype.kind == "f":
             if not np.isfinite(found).all():
-                raise HloError(f"{shape.text_without_layout} holds no NaN or infinity")
+                raise HloError(f"{shape.text_without_layout} has no NaN or infinity")
             found = found.astype(np.int64)
         return np.asarray(found.astype(shape.dtype.numpy))
 
@@ -185,7 +185,7 @@ def _listed(text: str, shape: ArrayShape) -> Array:
     except (ValueError, TypeError, MemoryError, RecursionError):
         raise HloError(f"cannot read the list {text[:60]!r}") from None
     if values.dtype.kind not in "biufc":
-        raise HloError(f"the list {text[:60]!r} holds something other than numbers")
+        raise HloError(f"the list {text[:60]!r} contains something other than numbers")
     if values.size != shape.elements:
         raise HloError(
             f"the list has {values.size} elements, expected {shape.elements} for "
@@ -214,7 +214,7 @@ def _from_file(text: str, shape: ArrayShape) -> Array:
         else:
             names = stored.files
             if name not in names and len(names) != 1:
-                raise HloError(f"{path} has {', '.join(names[:8])}: say which, @{path}:NAME")
+                raise HloError(f"{path} has {', '.join(names[:8])}: choose one with @{path}:NAME")
             array = stored[name or names[0]]
     except OSError as fault:
         raise HloError(f"cannot read {path}: {reason_of(fault)}") from None

@@ -39,10 +39,10 @@ def trace_text(text: str) -> str:
         HloError: jax is not installed, or does not take the function.
     """
     if not is_installed():
-        raise HloError("the command jax needs jax", notes=("pip install 'hloc[jax]'",))
+        raise HloError("command jax needs the package jax", notes=("pip install 'hloc[jax]'",))
     function, _, shapes = text.rpartition(";")
     if not function.strip():
-        raise HloError("for which shapes?", notes=("use: jax lambda x: x * 2 ; f32[4]",))
+        raise HloError("expected shapes", notes=("use: jax lambda x: x * 2 ; f32[4]",))
     try:
         done = subprocess.run(
             [sys.executable, "-c", _PROGRAM, function.strip(), _structs(shapes)],
@@ -57,7 +57,7 @@ def trace_text(text: str) -> str:
         raise HloError(f"jax took more than {_SECONDS} s") from None
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line.strip()]
-        raise HloError(f"jax does not take this: {lines[-1] if lines else 'no reason given'}")
+        raise HloError(f"jax rejected this: {lines[-1] if lines else 'no reason given'}")
     return done.stdout
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from hloc.codegen.gpu.kernel import Extent, GpuFunction
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.errors import HloError
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from hloc.ptx import PtxFault, Watch
 from hloc.ptx.decode import COLLECTIVE
 from hloc.ptx.lanes import WARP
@@ -128,7 +128,7 @@ class KernelSteps:
         except PtxFault as fault:
             told = "; ".join((fault.message, *fault.diagnostics[0].notes))
         if not device.launches:
-            raise HloError("nothing is computed here, so there is no kernel")
+            raise HloError("the module computes nothing, so it has no kernel")
         self.launches, self.fault = device.launches, told
         self.moments, self.is_cut = watch.moments, watch.is_cut
         warp = self.warp
@@ -160,7 +160,7 @@ class KernelSteps:
         elif where in PLACES:
             found = self._first(_TESTS[where])
         else:
-            near = did_you_mean(where, list(PLACES))
+            near = near_name_notes(where, list(PLACES))
             raise HloError(
                 f"cannot go to {where!r}", notes=near or (f"a line, or {', '.join(PLACES)}",)
             )

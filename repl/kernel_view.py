@@ -10,7 +10,7 @@ import numpy as np
 
 from hloc.codegen.gpu.kernel import Extent
 from hloc.errors import HloError
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from hloc.ptx.lanes import WARP
 from hloc.ptx.stepping import Moment
 from hloc.ptx.value_types import Array
@@ -216,7 +216,7 @@ def lanes_of_register(steps: KernelSteps, name: str) -> Table:
 def _register(found: dict[str, Array], name: str) -> Array:
     name = name if name in found else f"%{name.removeprefix('%')}"
     if name not in found:
-        near = did_you_mean(name, list(found))
+        near = near_name_notes(name, list(found))
         raise HloError(f"register {name} has no value yet", notes=near)
     return found[name]
 

@@ -71,7 +71,7 @@ def path_between(first: Instruction, last: Instruction) -> list[Instruction]:
         )
     found = _shortest(first, last) or _shortest(last, first)
     if not found:
-        raise HloError(f"neither of {first.name} and {last.name} needs the other")
+        raise HloError(f"no path between {first.name} and {last.name}")
     return found
 
 
@@ -103,12 +103,12 @@ def grep(module: Module, text: str) -> Listing:
     try:
         wanted = re.compile(text)
     except re.error as fault:
-        raise HloError(f"{text!r} is no regular expression: {fault}") from None
+        raise HloError(f"{text!r} is not a valid regular expression: {fault}") from None
     except RecursionError:
         raise HloError("the regular expression is nested too deeply") from None
     found = [inst for inst in _in_order(module) if wanted.search(line_of(inst).text())]
     if not found:
-        raise HloError(f"no line holds {text!r}")
+        raise HloError(f"no line matches {text!r}")
     return grouped(found)
 
 
@@ -121,7 +121,7 @@ def find_pattern(module: Module, text: str) -> Listing:
     pattern = parse_pattern(text)
     found = [inst for inst in _in_order(module) if match(pattern, inst) is not None]
     if not found:
-        raise HloError(f"nothing fits {text}")
+        raise HloError(f"no match for {text}")
     return grouped(found[:_MOST_FOUND])
 
 
@@ -138,7 +138,7 @@ def computations_table(module: Module, word: str) -> Table:
             role = "entry" if computation is module.entry else _callers(computation)
             rows.append((computation.name, f"{len(computation):,}", role))
     if not rows:
-        raise HloError(f"no computation has {word!r} in its name")
+        raise HloError(f"no computation name contains {word!r}")
     return Table("", ("computation", "count", "called by"), tuple(rows), right=(1,))
 
 
@@ -243,7 +243,7 @@ def source_table(inst: Instruction) -> Table:
     """
     places = origins_of(inst) or ((origin_of(inst),) if origin_of(inst) else ())
     if not places:
-        raise HloError(f"the text does not say where {inst.name} came from")
+        raise HloError(f"{inst.name} has no source location")
     return Table(line_of(inst).text(), (), tuple((place, _code(place)) for place in places))
 
 
@@ -256,7 +256,7 @@ def _code(place: str) -> str:
 
 
 def blame_table(session: Session, name: str) -> Table:
-    """Return who made each part of an instruction what it is."""
+    """Return the pass and rule behind each part of an instruction."""
     inst = session.find(name)
     made: dict[str, tuple[str, str]] = {}
     for state in session.lineage():

@@ -11,7 +11,7 @@ from hloc.codegen.backend_names import BUILT_IN
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from repl.running import options_of
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def emitted(session: Session, kind: str, name: str = "") -> str:
     target = session.settings.text("target")
     kinds = kinds_of(target)
     if kind not in kinds:
-        near = _other_target(kind) or did_you_mean(kind, list(kinds))
+        near = _other_target(kind) or near_name_notes(kind, list(kinds))
         raise HloError(
             f"target {target} has no {kind!r} to emit",
             notes=near or (f"kinds: {', '.join(kinds)}",),

@@ -82,7 +82,7 @@ def run_guarded(
         path = repro_path(base.module.name, None)
         write_with_header(base.module, words, list(session.plugins), path)
         message, *more = str(fault).split("\n")
-        notes = (*more, f"the state is as before; `trace` shows where; reproducer: {path}")
+        notes = (*more, f"the state is unchanged; `trace` prints the traceback; reproducer: {path}")
         raise HloError(message, notes=notes) from fault
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
+from hloc.near_names import near_name_notes
 from hloc.ops import OPCODES
-from hloc.opt.pass_base import did_you_mean
 from hloc.opt.pattern import P
 
 _TOKEN = re.compile(r"\s*(\.\.\.|%[\w.\-]+|[A-Za-z_][\w\-]*|[(),:|])")
@@ -100,7 +100,7 @@ class _Reader:
             found.append(self.take())
         for name in found:
             if name not in OPCODES:
-                near = did_you_mean(name, list(OPCODES))
+                near = near_name_notes(name, list(OPCODES))
                 raise HloError(f"pattern: there is no opcode {name!r}", notes=near)
         return tuple(found)
 

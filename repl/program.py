@@ -114,7 +114,7 @@ class Program:
 
     def _stopped(self) -> None:
         """Ctrl-C ends the command, not the session; a script ends."""
-        self._show(Message("interrupted; the state is as before"))
+        self._show(Message("interrupted; the state is unchanged"))
         self.faults += 1
         self.interrupted = True
 
@@ -123,7 +123,7 @@ class Program:
         self.faults += 1
         kind = "" if isinstance(fault, InternalError) else f"{type(fault).__name__}: "
         self._show(Message(f"internal error: {kind}{fault}"))
-        self._show(Message(f"the state is as before; {REPORT}"))
+        self._show(Message(f"the state is unchanged; {REPORT}"))
         if os.environ.get("HLOC_DEBUG") == "1":
             self.console.print_exception()
 

@@ -169,7 +169,7 @@ def _history_tree(result: HistoryTree) -> Iterator[Text]:
 def _origin(result: Origin) -> Iterator[Text]:
     yield _text(result.line, "bold")
     if not result.is_live:
-        yield _text("  not in the current state any more")
+        yield _text("  no longer in the current state")
     if result.text_line or result.source:
         parts = [f"line {result.text_line} of the text"] if result.text_line else []
         parts += [f"from {result.source}"] if result.source else []
@@ -211,7 +211,7 @@ def _help(result: Help) -> Iterator[Text]:
             yield _text(" " * 33 + command.summary)
         else:
             yield Text.assemble((f"  {command.usage:31s}", "bold"), command.summary)
-    yield _text("  States are s0, s1 ..., prev (the one before) and $ (the current one).")
+    yield _text("  States are s0, s1 ..., prev (the previous one) and $ (the current one).")
 
 
 RENDERERS: dict[type[Any], Callable[[Any], Iterator[Text]]] = {

@@ -14,8 +14,8 @@ from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
+from hloc.near_names import near_name_notes
 from hloc.opt import rules
-from hloc.opt.pass_base import did_you_mean
 from hloc.opt.pattern import match
 from hloc.opt.registry import PASSES, all_rules, canonical_name, pass_class, registered_rules
 from hloc.opt.rule import Rule, RuleSet
@@ -54,7 +54,7 @@ def find_rule(name: str) -> Rule:
     wanted = name.rpartition("/")[2]
     found = {rule.name: rule for rule in all_rules()}
     if wanted not in found:
-        raise HloError(f"there is no rule {wanted!r}", notes=did_you_mean(wanted, found))
+        raise HloError(f"there is no rule {wanted!r}", notes=near_name_notes(wanted, found))
     return found[wanted]
 
 

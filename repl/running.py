@@ -190,13 +190,13 @@ def check_runnable(session: SessionState, state: State) -> None:
         for inst in all_instructions(state.module):
             if inst.is_a("constant") and inst.attributes.literal.is_elided:
                 raise HloError(
-                    f"constant {inst.name} has no values: the text elides them with {{...}}",
-                    notes=("set fill-constants=zeros puts zeros there",),
+                    f"constant {inst.name} has no values: the text elides them as {{...}}",
+                    notes=("set fill-constants=zeros uses zeros",),
                 )
 
 
 def value_of(session: SessionState, name: str) -> Value:
-    """Return the value of an instruction of the entry computation, by the evaluator."""
+    """Return print the value of an instruction of the entry computation, by the evaluator."""
     inst = session.find(name)
     arrays = session.inputs.arrays(session.origin.module)
     return values_of(session, [inst], arrays)[0]
@@ -238,7 +238,8 @@ def module_that_returns(insts: Sequence[Instruction]) -> Module:
     for inst in insts:
         if inst.computation is not inst.computation.module.entry:
             raise HloError(
-                f"{inst.name} is in {inst.computation.name}, which is called: it has no one value"
+                f"{inst.name} is in {inst.computation.name}, "
+                "a called computation: it has no single value"
             )
     module = clone_module(insts[0].computation.module)
     module.set_config(without_signature(module.config))
@@ -276,7 +277,7 @@ def compare_xla(session: SessionState) -> RunResult:
     from repl.xla_program import is_installed
 
     if not is_installed():
-        raise HloError("compare xla needs jax", notes=("pip install 'hloc[jax]'",))
+        raise HloError("compare xla needs the package jax", notes=("pip install 'hloc[jax]'",))
     state = session.current
     check_runnable(session, state)
     arrays = session.inputs.arrays(session.origin.module)

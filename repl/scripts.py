@@ -37,7 +37,7 @@ def read_script(path: str) -> str:
     except OSError as fault:
         raise HloError(f"cannot read {printable(path)}: {reason_of(fault)}") from None
     except UnicodeDecodeError:
-        raise HloError(f"cannot read {printable(path)}: it is no text") from None
+        raise HloError(f"cannot read {printable(path)}: not a text file") from None
 
 
 def command_lines(lines: str | Iterable[str]) -> Iterator[str]:
@@ -133,11 +133,13 @@ def command_line_of(session: Session) -> str:
     limit = ""
     for state in session.lineage()[1:]:
         if state.recipe is None:
-            raise HloError(f"{state.label} was made by {state.how}, which hloc has no option for")
+            raise HloError(
+                f"{state.label} was made by {state.how}, which no option of hloc repeats"
+            )
         if state.base is not None:
             if state is not session.current:
                 if any(s.base is None for s in session.lineage()[session.lineage().index(state) :]):
-                    raise HloError(f"{state.label} is the middle of a pass")
+                    raise HloError(f"{state.label} is in the middle of a pass")
                 continue
             done = sum(s.rewrite_count for s in session.lineage() if s.base is None)
             limit = f"--opt-bisect-limit={done + state.step}"

@@ -18,7 +18,8 @@ from hloc.errors import HloError, InternalError
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
-from hloc.opt.pass_base import Pass, did_you_mean
+from hloc.near_names import near_name_notes
+from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Pipeline
 from hloc.report.source_input import read_module
 from repl import applying, running, stepping, verifying
@@ -143,7 +144,7 @@ class Session(SessionState):
             if computation.name == wanted:
                 return computation
         names = [c.name for c in self.current.module.computations]
-        raise HloError(f"no computation named {wanted!r}", notes=did_you_mean(wanted, names))
+        raise HloError(f"no computation named {wanted!r}", notes=near_name_notes(wanted, names))
 
     def diff(self, before: str = "prev", after: str = "$") -> ModuleDiff:
         """Compare two states by instruction identity."""

@@ -17,7 +17,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import check
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from repl.breakpoints import Breakpoints
 from repl.child import Child
 from repl.history import History
@@ -145,7 +145,7 @@ class SessionState:
         names = [inst.name for inst in all_instructions(self.current.module)][:20000]
         raise HloError(
             f"no instruction named {wanted!r} in {self.current.label}",
-            notes=did_you_mean(wanted, names),
+            notes=near_name_notes(wanted, names),
         )
 
     def diff_of(self, old: State, new: State, events: Sequence[Event]) -> ModuleDiff:

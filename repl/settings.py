@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from hloc.errors import HloError
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 
 _ON = ("on", "true", "yes", "1")
 _OFF = ("off", "false", "no", "0")
@@ -59,27 +59,32 @@ SETTINGS: dict[str, Setting] = {
         Setting(
             "auto-verify",
             "plugins",
-            "compare answers after every pass: of plug-ins, of all passes, or never",
+            "compare results after each pass: of plug-ins, of all, or never",
             ("plugins", "on", "off"),
         ),
-        Setting("fast-math", "off", "rules that are not exact may fire", ON_OFF),
-        Setting("fill-constants", "error", "what stands for constant({...})", ("error", "zeros")),
+        Setting("fast-math", "off", "allow rules that are not exact", ON_OFF),
+        Setting(
+            "fill-constants",
+            "error",
+            "treatment of elided constants, constant({...})",
+            ("error", "zeros"),
+        ),
         Setting(
             "target",
             "cpu",
-            "what `run`, `emit` and the like compile for; GPUs as `simulate` says",
+            "target of `run`, `emit` and similar commands; for GPUs see `simulate`",
             ("cpu", "nvptx64", "amdgcn"),
         ),
         Setting(
             "simulate",
             "ptx",
-            "what runs code for GPUs: the interpreter of PTX, this machine, or a GPU (off)",
+            "how GPU code runs: PTX interpreter, native code, or a GPU (off)",
             ("ptx", "host", "off"),
         ),
         Setting("gpu-chip", "sm_80", "chip of nvptx64, `ptx` and `sim`; `hloc targets nvptx64`"),
         Setting("seed", "0", "seed of random inputs", read=_natural),
-        Setting("timeout", "60", "seconds until compiled code is stopped", read=_positive),
-        Setting("verify-seconds", "20", "seconds that verify spends at most", read=_positive),
+        Setting("timeout", "60", "time limit of compiled code, in seconds", read=_positive),
+        Setting("verify-seconds", "20", "time limit of verify, in seconds", read=_positive),
         Setting("rtol", "default", "allowed relative error in comparisons", read=_bound),
         Setting("atol", "default", "allowed absolute error in comparisons", read=_bound),
     )
@@ -110,7 +115,7 @@ class Settings:
         if row.choices and value not in row.choices:
             raise HloError(
                 f"{row.key} is {' or '.join(row.choices)}, not {value!r}",
-                notes=did_you_mean(value, list(row.choices)),
+                notes=near_name_notes(value, list(row.choices)),
             )
         try:
             row.read(value)
@@ -139,5 +144,5 @@ class Settings:
 def _row(key: str) -> Setting:
     name = key.replace("_", "-")
     if name not in SETTINGS:
-        raise HloError(f"there is no setting {key!r}", notes=did_you_mean(name, SETTINGS))
+        raise HloError(f"there is no setting {key!r}", notes=near_name_notes(name, SETTINGS))
     return SETTINGS[name]

@@ -27,7 +27,7 @@ from hloc.analysis.diff_rows import (
 )
 from hloc.analysis.module_diff import SAME
 from hloc.errors import HloError
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from repl.diff import text_diff
 from repl.settings import Setting, add_setting
 from repl.state import State, path, snapshot_of
@@ -47,7 +47,10 @@ _KEPT_STATES = 8
 for _setting in (
     Setting("diff", "unified", "how diff shows changes", ("unified", "side")),
     Setting(
-        "names", "short", "full: diff shows what only changed its name, too", ("short", "full")
+        "names",
+        "short",
+        "full: diff also shows instructions that were only renamed",
+        ("short", "full"),
     ),
 ):
     add_setting(_setting)
@@ -129,7 +132,7 @@ class DiffRequest:
             known = [*(f"--{name}" for name in MODES), *_FLAGS]
             raise HloError(
                 f"diff has no option {unknown[0]!r}",
-                notes=(*did_you_mean(unknown[0], known), _USAGE),
+                notes=(*near_name_notes(unknown[0], known), _USAGE),
             )
         if len(states) > 2 or len(modes) > 1:
             raise HloError(f"cannot read {rest!r}", notes=(_USAGE,))
@@ -203,7 +206,7 @@ def _about(shown: ShownDiff, about: str) -> DiffTable:
         modules = (shown.before.module, shown.after.module)
         names = [c.name for module in modules for c in module.computations]
         if not found and name not in names:
-            raise HloError(f"no computation named {name!r}", notes=did_you_mean(name, names))
+            raise HloError(f"no computation named {name!r}", notes=near_name_notes(name, names))
         return DiffTable(found)
     kept = []
     for computation in computations:
@@ -212,7 +215,7 @@ def _about(shown: ShownDiff, about: str) -> DiffTable:
             kept.append(replace(computation, rows=rows))
     if not kept:
         names = [row.name for c in computations for row in c.rows][:20000]
-        raise HloError(f"no difference at {name!r}", notes=did_you_mean(name, names))
+        raise HloError(f"no difference at {name!r}", notes=near_name_notes(name, names))
     return DiffTable(tuple(kept))
 
 

@@ -87,9 +87,9 @@ THEMES: dict[str, dict[str, str]] = {
 
 for _row in (
     Setting("theme", "dark", "colours", tuple(THEMES)),
-    Setting("a11y", "off", "words instead of glyphs and lines, for screen readers", ON_OFF),
-    Setting("pager", "on", "long output at a terminal stops page by page", ON_OFF),
-    Setting("mouse", "off", "menus listen to the mouse", ON_OFF),
+    Setting("a11y", "off", "use words instead of glyphs and lines, for screen readers", ON_OFF),
+    Setting("pager", "on", "page long output at a terminal", ON_OFF),
+    Setting("mouse", "off", "enable the mouse in menus", ON_OFF),
 ):
     add_setting(_row)
 

@@ -117,9 +117,9 @@ def verify_states(session: SessionState, old: State, new: State) -> Verified:
     for state in (old, new):
         check_runnable(session, state)
         if is_random(state.module):
-            raise HloError("rng draws other numbers each time; answers cannot be compared")
+            raise HloError("rng draws different numbers on each run; results cannot be compared")
     if parameter_leaves(old.module) != parameter_leaves(new.module):
-        raise HloError(f"{old.label} and {new.label} take other inputs")
+        raise HloError(f"{old.label} and {new.label} take different inputs")
     return _Verification(session, old, new, _runner(session, old.module)).run()
 
 
@@ -168,7 +168,7 @@ class _Verification:
                 try:
                     got = self.runner(new.module, given.arrays)
                 except (HloError, TookTooLong) as fault:
-                    refused, first = f"{new.label} cannot be run any more: {fault}", given
+                    refused, first = f"{new.label} no longer runs: {fault}", given
                     break
                 found = compare(got, want, bounds_of(session))
                 comparisons.append(found)
@@ -178,7 +178,7 @@ class _Verification:
             if time.monotonic() > end:
                 break
         if not comparisons and not refused:
-            raise HloError(f"{old.label} cannot be run on any inputs")
+            raise HloError(f"{old.label} does not run on any inputs")
         example = self._example(first) if first and not refused else None
         culprit = self._culprit(first) if first else None
         return Verified(
@@ -209,7 +209,7 @@ class _Verification:
         try:
             return differing(self.runner(module, given.arrays), want)
         except (HloError, TookTooLong) as fault:
-            return f"it cannot be run any more: {fault}"
+            return f"it no longer runs: {fault}"
 
     def _culprit(self, given: InputSet) -> Culprit | None:
         """Return the rewrite that first makes a difference on these inputs."""

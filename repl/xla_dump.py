@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.errors import HloError, reason_of
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from repl.adopted import events_between, matched_by_structure
 from repl.state import State
 
@@ -68,7 +68,7 @@ def read_folder(folder: str) -> dict[str, list[DumpFile]]:
         found.setdefault(module, []).append(file)
     if not found:
         raise HloError(
-            f"{folder} holds no dump of passes",
+            f"{folder} contains no pass dump",
             notes=("XLA writes one with XLA_FLAGS='--xla_dump_to=DIR --xla_dump_hlo_pass_re=.*'",),
         )
     for files in found.values():
@@ -87,7 +87,7 @@ def chosen_module(modules: dict[str, list[DumpFile]], wanted: str) -> list[DumpF
         if not fitting:
             raise HloError(
                 f"the dump has no module {wanted!r}; it has {', '.join(list(modules)[:8])}",
-                notes=did_you_mean(wanted, list(modules)),
+                notes=near_name_notes(wanted, list(modules)),
             )
         return modules[fitting[0]]
     return max(modules.values(), key=len)

@@ -58,7 +58,7 @@ def _dispatch(command: str, words: list[str]) -> int:
     row = COMMANDS[command] if command else COMPILE_COMMAND
     talk = Talk(arguments.quiet, arguments.color)
     for word in arguments.ignored:
-        talk.warn(f"{word} is an option of XLA and has no effect here")
+        talk.warn(f"{word} is an XLA option and has no effect here")
     return guarded(talk, lambda: row.load()(arguments, talk))
 
 

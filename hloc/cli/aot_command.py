@@ -48,7 +48,7 @@ def check_library(arguments: Namespace) -> None:
     if a.compile_only and a.shared:
         raise UsageError("-c and -shared exclude each other; --emit=obj,header,shared writes all")
     if "," in a.mcpu and a.run:
-        raise UsageError("code for several processors is not run; leave out --run or --mcpu")
+        raise UsageError("code for several processors cannot be run; remove --run or --mcpu")
     to_files = bool(implied_kinds(a)) or bool(kinds & set(_LINKED))
     what = "-c" if a.compile_only else "-shared" if a.shared else "--emit=shared and exe"
     if to_files and a.output_file == "-":
@@ -154,10 +154,10 @@ class _Writer:
 
         path = self._path("")
         if os.path.exists(path) and os.path.exists(self.name) and os.path.samefile(path, self.name):
-            raise HloError(f"the program would take the place of the module {path}; give it -o")
+            raise HloError(f"the program would overwrite the module {path}; use -o")
         link_program(self.library, self.machine, path)
         size = size_text(os.path.getsize(path))
-        self.talk.say(f"{path}: {size}; {path} --help says how to call it")
+        self.talk.say(f"{path}: {size}; {path} --help describes its arguments")
 
     def _path(self, ending: str) -> str:
         return self.exact or f"{self.stem}{ending}"

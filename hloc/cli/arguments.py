@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 from hloc.cli.options import OPTIONS, Option, options_of
+from hloc.near_names import did_you_mean
 from hloc.report.exits import UsageError
-from hloc.report.suggest import did_you_mean
 
 
 class _Parser(ArgumentParser):

@@ -121,12 +121,12 @@ class _Judge:
             self.how = "the test never exits with 0"
             return lambda state: "the test says so" if test.shows_fault(state) else ""
         if is_random(module):
-            raise HloError("rng draws other numbers after a pass; answers cannot be compared")
+            raise HloError("rng draws different numbers after a pass; results cannot be compared")
         inputs = self._inputs(module)
         wanted, runner = self._wanted(module, inputs)
         kept = [given.name for given, want in zip(inputs, wanted, strict=True) if want is not None]
         if not kept:
-            raise HloError("the module cannot be run on any inputs, so there is no right answer")
+            raise HloError("the module does not run on any inputs, so there is no expected result")
         self.how = ", ".join(kept)
         return lambda state: difference(state, inputs, wanted, runner)
 

@@ -31,7 +31,7 @@ def cache(arguments: Namespace, talk: Talk) -> int:
         return _fill_package(talk)
     directory = cache_directory()
     if directory is None:
-        talk.say("there is no cache: HLOC_CACHE_DIR is empty, or the folder is not safe to use")
+        talk.say("no cache: HLOC_CACHE_DIR is empty, or the folder is not safe to use")
         return Exit.FAULT if a.path else Exit.OK
     if a.path:
         talk.product(str(directory))

@@ -81,16 +81,18 @@ class CheckEach(PipelineObserver):
         """Run the module as it was read."""
         module = self.original
         if is_random(module):
-            self.talk.say("check-each: rng draws other numbers after a pass; answers not compared")
+            self.talk.say(
+                "check-each: rng draws different numbers after a pass; results not compared"
+            )
             return
         self._inputs = input_sets(module, self.seed, special=self.special)
         self._runner = runner_for(module)
         if self._runner is compiled:
-            self.talk.say("check-each: too large for the evaluator; compared when compiled at -O0")
+            self.talk.say("check-each: too large for the evaluator; comparing code compiled at -O0")
         self._answers = [answer_of(module, given, self._runner) for given in self._inputs]
         for given, answer in zip(self._inputs, self._answers, strict=True):
             if answer is None:
-                self.talk.say(f"check-each: the module cannot be run on {given.name}; left out")
+                self.talk.say(f"check-each: the module does not run on {given.name}; skipped")
 
     def finish(self) -> None:
         """Say how many passes were checked."""

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from hloc.cli.commands import COMMANDS
 from hloc.cli.options import OPTIONS, Option
 from hloc.errors import HloError, printable
+from hloc.near_names import did_you_mean
 from hloc.report.exits import UsageError
-from hloc.report.suggest import did_you_mean
 
 
 def command_and_words(words: Sequence[str]) -> tuple[str, list[str]]:
@@ -46,7 +46,7 @@ def _command_to_explain(words: Sequence[str]) -> Sequence[str]:
     """Return the command that `hloc help` asks about, nothing for the program itself."""
     for word in words[:1]:
         if word not in COMMANDS:
-            raise UsageError(f"there is no command {word!r}{did_you_mean(word, COMMANDS)}")
+            raise UsageError(f"no command named {word!r}{did_you_mean(word, COMMANDS)}")
     return words[:1]
 
 
@@ -65,9 +65,9 @@ def check_not_a_command(name: str) -> None:
     if name == "-" or os.path.exists(name):
         return
     if name in COMMANDS:
-        note = f"a command is the first word: hloc {name} ..."
+        note = f"the command comes first: hloc {name} ..."
     elif hint := did_you_mean(name, COMMANDS):
-        note = f"it is no command either{hint}"
+        note = f"no such file or command{hint}"
     else:
         return
     raise HloError(f"cannot read {printable(name)}: no such file", notes=(note,))

@@ -30,6 +30,7 @@ from hloc.errors import HloError, printable
 from hloc.formats.snapshot import Snapshot, fitting_arrays
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
+from hloc.near_names import did_you_mean
 from hloc.options import CompileOptions
 from hloc.report.compare import Bounds, compare
 from hloc.report.exits import Exit, UsageError
@@ -43,7 +44,6 @@ from hloc.report.inputs import (
 from hloc.report.repro_file import ENDING, HEADER, header_words
 from hloc.report.run_report import comparison_text, output_lines, run_executable, run_line
 from hloc.report.source_input import need_files, read_snapshots, read_source, shown_name
-from hloc.report.suggest import did_you_mean
 from hloc.report.text import count_text, plural, size_text
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _check(arguments: Namespace) -> None:
         if getattr(arguments, "profile", False):
             raise UsageError("--profile needs --run")
     if getattr(arguments, "profile", False) and arguments.simulate == "host":
-        raise UsageError("--profile: code of this machine has no counters; --simulate=ptx counts")
+        raise UsageError("--profile: native code has no counters; use --simulate=ptx")
     if arguments.random is not None and arguments.inputs:
         raise UsageError("--random and --inputs exclude each other")
     if len(arguments.files) > 1 and (arguments.output_file or arguments.output or arguments.memory):
@@ -122,7 +122,7 @@ def _check_names(options: CompileOptions, print_after: Sequence[str]) -> None:
     for pattern in print_after:
         if not any(fnmatchcase(name, pattern) for name in names):
             hint = did_you_mean(pattern, names)
-            raise UsageError(f"--print-after: no pass that runs is called {pattern!r}{hint}")
+            raise UsageError(f"--print-after: no pass of the pipeline is named {pattern!r}{hint}")
 
 
 @dataclass(slots=True)

@@ -21,7 +21,7 @@ def convert_file(arguments: Namespace, talk: Talk) -> int:
     if not form:
         endings = " ".join(FORMAT_OF_ENDING)
         raise HloError(
-            f"the ending of {printable(path)} names no format",
+            f"unknown file extension: {printable(path)}",
             notes=[f"endings are {endings}, each with .gz too; --to=FORMAT goes with any name"],
         )
     module = read_module(name, verify=not arguments.no_verify)

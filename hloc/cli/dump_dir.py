@@ -85,7 +85,7 @@ class DumpDir(PipelineObserver):
         page = os.path.join(self.folder, "index.html")
         write_form(page, explorer_page({**head, "steps": self._steps}))
         written = plural(sum("file" in step for step in self._steps), "step")
-        self.talk.say(f"dump: {written}, to walk through in {page}")
+        self.talk.say(f"dump: {written}, browse it in {page}")
 
     def _write(self, name: str, module: Module) -> None:
         write_form(os.path.join(self.folder, name), module.to_text(large_constants=True))

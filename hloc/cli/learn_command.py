@@ -96,7 +96,7 @@ def _export(words: list[str], path: str | None, talk: Talk) -> int:
         if file.suffix == ".hlo" or file.name == "exercise.py"
     }
     write_document(read_cells(lesson.read("lesson.md")), path, files)
-    talk.say(f"written {path}")
+    talk.say(f"wrote {path}")
     return Exit.OK
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from hloc.cli.pass_options import load_plugins
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
+from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES
 from hloc.opt.registry import is_in_library
 from hloc.report.describe import (
@@ -18,7 +19,6 @@ from hloc.report.describe import (
     rule_summary,
 )
 from hloc.report.exits import Exit
-from hloc.report.suggest import did_you_mean
 
 
 def list_passes(arguments: Namespace, talk: Talk) -> int:
@@ -56,9 +56,7 @@ def list_rules(arguments: Namespace, talk: Talk) -> int:
     rules = [rule for rule in all_rules() if all(word in rule.name for word in words)]
     if not rules:
         known = [rule.name for rule in all_rules()]
-        raise HloError(
-            f"no rule has {' '.join(words)!r} in its name{did_you_mean(words[0], known)}"
-        )
+        raise HloError(f"no rule name contains {' '.join(words)!r}{did_you_mean(words[0], known)}")
     talk.product(_table((rule.name, rule_summary(rule)) for rule in rules))
     return Exit.OK
 

@@ -23,7 +23,7 @@ def show_memory(compiled: CompiledModule | None, path: str, talk: Talk) -> None:
     from hloc.report.memory_report import memory_lines
 
     if not isinstance(compiled, PlannedModule):
-        raise HloError("--memory: the target does not let hloc assign its buffers")
+        raise HloError("--memory: buffers of this target are not assigned by hloc")
     assignment = compiled.plan.assignment
     talk.say("\n".join(memory_lines(assignment)))
     if path:

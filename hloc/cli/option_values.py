@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from hloc.report.suggest import did_you_mean
+from hloc.near_names import did_you_mean
 
 EMIT_KINDS = (
     "hlo",

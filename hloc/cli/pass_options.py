@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from hloc import driver
 from hloc.errors import HloError
+from hloc.near_names import did_you_mean
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.plugin import load_plugin
 from hloc.options import CompileOptions
 from hloc.report.exits import UsageError
-from hloc.report.suggest import did_you_mean
 
 
 def compile_options(arguments: Namespace) -> CompileOptions:
@@ -26,7 +26,7 @@ def compile_options(arguments: Namespace) -> CompileOptions:
     _check_simulator(machine.backend, simulator)
     autotune = getattr(arguments, "autotune", False)
     if autotune and (machine.backend != "nvptx64" or simulator):
-        raise UsageError("--autotune measures on an NVIDIA GPU: --target=nvptx64, no --simulate")
+        raise UsageError("--autotune needs an NVIDIA GPU: --target=nvptx64 without --simulate")
     libraries = getattr(arguments, "use_library", ())
     _check_libraries(machine.backend, libraries)
     return CompileOptions(
@@ -53,9 +53,9 @@ def compile_options(arguments: Namespace) -> CompileOptions:
 def _check_simulator(backend: str, simulator: str) -> None:
     """Refuse `--simulate` for code that it cannot run, by a `UsageError`."""
     if simulator and backend == "cpu":
-        raise UsageError("--simulate is for code of a GPU: --target=nvptx64")
+        raise UsageError("--simulate needs a GPU target such as --target=nvptx64")
     if simulator == "ptx" and backend == "amdgcn":
-        raise UsageError("--simulate=ptx is for --target=nvptx64; --simulate=host runs this, too")
+        raise UsageError("--simulate=ptx needs --target=nvptx64; use --simulate=host")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def _machine(arguments: Namespace) -> _Machine:
     triple = "" if target == backend else target
     if backend != "cpu":
         if (cpu or features) and not takes_cpu(backend_for(backend)):
-            raise UsageError(f"--mcpu and --mattr say nothing to target {backend}")
+            raise UsageError(f"--mcpu and --mattr have no effect on target {backend}")
         return _Machine(backend, cpu=cpu, features=features)
     try:
         if "," in cpu:
@@ -109,7 +109,7 @@ def _lowest_of(processors: Sequence[str], features: str) -> str:
     from hloc.codegen.cpu.aot.variants import levels_of
 
     if features:
-        raise UsageError("--mattr goes with a single processor, and --mcpu names several")
+        raise UsageError("--mattr needs a single processor, but --mcpu names several")
     return levels_of(processors)[0]
 
 

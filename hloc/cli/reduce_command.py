@@ -25,7 +25,7 @@ def reduce_file(arguments: Namespace, talk: Talk) -> int:
     test = OutsideTest(arguments.test, arguments.test_timeout)
     module = read_module(file)
     if not test.shows_fault(module):
-        raise HloError(f"the test does not exit with 0 for {shown_name(file)} as it is")
+        raise HloError(f"the test does not exit with 0 for {shown_name(file)} itself")
     reduced = shrink(module, test.shows_fault, arguments.time_limit, talk)
     text = reduced.module.to_text(large_constants=True)
     deliver(text, arguments.output_file or None, talk)

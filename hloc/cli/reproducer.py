@@ -97,5 +97,5 @@ def apply_header(arguments: Namespace, words: Sequence[str]) -> None:
         if value == getattr(default, name):
             continue
         if name not in REPLAYED:
-            raise HloError(f"the line {HEADER!r} may not say {name.replace('_', '-')}")
+            raise HloError(f"the line {HEADER!r} may not set {name.replace('_', '-')}")
         setattr(arguments, name, value)

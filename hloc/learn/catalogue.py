@@ -51,7 +51,7 @@ def read_text(path: Path) -> str:
     except OSError as fault:
         raise HloError(f"cannot read {path}: {reason_of(fault)}") from None
     except UnicodeDecodeError:
-        raise HloError(f"cannot read {path}: it is no text") from None
+        raise HloError(f"cannot read {path}: not a text file") from None
 
 
 def lessons_folder() -> Path:

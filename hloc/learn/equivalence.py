@@ -64,9 +64,9 @@ def counterexample(
         try:
             got = _evaluated(after, arrays)
         except TookTooLong:
-            return "the module does not come to an end any more"
+            return "the module no longer terminates"
         except HloError as fault:
-            return f"the module cannot be run any more: {fault.message}"
+            return f"the module no longer runs: {fault.message}"
         found = _difference(before, arrays, got, want, compare)
         if found:
             return found

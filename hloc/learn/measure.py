@@ -52,7 +52,7 @@ def quantity(name: str, module: Module) -> int:
     if name.startswith("constants."):
         sizes = [i.shape.size_bytes for i in all_instructions(module) if i.is_a("constant")]
         return sum(sizes) if name == "constants.bytes" else max(sizes, default=0)
-    raise HloError(f"there is no quantity {name!r}")
+    raise HloError(f"unknown quantity {name!r}")
 
 
 def total_cost(module: Module) -> Cost:

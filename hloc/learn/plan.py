@@ -85,7 +85,7 @@ class Plan:
     Attributes:
         passes: the pipeline to run; "" runs the passes of the file in the order they stand.
         then: a pipeline that runs after them.
-        fast_math: rules that are not exact may fire.
+        fast_math: allow rules that are not exact.
         name: the variable or function of the student's file: `ANSWERS`, `schedule`.
     """
 

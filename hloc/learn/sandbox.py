@@ -1,7 +1,7 @@
 """Checks a student's file in a child process with limits on time and memory.
 
-The limits keep a mistake from taking the machine down. They are no prison: a file that means harm
-can do what the user who runs the check can do.
+The limits keep a mistake from taking the machine down. They are not a security sandbox: a malicious
+file can do whatever the user who runs the check can do.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def new_lesson(name: str) -> Path:
         HloError: the name is not kebab-case, the folder is there already or cannot be made.
     """
     if not _NAME.fullmatch(Path(name).name):
-        raise HloError(f"the name of a lesson is kebab-case, as `my-lesson`, not {name!r}")
+        raise HloError(f"expected a kebab-case lesson name such as `my-lesson`, found {name!r}")
     folder = Path(name)
     try:
         folder.mkdir(parents=True)

@@ -6,7 +6,6 @@ The options of a pass are the fields of its dataclass; parsing and printing are 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 
 from hloc.analysis.cache import AnalysisCache
 from hloc.errors import HloError
+from hloc.near_names import near_name_notes
 
 if TYPE_CHECKING:
     from hloc.ir.instruction import Instruction
@@ -173,7 +173,8 @@ def make_pass(cls: type[Any], options: Sequence[tuple[str, str]]) -> Pass:
         if name not in fields:
             has = f"its options are {', '.join(fields)}" if fields else "it has no options"
             raise HloError(
-                f"pass {cls.name} has no option {name!r}; {has}", notes=did_you_mean(name, fields)
+                f"pass {cls.name} has no option {name!r}; {has}",
+                notes=near_name_notes(name, fields),
             )
         values[fields[name].name] = _value(cls.name, name, option_kind(fields[name]), text)
     made: Pass = cls(**values)
@@ -194,9 +195,3 @@ def _value(pass_name: str, option: str, kind: str, text: str) -> Any:
         return text
     expected = {"bool": "true or false", "int": "a number of 0 or more"}[kind]
     raise HloError(f"option {option} of pass {pass_name} is {expected}, not {text!r}")
-
-
-def did_you_mean(name: str, known: Sequence[str] | dict[str, Any]) -> tuple[str, ...]:
-    """Return a note with the nearest known name, or nothing."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return (f"did you mean {near[0]!r}?",) if near else ()

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hloc.errors import HloError
-from hloc.opt.pass_base import did_you_mean, option_kind
+from hloc.near_names import near_name_notes
+from hloc.opt.pass_base import option_kind
 
 if TYPE_CHECKING:
     from hloc.opt.rule import Rule
@@ -175,7 +176,7 @@ def canonical_name(name: str) -> str:
     """
     found = ALIASES.get(name, name)
     if found not in PASSES:
-        near = did_you_mean(name, [*PASSES, *ALIASES])
+        near = near_name_notes(name, [*PASSES, *ALIASES])
         raise HloError(
             f"there is no pass {name!r}", notes=near or ("the command `passes` lists them",)
         )

@@ -22,8 +22,8 @@ from hloc.ir.attributes import (
 )
 from hloc.ir.literal_text import literal_text
 from hloc.ir.opcode import CalledRole, Opcode
+from hloc.near_names import did_you_mean
 from hloc.parser.ast import AttributeAst, Piece
-from hloc.parser.hints import did_you_mean
 from hloc.parser.literals import parse_literal
 from hloc.parser.scanner import after_blanks, after_bracket, after_string, fault, strip_comments
 from hloc.parser.strings import unquote

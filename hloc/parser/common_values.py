@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from hloc.ir.attributes import Alias, EntryLayout, Metadata, RawText, quoted
-from hloc.parser.hints import did_you_mean
+from hloc.near_names import did_you_mean
 from hloc.parser.strings import unquote
 from hloc.parser.value_tools import BadValue, index_text, int_of, once
 

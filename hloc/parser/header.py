@@ -13,9 +13,9 @@ from hloc.ir.attributes import (
     StackFrame,
     StackFrames,
 )
+from hloc.near_names import did_you_mean
 from hloc.parser.ast import AttributeAst, ModuleAst, Piece
 from hloc.parser.attributes import AttributeReader
-from hloc.parser.hints import did_you_mean
 from hloc.parser.scanner import fault, strip_comments
 from hloc.parser.strings import unquote
 from hloc.source import SourceFile

@@ -12,7 +12,7 @@ from hloc.ir.attributes import (
     Window,
     WindowDimension,
 )
-from hloc.parser.hints import did_you_mean
+from hloc.near_names import did_you_mean
 from hloc.parser.value_tools import BadValue, index_text, int_of, once
 
 

@@ -19,9 +19,9 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.names import NameUniquer
 from hloc.ir.opcode import Opcode
+from hloc.near_names import did_you_mean
 from hloc.parser.ast import BrokenAst, InstructionAst, Piece
 from hloc.parser.attributes import AttributeReader
-from hloc.parser.hints import did_you_mean
 from hloc.parser.scanner import MAX_ERRORS, fault
 from hloc.parser.values import ValueReader
 from hloc.shapes import Shape

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hloc.dtypes import DTYPES, DType
-from hloc.parser.hints import did_you_mean
+from hloc.near_names import did_you_mean
 from hloc.parser.scanner import KEYWORDS
 from hloc.parser.value_tools import BadValue, int_of
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape

@@ -65,13 +65,13 @@ def between(module: Module, first: str, last: str) -> Picked:
     """
     a, b = find_instruction(module, first), find_instruction(module, last)
     if a.computation is not b.computation:
-        raise HloError(f"{a.name} and {b.name} stand in different computations")
+        raise HloError(f"{a.name} and {b.name} are in different computations")
     for start, end in ((a, b), (b, a)):
         size = len(a.computation)
         found = _near(start, size, set(), [_users]) & _near(end, size, set(), [_operands])
         if found:
             return Picked(a.computation, found)
-    raise HloError(f"no path leads from {a.name} to {b.name}, nor back")
+    raise HloError(f"no path between {a.name} and {b.name}")
 
 
 _Step = Callable[[Instruction], Iterable[Instruction]]

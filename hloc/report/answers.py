@@ -32,7 +32,7 @@ EVALUATOR_FLOPS = 500_000_000
 EVALUATOR_BYTES = 2_000_000_000
 EVALUATOR_SECONDS = 20.0
 LARGE_INPUT_BYTES = 64 << 20
-ENDLESS = "it does not come to an end"
+ENDLESS = "it does not terminate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def difference(
         except TookTooLong:
             return f"{ENDLESS} ({given.name})"
         except HloError as fault:
-            return f"it cannot be run any more: {fault.message} ({given.name})"
+            return f"it no longer runs: {fault.message} ({given.name})"
         found = differing(got, want)
         if found:
             return f"{found} ({given.name})"

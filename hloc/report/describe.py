@@ -7,13 +7,13 @@ import inspect
 
 from hloc.errors import HloError
 from hloc.ir.attributes import AttributeField, attribute_fields
+from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES, Opcode
 from hloc.opt import registry
 from hloc.opt.pass_base import option_kind
 from hloc.opt.registry import ALIASES, PASSES, canonical_name, is_in_library, pass_class
 from hloc.opt.rule import Rule
 from hloc.report.opcode_examples import example_of
-from hloc.report.suggest import did_you_mean
 
 
 def describe(name: str) -> str:
@@ -27,7 +27,7 @@ def describe(name: str) -> str:
     if name in OPCODES:
         return describe_opcode(name)
     near = did_you_mean(name, [*PASSES, *OPCODES])
-    raise HloError(f"there is no command, pass or opcode {name!r}{near}")
+    raise HloError(f"no command, pass or opcode named {name!r}{near}")
 
 
 # ---------------------------------------------------------------- passes

@@ -7,12 +7,12 @@ from textwrap import fill, indent
 
 from hloc.diagnostics import EXPLANATIONS, Explanation
 from hloc.errors import HloError, printable
+from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES
 from hloc.opt.registry import ALIASES, PASSES, rules_of_passes
 from hloc.opt.rule import Rule
 from hloc.report.describe import all_rules, describe_opcode, describe_pass, rule_summary
 from hloc.report.exits import EXIT_CODES
-from hloc.report.suggest import did_you_mean
 
 EXIT_CODE_WORD = "exit-codes"
 _WIDTH = 96
@@ -44,7 +44,7 @@ def explanation_of(name: str, more: Sequence[str] = ()) -> str:
         found.append(f"opcode {describe_opcode(name)}")
     found += more
     if not found:
-        raise HloError(f"there is nothing called {printable(name)!r} to explain{_hint(name)}")
+        raise HloError(f"nothing named {printable(name)!r} to explain{_hint(name)}")
     return "\n\n".join(found)
 
 

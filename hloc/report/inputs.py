@@ -186,7 +186,7 @@ def load_arrays(path: str, prefix: str, shapes: Sequence[ArrayShape]) -> list[Ar
     try:
         with open(path, "rb") as file:
             if not zipfile.is_zipfile(file):
-                raise HloError(f"{path} is no NumPy archive; expected a file of numpy.savez")
+                raise HloError(f"{path} is not a NumPy archive; expected a file from numpy.savez")
             file.seek(0)
             stored = np.load(file, allow_pickle=False)
             return [_checked(stored, f"{prefix}{i}", shape, path) for i, shape in enumerate(shapes)]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from os.path import abspath, exists, expanduser
 
 from hloc.errors import HloError
-from hloc.opt.pass_base import did_you_mean
+from hloc.near_names import near_name_notes
 from repl.commands import (
     editing,
     files,
@@ -60,7 +60,7 @@ def execute(session: Session, line: str) -> Results:
     """
     text = line.strip()
     if "\0" in text:
-        raise HloError("a command holds no NUL character")
+        raise HloError("a command cannot contain a NUL character")
     if not text or text.startswith("#"):
         if text and not session.sourcing:
             session.lines.append(text)  # prose of an export
@@ -69,7 +69,7 @@ def execute(session: Session, line: str) -> Results:
         yield Message(message)
     row, rest = _row_of(text)
     if rest and row.usage == row.name:
-        raise HloError(f"{row.name} stands alone, found {rest!r} behind it")
+        raise HloError(f"{row.name} takes no arguments, found {rest!r}")
     for result in row.function(session, rest):
         if isinstance(result, Script):
             yield from _run(session, result)
@@ -107,7 +107,7 @@ def _row_of(text: str) -> tuple[Command, str]:
         return replace(COMMANDS["info"], function=stepping.info_break), ""
     name = ALIASES.get(name, name)
     if name not in COMMANDS:
-        near = did_you_mean(name, [*COMMANDS, *ALIASES])
+        near = near_name_notes(name, [*COMMANDS, *ALIASES])
         raise HloError(f"unknown command {name!r}", notes=near or ("type help for the commands",))
     return COMMANDS[name], rest.strip()
 

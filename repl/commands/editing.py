@@ -90,15 +90,15 @@ def _insert(session: Session, rest: str) -> Results:
 
 ROWS = (
     Command("edit", "edit %name [= TEXT] | edit",
-            "write an instruction anew; without TEXT it is shown, without a name in $EDITOR",
+            "rewrite an instruction; without TEXT print it, without a name open $EDITOR",
             _edit, "instruction", True),
-    Command("replace", "replace %x WITH %y | TEXT", "let all users of %x use something else",
+    Command("replace", "replace %x WITH %y | TEXT", "replace all uses of %x",
             _replace, "instruction", True),
     Command("delete", "delete %name | N", "remove an unused instruction, or breakpoint N",
             _delete, "instruction", True),
-    Command("rename", "rename %name NAME", "give an instruction another name", _rename,
+    Command("rename", "rename %name NAME", "rename an instruction", _rename,
             "instruction", True),
-    Command("set-layout", "set-layout %name {0,1}", "give an instruction another layout",
+    Command("set-layout", "set-layout %name {0,1}", "set the layout of an instruction",
             _set_layout, "instruction", True),
     Command("insert", "insert NAME = TEXT", "add an instruction", _insert, "", True),
 )  # fmt: skip

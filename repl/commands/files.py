@@ -80,7 +80,7 @@ def _source(session: Session, rest: str) -> Results:
 def _save_session(session: Session, rest: str) -> Results:
     path = expanduser(needed(rest, "save where?", "save-session FILE.hlor"))
     count = write_session(session, path)
-    yield Message(f"{count} commands written to {rest}; open-session repeats them")
+    yield Message(f"{count} commands written to {rest}; open-session replays them")
 
 
 def _open_session(session: Session, rest: str) -> Results:
@@ -117,23 +117,25 @@ def _reload(session: Session, rest: str) -> Results:
 ROWS = (
     Command(
         "load", "load FILE | DIR [MODULE]",
-        "read a module, or XLA's dump of passes as a history; the history starts anew",
+        "read a module, or an XLA pass dump as a history; starts a new history",
         _load, "file", True,
     ),
-    Command("new", "new TEXT | new <<END", "read a module from the lines after it", _new, "", True),
-    Command("jax", "jax EXPR ; SHAPE, ...", "trace a Python lambda with JAX, load its module",
+    Command("new", "new TEXT | new <<END", "read a module from the following lines", _new, "",
+            True),
+    Command("jax", "jax EXPR ; SHAPE, ...", "trace a Python lambda with JAX and load its module",
             _jax, "", True),
     Command("save", "save FILE", "write the current state as HLO text", _save, "file"),
     Command("source", "source FILE.hlor", "run the commands in a file", _source, "file"),
     Command("save-session", "save-session FILE.hlor",
-            "write the commands that lead here, to repeat them", _save_session, "file"),
-    Command("open-session", "open-session FILE.hlor", "repeat the commands of a saved session",
+            "write the commands of this session to a file", _save_session, "file"),
+    Command("open-session", "open-session FILE.hlor", "replay a saved session",
             _open_session, "file"),
     Command("export", "export FILE.md | .html | .ipynb | .txt",
-            "run all commands so far again and write them with what they print", _export, "file"),
-    Command("cmdline", "cmdline", "the hloc command that makes the current state", _cmdline),
+            "rerun all commands and write them with their output", _export, "file"),
+    Command("cmdline", "cmdline", "print the hloc command that produces the current state",
+            _cmdline),
     Command("plugin", "plugin FILE.py",
-            "load passes and rules; the file is read again when it changes",
+            "load passes and rules; reloaded when the file changes",
             _plugin, "file", True),
-    Command("reload", "reload", "read all plug-ins again", _reload, "", True),
+    Command("reload", "reload", "reload all plug-ins", _reload, "", True),
 )  # fmt: skip

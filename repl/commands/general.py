@@ -10,8 +10,8 @@ from contextlib import redirect_stdout
 
 import hloc
 from hloc.errors import HloError
+from hloc.near_names import near_name_notes
 from hloc.ops import OPCODES
-from hloc.opt.pass_base import did_you_mean
 from hloc.opt.registry import ALIASES as PASS_ALIASES
 from hloc.opt.registry import PASSES
 from repl.commands.row import Command, Help, Results
@@ -68,7 +68,7 @@ def help_on(word: str, commands: Mapping[str, Command], aliases: Mapping[str, st
         return ModuleText(describe(word))
     known = [*commands, *SETTINGS, *PASSES, *OPCODES]
     raise HloError(
-        f"there is no command, pass, opcode or setting {word!r}", notes=did_you_mean(word, known)
+        f"no command, pass, opcode or setting named {word!r}", notes=near_name_notes(word, known)
     )
 
 
@@ -135,12 +135,14 @@ def _quit(session: Session, rest: str) -> Results:
 
 
 ROWS = (
-    Command("set", "set [KEY=VALUE]", "change a setting, or list them", _set, "setting", True),
-    Command("theme", "theme NAME", "colours: dark, light, mono or colorblind", _theme, "theme"),
-    Command("py", "py EXPRESSION", "Python, with m the module, s the session, h hloc", _py),
-    Command("trace", "trace", "the Python traceback of the pass that failed last", _trace),
-    Command("help", "help [WORD]", "commands, or one command, pass, opcode or setting", _help,
+    Command("set", "set [KEY=VALUE]", "change a setting, or list all", _set, "setting", True),
+    Command("theme", "theme NAME", "colour theme: dark, light, mono or colorblind",
+            _theme, "theme"),
+    Command("py", "py EXPRESSION", "evaluate Python; m is the module, s the session, h hloc", _py),
+    Command("trace", "trace", "print the Python traceback of the last failed pass", _trace),
+    Command("help", "help [WORD]", "help on commands, or on a command, pass, opcode or setting",
+            _help,
             "command"),
-    Command("!", "!COMMAND", "run a command of the system", _shell),
+    Command("!", "!COMMAND", "run a shell command", _shell),
     Command("quit", "quit", "leave", _quit),
 )  # fmt: skip

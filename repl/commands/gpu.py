@@ -24,10 +24,11 @@ def _sim(session: Session, rest: str) -> Results:
 
 
 ROWS = (
-    Command("ptx", USAGE, "PTX of the state, or of one kernel; step [%name] goes through it "
-            "instruction by instruction", _ptx,
+    Command("ptx", USAGE, "print PTX, of the state or of one kernel; "
+            "step [%name] steps through it by instruction", _ptx,
             "kind,instruction"),
     Command("sim", "sim [%name]",
-            "run it as PTX, checked: instructions, sectors, bank conflicts, registers", _sim,
+            "run the PTX in the checking interpreter; counts instructions, sectors, bank conflicts",
+            _sim,
             "instruction"),
 )  # fmt: skip

@@ -93,7 +93,7 @@ def _facts(session: Session, rest: str) -> Results:
 
 def _users(session: Session, rest: str) -> Results:
     inst = one_instruction(session, rest, "users %name")
-    yield _lines_of(tuple(inst.users), f"nobody uses {inst.name}")
+    yield _lines_of(tuple(inst.users), f"{inst.name} has no users")
 
 
 def _operands(session: Session, rest: str) -> Results:
@@ -176,28 +176,29 @@ def _blame(session: Session, rest: str) -> Results:
 ROWS = (
     Command(
         "show", _SHOW,
-        "print the module, one instruction with its surroundings, or some instructions",
+        "print the module, an instruction with its context, or matching instructions",
         _show, "instruction",
     ),
     Command("info", "info %name | info break",
-            "all about an instruction: shape, cost, life, origin", _facts, "instruction"),
-    Command("users", "users %name", "what uses an instruction", _users, "instruction"),
-    Command("operands", "operands %name", "what an instruction uses", _operands, "instruction"),
-    Command("ls", "ls [@WORD]", "list the computations", _ls, "computation"),
+            "details of an instruction: shape, cost, live range, origin", _facts, "instruction"),
+    Command("users", "users %name", "list the users of an instruction", _users, "instruction"),
+    Command("operands", "operands %name", "list the operands of an instruction",
+            _operands, "instruction"),
+    Command("ls", "ls [@WORD]", "list computations", _ls, "computation"),
     Command("stats", "stats [--by opcode|dtype|scope|computation]",
             "count opcodes, computations and bytes", _stats),
-    Command("cost", "cost", "operations and bytes of a run, and where they go", _cost),
-    Command("src", "src %name", "the lines of Python that made an instruction", _src,
+    Command("cost", "cost", "operations and bytes of one run, by instruction", _cost),
+    Command("src", "src %name", "the Python source lines of an instruction", _src,
             "instruction"),
-    Command("grep", "grep RE", "instructions whose line holds a regular expression", _grep),
+    Command("grep", "grep RE", "instructions matching a regular expression", _grep),
     Command("find", "find PATTERN",
-            "instructions of a form: reduce(multiply(_,_)), add(x:_,x:_)", _find),
-    Command("path", "path %a %b", "how a value gets from one instruction to another", _path,
+            "instructions matching a pattern: reduce(multiply(_,_)), add(x:_,x:_)", _find),
+    Command("path", "path %a %b", "a data-flow path between two instructions", _path,
             "instruction"),
     Command("head", "head [N]", "the first lines of the module", _head),
     Command("tail", "tail [N]", "the last lines of the module", _tail),
-    Command("why", "why %name", "where an instruction came from, rule by rule", _why,
+    Command("why", "why %name", "the rewrites that led to an instruction", _why,
             "instruction"),
-    Command("blame", "blame %name", "who made each part of an instruction what it is", _blame,
+    Command("blame", "blame %name", "the pass and rule behind each part of an instruction", _blame,
             "instruction"),
 )  # fmt: skip

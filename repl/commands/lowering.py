@@ -31,9 +31,9 @@ def _mem(session: Session, rest: str) -> Results:
 
 ROWS = (
     Command("emit", f"emit {'|'.join(_ALL_KINDS)} [%name]",
-            "the state as it is compiled, whole or one instruction", _emit, "kind"),
-    Command("asm", "asm [%name]", "assembly, of the kernel of one instruction or of all", _asm,
+            "print compiled code, of the module or of one instruction", _emit, "kind"),
+    Command("asm", "asm [%name]", "print assembly, of all kernels or of one instruction's", _asm,
             "instruction"),
-    Command("schedule", "schedule", "the instructions in the order they run", _schedule),
-    Command("mem", "mem", "what buffers take, and the worst moment", _mem),
+    Command("schedule", "schedule", "print the schedule", _schedule),
+    Command("mem", "mem", "print buffer sizes and the peak", _mem),
 )  # fmt: skip

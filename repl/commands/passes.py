@@ -112,15 +112,15 @@ def _finish(session: Session, rest: str) -> Results:
 
 def _walked(session: Session, walk: Walk, *, until: str = "", count: int | None = None) -> Results:
     if walk.upcoming is None:
-        raise HloError(
-            f"the pipeline {walk.name} is at its end", notes=("pipeline -O2 begins anew",)
-        )
+        raise HloError(f"pipeline {walk.name} is finished", notes=("pipeline -O2 restarts it",))
     outcomes = follow(session, walk, keeps_cursor=True, until=until, count=count)
     yield from outcomes if count is not None else counting_idle(outcomes)
     after = session.walks.get(session.current)
     if after is not None and session.pending is None:
         upcoming = after.upcoming
-        yield Message(f"  next: {upcoming.name}" if upcoming else "  the pipeline is done", "dim")
+        yield Message(
+            f"  next: {upcoming.name}" if upcoming else "  the pipeline is finished", "dim"
+        )
 
 
 def _time(session: Session, rest: str) -> Results:
@@ -136,16 +136,17 @@ def _time(session: Session, rest: str) -> Results:
 
 ROWS = (
     Command("passes", "passes [--effective [--all]] [WORD]",
-            "list the passes; --effective tries out which would do something here", _passes),
-    Command("explain", "explain PASS|RULE|OPCODE|CODE", "what hloc knows of a name", _explain,
+            "list passes; --effective tries which would change this state", _passes),
+    Command("explain", "explain PASS|RULE|OPCODE|CODE",
+            "explain a pass, rule, opcode or diagnostic", _explain,
             "pass"),
     Command("apply", "apply PASS,PASS... | -O2",
-            "run passes; each that changes something makes a new state", _apply, "pass", True),
+            "run passes; each one that changes the module creates a state", _apply, "pass", True),
     Command("pipeline", "pipeline [-O2|PASS,PASS...]",
-            "choose the pipeline that next walks through, and show where it stands",
+            "choose the pipeline for next, and show its position",
             _pipeline, "pass", True),
     Command("next", "next [N]", "run the next pass of the pipeline", _next, "", True),
     Command("until", "until PASS", "run the pipeline up to a pass", _until, "pass", True),
     Command("finish", "finish", "run the rest of the pipeline", _finish, "", True),
-    Command("time", "time", "what each pass on the way to here took", _time),
+    Command("time", "time", "time spent in each pass so far", _time),
 )  # fmt: skip

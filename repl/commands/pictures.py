@@ -34,17 +34,17 @@ def _graph(session: Session, rest: str) -> Results:
         before=before.module if before is not None else None,
         diff=diff,
     )
-    yield Message(f"{state.label} drawn in {path}")
+    yield Message(f"{state.label} drawn to {path}")
 
 
 def _radius(words: list[str]) -> int:
     text = words[-1].partition("=")[2] if words else "2"
     if not text.isdecimal() or int(text) > 1000:
-        raise HloError(f"a radius is a number of 0 or more, not {text!r}")
+        raise HloError(f"expected a radius of 0 or more, found {text!r}")
     return int(text)
 
 
 ROWS = (
-    Command("graph", _USAGE, "draw the state, or what is near an instruction, into a file",
+    Command("graph", _USAGE, "draw the state, or the neighbourhood of an instruction, to a file",
             _graph, "instruction"),
 )  # fmt: skip

@@ -26,7 +26,7 @@ def _inputs(session: Session, rest: str) -> Results:
     word, _, seed = rest.partition(" ")
     if word == "random":
         if seed and not (seed.isdecimal() and len(seed) < 10):
-            raise HloError(f"a seed is a number of 0 or more, not {seed!r}")
+            raise HloError(f"expected a seed of 0 or more, found {seed!r}")
         yield Message(session.use_seed(int(seed or 0)))
     elif rest:
         yield Message(session.use_inputs(expanduser(rest)))
@@ -108,20 +108,21 @@ def _compare(session: Session, rest: str) -> Results:
 
 ROWS = (
     Command("input", "input NAME=SPEC",
-            f"choose one input; SPEC is one of {' '.join(KINDS)}", _input, "", True),
-    Command("inputs", "inputs [FILE.npz | random SEED]", "choose the inputs of run, or list them",
+            f"set one input; SPEC is one of {' '.join(KINDS)}", _input, "", True),
+    Command("inputs", "inputs [FILE.npz | random SEED]", "set the inputs of run, or list them",
             _inputs, "file", True),
     Command("run", "run [--print] [--interp]",
-            "compile and run this state, compare with s0; --interp runs the evaluator", _run),
-    Command("eval", "eval %name", "the value of an instruction of the entry computation", _eval,
+            "compile, run and compare with s0; --interp uses the evaluator", _run),
+    Command("eval", "eval %name", "print the value of an instruction of the entry computation",
+            _eval,
             "instruction"),
-    Command("watch", "watch [%name | off]", "show a value in every run", _watch, "instruction",
+    Command("watch", "watch [%name | off]", "print a value in every run", _watch, "instruction",
             True),
     Command("verify", "verify [A] [B]",
-            "run two states on 24 sets of inputs and compare; finds the rewrite that is wrong",
+            "compare two states on 24 input sets, and find the wrong rewrite",
             _verify, "state"),
-    Command("bench", "bench [A B ...]", "time states on the inputs of run", _bench, "state"),
-    Command("profile", "profile", "time the kernels of this state one by one", _profile),
-    Command("compare", "compare xla", "run this state, and the loaded module by XLA, and compare",
+    Command("bench", "bench [A B ...]", "time states on the current inputs", _bench, "state"),
+    Command("profile", "profile", "time each kernel of this state", _profile),
+    Command("compare", "compare xla", "compare this state with the loaded module run by XLA",
             _compare),
 )  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import islice
 
 from hloc.errors import HloError
-from hloc.opt.pass_base import Remark, did_you_mean
+from hloc.near_names import near_name_notes
+from hloc.opt.pass_base import Remark
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.registry import canonical_name
 from hloc.report.text import plural
@@ -41,7 +42,7 @@ def _step(session: Session, rest: str) -> Results:
 
 def _back(session: Session) -> Moved:
     if session.current.base is None:
-        raise HloError("no rewrite to take back", notes=("undo goes back by a whole pass",))
+        raise HloError("no rewrite to undo", notes=("undo reverts a whole pass",))
     return Moved(session.undo(), "step back")
 
 
@@ -64,7 +65,7 @@ def _rules(session: Session, rest: str) -> Results:
         notes += ["disabled"] if rule.name in session.disabled_rules else []
         rows.append((rule.name, opcodes, rule_place(f"{name}/{rule.name}"), ", ".join(notes)))
     if not rows:
-        raise HloError(f"{name} has no rules: it is written as a whole")
+        raise HloError(f"{name} has no rules")
     heads = ("rule", "begins at", "written in", "")
     yield Table(f"{name}: {plural(len(rows), 'rule')}", heads, tuple(rows))
 
@@ -73,7 +74,7 @@ def _disable(session: Session, rest: str) -> Results:
     rule = find_rule(needed(rest, "disable which rule?", "disable RULE"))
     session.disabled_rules[rule.name] = None
     session.stepping = None
-    yield Message(f"{rule.name} does not fire from now on")
+    yield Message(f"{rule.name} is disabled")
 
 
 def _enable(session: Session, rest: str) -> Results:
@@ -81,13 +82,13 @@ def _enable(session: Session, rest: str) -> Results:
     session.stepping = None
     if rest == "all":
         session.disabled_rules.clear()
-        yield Message("all rules may fire")
+        yield Message("all rules are enabled")
         return
     rule = find_rule(rest)
     if rule.name not in session.disabled_rules:
         raise HloError(f"{rule.name} is not disabled")
     del session.disabled_rules[rule.name]
-    yield Message(f"{rule.name} may fire again")
+    yield Message(f"{rule.name} is enabled")
 
 
 def _missed(session: Session, rest: str) -> Results:
@@ -109,7 +110,7 @@ def _missed(session: Session, rest: str) -> Results:
     found += missed_rules(module, what.name, inst, frozenset(session.disabled_rules), fast)
     if not found:
         where = f" of {inst.name}" if inst is not None else ""
-        yield Message(f"{what.name} says nothing{where}: no pattern fits, and it makes no remark")
+        yield Message(f"{what.name} reported no missed optimisations{where}")
         return
     rows = tuple((f"%{m.at}", m.by, m.reason) for m in found[:_MOST_MISSED])
     yield Table(f"{what.name}: {plural(len(found), 'time')} it declined", (), rows)
@@ -125,7 +126,7 @@ def _break(session: Session, rest: str) -> Results:
     if kind.startswith("%"):
         kind, text = "instruction", kind[1:]
     if kind not in KINDS or (not text and kind != "verify"):
-        near = did_you_mean(kind, list(KINDS))
+        near = near_name_notes(kind, list(KINDS))
         raise HloError(f"cannot read {rest!r}", notes=(*near, f"use: {usage}"))
     row = session.breaks.add(kind, text)
     yield Message(f"breakpoint {row}: {KINDS[row.kind]}")
@@ -152,17 +153,17 @@ def delete_breakpoint(session: Session, rest: str) -> Results:
 
 ROWS = (
     Command("step", "step [N] [PASS] | step -b",
-            "do one rewrite of a pass, or N; -b takes the last one back", _step, "pass", True),
-    Command("continue", "continue", "finish the pass that was stepped or stopped, and go on",
+            "do one rewrite of a pass, or N; -b undoes the last", _step, "pass", True),
+    Command("continue", "continue", "finish the current pass and continue",
             _continue, "", True),
-    Command("rewrites", "rewrites [PASS]", "list the rewrites of a pass: rule, place, size",
+    Command("rewrites", "rewrites [PASS]", "list the rewrites of a pass: rule, instruction, size",
             _rewrites, "pass"),
     Command("rules", "rules PASS", "list the rules of a pass", _rules, "pass"),
-    Command("disable", "disable RULE", "a rule does not fire any more", _disable, "rule", True),
-    Command("enable", "enable RULE | all", "a rule may fire again", _enable, "rule", True),
-    Command("missed", "missed PASS [%name]", "why a pass left instructions alone", _missed,
+    Command("disable", "disable RULE", "disable a rule", _disable, "rule", True),
+    Command("enable", "enable RULE | all", "enable a rule", _enable, "rule", True),
+    Command("missed", "missed PASS [%name]", "why a pass left instructions unchanged", _missed,
             "pass"),
     Command("break", "break pass P | rule R | op OPCODE | %name | if EXPR | verify",
-            "stop passes there; EXPR as in instructions > 500 and count(reduce) == 0",
+            "set a breakpoint; EXPR such as instructions > 500 and count(reduce) == 0",
             _break, "instruction", True),
 )  # fmt: skip

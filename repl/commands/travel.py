@@ -34,9 +34,7 @@ def _mark(session: Session, rest: str) -> Results:
 def _branch(session: Session, rest: str) -> Results:
     needed(rest, "call the branch what?", "branch NAME")
     state = session.tree.mark(rest)
-    yield Message(
-        f"{state.label} is also called {rest}; what is done after `goto {rest}` is a branch"
-    )
+    yield Message(f"{state.label} is also called {rest}; passes after `goto {rest}` start a branch")
 
 
 def _history(session: Session, rest: str) -> Results:
@@ -53,18 +51,18 @@ def _diff(session: Session, rest: str) -> Results:
 
 ROWS = (
     Command("undo", "undo [N]", "go back by N states", _undo, "", True),
-    Command("redo", "redo [N]", "go forward again", _redo, "", True),
-    Command("goto", "goto sN | MARK", "make a state the current one", _goto, "state", True),
-    Command("mark", "mark [NAME]", "call the current state NAME, or list the marks", _mark, "",
+    Command("redo", "redo [N]", "go forward by N states", _redo, "", True),
+    Command("goto", "goto sN | MARK", "go to a state", _goto, "state", True),
+    Command("mark", "mark [NAME]", "name the current state, or list the names", _mark, "",
             True),
-    Command("branch", "branch NAME", "mark the place from which to try something else", _branch,
+    Command("branch", "branch NAME", "mark the current state as the start of a branch", _branch,
             "", True),
     Command("history", "history [--tree]", "show the tree of states", _history),
     Command(
         "diff",
         "diff [A] [B] [@comp|%name] [--unified|--side|--stat|--json|--text] "
         "[--expand] [--all] [--names] [--order]",
-        "compare two states, by default the one before with the current one",
+        "compare two states (default: previous and current)",
         _diff,
         "state",
     ),

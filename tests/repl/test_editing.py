@@ -72,14 +72,14 @@ WRONG = {
     "replace %x WITH %r": "cycle|needs|itself",
     "delete %nn": "nn is used by r",
     "delete %r": "r is the root",
-    "rename %nn x": "there is an instruction 'x' already",
-    "rename %nn a,b": "is no name",
+    "rename %nn x": "an instruction named 'x' already exists",
+    "rename %nn a,b": "is not a valid instruction name",
     "rename %nn": "rename what",
     "insert f32[2] abs(x)": "insert what",
     "insert k = f32[9] abs(x)": "operand 0 has shape",
     "set-layout %nn {0}": "has rank 2",
     "set-layout %nn {1,0}": "changes nothing",
-    "set-layout %nn foo": "a layout of an array",
+    "set-layout %nn foo": "expected a layout such as {1,0}",
 }
 
 
@@ -134,5 +134,5 @@ def test_a_dump_of_xla_is_a_history(dump: Path, repl: Session, say: Say) -> None
 
 
 def test_a_folder_without_a_dump_is_explained(tmp_path: Path, say: Say) -> None:
-    with pytest.raises(hloc.HloError, match="holds no dump of passes"):
+    with pytest.raises(hloc.HloError, match="contains no pass dump"):
         say(f"load {tmp_path}")

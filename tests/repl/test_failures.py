@@ -184,7 +184,7 @@ def test_ctrl_c_ends_a_pass_that_does_not(folder: Path) -> None:
         screen.wait_for("apply never")
         wait_for_work(screen.child, 0.5)
         screen.send("\x03")
-        screen.wait_for("interrupted; the state is as before")
+        screen.wait_for("interrupted; the state is unchanged")
         screen.wait_for_prompt("m s0› ")
         assert "s1 algebraic" in screen.command("apply algsimp", "m s1 algebraic-simplifier› ")
         screen.send("quit\r")

@@ -53,7 +53,7 @@ def test_registers_are_unknown_without_an_assembler(
     [
         ("ptx %nobody", "no instruction named"),
         ("set gpu-chip=sm_1\nptx", "there is no chip"),
-        ("ptx %x", "nothing is computed"),
+        ("ptx %x", "computes nothing"),
     ],
 )
 def test_faults_are_told(say: Say, repl: Session, script: str, said: str) -> None:

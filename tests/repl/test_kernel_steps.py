@@ -151,7 +151,7 @@ def test_the_whole_state_lists_its_launches(say: Say) -> None:
     [
         ("ptx next", "no kernel is open"),
         ("ptx step %nobody", "no instruction named"),
-        ("ptx step %x", "nothing is computed"),
+        ("ptx step %x", "computes nothing"),
         ("ptx step %r\nptx to nowhere", "cannot go to"),
         ("ptx step %r\nptx to end\nptx to barrier", "warp 0 does not come to a barrier from here"),
         ("ptx step %r\nptx to 1", "does not come to line 1"),

@@ -212,7 +212,7 @@ def test_a_fault_of_hloc_leaves_the_session_as_it_was(
     monkeypatch.setattr(Session, "stats", fail)
     assert program.run_line("stats")
     assert "internal error: AssertionError: impossible" in out.getvalue()
-    assert "the state is as before" in out.getvalue()
+    assert "the state is unchanged" in out.getvalue()
     assert "Traceback" not in out.getvalue()
     assert program.run_line("apply dce")
     assert program.faults == 1
@@ -312,14 +312,14 @@ WRONG = {
     "%nope": "no instruction named 'nope'",
     "passes zzz": "no pass matches",
     "input x": "which input",
-    "inputs random x": "a seed is a number",
+    "inputs random x": "expected a seed",
     "inputs nope.npz": "cannot read",
     "run fast": "cannot read",
     "verify a b c": "at most two",
-    "help zzz": "there is no command, pass, opcode or setting",
+    "help zzz": "no command, pass, opcode or setting named",
     "zzz": "unknown command",
     f"grep {'(' * 3000}": "nested too deeply",
-    "save a\0b": "a command holds no NUL character",
+    "save a\0b": "a command cannot contain a NUL character",
 }
 
 

@@ -135,7 +135,7 @@ def test_states_are_named(session: Session) -> None:
     with pytest.raises(hloc.HloError, match="there is no state 's7'; states are s0 to s1"):
         session.state("s7")
     session.undo()
-    with pytest.raises(hloc.HloError, match="has no state before it"):
+    with pytest.raises(hloc.HloError, match="no earlier state"):
         session.state("prev")
 
 

@@ -457,7 +457,7 @@ ENTRY e {
         (runs,) = children(screen.child)
         wait_for_work(runs, 1.0)
         screen.send("\x03")
-        screen.wait_for("interrupted; the state is as before")
+        screen.wait_for("interrupted; the state is unchanged")
         screen.wait_for_prompt("forever s0› ")
         assert "1  while" in screen.command("stats", "forever s0› ")
         screen.send("quit\r")

@@ -11,9 +11,9 @@ import numpy as np
 from hloc.dtypes import DTYPES
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
+from hloc.near_names import near_name_notes
 from hloc.ops import OPCODES
 from hloc.opt.authoring.found import Value
-from hloc.opt.pass_base import did_you_mean
 from hloc.opt.pattern import P
 from hloc.opt.values import splat_value
 from hloc.shapes import ArrayShape
@@ -79,7 +79,7 @@ def opcode_of(name: str) -> str:
     """
     opcode = name.rstrip("_").replace("_", "-")
     if opcode not in OPCODES:
-        raise HloError(f"there is no opcode {opcode!r}", notes=did_you_mean(opcode, OPCODES))
+        raise HloError(f"there is no opcode {opcode!r}", notes=near_name_notes(opcode, OPCODES))
     return opcode
 
 
@@ -88,7 +88,9 @@ def of_dtypes(dtypes: DTypes) -> Callable[[Instruction], bool] | None:
     names = frozenset([dtypes] if isinstance(dtypes, str) else dtypes)
     for name in sorted(names):
         if name not in DTYPES:
-            raise HloError(f"there is no element type {name!r}", notes=did_you_mean(name, DTYPES))
+            raise HloError(
+                f"there is no element type {name!r}", notes=near_name_notes(name, DTYPES)
+            )
     if not names:
         return None
     return lambda inst: isinstance(inst.shape, ArrayShape) and inst.shape.dtype.name in names

@@ -33,7 +33,7 @@ def test_the_command_is_the_first_word_that_is_no_option(
 
 
 def test_help_of_what_is_no_command() -> None:
-    with pytest.raises(UsageError, match="there is no command 'pasre'; did you mean parse"):
+    with pytest.raises(UsageError, match="no command named 'pasre'; did you mean parse"):
         command_and_words(["help", "pasre"])
 
 

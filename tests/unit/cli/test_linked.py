@@ -324,7 +324,7 @@ def test_a_program_for_webassembly_is_refused(capsys: Capture) -> None:
 def test_a_program_never_replaces_its_module(capsys: Capture) -> None:
     Path("bare").write_text(TEXT)
     assert main(["bare", "--emit=exe"]) == 1
-    assert "take the place of the module" in capsys.readouterr().err
+    assert "overwrite the module" in capsys.readouterr().err
     assert Path("bare").read_text() == TEXT
 
 
@@ -335,9 +335,9 @@ def test_a_program_never_replaces_its_module(capsys: Capture) -> None:
         (["-shared", "-o", "-"], "cannot go to stdout"),
         (["--emit=exe", "-o", "-"], "cannot go to stdout"),
         (["--mcpu=v2,v3"], "several processors need -c"),
-        (["--mcpu=v2,v3", "-c", "--run"], "is not run"),
+        (["--mcpu=v2,v3", "-c", "--run"], "cannot be run"),
         (["--mcpu=v2,haswell", "-c"], "takes levels of x86-64, not 'haswell'"),
-        (["--mcpu=v2,v3", "-c", "--mattr=+fma"], "goes with a single processor"),
+        (["--mcpu=v2,v3", "-c", "--mattr=+fma"], "needs a single processor"),
         (["--mcpu=v2,v3", "-c", "--target=riscv64"], "has no processor 'x86-64-v2'"),
         (["--mcpu=,", "-c"], "expected the name of a processor"),
     ],

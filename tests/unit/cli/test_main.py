@@ -212,7 +212,7 @@ def test_a_missing_file_is_told_and_a_misspelt_command_guessed(capsys: Capture) 
     assert "cannot read pasre: no such file" in error
     assert "did you mean parse?" in error
     assert main(["--", "parse"]) == 1
-    assert "note: a command is the first word: hloc parse ..." in capsys.readouterr().err
+    assert "note: the command comes first: hloc parse ..." in capsys.readouterr().err
 
 
 USAGE = {
@@ -220,7 +220,10 @@ USAGE = {
     "unknown option": (["x.hlo", "--random-seed=1"], "unknown option --random-seed"),
     "pass": (["x.hlo", "--passes=cs"], "there is no pass 'cs'; did you mean 'cse'?"),
     "rule": (["x.hlo", "--disable-rule=x"], "there is no rule 'x'"),
-    "print after": (["x", "--print-after=fusin"], "no pass that runs is called 'fusin'; did you"),
+    "print after": (
+        ["x", "--print-after=fusin"],
+        "no pass of the pipeline is named 'fusin'; did you",
+    ),
     "needs run": (["x.hlo", "--inputs=a.npz"], "--inputs needs --run"),
     "two inputs": (["run", "x", "--random", "--inputs=a.npz"], "exclude each other"),
     "two files": (["x", "y", "-o", "z"], "needs a single input file"),

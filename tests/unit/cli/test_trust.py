@@ -87,9 +87,9 @@ def test_without_a_folder_the_reproducer_goes_to_a_temporary_one(
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("--plugin=evil.py", "may not say plugin"),
-        ("-o /tmp/x", "may not say output-file"),
-        ("other.hlo", "may not say files"),
+        ("--plugin=evil.py", "may not set plugin"),
+        ("-o /tmp/x", "may not set output-file"),
+        ("other.hlo", "may not set files"),
         ("--passes='cse", "cannot be read"),
         ("--pases=cse", "unknown option --pases"),
     ],
@@ -129,7 +129,7 @@ def test_what_the_evaluator_cannot_take_is_compared_compiled(
     monkeypatch.setattr("hloc.report.answers.EVALUATOR_FLOPS", 10)
     assert main([module, "--passes=cse,dce,fusion", "--check-each", "-o", "/dev/null"]) == 0
     error = capsys.readouterr().err
-    assert "too large for the evaluator; compared when compiled at -O0" in error
+    assert "too large for the evaluator; comparing code compiled at -O0" in error
     assert re.search("keeps? the answer on 3 input sets", error)
 
 

@@ -138,7 +138,7 @@ def test_a_dump_holds_every_step_that_changed_something(
 ) -> None:
     folder = tmp_path / "dump"
     said = shown(capsys, twice, PASSES, f"--dump-dir={folder}")
-    assert f"dump: 3 steps, to walk through in {folder / 'index.html'}\n" in said
+    assert f"dump: 3 steps, browse it in {folder / 'index.html'}\n" in said
     steps = ["00-input.hlo", "02-algebraic-simplifier.hlo", "03-cse.hlo", "04-dce.hlo"]
     assert sorted(path.name for path in folder.iterdir()) == [*steps, "index.html", "manifest.json"]
     manifest = json.loads((folder / "manifest.json").read_text())

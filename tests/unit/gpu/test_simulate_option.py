@@ -64,7 +64,7 @@ def test_a_run_is_compared(words: list[str], file: str, capsys: pytest.CaptureFi
     ("words", "said"),
     [
         (["--target=nvptx64", "--simulate=cuda", "--run"], "expected one of ptx, host"),
-        (["--simulate", "--run"], "--simulate is for code of a GPU: --target=nvptx64"),
+        (["--simulate", "--run"], "--simulate needs a GPU target such as --target=nvptx64"),
         (["--target=amdgcn", "--simulate", "--run"], "--simulate=host runs this, too"),
         (["--target=nvptx64", "--simulate=host", "--run", "--profile"], "--simulate=ptx counts"),
     ],

@@ -148,7 +148,7 @@ def test_paths_between_two_in_either_order() -> None:
 
 
 def test_paths_that_are_not_there() -> None:
-    with pytest.raises(HloError, match="no path leads from lr to x, nor back"):
+    with pytest.raises(HloError, match="no path between lr and x"):
         between(small(), "lr", "x")
     with pytest.raises(HloError, match="different computations"):
         between(small(), "x", "m")

@@ -214,10 +214,10 @@ def test_files_that_are_no_archives_are_refused(tmp_path: Path) -> None:
         load_arrays(str(path), "arg", [F32_4])
     for content in (b"", b"PK\x03\x04 no zip", b"\x93NUMPY\x01\x00nonsense", b"HloModule m"):
         path.write_bytes(content)
-        with pytest.raises(hloc.HloError, match="is no NumPy archive; expected a file of"):
+        with pytest.raises(hloc.HloError, match="is not a NumPy archive; expected a file from"):
             load_arrays(str(path), "arg", [F32_4])
     np.save(tmp_path / "one.npy", np.zeros(4, np.float32))
-    with pytest.raises(hloc.HloError, match="is no NumPy archive"):
+    with pytest.raises(hloc.HloError, match="is not a NumPy archive"):
         load_arrays(str(tmp_path / "one.npy"), "arg", [F32_4])
 
 
