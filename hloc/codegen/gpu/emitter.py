@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.library_call import LibraryCall
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.llvm.target import Target
-from hloc.ir.instruction import Instruction
 
 
 def _one(target: Target) -> int:
@@ -27,17 +26,3 @@ class GpuPlan(KernelPlan[LaunchWriter]):
 
     choices: Callable[[Target], int] = _one
     library: LibraryCall | None = None
-
-
-def gpu_emitter_of(
-    name: str,
-    can_emit: Callable[[Instruction], bool],
-    emit: Callable[[LaunchWriter], None],
-    scratch_bytes: Callable[[Instruction], int],
-) -> Emitter[LaunchWriter]:
-    """Return an emitter of functions that each look at the instruction anew."""
-
-    def plan(inst: Instruction) -> GpuPlan | None:
-        return GpuPlan(emit, scratch_bytes=scratch_bytes(inst)) if can_emit(inst) else None
-
-    return Emitter(name, plan)

@@ -11,7 +11,7 @@ from hloc.ir.instruction import Instruction
 
 def needs_defusion(inst: Instruction) -> bool:
     """True if fusion `inst` must be taken apart before kernels are made."""
-    if attention.can_emit(inst):
+    if attention.plan(inst):
         return False
     core = gemm_root(inst) if is_gemm(inst) else None
-    return is_beyond(inst, row_region.can_emit(inst), core)
+    return is_beyond(inst, row_region.plan(inst) is not None, core)

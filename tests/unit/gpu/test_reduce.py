@@ -2,7 +2,7 @@
 
 import pytest
 
-from hloc.codegen.gpu.emitters.reduction.reduce_plan import plan_of
+from hloc.codegen.gpu.emitters.reduction.reduce_plan import reduce_plan
 from hloc.driver import parse_text
 from tests.unit.gpu.simulate import check, compiled
 
@@ -93,7 +93,8 @@ def test_plans() -> None:
     """Threads of a row, columns of a block, neighbours and parts for typical sizes."""
 
     def plan(dims: Dims, reduced: Dims) -> tuple[int, int, int, int]:
-        found = plan_of(parse_text(reduction(dims, reduced)).entry.root)
+        root = parse_text(reduction(dims, reduced)).entry.root
+        found = reduce_plan(root, root)
         return found.threads, found.columns, found.width, found.parts
 
     assert plan((4096, 32), (1,)) == (4, 1, 4, 1)  # eight elements for each of four threads

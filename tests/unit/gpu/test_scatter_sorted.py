@@ -96,4 +96,4 @@ def test_work_does_not_grow_with_the_square() -> None:
 def test_what_cannot_be_counted_in_s32_is_not_sorted(windows: int, rows: int) -> None:
     """Numbers of windows, and places in the operand, are kept in 32 bits."""
     text = ROWS.format(combiner="ROOT r = f32[] add(a, b)", windows=windows, rows=rows)
-    assert not scatter_sorted.can_emit(parse_text(text).entry.root)
+    assert not scatter_sorted.plan(parse_text(text).entry.root)

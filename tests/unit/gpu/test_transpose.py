@@ -5,7 +5,7 @@ Sectors are those of the interpreter: bytes of memory handed out, over bytes ask
 
 import pytest
 
-from hloc.codegen.gpu.emitters.movement.transpose_plan import plan_of
+from hloc.codegen.gpu.emitters.movement.transpose_plan import transpose_tiles
 from hloc.driver import parse_text
 from tests.unit.gpu.simulate import check, compiled, entry
 
@@ -144,7 +144,7 @@ def test_layouts_are_transpositions_too() -> None:
 def test_groups_of_dimensions_move_as_one() -> None:
     """[16,32,4,16] -> [16,16,32,4] exchanges 128 with 16 sixteen times."""
     text = transpose("bf16", (16, 32, 4, 16), (0, 3, 1, 2))
-    plan = plan_of(parse_text(text).entry.root)
+    plan = transpose_tiles(parse_text(text).entry.root)
     assert plan is not None
     assert plan.exchange.read == (1,)
     assert plan.exchange.written == (2, 3)
@@ -153,5 +153,5 @@ def test_groups_of_dimensions_move_as_one() -> None:
 
 def test_long_runs_need_no_tiles() -> None:
     text = transpose("f32", (16, 32, 8), (1, 0, 2))
-    assert plan_of(parse_text(text).entry.root) is None
+    assert transpose_tiles(parse_text(text).entry.root) is None
     assert "bar.sync" not in compiled(text).ptx

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.kernels.context import array_leaves
-from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.loop import can_generate, is_flat
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
@@ -26,6 +26,11 @@ _FEWEST_THREADS = 1 << 14
 
 _Output = tuple[ShapeIndex, int]
 """A leaf of the result: its path and its number."""
+
+
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan all that the element generator can make."""
+    return GpuPlan(emit) if can_generate(inst) else None
 
 
 def emit(w: LaunchWriter) -> None:
@@ -104,4 +109,4 @@ def _ordered(w: LaunchWriter, outputs: Sequence[_Output], shape: ArrayShape) -> 
             output.store(k.math, tuple(index), value)
 
 
-EMITTER = gpu_emitter_of("loop", can_generate, emit, no_scratch)
+EMITTER = Emitter("loop", plan)

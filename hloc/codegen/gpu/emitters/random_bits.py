@@ -8,11 +8,16 @@ from __future__ import annotations
 from math import prod
 
 from hloc.codegen.gpu.context import LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
-from hloc.codegen.kernels import random_bits
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.kernels.context import root_of
-from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.random_bits import loops_of, read_state, write_bits, write_state
+from hloc.ir.instruction import Instruction
+
+
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a generator of random bits."""
+    return GpuPlan(emit) if root_of(inst).is_a("rng-bit-generator") else None
 
 
 def emit(w: LaunchWriter) -> None:
@@ -26,4 +31,4 @@ def emit(w: LaunchWriter) -> None:
             write_state(k, state)
 
 
-EMITTER = gpu_emitter_of("rng-bit-generator", random_bits.can_emit, emit, no_scratch)
+EMITTER = Emitter("rng-bit-generator", plan)

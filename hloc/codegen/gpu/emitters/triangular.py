@@ -13,11 +13,10 @@ from math import prod
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
-from hloc.codegen.kernels import triangular
 from hloc.codegen.kernels.context import root_of
-from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.dtypes import PRED, component_of
 from hloc.ir.instruction import Instruction
 
@@ -58,9 +57,12 @@ class _Matrix:
         return b.complex(b.real(value), b.fneg(b.imag(value)))
 
 
-def can_emit_solve(inst: Instruction) -> bool:
-    """True for a triangular-solve in a type that results may be kept in meanwhile."""
-    return triangular.can_emit_solve(inst) and not is_narrow_float(root_of(inst).array.dtype)
+def plan_solve(inst: Instruction) -> GpuPlan | None:
+    """Plan a triangular-solve in a type that results may be kept in meanwhile."""
+    root = root_of(inst)
+    if not root.is_a("triangular-solve") or is_narrow_float(root.array.dtype):
+        return None
+    return GpuPlan(emit_solve)
 
 
 def emit_solve(w: LaunchWriter) -> None:
@@ -116,9 +118,9 @@ def _solve(
         k.barrier()
 
 
-def can_emit_cholesky(inst: Instruction) -> bool:
-    """True if the result is that of a cholesky."""
-    return triangular.can_emit_cholesky(inst)
+def plan_cholesky(inst: Instruction) -> GpuPlan | None:
+    """Plan a cholesky."""
+    return GpuPlan(emit_cholesky) if root_of(inst).is_a("cholesky") else None
 
 
 def emit_cholesky(w: LaunchWriter) -> None:
@@ -178,5 +180,5 @@ def _remainder(
     return b.load(total, first.dtype, 0)
 
 
-SOLVE = gpu_emitter_of("triangular-solve", can_emit_solve, emit_solve, no_scratch)
-CHOLESKY = gpu_emitter_of("cholesky", can_emit_cholesky, emit_cholesky, no_scratch)
+SOLVE = Emitter("triangular-solve", plan_solve)
+CHOLESKY = Emitter("cholesky", plan_cholesky)

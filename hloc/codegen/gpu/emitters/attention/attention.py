@@ -9,10 +9,12 @@ keys are cut along the keys; a second launch joins the parts in order.
 
 from __future__ import annotations
 
+from functools import partial
+
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.attention.attention_parts import (
     emit_finite_flags,
     emit_joined,
@@ -32,25 +34,26 @@ from hloc.codegen.gpu.emitters.attention.attention_spread import (
 )
 from hloc.codegen.gpu.emitters.attention.attention_tensor_core import TensorCoreGemms
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import has_tensor_cores
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.dtypes import F32, PRED, S32, S64
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for a fusion that is an attention whose rows fit into registers."""
-    return attention_problem(inst) is not None
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a fusion that is an attention whose rows fit into registers.
 
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for parts or flags, on the chip that needs most."""
-    problem = _problem(inst)
+    The scratch memory, for parts or flags, is that of the chip that needs most.
+    """
+    problem = attention_problem(inst)
+    if problem is None:
+        return None
     ways = {False, suits_tensor_cores(problem)}
-    return max(spread_of(problem, by_tensor_cores=way).scratch_bytes for way in ways)
+    scratch_bytes = max(spread_of(problem, by_tensor_cores=way).scratch_bytes for way in ways)
+    return GpuPlan(partial(emit, problem), scratch_bytes=scratch_bytes)
 
 
-def emit(w: LaunchWriter) -> None:
+def emit(problem: AttentionProblem, w: LaunchWriter) -> None:
     """Write the launches."""
-    problem = _problem(w.inst)
     by_tensor_cores = has_tensor_cores(w.target) and suits_tensor_cores(problem)
     spread = spread_of(problem, by_tensor_cores=by_tensor_cores)
     if spread.skips:
@@ -60,12 +63,6 @@ def emit(w: LaunchWriter) -> None:
         _Kernel(k, spread).write()
     if spread.parts > 1:
         emit_joined(w, spread)
-
-
-def _problem(inst: Instruction) -> AttentionProblem:
-    problem = attention_problem(inst)
-    assert problem is not None
-    return problem
 
 
 class _Kernel:
@@ -169,5 +166,5 @@ class _Kernel:
         return holds_for_all(k, b.load(holds, PRED, 0))
 
 
-EMITTER = gpu_emitter_of("attention", can_emit, emit, scratch_bytes)
+EMITTER = Emitter("attention", plan)
 """Both products of attention and the softmax between them."""

@@ -15,7 +15,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.fft.fft_passes import (
     Line,
     Passes,
@@ -26,6 +26,7 @@ from hloc.codegen.gpu.emitters.fft.fft_passes import (
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.butterflies import LARGEST
 from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.fft_plan import complex_dtype, copies_spectrum, factors, is_transform
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
@@ -109,10 +110,12 @@ def _room(root: Instruction) -> _Room:
     )
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for long rows and for a copy of the spectrum."""
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a transform; long rows and a copy of the spectrum are in scratch memory."""
+    if not is_transform(inst):
+        return None
     room = _room(root_of(inst))
-    return 2 * room.rows + room.table + room.spectrum
+    return GpuPlan(emit, scratch_bytes=2 * room.rows + room.table + room.spectrum)
 
 
 def emit(w: LaunchWriter) -> None:
@@ -245,4 +248,4 @@ class _Transform:
         target.store(self.k.math, self._index(row, i), value)
 
 
-EMITTER = gpu_emitter_of("fft", is_transform, emit, scratch_bytes)
+EMITTER = Emitter("fft", plan)

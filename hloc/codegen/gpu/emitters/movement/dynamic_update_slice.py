@@ -5,17 +5,17 @@ from __future__ import annotations
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.dynamic_update_slice import first_element
-from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a dynamic-update-slice."""
-    return root_of(inst).opcode.name == "dynamic-update-slice"
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a dynamic-update-slice."""
+    return GpuPlan(emit) if root_of(inst).is_a("dynamic-update-slice") else None
 
 
 def emit(w: LaunchWriter) -> None:
@@ -51,4 +51,4 @@ def index_in_memory(k: GpuContext, number: IndexValue, shape: ArrayShape) -> tup
     return tuple(index)
 
 
-EMITTER = gpu_emitter_of("dynamic-update-slice", can_emit, emit, no_scratch)
+EMITTER = Emitter("dynamic-update-slice", plan)

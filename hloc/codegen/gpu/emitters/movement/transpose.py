@@ -10,27 +10,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
-from hloc.codegen.gpu.emitters.movement.transpose_plan import Dims, Plan, plan_of
+from hloc.codegen.gpu.emitter import GpuPlan
+from hloc.codegen.gpu.emitters.movement.transpose_plan import Dims, TransposeTiles, transpose_tiles
 from hloc.codegen.gpu.kernel import BLOCK_THREADS, MAX_BLOCKS_YZ
-from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for a result that is read along another dimension than it is written."""
-    return plan_of(inst) is not None
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a result that is read along another dimension than it is written."""
+    tiles = transpose_tiles(inst)
+    return None if tiles is None else GpuPlan(partial(emit, tiles))
 
 
-def emit(w: LaunchWriter) -> None:
+def emit(plan: TransposeTiles, w: LaunchWriter) -> None:
     """Write one launch, a block per tile."""
-    plan = plan_of(w.inst)
-    assert plan is not None
     exchange = plan.exchange
     across = -(-plan.size(exchange.read) // plan.columns)
     down = -(-plan.size(exchange.written) // plan.rows)
@@ -50,7 +50,7 @@ class _Tile:
     """One tile: where it lies, and the arrays that hold it."""
 
     def __init__(
-        self, k: GpuContext, plan: Plan, first: tuple[IndexValue, IndexValue, IndexValue]
+        self, k: GpuContext, plan: TransposeTiles, first: tuple[IndexValue, IndexValue, IndexValue]
     ) -> None:
         self.k, self.plan, self.first = k, plan, first
         self.run = plan.size(plan.exchange.run)
@@ -135,4 +135,4 @@ class _Tile:
         return self.k.math.delinear(place, [self.plan.dims[d] for d in group]) if group else ()
 
 
-EMITTER = gpu_emitter_of("transpose", can_emit, emit, no_scratch)
+EMITTER = Emitter("transpose", plan)

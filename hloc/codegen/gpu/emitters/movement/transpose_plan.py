@@ -43,7 +43,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TransposeTiles:
     """How a transposition is cut into tiles.
 
     Attributes:
@@ -64,7 +64,7 @@ class Plan:
         return prod(self.dims[d] for d in group)
 
 
-def plan_of(inst: Instruction) -> Plan | None:
+def transpose_tiles(inst: Instruction) -> TransposeTiles | None:
     """Return how `inst` goes by tiles, None if it is no transposition that gains from them."""
     shapes = array_leaves(inst.shape)
     if len(shapes) != 1 or not can_generate(inst) or is_flat(inst):
@@ -111,7 +111,9 @@ def _last_together(order: Sequence[int], other: Sequence[int]) -> Dims:
     return ()
 
 
-def _tiles(heroes: tuple[Instruction, ...], exchange: Exchange, shape: ArrayShape) -> Plan | None:
+def _tiles(
+    heroes: tuple[Instruction, ...], exchange: Exchange, shape: ArrayShape
+) -> TransposeTiles | None:
     def size(group: Dims) -> int:
         return _power_of_two(prod(shape.dims[d] for d in group))
 
@@ -126,7 +128,7 @@ def _tiles(heroes: tuple[Instruction, ...], exchange: Exchange, shape: ArrayShap
     shared = len(heroes) * widest * whole * (size(exchange.run) + 1)
     if whole % BLOCK_THREADS or shared > _MOST_SHARED_BYTES:
         return None
-    return Plan(heroes, exchange, shape.dims, batch, rows, columns)
+    return TransposeTiles(heroes, exchange, shape.dims, batch, rows, columns)
 
 
 def _power_of_two(count: int) -> int:

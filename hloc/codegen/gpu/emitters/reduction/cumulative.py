@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from hloc.analysis.cumulative import plain_scan
 from hloc.codegen.builder.ir_array import IrArray
@@ -18,37 +19,37 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import combine, sum_dtype
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
-from hloc.codegen.gpu.emitters.reduction.cumulative_plan import Plan, plan_of
+from hloc.codegen.gpu.emitter import GpuPlan
+from hloc.codegen.gpu.emitters.reduction.cumulative_plan import ScanPlan, scan_plan
 from hloc.codegen.gpu.emitters.reduction.cumulative_tiles import Tiles
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a plain scan."""
-    return plain_scan(root_of(inst)) is not None
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for the result of every chunk, and for what comes before it."""
-    plan = plan_of(inst)
-    return 2 * _room(plan, _dtype(root_of(inst))) if plan.chunks > 1 else 0
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a plain scan; scratch has the result of every chunk, and what comes before it."""
+    root = root_of(inst)
+    form = plain_scan(root)
+    if form is None:
+        return None
+    scan = scan_plan(root, form)
+    size = 2 * _room(scan, _dtype(root)) if scan.chunks > 1 else 0
+    return GpuPlan(partial(emit, scan), scratch_bytes=size)
 
 
 def _dtype(root: Instruction) -> DType:
     return sum_dtype(root.called[0], root.array.dtype)
 
 
-def _room(plan: Plan, dtype: DType) -> int:
+def _room(plan: ScanPlan, dtype: DType) -> int:
     return -(-plan.rows * plan.chunks * dtype.storage_bytes // 64) * 64
 
 
-def emit(w: LaunchWriter) -> None:
+def emit(plan: ScanPlan, w: LaunchWriter) -> None:
     """Write one launch, or three if scans are cut, and one for results of no elements."""
-    plan = plan_of(w.inst)
     if plan.form.empty:
         with w.each(plan.rows * plan.form.empty) as (k, thread):
             number, row = k.math.rem(thread, plan.form.empty), k.math.div(thread, plan.form.empty)
@@ -64,7 +65,7 @@ def emit(w: LaunchWriter) -> None:
 
 @contextmanager
 def _chunks(
-    w: LaunchWriter, plan: Plan, chunks: int
+    w: LaunchWriter, plan: ScanPlan, chunks: int
 ) -> Iterator[tuple[_Scan, IndexValue, IndexValue]]:
     """Write a launch whose region runs for the first `chunks` of all rows.
 
@@ -88,7 +89,7 @@ def _chunks(
 class _Scan:
     """The scans of one launch."""
 
-    def __init__(self, k: GpuContext, plan: Plan) -> None:
+    def __init__(self, k: GpuContext, plan: ScanPlan) -> None:
         self.k, self.plan = k, plan
         self.operand, self.init = k.root.operands
         self.dtype = _dtype(k.root)
@@ -244,4 +245,4 @@ class _Scan:
             )
 
 
-EMITTER = gpu_emitter_of("cumulative", can_emit, emit, scratch_bytes)
+EMITTER = Emitter("cumulative", plan)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from hloc.analysis.cumulative import Cumulative, plain_scan
+from hloc.analysis.cumulative import Cumulative
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
-from hloc.codegen.kernels.context import root_of
 from hloc.ir.instruction import Instruction
 
 _EACH = 4
@@ -28,7 +27,7 @@ _MOST_CHUNKS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScanPlan:
     """How a scan is spread over threads.
 
     Attributes:
@@ -66,11 +65,8 @@ class Plan:
         return (self.size - f.limit, self.size - f.start) if f.reverse else (f.start, f.limit)
 
 
-def plan_of(inst: Instruction) -> Plan:
-    """Return how the scan at the root of `inst` is spread."""
-    root = root_of(inst)
-    form = plain_scan(root)
-    assert form is not None
+def scan_plan(root: Instruction, form: Cumulative) -> ScanPlan:
+    """Return how a scan of a form is spread."""
     source = root.operands[0].array
     order = loop_order(source)
     others = tuple(dim for dim in order if dim != form.dim)
@@ -78,10 +74,10 @@ def plan_of(inst: Instruction) -> Plan:
     by_columns = bool(others) and order[-1] != form.dim and source.dims[order[-1]] >= _NARROW
     if by_columns:
         length = max(_COLUMN_LENGTH, -(-size // _MOST_CHUNKS))
-        return Plan(form, source.dims, others, rows, size, True, 1, 1, min(length, size))
+        return ScanPlan(form, source.dims, others, rows, size, True, 1, 1, min(length, size))
     each = _EACH if size > WARP_THREADS else 1
     threads = WARP_THREADS if size <= _EACH * WARP_THREADS else BLOCK_THREADS
     tile = threads * each
     chunks = max(1, min(_MOST_CHUNKS, size // (2 * tile), -(-_BLOCKS // rows)))
     length = -(-size // (chunks * tile)) * tile
-    return Plan(form, source.dims, others, rows, size, False, threads, each, length)
+    return ScanPlan(form, source.dims, others, rows, size, False, threads, each, length)

@@ -8,7 +8,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.collectives import shuffle
 from hloc.codegen.gpu.context import GpuContext
-from hloc.codegen.gpu.emitters.reduction.cumulative_plan import Plan
+from hloc.codegen.gpu.emitters.reduction.cumulative_plan import ScanPlan
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.dtypes import DType
 
@@ -17,7 +17,7 @@ class Tiles:
     """What the threads of a group do with one tile: all of them, together."""
 
     def __init__(
-        self, k: GpuContext, plan: Plan, dtype: DType, joined: Callable[[Value, Value], Value]
+        self, k: GpuContext, plan: ScanPlan, dtype: DType, joined: Callable[[Value, Value], Value]
     ) -> None:
         self.k, self.plan, self.dtype, self.joined = k, plan, dtype, joined
         self.lane = k.math.rem(k.thread("x"), WARP_THREADS)

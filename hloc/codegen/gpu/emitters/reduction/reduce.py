@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
@@ -19,30 +19,27 @@ from hloc.codegen.elements.elemental import ElementGenerator
 from hloc.codegen.elements.reductions import combine, sum_dtypes
 from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
-from hloc.codegen.gpu.emitters.reduction.reduce_plan import Plan, plan_of
+from hloc.codegen.gpu.emitter import GpuPlan
+from hloc.codegen.gpu.emitters.reduction.reduce_plan import ReducePlan, reduce_plan
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.reduce import reduces_of, store_results
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the processor's emitter of reductions takes it, and something is reduced."""
-    return bool(reduces_of(inst)) and plan_of(inst).length > 0
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for the results of all parts."""
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan reductions that share their loops; the results of all parts are in scratch memory."""
     roots = reduces_of(inst)
-    plan = plan_of(inst)
-    if plan.parts == 1:
-        return 0
-    return sum(_room(plan, dtype) for root in roots for dtype in _dtypes(root))
+    spread = reduce_plan(inst, roots[0]) if roots else None
+    if spread is None or not spread.length:
+        return None
+    size = sum(_room(spread, dtype) for root in roots for dtype in _dtypes(root))
+    return GpuPlan(partial(emit, spread), scratch_bytes=size if spread.parts > 1 else 0)
 
 
-def _room(plan: Plan, dtype: DType) -> int:
+def _room(plan: ReducePlan, dtype: DType) -> int:
     return -(-plan.parts * plan.rows * dtype.storage_bytes // 64) * 64
 
 
@@ -51,9 +48,8 @@ def _dtypes(root: Instruction) -> list[DType]:
     return sum_dtypes(root.called[0], starts)
 
 
-def emit(w: LaunchWriter) -> None:
+def emit(plan: ReducePlan, w: LaunchWriter) -> None:
     """Write one launch, or two if the reductions are cut."""
-    plan = plan_of(w.inst)
     if plan.by_columns:
         _columns(w, plan)
     else:
@@ -65,7 +61,7 @@ def emit(w: LaunchWriter) -> None:
 # ---------------------------------------------------------------- the launches
 
 
-def _rows(w: LaunchWriter, plan: Plan) -> None:
+def _rows(w: LaunchWriter, plan: ReducePlan) -> None:
     """A group of threads per row and part: of a warp, or a block of its own."""
     group, per_block = plan.threads, plan.rows_per_block
     in_block = group * per_block
@@ -88,7 +84,7 @@ def _rows(w: LaunchWriter, plan: Plan) -> None:
             reduction.finish(row, k.block_index("y"), values)
 
 
-def _columns(w: LaunchWriter, plan: Plan) -> None:
+def _columns(w: LaunchWriter, plan: ReducePlan) -> None:
     """A thread per column and some rows; the rows of a block are joined in shared memory."""
     blocks = -(-plan.rows // plan.columns)
     with w.launch((blocks, plan.parts, 1), (plan.columns, plan.threads, 1)) as k:
@@ -111,7 +107,7 @@ def _columns(w: LaunchWriter, plan: Plan) -> None:
             reduction.finish(column, k.block_index("y"), values)
 
 
-def _join(w: LaunchWriter, plan: Plan) -> None:
+def _join(w: LaunchWriter, plan: ReducePlan) -> None:
     """Join the parts of every row: a group of threads each."""
     group = min(WARP_THREADS, 1 << (plan.parts - 1).bit_length())
     per_block = BLOCK_THREADS // group
@@ -134,7 +130,7 @@ def _join(w: LaunchWriter, plan: Plan) -> None:
 class Reduction:
     """The reductions of one kernel, in one launch."""
 
-    def __init__(self, k: GpuContext, plan: Plan) -> None:
+    def __init__(self, k: GpuContext, plan: ReducePlan) -> None:
         self.k, self.plan = k, plan
         self.roots = reduces_of(k.inst)
         self.dtypes = [_dtypes(root) for root in self.roots]
@@ -267,4 +263,4 @@ class _Combine:
         return found
 
 
-EMITTER = gpu_emitter_of("reduce", can_emit, emit, scratch_bytes)
+EMITTER = Emitter("reduce", plan)

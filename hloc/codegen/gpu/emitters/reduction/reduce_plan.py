@@ -30,7 +30,7 @@ _MOST_MEMBERS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReducePlan:
     """How a reduction is spread over threads.
 
     Attributes:
@@ -70,9 +70,8 @@ class Plan:
         return min(-(-self.part_length // self.width), self.threads)
 
 
-def plan_of(inst: Instruction) -> Plan:
-    """Return how `inst`, a reduction or a fusion of some, is spread."""
-    root = reduces_of(inst)[0]
+def reduce_plan(inst: Instruction, root: Instruction) -> ReducePlan:
+    """Return how `inst` is spread, a fusion of reductions with the loops of `root` or one alone."""
     shape = root.operands[0].array
     reduced_dims = set(root.attributes.dimensions)
     order = loop_order(shape)
@@ -94,7 +93,9 @@ def plan_of(inst: Instruction) -> Plan:
     if not by_columns:
         size = _part_length(length, width, parts)
         threads = _threads_of_row(size, width, shape.dtype.storage_bytes)
-    return Plan(shape.dims, kept, reduced, rows, length, by_columns, threads, columns, width, parts)
+    return ReducePlan(
+        shape.dims, kept, reduced, rows, length, by_columns, threads, columns, width, parts
+    )
 
 
 def _part_length(length: int, width: int, parts: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.loops import IndexValue
@@ -17,12 +18,12 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import combine, sum_dtypes
 from hloc.codegen.gpu.collectives import block_reduce, lane_reduce, share
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels import row_region
 from hloc.codegen.kernels.context import array_leaves
-from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 from hloc.opt.fusion.row_plan import RowPlan, Stage
 
@@ -76,16 +77,16 @@ def group_of(inst: Instruction, plan: RowPlan) -> Group:
     return group if group.is_unrolled else Group(threads, 1, size)
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for a fusion that can be made row by row, whose rows are not too long."""
-    plan = row_region.plan_of(inst)
-    return plan is not None and 0 < plan.rows.size <= _LONGEST_ROW
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a fusion that can be made row by row, whose rows are not too long."""
+    rows = row_region.plan_of(inst)
+    if rows is None or not 0 < rows.rows.size <= _LONGEST_ROW:
+        return None
+    return GpuPlan(partial(emit, rows))
 
 
-def emit(w: LaunchWriter) -> None:
+def emit(plan: RowPlan, w: LaunchWriter) -> None:
     """Write one launch; short rows share a block."""
-    plan = row_region.plan_of(w.inst)
-    assert plan is not None
     group = group_of(w.inst, plan)
     per_block = BLOCK_THREADS // group.threads if group.threads <= WARP_THREADS else 1
     blocks = -(-plan.rows.count // per_block)
@@ -264,4 +265,4 @@ class _Sum:
         ]
 
 
-EMITTER = gpu_emitter_of("row region", can_emit, emit, no_scratch)
+EMITTER = Emitter("row region", plan)

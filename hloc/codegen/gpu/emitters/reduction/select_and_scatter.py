@@ -12,9 +12,10 @@ from hloc.codegen.builder.index import Index, loop_order, row_major_strides
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import index_in_memory
 from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.select_and_scatter import select_in_window
 from hloc.dtypes import PRED, S64
 from hloc.ir.attributes import Window, WindowDimension
@@ -24,22 +25,19 @@ _NOTHING = -1
 """What a window has selected that lies in the padding as a whole."""
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a select-and-scatter whose windows have no holes."""
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a select-and-scatter without dilation; scratch has what each window selects."""
     root = root_of(inst)
-    if root.opcode.name != "select-and-scatter":
-        return False
-    return all(d.window_dilation == d.base_dilation == 1 for d in _window(root))
+    if not root.is_a("select-and-scatter"):
+        return None
+    if any(d.window_dilation != 1 or d.base_dilation != 1 for d in _window(root)):
+        return None
+    return GpuPlan(emit, scratch_bytes=root.operands[1].array.elements * S64.storage_bytes)
 
 
 def _window(root: Instruction) -> tuple[WindowDimension, ...]:
     window = root.attributes.window or Window()
     return window.dimensions or (WindowDimension(1),) * root.array.rank
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for the element that every window selects."""
-    return root_of(inst).operands[1].array.elements * S64.storage_bytes
 
 
 def emit(w: LaunchWriter) -> None:
@@ -105,4 +103,4 @@ def _not_negative(k: GpuContext, x: IndexValue) -> IndexValue:
     return k.math.maximum(x, 0)
 
 
-EMITTER = gpu_emitter_of("select-and-scatter", can_emit, emit, scratch_bytes)
+EMITTER = Emitter("select-and-scatter", plan)

@@ -14,10 +14,10 @@ from hloc.codegen.builder.index import Index, row_major_strides
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
 from hloc.codegen.kernels.context import root_of
-from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
@@ -29,9 +29,13 @@ _MOST_OWNERS = 1 << 10
 """Threads that share the windows: each reads all indices."""
 
 
-def can_emit(inst: Instruction) -> bool:
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a scatter of points."""
+    return GpuPlan(emit) if scatters_points(root_of(inst)) else None
+
+
+def scatters_points(root: Instruction) -> bool:
     """True for a scatter whose windows are one element along all dimensions that indices move."""
-    root = root_of(inst)
     if root.opcode.name != "scatter":
         return False
     a, updates = root.attributes, _updates(root)
@@ -117,4 +121,4 @@ def combine(k: GpuContext, target: Index, at: Sequence[IndexValue]) -> None:
         output.store(k.math, target, k.b.convert(value, output.dtype))
 
 
-EMITTER = gpu_emitter_of("scatter", can_emit, emit, no_scratch)
+EMITTER = Emitter("scatter", plan)

@@ -7,6 +7,7 @@ first has the threads, one per element of the window, that combine all of them i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
 from hloc.codegen.builder.index import row_major_strides
@@ -14,12 +15,18 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
-from hloc.codegen.gpu.emitters.scatter import scatter
-from hloc.codegen.gpu.emitters.scatter.scatter import combine, set_number, target_of, window_loops
+from hloc.codegen.gpu.emitters.scatter.scatter import (
+    combine,
+    scatters_points,
+    set_number,
+    target_of,
+    window_loops,
+)
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
 from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.scatter import first_of_window, fits
 from hloc.dtypes import S32, S64
 from hloc.ir.instruction import Instruction
@@ -33,13 +40,18 @@ _MOST = (1 << 31) - 1
 _PAIR_BYTES = 2 * S32.storage_bytes
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for a scatter of many windows that either are the same or have nothing in common."""
-    if not scatter.can_emit(inst):
-        return False
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a scatter of many windows that either are the same or have nothing in common.
+
+    Places and numbers of all windows are in scratch memory, twice.
+    """
     root = root_of(inst)
-    fits_s32 = root.operands[0].array.elements < _MOST and _windows(root) <= _MOST
-    return fits_s32 and _windows(root) >= _LEAST_WINDOWS
+    if not scatters_points(root):
+        return None
+    windows = _windows(root)
+    if root.operands[0].array.elements >= _MOST or not _LEAST_WINDOWS <= windows <= _MOST:
+        return None
+    return GpuPlan(partial(emit, windows), scratch_bytes=4 * _room(windows))
 
 
 def _windows(root: Instruction) -> int:
@@ -48,21 +60,15 @@ def _windows(root: Instruction) -> int:
     return prod(updates.dims[d] for d in outer) if updates.elements else 0
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for places and numbers of all windows, twice."""
-    return 4 * _room(_windows(root_of(inst)))
-
-
 def _room(windows: int) -> int:
     return -(-windows * S32.storage_bytes // 64) * 64
 
 
-def emit(w: LaunchWriter) -> None:
+def emit(windows: int, w: LaunchWriter) -> None:
     """Write a launch per operand that is copied, those of the sort, and one for the updates."""
     root = root_of(w.inst)
     for number, operand in enumerate(root.operands[: (len(root.operands) - 1) // 2]):
         copy_operand(w, operand, number)
-    windows = _windows(root)
     chunk = chunk_for(windows, _PAIR_BYTES)
     chunks = -(-windows // chunk)
     merges = (chunks - 1).bit_length()
@@ -161,4 +167,4 @@ class _Windows:
                 b.store(pair, 0, m.value(m.add(now, 1)))
 
 
-EMITTER = gpu_emitter_of("sorted scatter", can_emit, emit, scratch_bytes)
+EMITTER = Emitter("sorted scatter", plan)

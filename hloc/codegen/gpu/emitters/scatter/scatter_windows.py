@@ -12,13 +12,18 @@ from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand, index_in_memory
 from hloc.codegen.gpu.emitters.scatter.scatter import combine, set_number, window_loops
-from hloc.codegen.kernels import scatter
 from hloc.codegen.kernels.context import root_of
-from hloc.codegen.kernels.emitter import no_scratch
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions
+from hloc.ir.instruction import Instruction
+
+
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan any scatter."""
+    return GpuPlan(emit) if root_of(inst).is_a("scatter") else None
 
 
 def emit(w: LaunchWriter) -> None:
@@ -57,4 +62,4 @@ def _covers(k: GpuContext, first: list[IndexValue], target: Index) -> list[Value
     return conditions
 
 
-EMITTER = gpu_emitter_of("scatter of windows", scatter.can_emit, emit, no_scratch)
+EMITTER = Emitter("scatter of windows", plan)

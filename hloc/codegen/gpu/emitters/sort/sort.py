@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from hloc.codegen.builder.index import Index
@@ -17,14 +18,15 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
 from hloc.codegen.kernels.context import array_leaves, root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SortPlan:
     """How a sort is spread over threads.
 
     Attributes:
@@ -48,35 +50,31 @@ class Plan:
         return (self.chunks - 1).bit_length()
 
 
-def plan_of(inst: Instruction) -> Plan:
-    """Return how the sort at the root of `inst` is spread."""
-    root = root_of(inst)
+def _plan_of(root: Instruction) -> SortPlan:
+    """Return how a sort is spread."""
     (dim,) = root.attributes.dimensions
     dims = root.operands[0].array.dims
     element_bytes = sum(operand.array.dtype.storage_bytes for operand in root.operands)
     chunk = chunk_for(dims[dim], element_bytes)
-    return Plan(dim, dims[dim], prod(dims) // dims[dim] if dims[dim] else 0, chunk)
+    return SortPlan(dim, dims[dim], prod(dims) // dims[dim] if dims[dim] else 0, chunk)
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a sort."""
-    return root_of(inst).opcode.name == "sort"
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for a second copy of all arrays, if chunks are merged."""
-    if plan_of(inst).merges == 0:
-        return 0
-    return sum(_room(shape.size_bytes) for shape in array_leaves(inst.shape))
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a sort; a second copy of all arrays is in scratch memory if chunks are merged."""
+    root = root_of(inst)
+    if not root.is_a("sort"):
+        return None
+    spread = _plan_of(root)
+    copies = sum(_room(shape.size_bytes) for shape in array_leaves(inst.shape))
+    return GpuPlan(partial(emit, spread), scratch_bytes=copies if spread.merges else 0)
 
 
 def _room(size_bytes: int) -> int:
     return -(-size_bytes // 64) * 64
 
 
-def emit(w: LaunchWriter) -> None:
+def emit(plan: SortPlan, w: LaunchWriter) -> None:
     """Write a launch that sorts chunks, and one per doubling of the runs."""
-    plan = plan_of(w.inst)
     with w.launch((plan.chunks * plan.rows, 1, 1), (plan.chunk, 1, 1)) as k:
         _Sorter(k, plan).chunk()
     for number in range(plan.merges):
@@ -87,7 +85,7 @@ def emit(w: LaunchWriter) -> None:
 class _Sorter:
     """One launch of a sort."""
 
-    def __init__(self, k: GpuContext, plan: Plan) -> None:
+    def __init__(self, k: GpuContext, plan: SortPlan) -> None:
         self.k, self.plan = k, plan
         self.dims = k.root.operands[0].array.dims
         (self.computation,) = k.root.called
@@ -165,4 +163,4 @@ class _Sorter:
         return less
 
 
-EMITTER = gpu_emitter_of("sort", can_emit, emit, scratch_bytes)
+EMITTER = Emitter("sort", plan)

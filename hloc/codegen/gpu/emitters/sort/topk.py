@@ -9,22 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
-from hloc.codegen.gpu.emitter import gpu_emitter_of
+from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
 from hloc.codegen.kernels.context import root_of
+from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.order_key import order_key
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TopkPlan:
     """How rows are cut.
 
     Attributes:
@@ -44,32 +46,30 @@ class Plan:
         return -(-self.sizes[number] // self.chunk)
 
 
-def plan_of(root: Instruction) -> Plan:
+def _plan_of(root: Instruction) -> TopkPlan:
     """Return how the rows of `root` are cut."""
     *outer, size = root.operands[0].array.dims
     count: int = root.attributes.k
     chunk = chunk_for(size, root.operands[0].array.dtype.storage_bytes + S32.storage_bytes)
     sizes = [size]
     if size > chunk and 2 * count > chunk:
-        return Plan((size,), chunk, count, prod(outer), (-(-size // chunk) - 1).bit_length())
+        return TopkPlan((size,), chunk, count, prod(outer), (-(-size // chunk) - 1).bit_length())
     while sizes[-1] > chunk:
         whole, rest = divmod(sizes[-1], chunk)
         sizes.append(whole * count + min(rest, count))
-    return Plan(tuple(sizes), chunk, count, prod(outer))
+    return TopkPlan(tuple(sizes), chunk, count, prod(outer))
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a topk."""
-    return root_of(inst).opcode.name == "topk"
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for the values and places that two rounds keep, or two merges."""
+def plan(inst: Instruction) -> GpuPlan | None:
+    """Plan a topk; scratch memory has what two rounds keep, or two merges."""
     root = root_of(inst)
-    return sum(2 * size for size in _rooms(root, plan_of(root)))
+    if not root.is_a("topk"):
+        return None
+    rows = _plan_of(root)
+    return GpuPlan(partial(emit, rows), scratch_bytes=2 * sum(_rooms(root, rows)))
 
 
-def _rooms(root: Instruction, plan: Plan) -> tuple[int, int]:
+def _rooms(root: Instruction, plan: TopkPlan) -> tuple[int, int]:
     """Return the bytes of all values, and of all places, that a round or a merge keeps."""
     kept = plan.rows * (plan.sizes[0] if plan.merges else max(plan.sizes[1:], default=0))
     value, place = (
@@ -78,9 +78,8 @@ def _rooms(root: Instruction, plan: Plan) -> tuple[int, int]:
     return value, place
 
 
-def emit(w: LaunchWriter) -> None:
+def emit(plan: TopkPlan, w: LaunchWriter) -> None:
     """Write a launch per round, and one per doubling of runs that are merged."""
-    plan = plan_of(root_of(w.inst))
     if not plan.rows * plan.sizes[0]:
         return
     for number in range(len(plan.sizes)):
@@ -94,7 +93,7 @@ def emit(w: LaunchWriter) -> None:
 class _Round:
     """One launch: every block sorts a chunk of a row, or every thread places an element."""
 
-    def __init__(self, k: GpuContext, plan: Plan, number: int) -> None:
+    def __init__(self, k: GpuContext, plan: TopkPlan, number: int) -> None:
         self.k, self.plan, self.number = k, plan, number
         self.dtype = k.root.operands[0].array.dtype
 
@@ -173,4 +172,4 @@ class _Round:
         return b.or_(b.compare("LT", one, other), earlier)
 
 
-EMITTER = gpu_emitter_of("topk", can_emit, emit, scratch_bytes)
+EMITTER = Emitter("topk", plan)
