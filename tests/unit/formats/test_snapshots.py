@@ -1,5 +1,6 @@
 """`hloc run` repeats the run of a snapshot and compares; `hloc convert` changes the format."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -65,7 +66,7 @@ def test_convert_refuses_a_name_that_says_no_format(
     text, other = str(tmp_path / "a.hlo"), str(tmp_path / "a.xyz")
     Path(text).write_text(ADD)
     assert main(["convert", text, "-o", other]) == 1
-    assert "a.xyz names no format" in capsys.readouterr().err
+    assert re.search(r"unknown file extension: .*a\.xyz", capsys.readouterr().err)
     assert not Path(other).exists()
     assert main(["convert", text, "-o", other, "--to=hlo"]) == 0
     assert hloc.load(other).to_text() == hloc.load(text).to_text()

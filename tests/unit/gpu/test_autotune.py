@@ -122,4 +122,4 @@ def test_the_option_needs_a_gpu(
     file.write_text(PRODUCT)
     options = f"--target={target}".split()
     assert main([str(file), "--run", "--autotune", *options]) == 2
-    assert "--autotune measures on an NVIDIA GPU" in capsys.readouterr().err
+    assert "--autotune needs an NVIDIA GPU" in capsys.readouterr().err

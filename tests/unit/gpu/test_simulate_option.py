@@ -65,8 +65,8 @@ def test_a_run_is_compared(words: list[str], file: str, capsys: pytest.CaptureFi
     [
         (["--target=nvptx64", "--simulate=cuda", "--run"], "expected one of ptx, host"),
         (["--simulate", "--run"], "--simulate needs a GPU target such as --target=nvptx64"),
-        (["--target=amdgcn", "--simulate", "--run"], "--simulate=host runs this, too"),
-        (["--target=nvptx64", "--simulate=host", "--run", "--profile"], "--simulate=ptx counts"),
+        (["--target=amdgcn", "--simulate", "--run"], "use --simulate=host"),
+        (["--target=nvptx64", "--simulate=host", "--run", "--profile"], "use --simulate=ptx"),
     ],
 )
 def test_what_does_not_go_together_is_said(

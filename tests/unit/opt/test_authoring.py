@@ -113,7 +113,7 @@ def test_a_wrong_rule_is_caught_by_check_each(
     assert main([*words, "--check-each", "-o", str(tmp_path / "out.hlo")]) == 70
     said = capsys.readouterr().err
     assert "pass my-simplify changes the answer" in said
-    assert "a plug-in is loaded, and the fault may be its own" in said
+    assert "a plug-in is loaded and may be at fault" in said
 
 
 def test_a_pass_that_breaks_the_module_is_caught_by_verify_each(
