@@ -22,6 +22,9 @@ API_VERSIONS = (
 )
 PRECISIONS = ("default", "high", "highest", "packed_nibble")
 
+LINALG_PREFIX = "hloc_linalg_"
+"""How targets with kernels of hloc's own begin (`codegen/kernels/linalg`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomCallAttributes:
@@ -40,6 +43,11 @@ class CustomCallAttributes:
     output_to_operand_aliasing: RawText | None = attr("raw", default=None)
     schedule: str = attr("enum", default="SCHEDULE_NONE", choices=SCHEDULES)
     api_version: str = attr("enum", default="API_VERSION_ORIGINAL", choices=API_VERSIONS)
+
+
+def is_linalg(inst: Instruction) -> bool:
+    """True for custom calls that have a kernel of hloc's own."""
+    return inst.is_a("custom-call") and inst.attributes.custom_call_target.startswith(LINALG_PREFIX)
 
 
 def infer_custom_call(request: ShapeRequest) -> Shape:

@@ -30,6 +30,7 @@ from hloc.codegen.llvm.object_file import (
 )
 from hloc.codegen.llvm.target import Target, target_for
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.codegen.plan.plan import KernelStep, Plan
 from hloc.codegen.plan.planning import KernelRules, PlannedProgram, plan_program
 from hloc.errors import Diagnostic, HloError, UnsupportedError
@@ -200,6 +201,7 @@ class CpuBackend:
             UnsupportedError, HloError: as `compile`.
         """
         call_libraries(module, options.use_library)
+        own_linear_algebra(module)
         rules = KernelRules(
             plan_kernel,
             needs_defusion,

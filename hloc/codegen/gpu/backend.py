@@ -13,6 +13,7 @@ from hloc.codegen.gpu.fusible import needs_defusion
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.lower.linear_algebra import own_linear_algebra
 from hloc.codegen.plan.plan import Plan
 from hloc.codegen.plan.planning import KernelRules, plan_program
 from hloc.errors import HloError
@@ -83,6 +84,7 @@ def kernels_of(
         HloError: constants that the text left out.
     """
     rules = KernelRules(partial(plan_kernel, libraries=options.use_library), needs_defusion)
+    own_linear_algebra(module)
     program = plan_program(module, options, rules)
     plan = program.plan
     kernels = (

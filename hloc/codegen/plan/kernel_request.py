@@ -12,6 +12,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order, reachable_computations
 from hloc.literal import Literal
+from hloc.ops.custom_call import is_linalg
 
 
 def request_key(inst: Instruction, aliased: tuple[int | None, ...]) -> str:
@@ -93,4 +94,4 @@ def kernel_key(request: KernelRequest) -> str:
 
 def needs_kernel(inst: Instruction) -> bool:
     """True if `inst` computes something in a kernel of its own."""
-    return inst.opcode.has_kernel and not inst.is_a("bitcast")
+    return (inst.opcode.has_kernel and not inst.is_a("bitcast")) or is_linalg(inst)

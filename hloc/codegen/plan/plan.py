@@ -25,6 +25,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferAssignment, data_leaves
 from hloc.memory.schedule import Schedule
+from hloc.ops.custom_call import is_linalg
 from hloc.shapes import ShapeIndex, TupleShape
 
 
@@ -151,7 +152,7 @@ def plan_module(
 
 def calls_host(inst: Instruction) -> bool:
     """True if the host runs `inst`."""
-    return inst.is_a("custom-call") and not does_nothing(inst)
+    return inst.is_a("custom-call") and not (does_nothing(inst) or is_linalg(inst))
 
 
 def does_nothing(inst: Instruction) -> bool:

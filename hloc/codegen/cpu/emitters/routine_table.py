@@ -32,6 +32,7 @@ from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import copy_routine, inne
 from hloc.codegen.cpu.emitters.gemm.matrix_rows import row_tiles
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
+from hloc.codegen.cpu.emitters.linalg import linalg_routines
 from hloc.codegen.cpu.emitters.reduction import plain_reduction, pool_routine
 from hloc.codegen.cpu.emitters.sort import sort_columns, sort_routines, topk_routines
 from hloc.codegen.kernels.gemm_problem import Axis
@@ -136,6 +137,7 @@ MAKERS: tuple[Callable[[Target], Iterator[Routines]], ...] = (
     fft_routines.listed_routines,
     plain_reduction.listed_routines,
     pool_routine.listed_routines,
+    linalg_routines.listed_routines,
     sort_columns.listed_routines,
     sort_routines.listed_routines,
     topk_routines.listed_routines,

@@ -14,6 +14,7 @@ from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.kernels import reduce, row_region, select_and_scatter, triangular
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.linalg import inline
 from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
 
@@ -69,5 +70,6 @@ EMITTERS: tuple[Emitter[LaunchWriter], ...] = tuple(
         reduce.EMITTER,
         select_and_scatter.EMITTER,
         triangular.SOLVE,
+        inline.EMITTER,
     )
 )

@@ -1,0 +1,1 @@
+"""Matrix factorisations and solutions on processors: calls of routines of any size."""

@@ -1,0 +1,60 @@
+"""Factorisations and solutions on processors: a kernel is the call of a routine.
+
+Small matrices of a batch lie side by side in the lanes of vectors; others are worked on one after
+another.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hloc.codegen.cpu.emitters.linalg.linalg_routines import lanes_of, linalg_routine, table_of
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.linalg.calls import LinalgCall, call_of
+from hloc.codegen.kernels.linalg.inline import strided
+from hloc.dtypes import component_of
+from hloc.ir.instruction import Instruction
+
+_WIDEST_VECTOR_BYTES = 64
+
+_SIDE_BY_SIDE_BYTES = 32 << 10
+"""Most working memory of matrices in lanes: it is to stay in the first cache."""
+
+_FEWEST = 4
+"""Matrices of a batch that are worth being put side by side."""
+
+
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan what there is an algorithm for; a few large systems have a kernel of their own."""
+    call = call_of(inst)
+    if call is None:
+        return None
+    is_side_by_side = call.batch >= _FEWEST and _lanes_bytes(call) <= _SIDE_BY_SIDE_BYTES
+    size = _lanes_bytes(call) if is_side_by_side else call.bytes
+    has_own_kernel = inst.is_a("triangular-solve") and dict(call.sizes)["k"] >= _FEWEST
+    if has_own_kernel and not is_side_by_side:
+        return None
+    return KernelPlan(partial(_emit, call, is_side_by_side), call.batch, size)
+
+
+def _emit(call: LinalgCall, is_side_by_side: bool, k: KernelContext) -> None:
+    with_lanes = is_side_by_side and lanes_of(call.dtype, k.target) > 0
+    routine = linalg_routine(call.algorithm, call.dtype, k.target, with_lanes=with_lanes)
+    k.use(routine)
+    arrays = zip((*k.inputs, *k.outputs), call.views, strict=True)
+    pointers = [strided(k, *pair).pointer for pair in arrays]
+    entries = ", ".join(f"i64 {entry}" for entry in table_of(call))
+    table = k.fn.global_constant(f"[{len(table_of(call))} x i64]", f"[{entries}]")
+    given = ", ".join(f"ptr {pointer.text}" for pointer in (*pointers, k.scratch))
+    begin, end = (k.math.value(x).text for x in (k.begin, k.end))
+    k.fn.line(f"call void @{routine.name}({given}, ptr {table}, i64 {begin}, i64 {end})")
+    k.level = 0  # nothing runs outside of the routine
+
+
+def _lanes_bytes(call: LinalgCall) -> int:
+    """Return the memory for as many matrices as any vector holds."""
+    return call.bytes * (_WIDEST_VECTOR_BYTES // component_of(call.dtype).storage_bytes)
+
+
+EMITTER = Emitter("linear-algebra", plan)

@@ -1,0 +1,87 @@
+"""Routines of factorisations and solutions, for matrices of any size.
+
+    linalg_ALGORITHM_TYPE_LANES(arrays..., scratch, table, begin, end)
+
+The arrays are operands, then results, each from element (0, 0) of the first matrix on. The table
+has the sizes of the algorithm, then the distances to the next matrix, row and column of each array.
+`begin` and `end` count matrices. With lanes, as many are worked on at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+
+from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
+from hloc.codegen.kernels.linalg.algorithm import ALGORITHMS, Algorithm
+from hloc.codegen.kernels.linalg.calls import TYPES, LinalgCall
+from hloc.codegen.kernels.linalg.loops import write_loops
+from hloc.codegen.kernels.linalg.work import Strided, Work
+from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.llvm.target import Target
+from hloc.dtypes import DType, component_of
+
+_LEVEL = 1
+"""LLVM's level: it moves what a loop repeats out of it, and makes no vectors of its own."""
+
+
+def lanes_of(dtype: DType, target: Target) -> int:
+    """Return how many numbers fill a vector register, 0 if there are none."""
+    count = target.vector_bytes // component_of(dtype).storage_bytes
+    return count if target.has_vectors and count > 1 else 0
+
+
+def table_of(call: LinalgCall) -> tuple[int, ...]:
+    """Return the entries of the table."""
+    sizes = tuple(size for _, size in call.sizes)
+    return (*sizes, *(n for view in call.views for n in (view.batch, view.row, view.column)))
+
+
+@cache
+def linalg_routine(
+    algorithm: Algorithm, dtype: DType, target: Target, *, with_lanes: bool
+) -> Routines:
+    """Return the routine of an algorithm."""
+    lanes = lanes_of(dtype, target)
+    name = f"linalg_{algorithm.name.replace('-', '_')}_{dtype.name}_{lanes if with_lanes else 1}"
+    reads = len(algorithm.reads)
+    arrays = [f"%a{i}" for i in range(reads + len(algorithm.leaves))]
+    parameters = (
+        *(f"ptr noalias{' readonly' if i < reads else ''} {a}" for i, a in enumerate(arrays)),
+        "ptr noalias %scratch",
+        "ptr noalias readonly %table",
+        "i64 %begin",
+        "i64 %end",
+    )
+
+    def write(w: RoutineWriter) -> None:
+        names = algorithm.sizes
+        sizes = {name: w.offset("%table", i) for i, name in enumerate(names)}
+        if with_lanes:
+            work = Work(w, dtype, sizes, lanes=lanes)
+        else:
+            strips = [count for count in (lanes, lanes // 4) if count > 1]
+            work = Work(w, dtype, sizes, strips=strips)
+        kinds = [work.kind(algorithm.regions[i].kind) for i in algorithm.reads + algorithm.leaves]
+        views = [
+            Strided(
+                pointer_value(pointer),
+                kind,
+                *(w.offset("%table", len(names) + 3 * i + part) for part in range(3)),
+            )
+            for i, (pointer, kind) in enumerate(zip(arrays, kinds, strict=True))
+        ]
+        scratch, begin, end = pointer_value("%scratch"), argument("%begin"), argument("%end")
+        write_loops(work, algorithm, views, scratch, begin, end)
+
+    return routine_unit(name, parameters, write, target, _LEVEL)
+
+
+def listed_routines(target: Target) -> Iterator[Routines]:
+    """Yield the routines of all algorithms and types."""
+    for algorithm in ALGORITHMS.values():
+        for dtype in TYPES:
+            if dtype.is_complex or "conjugate" not in algorithm.name:
+                for with_lanes in (False, True) if lanes_of(dtype, target) else (False,):
+                    yield linalg_routine(algorithm, dtype, target, with_lanes=with_lanes)

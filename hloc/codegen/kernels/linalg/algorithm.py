@@ -1,0 +1,76 @@
+"""The algorithms by name: what memory they need, what they read and leave, and who writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from hloc.codegen.kernels.linalg import cholesky, householder, lu, substitution
+from hloc.codegen.kernels.linalg.work import Region, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """One algorithm.
+
+    Attributes:
+        regions: its working memory.
+        reads: numbers of the regions that operands are copied into, in order.
+        leaves: numbers of the regions that become results, in order.
+        write: writes the code for matrices that were read.
+    """
+
+    name: str
+    regions: tuple[Region, ...]
+    reads: tuple[int, ...]
+    leaves: tuple[int, ...]
+    write: Callable[[Work], None]
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The names of all sizes, in the order in which routines take them."""
+        names = (name for r in self.regions for name in (r.rows, r.columns) if name != "one")
+        return tuple(dict.fromkeys(names))
+
+    def elements(self, sizes: Mapping[str, int]) -> int:
+        """Return the working memory of one matrix, in elements."""
+        known = {**sizes, "one": 1}
+        return sum(known[r.rows] * known[r.columns] for r in self.regions)
+
+    def fits(self, sizes: Mapping[str, int]) -> bool:
+        """True if the sizes are those of a factorisation: reflectors are no more than rows."""
+        m, n, k, r = (sizes.get(name, -1) for name in "mnkr")
+        if r >= 0:
+            return r == min(m, n)
+        return k <= m or m < 0
+
+
+_Q, _APPLY = householder.Q_REGIONS, householder.APPLY_REGIONS
+
+ALGORITHMS: dict[str, Algorithm] = {
+    algorithm.name: algorithm
+    for algorithm in (
+        Algorithm("cholesky", cholesky.REGIONS, (0,), (0, 1), cholesky.factor),
+        Algorithm("cholesky-or-nan", cholesky.REGIONS, (0,), (0,), cholesky.factor_or_nan),
+        Algorithm("lu", lu.REGIONS, (0,), (0, 1, 2), lu.factor),
+        Algorithm("solve", substitution.REGIONS, (0, 1), (1,), substitution.solve),
+        Algorithm("solve-unit", substitution.REGIONS, (0, 1), (1,), substitution.solve_unit),
+        Algorithm(
+            "solve-conjugated", substitution.REGIONS, (0, 1), (1,), substitution.solve_conjugated
+        ),
+        Algorithm(
+            "solve-conjugated-unit",
+            substitution.REGIONS,
+            (0, 1),
+            (1,),
+            substitution.solve_conjugated_unit,
+        ),
+        Algorithm("qr", householder.QR_REGIONS, (0,), (0, 1), householder.factor),
+        Algorithm("q", _Q, (0, 1), (0,), householder.product),
+        Algorithm("apply-q", _APPLY, (0, 1, 2), (2,), householder.multiply),
+        Algorithm("apply-q-adjoint", _APPLY, (0, 1, 2), (2,), householder.multiply_adjoint),
+        Algorithm("apply-q-transpose", _APPLY, (0, 1, 2), (2,), householder.multiply_transpose),
+        Algorithm("apply-q-conjugate", _APPLY, (0, 1, 2), (2,), householder.multiply_conjugate),
+    )
+}
+"""All algorithms by name."""

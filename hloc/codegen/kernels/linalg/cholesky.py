@@ -1,0 +1,52 @@
+"""Cholesky: the lower triangle of `a` becomes L with L L^H = a, column after column."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloc.codegen.kernels.linalg.work import NUMBER, Region, Work
+from hloc.dtypes import S32
+
+REGIONS = (Region("n", "n"), Region(kind=NUMBER))
+"""The matrix, and the first pivot that is not positive counted from 1, or 0."""
+
+
+def factor(work: Work) -> None:
+    """Factor in place as LAPACK's `potrf`; the upper triangle stays as it is."""
+    a, info = work.regions
+    b, m, size = work.b, work.math, work.sizes["n"]
+    zero, one = work.const(0, work.part), work.const(1, work.part)
+    info.store(0, 0, b.const(S32, 0))
+    with work.loop(0, size) as k:
+        after = m.add(k, 1)
+        square = b.real(a.load(k, k)) if work.dtype.is_complex else a.load(k, k)
+        is_positive = b.compare("GT", square, zero)
+        found = info.load(0)
+        later = b.select(b.compare("EQ", found, b.const(S32, 0)), work.number(after), found)
+        info.store(0, 0, b.select(is_positive, found, later))
+        root = b.intrinsic("sqrt", b.select(is_positive, square, one))
+        a.store(k, k, b.convert(root, work.dtype))
+        for i in work.strip(after, size):
+            a.store(i, k, work.divided(a.load(i, k), root))
+        with work.loop(after, size) as j:
+            factor = work.conjugate(a.load(j, k))
+            for i in work.strip(j, size):
+                a.store(i, j, b.fsub(a.load(i, j), b.fmul(a.load(i, k), factor)))
+
+
+def factor_or_nan(work: Work) -> None:
+    """Factor in place as HLO's `cholesky`: zeros above the diagonal, all NaN without a factor."""
+    factor(work)
+    a, info = work.regions
+    b, size = work.b, work.sizes["n"]
+    infinity, zero, nan = work.const(float("inf"), work.part), b.const(S32, 0), work.const(np.nan)
+    with work.loop(0, size) as k:
+        is_finite = b.compare("LT", work.size_of(a.load(k, k)), infinity)
+        info.store(0, 0, b.select(is_finite, info.load(0), b.const(S32, -1)))
+    good = b.compare("EQ", info.load(0), zero)
+    above = b.select(good, work.const(0), nan)
+    with work.loop(0, size) as j:
+        for i in work.strip(0, j):
+            a.store(i, j, above)
+        for i in work.strip(j, size):
+            a.store(i, j, b.select(good, a.load(i, j), nan))

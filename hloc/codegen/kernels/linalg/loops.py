@@ -1,0 +1,40 @@
+"""The loop over the batch around an algorithm: read, work, write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.kernels.linalg.algorithm import Algorithm
+from hloc.codegen.kernels.linalg.work import Strided, Work
+
+
+def write_loops(
+    work: Work,
+    algorithm: Algorithm,
+    arrays: Sequence[Strided],
+    memory: Value,
+    begin: IndexValue,
+    end: IndexValue,
+) -> None:
+    """Write the code for matrices `begin` to below `end`.
+
+    Args:
+        work: what writes.
+        algorithm: for each of the matrices, or for as many at once as there are lanes.
+        arrays: operands, then results.
+        memory: working memory for as many matrices as are worked on at once.
+        begin: the first of them.
+        end: where they end.
+    """
+    work.place_regions(algorithm.regions, memory)
+    operands, results = arrays[: len(algorithm.reads)], arrays[len(algorithm.reads) :]
+    with work.matrices(begin, end) as first:
+        for number, array in zip(algorithm.reads, operands, strict=True):
+            columns = work.sizes[algorithm.regions[number].columns]
+            work.read(array, work.regions[number], columns, first, end)
+        algorithm.write(work)
+        for number, array in zip(algorithm.leaves, results, strict=True):
+            columns = work.sizes[algorithm.regions[number].columns]
+            work.write(work.regions[number], array, columns, first, end)

@@ -1,0 +1,66 @@
+"""LU with partial pivoting: `a` becomes L below the diagonal and U, as by LAPACK's `getrf`."""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import VARYING, Value
+from hloc.codegen.kernels.linalg.work import NUMBER, Matrix, Region, Work
+from hloc.dtypes import S32, S64
+
+REGIONS = (Region("m", "n"), Region("r", kind=NUMBER), Region(kind=NUMBER))
+"""The matrix, the pivots counted from 1, and the first zero pivot counted from 1, or 0."""
+
+
+def factor(work: Work) -> None:
+    """Factor the matrix in the first region; its columns that are done lie on the left."""
+    a, pivots, info = work.regions
+    b, m, rows, columns = work.b, work.math, work.sizes["m"], work.sizes["n"]
+    info.store(0, 0, b.const(S32, 0))
+    with work.loop(0, work.sizes["r"]) as k:
+        after = m.add(k, 1)
+        pivot_row = _pivot_row(work, a, k)
+        pivots.store(k, 0, b.iadd(pivot_row, b.const(S32, 1)))
+        _exchange(work, a, k, pivot_row)
+        pivot = a.load(k, k)
+        is_zero = b.compare("EQ", pivot, work.const(0))
+        found = info.load(0)
+        first = b.and_(is_zero, b.compare("EQ", found, b.const(S32, 0)))
+        info.store(0, 0, b.select(first, work.number(after), found))
+        divide = work.divider(b.select(is_zero, work.const(1), pivot))
+        for i in work.strip(after, rows):
+            a.store(i, k, divide(a.load(i, k)))
+        with work.loop(after, columns) as j:
+            factor = a.load(k, j)
+            for i in work.strip(after, rows):
+                a.store(i, j, b.fsub(a.load(i, j), b.fmul(a.load(i, k), factor)))
+
+
+def _pivot_row(work: Work, a: Matrix, k: IndexValue) -> Value:
+    """Return the row of the largest element of column `k` on and below the diagonal, as s32."""
+    b = work.b
+    largest = work.variable(work.part, work.size_of(a.load(k, k)))
+    row = work.variable(S32, work.number(k))
+    with work.loop(work.math.add(k, 1), work.sizes["m"]) as i:
+        size = work.size_of(a.load(i, k))
+        is_larger = b.compare("GT", size, largest.load(0))
+        largest.update(0, 0, lambda old: b.select(is_larger, size, old))
+        row.update(0, 0, lambda old: b.select(is_larger, work.number(i), old))
+    return row.load(0)
+
+
+def _exchange(work: Work, a: Matrix, k: IndexValue, other: Value) -> None:
+    """Exchange row `k` with one that may be another in every lane."""
+    b, columns = work.b, work.sizes["n"]
+    if not isinstance(other, VARYING):
+        row = b.convert(other, S64)
+        with work.loop(0, columns) as j:
+            x, y = a.load(k, j), a.load(row, j)
+            a.store(k, j, y)
+            a.store(row, j, x)
+        return
+    with work.loop(work.math.add(k, 1), work.sizes["m"]) as i:
+        is_this = b.compare("EQ", other, work.number(i))
+        with work.when(is_this), work.loop(0, columns) as j:
+            x, y = a.load(k, j), a.load(i, j)
+            a.store(k, j, b.select(is_this, y, x))
+            a.store(i, j, b.select(is_this, x, y))

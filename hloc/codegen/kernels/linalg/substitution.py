@@ -1,0 +1,47 @@
+"""Triangular systems: `b` becomes x with L x = b, by substitution from the first row on.
+
+Systems of other forms are this one on matrices whose rows or columns are counted otherwise.
+"""
+
+from __future__ import annotations
+
+from hloc.codegen.kernels.linalg.work import Region, Work
+
+REGIONS = (Region("n", "n"), Region("n", "k"))
+"""The lower triangular matrix, of which the other triangle is not looked at, and `b`."""
+
+
+def solve(work: Work) -> None:
+    """Solve in place."""
+    _solve(work, divides=True, conjugates=False)
+
+
+def solve_unit(work: Work) -> None:
+    """Solve in place with a diagonal of ones, which is not looked at either."""
+    _solve(work, divides=False, conjugates=False)
+
+
+def solve_conjugated(work: Work) -> None:
+    """Solve in place with the conjugate of the matrix."""
+    _solve(work, divides=True, conjugates=True)
+
+
+def solve_conjugated_unit(work: Work) -> None:
+    """Solve in place with the conjugate of the matrix and a diagonal of ones."""
+    _solve(work, divides=False, conjugates=True)
+
+
+def _solve(work: Work, *, divides: bool, conjugates: bool) -> None:
+    a, right = work.regions
+    b, size = work.b, work.sizes["n"]
+    if conjugates:
+        with work.loop(0, size) as j:
+            for i in work.strip(j, size):
+                a.store(i, j, work.conjugate(a.load(i, j)))
+    with work.loop(0, work.sizes["k"]) as j, work.loop(0, size) as row:
+        x = right.load(row, j)
+        if divides:
+            x = work.divider(a.load(row, row))(x)
+            right.store(row, j, x)
+        for i in work.strip(work.math.add(row, 1), size):
+            right.store(i, j, b.fsub(right.load(i, j), b.fmul(a.load(i, row), x)))

@@ -1,0 +1,338 @@
+"""Working memory of a factorisation, and the loops over it: one matrix, or one per lane.
+
+An algorithm is written once. With `lanes`, element (i, j) of as many matrices of the batch lie side
+by side, every value is a vector of them, and what depends on data is a select. Without, the memory
+holds one matrix, and `strip` makes vectors of neighbours in a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from hloc.codegen.builder.index import IndexMath
+from hloc.codegen.builder.lane_builder import LaneBuilder
+from hloc.codegen.builder.loops import Body, IndexValue, WhileRegion
+from hloc.codegen.builder.scalar_builder import LlvmBuilder, pointer_value
+from hloc.codegen.builder.values import VARYING, LaneIndex, Value
+from hloc.dtypes import S32, S64, DType, component_of
+
+ELEMENT, REAL, NUMBER = "element", "real", "number"
+"""What a region holds: numbers of the matrix's type, of its real type, or s32."""
+
+
+class Writer(Protocol):
+    """A kernel or a routine being written."""
+
+    @property
+    def body(self) -> Body: ...
+    @property
+    def b(self) -> LlvmBuilder: ...
+    @property
+    def math(self) -> IndexMath: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A column-major array of working memory; its sizes are named."""
+
+    rows: str = "one"
+    columns: str = "one"
+    kind: str = ELEMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """The matrices of an operand or result; strides count elements and may be negative."""
+
+    pointer: Value
+    dtype: DType
+    batch: IndexValue
+    row: IndexValue
+    column: IndexValue
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """One region: column-major, without gaps."""
+
+    work: Work
+    pointer: Value
+    dtype: DType
+    rows: IndexValue
+
+    def load(self, row: IndexValue, column: IndexValue = 0) -> Value:
+        """Return an element, of all lanes."""
+        return self.work.b.load(self.pointer, self.dtype, self._index(row, column))
+
+    def store(self, row: IndexValue, column: IndexValue, value: Value) -> None:
+        """Write an element, of all lanes."""
+        self.work.b.store(self.pointer, self._index(row, column), value)
+
+    def update(self, row: IndexValue, column: IndexValue, change: Callable[[Value], Value]) -> None:
+        """Replace an element by what `change` makes of it."""
+        self.store(row, column, change(self.load(row, column)))
+
+    def place(self, row: IndexValue, column: IndexValue) -> IndexValue:
+        """Return the number of an element's first lane."""
+        m = self.work.math
+        return m.mul(m.add(row, m.mul(column, self.rows)), self.work.width)
+
+    def _index(self, row: IndexValue, column: IndexValue) -> Value | int:
+        place = self.place(row, column)
+        return self.work.math.add(place, self.work.lane) if self.work.lanes else place
+
+
+class Work:
+    """The memory and the loops of one algorithm being written.
+
+    Attributes:
+        dtype, part: type of the elements, and of their real parts.
+        sizes: by name; `one` is 1.
+        lanes: matrices that are worked on at once, 0 for one without vectors of them.
+        width: elements in memory for each element of a region.
+        strips: lengths of the vectors that `strip` uses, long ones first.
+        regions: as the algorithm declares them.
+    """
+
+    def __init__(
+        self,
+        w: Writer,
+        dtype: DType,
+        sizes: Mapping[str, IndexValue],
+        *,
+        lanes: int = 0,
+        strips: Sequence[int] = (),
+    ) -> None:
+        assert isinstance(w.b, LaneBuilder)
+        self.body, self.b, self.math = w.body, w.b, w.math
+        self.dtype, self.part = dtype, component_of(dtype)
+        self.sizes: dict[str, IndexValue] = {**sizes, "one": 1}
+        self.lanes, self.width = lanes, lanes or 1
+        self.strips = () if lanes else tuple(strips)
+        self.lane = LaneIndex(S64, "0")
+        self.regions: tuple[Matrix, ...] = ()
+        self.b.lanes = lanes
+
+    # ---- memory
+
+    def place_regions(self, regions: Sequence[Region], memory: Value) -> None:
+        """Let the regions lie one after another from `memory` on."""
+        m, offset, found = self.math, 0, []
+        at: IndexValue = offset
+        for region in regions:
+            pointer = pointer_value(self.b.address(memory, self.dtype, at))
+            rows, columns = self.sizes[region.rows], self.sizes[region.columns]
+            found.append(Matrix(self, pointer, self.kind(region.kind), rows))
+            at = m.add(at, m.mul(m.mul(rows, columns), self.width))
+        self.regions = tuple(found)
+
+    def kind(self, kind: str) -> DType:
+        """Return the element type of a kind of region."""
+        return {ELEMENT: self.dtype, REAL: self.part, NUMBER: S32}[kind]
+
+    def variable(self, dtype: DType, value: Value) -> Matrix:
+        """Return a variable, of all lanes: a matrix of one element."""
+        slot = Matrix(self, self.b.allocate(dtype, self.width), dtype, 1)
+        slot.store(0, 0, value)
+        return slot
+
+    # ---- loops
+
+    def loop(self, start: IndexValue, stop: IndexValue) -> AbstractContextManager[IndexValue]:
+        """Run a region for all numbers from `start` to below `stop`."""
+        return self.body.loop(start, stop)
+
+    @contextmanager
+    def reversed_loop(self, start: IndexValue, stop: IndexValue) -> Iterator[IndexValue]:
+        """Run a region for all numbers from `stop - 1` down to `start`."""
+        with self.body.loop(0, self.math.sub(stop, start)) as step:
+            yield self.math.sub(self.math.sub(stop, 1), step)
+
+    def repeat(self) -> AbstractContextManager[WhileRegion]:
+        """A loop that ends where `proceed` says so."""
+        return self.body.repeat_while()
+
+    def when(self, condition: Value) -> AbstractContextManager[None]:
+        """Run a region if a condition holds in any lane."""
+        return self.body.when(self.any(condition))
+
+    def any(self, condition: Value) -> Value:
+        """Return whether a condition holds in any lane."""
+        return self.b.any_lane(condition) if isinstance(condition, VARYING) else condition
+
+    def strip(self, start: IndexValue, stop: IndexValue) -> Iterator[IndexValue]:
+        """Yield what stands for all positions from `start` to below `stop`, which is not less.
+
+        The code of one turn is written several times: for vectors of positions and for single ones.
+        Turns must not depend on each other.
+        """
+        for lanes in self.strips:
+            end = self._whole(start, stop, lanes)
+            with self.body.loop(start, end, lanes) as at, self._vectors(lanes):
+                yield LaneIndex(S64, self.math.value(at).text)
+            start = end
+        with self.body.loop(start, stop) as at:
+            yield at
+
+    def total(
+        self, start: IndexValue, stop: IndexValue, term: Callable[[IndexValue], Value]
+    ) -> Value:
+        """Return the sum of `term` at all positions from `start` to below `stop`."""
+        return self._folded("add", start, stop, term)
+
+    def largest(
+        self, start: IndexValue, stop: IndexValue, term: Callable[[IndexValue], Value]
+    ) -> Value:
+        """Return the largest of `term`, which is no less than 0; NaN may be passed over."""
+        return self._folded("maximum", start, stop, term)
+
+    def _folded(
+        self, name: str, start: IndexValue, stop: IndexValue, term: Callable[[IndexValue], Value]
+    ) -> Value:
+        dtype = self.part if name == "maximum" else self.dtype
+        found = self.variable(dtype, self.b.const(dtype, 0))
+        for lanes in self.strips:
+            end = self._whole(start, stop, lanes)
+            with self.body.when(self.math.compare("LT", start, end)):
+                with self._vectors(lanes):
+                    part = self.b.allocate(dtype, lanes)
+                    self.b.store(part, self.lane, self.b.const(dtype, 0))
+                    with self.body.loop(start, end, lanes) as at:
+                        position = LaneIndex(S64, self.math.value(at).text)
+                        old = self.b.load(part, dtype, self.lane)
+                        self.b.store(part, self.lane, self._pair(name, old, term(position)))
+                    folded = self._lanes_folded(name, self.b.load(part, dtype, self.lane))
+                found.update(0, 0, lambda old: self._pair(name, old, folded))  # noqa: B023
+            start = end
+        with self.body.loop(start, stop) as at:
+            found.update(0, 0, lambda old: self._pair(name, old, term(at)))
+        return found.load(0)
+
+    def _pair(self, name: str, x: Value, y: Value) -> Value:
+        if name == "add":
+            return self.b.fadd(x, y)
+        return self.b.select(self.b.compare("GT", y, x), y, x)
+
+    def _lanes_folded(self, name: str, x: Value) -> Value:
+        b = self.b
+        if x.dtype.is_complex:
+            return b.complex(b.folded(name, b.real(x)), b.folded(name, b.imag(x)))
+        return b.folded(name, x)
+
+    def _whole(self, start: IndexValue, stop: IndexValue, lanes: int) -> IndexValue:
+        m = self.math
+        return m.sub(stop, m.rem(m.sub(stop, start), lanes))
+
+    @contextmanager
+    def _vectors(self, lanes: int) -> Iterator[None]:
+        before, self.b.lanes = self.b.lanes, lanes
+        try:
+            yield
+        finally:
+            self.b.lanes = before
+
+    # ---- operands and results
+
+    def matrices(self, begin: IndexValue, end: IndexValue) -> AbstractContextManager[IndexValue]:
+        """Run a region for all matrices, or for groups of them, by the first of each."""
+        return self.body.loop(begin, end, self.width)
+
+    def read(
+        self,
+        source: Strided,
+        target: Matrix,
+        columns: IndexValue,
+        first: IndexValue,
+        end: IndexValue,
+    ) -> None:
+        """Copy operands into a region; lanes beyond the last matrix get the last one."""
+        m, b = self.math, self.b
+        with self.body.loop(0, self.width) as lane:
+            matrix = m.minimum(m.add(first, lane), m.sub(end, 1)) if self.lanes else first
+            base = m.mul(matrix, source.batch)
+            with self.body.loop(0, columns) as j, self.body.loop(0, target.rows) as i:
+                at = m.add(base, m.add(m.mul(i, source.row), m.mul(j, source.column)))
+                value = b.load(source.pointer, source.dtype, at)
+                b.store(target.pointer, m.add(target.place(i, j), lane), value)
+
+    def write(
+        self,
+        source: Matrix,
+        target: Strided,
+        columns: IndexValue,
+        first: IndexValue,
+        end: IndexValue,
+    ) -> None:
+        """Copy a region into results."""
+        m, b = self.math, self.b
+        count = m.minimum(self.width, m.sub(end, first)) if self.lanes else 1
+        with self.body.loop(0, count) as lane:
+            base = m.mul(m.add(first, lane), target.batch)
+            with self.body.loop(0, columns) as j, self.body.loop(0, source.rows) as i:
+                at = m.add(base, m.add(m.mul(i, target.row), m.mul(j, target.column)))
+                value = b.load(source.pointer, source.dtype, m.add(source.place(i, j), lane))
+                b.store(target.pointer, at, value)
+
+    # ---- numbers
+
+    def conjugate(self, x: Value) -> Value:
+        """Return the complex conjugate; `x` itself if it is real."""
+        b = self.b
+        return b.complex(b.real(x), b.fneg(b.imag(x))) if x.dtype.is_complex else x
+
+    def const(self, value: float, dtype: DType | None = None) -> Value:
+        """Return a constant, of the matrix's type if no other is given."""
+        return self.b.const(dtype or self.dtype, value)
+
+    def number(self, x: IndexValue) -> Value:
+        """Return a position as s32."""
+        return self.b.const(S32, x) if isinstance(x, int) else self.b.convert(x, S32)
+
+    def squared(self, x: Value) -> Value:
+        """Return the square of the absolute value, a real number."""
+        b = self.b
+        if not x.dtype.is_complex:
+            return b.fmul(x, x)
+        real, imag = b.real(x), b.imag(x)
+        return b.fadd(b.fmul(real, real), b.fmul(imag, imag))
+
+    def size_of(self, x: Value) -> Value:
+        """Return |x|, or |real| + |imaginary|: what LAPACK compares sizes by."""
+        b = self.b
+        if not x.dtype.is_complex:
+            return b.intrinsic("fabs", x)
+        return b.fadd(b.intrinsic("fabs", b.real(x)), b.intrinsic("fabs", b.imag(x)))
+
+    def scaled(self, x: Value, factor: Value) -> Value:
+        """Return `x` times a real number."""
+        b = self.b
+        if not x.dtype.is_complex:
+            return b.fmul(x, factor)
+        return b.complex(b.fmul(b.real(x), factor), b.fmul(b.imag(x), factor))
+
+    def divider(self, divisor: Value) -> Callable[[Value], Value]:
+        """Return what divides by a number: a complex one is scaled, so that no square overflows."""
+        b = self.b
+        if not divisor.dtype.is_complex:
+            return lambda x: b.fdiv(x, divisor)
+        scale = self.not_tiny(self.size_of(divisor))
+        inverse = b.fdiv(self.const(1), self.divided(divisor, scale))
+        return lambda x: b.fmul(self.divided(x, scale), inverse)
+
+    def not_tiny(self, x: Value) -> Value:
+        """Return `x`, or a number whose inverse is finite if `x` is smaller."""
+        b = self.b
+        least = self.const(float(np.finfo(self.part.numpy).tiny) * 4, self.part)
+        return b.select(b.compare("LT", x, least), least, x)
+
+    def divided(self, x: Value, divisor: Value) -> Value:
+        """Return `x` over a real number."""
+        b = self.b
+        if not x.dtype.is_complex:
+            return b.fdiv(x, divisor)
+        return b.complex(b.fdiv(b.real(x), divisor), b.fdiv(b.imag(x), divisor))

@@ -1,0 +1,95 @@
+"""Custom calls of LAPACK become those of hloc's own algorithms, which need no host.
+
+The targets and views that result are those of `codegen/kernels/linalg/calls.py`; calls whose arrays
+do not fit stay as they are, and so do targets that a program has registered a function for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.codegen.kernels.linalg.calls import (
+    AS_IT_IS,
+    TRANSPOSED,
+    linalg_call,
+    solution,
+    target_name,
+)
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops.custom_call_targets import registered_targets
+from hloc.ops.lapack import lapack_attributes
+
+_TARGET = re.compile(r"lapack_[sdcz]([a-z0-9]+)_ffi")
+
+_Choice: TypeAlias = tuple[str, tuple[str, ...]]
+"""An algorithm, and views of operands and results."""
+
+
+def own_linear_algebra(module: Module) -> None:
+    """Let custom calls that hloc has an algorithm for name it; changes `module` in place."""
+    registered = registered_targets()
+    with module.log.acting("linear-algebra"):
+        for computation in control_flow_computations(module):
+            for inst in computation.instructions:
+                if not inst.is_a("custom-call"):
+                    continue
+                if inst.attributes.custom_call_target in registered:
+                    continue
+                choice = _choice(inst)
+                if choice is not None and linalg_call(inst, *choice) is not None:
+                    target = target_name(*choice)
+                    attributes = replace(inst.attributes, custom_call_target=target)
+                    computation.set_attributes(inst, attributes)
+
+
+def _choice(inst: Instruction) -> _Choice | None:
+    found = _TARGET.fullmatch(inst.attributes.custom_call_target)
+    choose = _CHOICES.get(found[1]) if found else None
+    return choose(lapack_attributes(inst)) if choose else None
+
+
+def _cholesky(a: dict[str, Any]) -> _Choice:
+    view = AS_IT_IS if a.get("uplo", "L") == "L" else TRANSPOSED
+    return "cholesky", (view, view, AS_IT_IS)
+
+
+def _solve(a: dict[str, Any]) -> _Choice:
+    transposed = a.get("trans_x", "N")
+    return solution(
+        left=a.get("side", "L") == "L",
+        lower=a.get("uplo", "L") == "L",
+        transposed=transposed != "N",
+        conjugated=transposed == "C",
+        unit=a.get("diag") == "U",
+    )
+
+
+def _multiply(a: dict[str, Any]) -> _Choice:
+    """Choose what multiplies by Q: from the right, by its transpose where rows are columns."""
+    is_left = bool(a["left"]) if "left" in a else a.get("side", "L") == "L"
+    is_plain = not a["transpose"] if "transpose" in a else a.get("trans", "N") == "N"
+    name = {
+        (True, True): "apply-q",
+        (True, False): "apply-q-adjoint",
+        (False, True): "apply-q-transpose",
+        (False, False): "apply-q-conjugate",
+    }[is_left, is_plain]
+    view = AS_IT_IS if is_left else TRANSPOSED
+    return name, (AS_IT_IS, AS_IT_IS, view, view)
+
+
+_CHOICES: dict[str, Callable[[dict[str, Any]], _Choice]] = {
+    "potrf": _cholesky,
+    "getrf": lambda a: ("lu", (AS_IT_IS,) * 4),
+    "trsm": _solve,
+    "geqrf": lambda a: ("qr", (AS_IT_IS,) * 3),
+    "orgqr": lambda a: ("q", (AS_IT_IS,) * 3),
+    "ungqr": lambda a: ("q", (AS_IT_IS,) * 3),
+    "ormqr": _multiply,
+    "unmqr": _multiply,
+}

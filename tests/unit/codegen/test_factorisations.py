@@ -1,0 +1,250 @@
+"""hloc's own factorisations and solutions: what they return solves the problem, in every form.
+
+Residuals are taken with NumPy in f64 or c128, whatever the types of the matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.codegen.cpu.backend import CpuModule
+from hloc.ops import custom_call_targets
+from hloc.runtime.executable import Executable
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Way: TypeAlias = Callable[..., list[Array]]
+
+TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
+NUMPY: dict[str, Any] = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}
+
+CASES: tuple[tuple[str, tuple[int, ...], int], ...] = (
+    *(("cpu", (), n) for n in (0, 1, 2, 5, 17, 64)),
+    *(("cpu", (2, 20), n) for n in (1, 3, 8)),
+    ("cpu", (3,), 33),
+    ("gpu", (3,), 3),
+)
+"""Where, how many and how large: alone, in lanes with some left over, one after another."""
+
+
+def compiled(text: str, *arrays: Array) -> list[Array]:
+    """Run on the processor without calling Python."""
+    executable = hloc.compile(text)
+    assert isinstance(executable, Executable)
+    module = executable.compiled
+    assert isinstance(module, CpuModule)
+    assert not module.plan.host_functions
+    return executable(*arrays)
+
+
+def simulated(text: str, *arrays: Array) -> list[Array]:
+    """Run on the simulated GPU."""
+    return hloc.compile(text, target="nvptx64", simulate=True)(*arrays)
+
+
+def column_major(rank: int) -> str:
+    """Return the layout that JAX gives operands and results."""
+    return "{" + ",".join(map(str, [rank - 2, rank - 1, *reversed(range(rank - 2))])) + "}"
+
+
+def shape(t: str, *dims: int, plain: bool = False) -> str:
+    """Return a shape in column-major order, or in that of dimensions."""
+    layout = "" if plain or len(dims) < 2 else column_major(len(dims))
+    return f"{t}[{','.join(map(str, dims))}]{layout}"
+
+
+def call(name: str, config: str, results: list[str], *arrays: Array) -> str:
+    """Return a module that calls one LAPACK target."""
+    names = {np.dtype(NUMPY[letter]): kind for letter, kind in TYPES.items()}
+    shapes = [shape(names[a.dtype], *a.shape, plain=True) for a in arrays]
+    parameters = "\n".join(f" p{i} = {s} parameter({i})" for i, s in enumerate(shapes))
+    operands = ", ".join(f"p{i}" for i in range(len(arrays)))
+    whole = results[0] if len(results) == 1 else f"({', '.join(results)})"
+    return (
+        f"HloModule m\nENTRY e {{\n{parameters}\n ROOT r = {whole} custom-call({operands}), "
+        f'custom_call_target="lapack_{name}_ffi", api_version=API_VERSION_TYPED_FFI, '
+        f"backend_config={{{config}}}\n}}"
+    )
+
+
+def matrices(letter: str, *dims: int, seed: int = 0) -> Array:
+    random = np.random.default_rng(seed)
+    found = random.standard_normal(dims)
+    if letter in "cz":
+        found = found + 1j * random.standard_normal(dims)
+    return np.asarray(found.astype(NUMPY[letter]))
+
+
+def adjoint(a: Array) -> Array:
+    return np.conj(np.swapaxes(a, -1, -2))
+
+
+def wide(a: Array) -> Array:
+    """Return an array in f64 or c128, so that residuals are not rounded."""
+    return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+
+
+def near(got: Array, wanted: Array, letter: str, size: int) -> None:
+    """Assert that a residual is of the size of rounding: a few eps per operation and element."""
+    if not got.size:
+        return
+    bound = 8 * max(size, 4) * np.finfo(NUMPY[letter]).eps * max(1.0, float(np.abs(wanted).max()))
+    assert float(np.abs(got - wanted).max()) <= bound
+
+
+WAYS: dict[str, Way] = {"cpu": compiled, "gpu": simulated}
+
+
+@pytest.fixture(params=TYPES)
+def letter(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+EACH = pytest.mark.parametrize(("way", "batch", "n"), CASES)
+
+
+@EACH
+def test_lu_is_the_matrix_with_rows_exchanged(
+    letter: str, way: str, batch: tuple[int, ...], n: int
+) -> None:
+    for m, columns in ((n, n), (n, n // 2 + 1), (n // 2 + 1, n)):
+        a, r = matrices(letter, *batch, m, columns), min(m, columns)
+        results = [
+            shape(TYPES[letter], *a.shape),
+            shape("s32", *batch, r, plain=True),
+            shape("s32", *batch, plain=True),
+        ]
+        lu, pivots, info = WAYS[way](call(f"{letter}getrf", "", results, a), a)
+        assert (info == 0).all()
+        lower = np.tril(wide(lu), -1)[..., :, :r] + np.eye(m, r)
+        assert (np.abs(lower) <= 1.5).all()  # partial pivoting; by |real| + |imaginary| if complex
+        moved = wide(a)
+        for at in np.ndindex(*batch):
+            for i, pivot in enumerate(pivots[at]):
+                moved[at][[i, pivot - 1]] = moved[at][[pivot - 1, i]]
+        near(lower @ np.triu(wide(lu))[..., :r, :], moved, letter, n)
+
+
+@EACH
+@pytest.mark.parametrize("uplo", "LU")
+def test_cholesky_of_one_triangle(
+    letter: str, uplo: str, way: str, batch: tuple[int, ...], n: int
+) -> None:
+    a = matrices(letter, *batch, n, n)
+    a = (wide(a) @ adjoint(wide(a)) + n * np.eye(n)).astype(a.dtype)
+    keep, other = (np.tril, np.triu) if uplo == "L" else (np.triu, np.tril)
+    given = keep(a) + other(matrices(letter, *batch, n, n, seed=1), 1 if uplo == "L" else -1)
+    results = [shape(TYPES[letter], *a.shape), shape("s32", *batch, plain=True)]
+    text = call(f"{letter}potrf", f"uplo = {ord(uplo)} : ui8", results, given)
+    factor, info = WAYS[way](text, given)
+    assert (info == 0).all()
+    f = wide(keep(factor))
+    near(f @ adjoint(f) if uplo == "L" else adjoint(f) @ f, wide(a), letter, n)
+    np.testing.assert_array_equal(factor - keep(factor), given - keep(given))
+
+
+@EACH
+def test_reflectors_and_their_product(
+    letter: str, way: str, batch: tuple[int, ...], n: int
+) -> None:
+    t, run = TYPES[letter], WAYS[way]
+    for m, columns in ((n, n), (n + 3, n), (n // 2 + 1, n)):
+        a, k = matrices(letter, *batch, m, columns), min(m, columns)
+        tau = shape(t, *batch, k, plain=True)
+        qr, tau_ = run(call(f"{letter}geqrf", "", [shape(t, *a.shape), tau], a), a)
+        given = np.concatenate([qr[..., :k], np.zeros((*batch, m, m - k), a.dtype)], axis=-1)
+        product = "orgqr" if letter in "sd" else "ungqr"
+        (q,) = run(call(letter + product, "", [shape(t, *given.shape)], given, tau_), given, tau_)
+        near(wide(q) @ adjoint(wide(q)), np.broadcast_to(np.eye(m), q.shape), letter, m)
+        near(wide(q)[..., :k] @ np.triu(wide(qr))[..., :k, :], wide(a), letter, m)
+        for side, trans in ("LN", "LC", "RN", "RC") if m > n else ():
+            rows, count = (m, 2) if side == "L" else (2, m)
+            c = matrices(letter, *batch, rows, count, seed=2)
+            apply = "ormqr" if letter in "sd" else "unmqr"
+            config = f"left = {str(side == 'L').lower()}, transpose = {str(trans == 'C').lower()}"
+            reflectors = np.ascontiguousarray(qr[..., :k])
+            text = call(letter + apply, config, [shape(t, *c.shape)], reflectors, tau_, c)
+            (found,) = run(text, reflectors, tau_, c)
+            factor = wide(q) if trans == "N" else adjoint(wide(q))
+            wanted = factor @ wide(c) if side == "L" else wide(c) @ factor
+            near(wide(found), wanted, letter, m)
+
+
+@EACH
+def test_triangular_systems(letter: str, way: str, batch: tuple[int, ...], n: int) -> None:
+    for side, uplo, trans, diag in ("LLNN", "LUNN", "LLCN", "RLNN", "RUCN", "RUTU"):
+        a = (matrices(letter, *batch, n, n) / (4 * max(n, 1))).astype(NUMPY[letter])
+        a = (a + 2 * np.eye(n, dtype=a.dtype)).astype(a.dtype)
+        right = matrices(letter, *batch, *((n, 3) if side == "L" else (3, n)), seed=1)
+        config = ", ".join(
+            f"{key} = {ord(value)} : ui8"
+            for key, value in (("diag", diag), ("side", side), ("trans_x", trans), ("uplo", uplo))
+        )
+        results = [shape(TYPES[letter], *right.shape)]
+        (x,) = WAYS[way](call(f"{letter}trsm", config, results, a, right), a, right)
+        used = (np.tril if uplo == "L" else np.triu)(wide(a))
+        if diag == "U":
+            used = used - used * np.eye(n) + np.eye(n)
+        used = {"N": used, "T": np.swapaxes(used, -1, -2), "C": adjoint(used)}[trans]
+        near(used @ wide(x) if side == "L" else wide(x) @ used, wide(right), letter, n)
+
+
+@pytest.mark.parametrize("batch", [(), (20,)])
+def test_matrices_without_a_factor_say_where(letter: str, batch: tuple[int, ...]) -> None:
+    """The first pivot that is zero, or not positive; NaN is not positive."""
+    n, t = 5, TYPES[letter]
+    singular = matrices(letter, *batch, n, n)
+    singular[..., :, 3] = 0
+    results = [shape(t, *batch, n, n), shape("s32", *batch, n), shape("s32", *batch)]
+    lu, _, info = compiled(call(f"{letter}getrf", "", results, singular), singular)
+    assert (info == 4).all()
+    assert np.isfinite(lu).all()
+    for bad in (-1.0, 0.0, np.nan):
+        a = np.broadcast_to(np.eye(n), (*batch, n, n)).astype(NUMPY[letter]).copy()
+        a[..., 2, 2] = bad
+        results = [shape(t, *a.shape), shape("s32", *batch)]
+        config = f"uplo = {ord('L')} : ui8"
+        _, info = compiled(call(f"{letter}potrf", config, results, a), a)
+        assert (info == 3).all()
+
+
+def test_lengths_beyond_the_range_of_squares(letter: str) -> None:
+    """A column of numbers whose squares overflow, or vanish, has a reflector all the same."""
+    real = np.finfo(NUMPY[letter])
+    for scale in (float(real.max) ** 0.75, float(real.tiny) ** 0.75):
+        a = (matrices(letter, 6, 4) * scale).astype(NUMPY[letter])
+        results = [shape(TYPES[letter], 6, 4), shape(TYPES[letter], 4)]
+        qr, tau = compiled(call(f"{letter}geqrf", "", results, a), a)
+        assert np.isfinite(qr).all()
+        assert np.isfinite(tau).all()
+        column = np.linalg.norm(wide(a)[:, 0] / scale)
+        np.testing.assert_allclose(abs(wide(qr)[0, 0]) / scale, column, rtol=1e-5)
+
+
+def test_a_registered_target_comes_before_an_own_algorithm() -> None:
+    a = matrices("s", 3, 3)
+    results = [shape("f32", 3, 3), shape("s32", 3), shape("s32")]
+    text = call("sgetrf", "", results, a)
+
+    hloc.register_custom_call(
+        "lapack_sgetrf_ffi", lambda x: (x, np.zeros(3, np.int32), np.int32(7))
+    )
+    try:
+        assert hloc.compile(text)(a)[2] == 7
+    finally:
+        del custom_call_targets._REGISTERED["lapack_sgetrf_ffi"]
+    assert compiled(text, a)[2] == 0
+
+
+def test_any_number_of_threads_gives_the_same_bits() -> None:
+    a = matrices("s", 5000, 6, 6)
+    results = [shape("f32", *a.shape), shape("s32", 5000, 6), shape("s32", 5000)]
+    text = call("sgetrf", "", results, a)
+    found = [hloc.compile(text, threads=count)(a) for count in (1, 2, 3)]
+    for other in found[1:]:
+        for x, y in zip(found[0], other, strict=True):
+            np.testing.assert_array_equal(x, y)
