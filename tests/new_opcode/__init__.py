@@ -1,0 +1,1 @@
+"""Two opcodes that HLO does not have, each added as docs/adding-an-opcode.md says."""

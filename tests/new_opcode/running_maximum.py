@@ -1,0 +1,76 @@
+"""running-maximum, a structural opcode: its row, and one emitter that both machines use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.errors import HloError
+from hloc.ir.attributes import attr
+from hloc.ir.example import Example
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ops.shared import array_operand, check_type, is_float
+from hloc.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningMaximumAttributes:
+    """`initial` is the least value that any result has."""
+
+    initial: int = attr("int", default=0)
+
+
+def _infer(request: ShapeRequest) -> Shape:
+    """Return the operand's shape, of at least one dimension."""
+    operand = array_operand(request, 0)
+    check_type(operand, is_float, "operand 0")
+    if not operand.rank:
+        raise HloError("running-maximum: operand 0 is a scalar, which has no last dimension")
+    return operand
+
+
+def _evaluate(inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction) -> HostValue:
+    running = np.maximum.accumulate(operands[0], axis=-1)
+    return np.maximum(running, np.asarray(inst.attributes.initial, running.dtype))
+
+
+RUNNING_MAXIMUM = define(
+    Opcode(
+        name="running-maximum",
+        reads="running-maximum(x)[..., i] = max(initial, x[..., 0], ..., x[..., i])",
+        arity=1,
+        infer=_infer,
+        attributes=RunningMaximumAttributes,
+        evaluate=_evaluate,
+        example=Example("x = T[2,4] parameter(0)\nROOT r = T[2,4] running-maximum(x), initial=1"),
+    )
+)
+
+
+def _can_emit(inst: Instruction) -> bool:
+    return root_of(inst).opcode is RUNNING_MAXIMUM
+
+
+def _extent(inst: Instruction) -> int:
+    dims = root_of(inst).array.dims
+    return dims[0] if len(dims) > 1 else 1
+
+
+def _emit(k: KernelContext) -> None:
+    *outer, size = k.root.array.dims
+    dtype = k.root.array.dtype
+    best = k.b.allocate(dtype)
+    with k.body.nest(outer, range(len(outer)), (k.begin, k.end)) as at:
+        k.b.store(best, 0, k.b.const(dtype, float(k.root.attributes.initial)))
+        with k.body.loop(0, size) as i:
+            x = k.read(k.root.operands[0], (*at, i))
+            value = k.b.intrinsic("maximum", k.b.load(best, dtype, 0), x)
+            k.b.store(best, 0, value)
+            k.outputs[0].store(k.math, (*at, i), value)
+
+
+EMITTER = emitter_of("running-maximum", _can_emit, _emit, _extent, no_scratch)

@@ -1,0 +1,32 @@
+"""softsign, an elementwise opcode: its row is all there is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hloc.ir.opcode import Opcode, ScalarBuilder, define
+from hloc.ops.emit import Value, by_type, in_f32
+from hloc.ops.shared import Array, is_float, pointwise, same_shape
+
+
+def _softsign(x: Array) -> Array:
+    return np.asarray(x / (1 + np.abs(x)))
+
+
+def _emit(b: ScalarBuilder, x: Value) -> Value:
+    return b.fdiv(x, b.fadd(b.const(x.dtype, 1.0), b.intrinsic("fabs", x)))
+
+
+SOFTSIGN = define(
+    Opcode(
+        name="softsign",
+        reads="softsign(x) = x / (1 + |x|)",
+        arity=1,
+        infer=same_shape(is_float),
+        evaluate=pointwise(_softsign),
+        elemental=by_type(floats=in_f32(_emit)),
+        elementwise=True,
+        flops=3,
+        weight=6,
+    )
+)
