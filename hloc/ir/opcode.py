@@ -164,30 +164,30 @@ class Opcode:
             (`number` of parameter, `literal` of constant), else "".
         evaluate: NumPy semantics, None if one device cannot run it.
         elemental: emitter of one element; only for elementwise rows.
-        data_movement: an element of the result is one of an operand at another index, or of the
-            padding; nothing is computed, and nothing is written in place.
-        contraction: sums products over dimensions; the program chooses the type of the result.
         elementwise: element i of the result depends on element i of the operands only.
+        data_movement: each element of the result is an element of an operand, or the padding;
+            nothing is computed, and no buffer is updated in place.
+        contraction: sums products over dimensions; the program chooses the type of the result.
+        control_flow: the called computations run instruction by instruction, as programs of their
+            own, and not inside one kernel.
+        nop: names or groups existing values: computes nothing and moves no bytes.
+        forwards: on one device the result is the bytes of the operand that is no token, or of all
+            operands as a tuple. An all-reduce of one participant does so.
+        ended_by: for an opcode that starts an asynchronous operation: the opcodes that may use it.
         commutative: the two operands may change places.
-        associative: a reducer that may combine its operands in any groups; floats are rounded
-            otherwise then, which HLO allows.
+        associative: a reducer that may group its operands in any way; HLO allows the different
+            rounding of floats.
         idempotent: f(x, x) = x.
         modular: the low bits of an integer result depend on the low bits of the operands only.
         side_effect: may not be removed, duplicated or reordered with others of its kind.
-        control_flow: its called computations run as programs of their own, instruction by
-            instruction, and not inside one kernel.
-        nop: names or groups values that exist elsewhere: it computes nothing and moves no bytes.
-        ended_by: of an opcode that starts an asynchronous operation: its only user is one of these.
-        forwards: on one device the result is the bytes of the operands: of the only one that has
-            any, or of all of them as a tuple. An all-reduce of one participant is one of these.
         flops: floating-point operations per element of the result.
         transcendental: an elementary function, counted apart from flops: one per element.
-        weight: time per element on a CPU, where an add is 1 and a byte from memory about a
-            quarter; by default 1 for elementwise rows and 0 for all others.
-        gpu_weight: time per element on a GPU, where an instruction on f32 is 1; of a row that
-            moves data, what it takes to find the element.
+        weight: time per element on a CPU, where an add is 1 and a byte from memory about 1/4;
+            by default 1 for elementwise rows and 0 for all others.
+        gpu_weight: time per element on a GPU, where an f32 instruction is 1; for data movement,
+            the time to find the element.
         refusal: why one device cannot run it, "" if it can.
-        example: a small module that shows it; not needed by elementwise rows without attributes.
+        example: a small module that shows it; elementwise rows without attributes need none.
         result_accuracy: takes `result_accuracy=` (format reference, 10.11).
     """
 
@@ -201,18 +201,18 @@ class Opcode:
     parenthesis: str = ""
     evaluate: EvaluateFunction | None = None
     elemental: ElementalFunction | None = None
+    elementwise: bool = False
     data_movement: bool = False
     contraction: bool = False
-    elementwise: bool = False
+    control_flow: bool = False
+    nop: bool = False
+    forwards: bool = False
+    ended_by: tuple[str, ...] = ()
     commutative: bool = False
     associative: bool = False
     idempotent: bool = False
     modular: bool = False
     side_effect: bool = False
-    control_flow: bool = False
-    nop: bool = False
-    ended_by: tuple[str, ...] = ()
-    forwards: bool = False
     flops: int = 0
     transcendental: bool = False
     weight: int = -1
@@ -227,10 +227,7 @@ class Opcode:
 
     @property
     def has_kernel(self) -> bool:
-        """False for what runs no code of its own: nops, forwarding, and control flow.
-
-        Control flow runs the code of its computations.
-        """
+        """False for opcodes that run no code of their own: nops, forwarding and control flow."""
         return not (self.nop or self.forwards or self.control_flow)
 
     def __repr__(self) -> str:

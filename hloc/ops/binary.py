@@ -21,6 +21,7 @@ from hloc.ops import complex_arithmetic, complex_values, emit
 from hloc.ops.emit import Value, all_ones, by_type, one_bit_in_bytes
 from hloc.ops.shared import (
     Array,
+    computed_wide,
     elementwise_binary,
     is_array_type,
     is_integer,
@@ -31,7 +32,6 @@ from hloc.ops.shared import (
     narrowed,
     pointwise,
     smaller,
-    transcendental,
 )
 
 
@@ -195,7 +195,7 @@ def _emit_remainder(b: ScalarBuilder, x: Value, y: Value) -> Value:
 
 
 _divide_rounding_each = pointwise(_divide)
-_divide_complex = transcendental(_divide)
+_divide_complex = computed_wide(_divide)
 
 
 def _evaluate_divide(
@@ -230,7 +230,7 @@ REMAINDER = define(
         reads="remainder(x, y) has the sign of x; integers: x rem 0 = x, MIN rem -1 = 0",
         arity=2,
         infer=elementwise_binary(is_numeric, needed=is_real_number),
-        evaluate=transcendental(_remainder),
+        evaluate=computed_wide(_remainder),
         elemental=by_type(floats=emit.math("fmod"), integers=one_bit_in_bytes(_emit_remainder)),
         elementwise=True,
         flops=1,

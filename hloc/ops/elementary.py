@@ -14,7 +14,7 @@ import numpy as np
 from hloc.ir.opcode import Opcode, ScalarBuilder, define
 from hloc.ops import complex_arithmetic, complex_functions, complex_values, emit
 from hloc.ops.emit import Emit, Value, by_type, in_f32, intrinsic
-from hloc.ops.shared import Array, is_float, is_float_or_complex, same_shape, transcendental
+from hloc.ops.shared import Array, computed_wide, is_float, is_float_or_complex, same_shape
 
 
 def _define(
@@ -34,7 +34,7 @@ def _define(
             reads=reads,
             arity=1,
             infer=same_shape(is_float if complexes is None else is_float_or_complex),
-            evaluate=transcendental(function),
+            evaluate=computed_wide(function),
             elemental=by_type(floats=floats, complexes=complexes),
             elementwise=True,
             transcendental=True,

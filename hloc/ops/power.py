@@ -23,11 +23,11 @@ from hloc.ops.emit import Value, by_type, one_bit_in_bytes
 from hloc.ops.shared import (
     Array,
     array_operand,
+    computed_wide,
     elementwise_binary,
     is_float_or_complex,
     is_numeric,
     joined,
-    transcendental,
 )
 from hloc.shapes import Shape
 
@@ -108,7 +108,7 @@ POWER = define(
         reads="power(x, y) = x^y; 1^y = x^0 = 1 also for NaN; integers wrap, 1 / x^-y truncates",
         arity=2,
         infer=elementwise_binary(is_numeric),
-        evaluate=transcendental(_power),
+        evaluate=computed_wide(_power),
         elemental=by_type(
             floats=emit.math("pow"),
             integers=one_bit_in_bytes(_emit_integer_power),
@@ -126,7 +126,7 @@ ATAN2 = define(
         reads="atan2(y, x): angle of the point (x, y), from -pi to pi",
         arity=2,
         infer=elementwise_binary(is_float_or_complex),
-        evaluate=transcendental(_atan2),
+        evaluate=computed_wide(_atan2),
         elemental=by_type(floats=emit.math("atan2"), complexes=complex_functions.atan2),
         elementwise=True,
         transcendental=True,

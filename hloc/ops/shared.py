@@ -336,7 +336,7 @@ def pointwise(
     return evaluate
 
 
-def transcendental(function: Callable[..., Any]) -> EvaluateFunction:
+def computed_wide(function: Callable[..., Any]) -> EvaluateFunction:
     """Return the evaluator of a function computed with more digits than its type and rounded."""
     return pointwise(function, oracle_type)
 

@@ -17,6 +17,7 @@ from hloc.ops import complex_arithmetic, complex_values, emit
 from hloc.ops.emit import Value, by_type, in_f32, intrinsic, one_bit_in_bytes
 from hloc.ops.shared import (
     Array,
+    computed_wide,
     is_float,
     is_float_or_complex,
     is_numeric,
@@ -24,7 +25,6 @@ from hloc.ops.shared import (
     narrowed,
     pointwise,
     same_shape,
-    transcendental,
 )
 
 # ---------------------------------------------------------------- abs, negate, sign
@@ -110,7 +110,7 @@ SIGN = define(
         reads="sign(x) = -1, 0 or 1; NaN and signed zeros stay; complex gives x / |x|",
         arity=1,
         infer=same_shape(is_signed_numeric),
-        evaluate=transcendental(_sign),
+        evaluate=computed_wide(_sign),
         elemental=by_type(
             floats=in_f32(_sign_float),
             integers=one_bit_in_bytes(_sign_integer),
