@@ -29,3 +29,18 @@ def test_attributes_are_frozen_and_declared(name: str) -> None:
     assert attributes.__dataclass_params__.frozen  # type: ignore[attr-defined]
     declared = [field.field for field in attribute_fields(attributes)]
     assert declared or OPCODES[name].parenthesis
+
+
+@pytest.mark.parametrize("name", sorted(OPCODES))
+def test_the_facts_of_a_row_agree(name: str) -> None:
+    row = OPCODES[name]
+    assert row.nop + row.forwards + row.control_flow <= 1
+    assert row.has_kernel or not (row.elementwise or row.contraction)
+    assert row.elementwise or not (row.transcendental or row.modular or row.idempotent)
+    assert not (row.contraction and row.data_movement)
+    assert row.commutative or not row.associative
+    assert row.arity == 2 or not (row.commutative or row.idempotent)
+    assert row.calls or not row.control_flow
+    assert set(row.ended_by) <= set(OPCODES)
+    assert (row.weight > 1) >= row.transcendental
+    assert (row.gpu_weight > 1) >= row.transcendental
