@@ -179,6 +179,7 @@ class Opcode:
             rounding of floats.
         idempotent: f(x, x) = x.
         modular: the low bits of an integer result depend on the low bits of the operands only.
+        keeps_finite: makes no NaN of finite numbers, and infinities by overflow alone.
         side_effect: may not be removed, duplicated or reordered with others of its kind.
         flops: floating-point operations per element of the result.
         transcendental: an elementary function, counted apart from flops: one per element.
@@ -212,6 +213,7 @@ class Opcode:
     associative: bool = False
     idempotent: bool = False
     modular: bool = False
+    keeps_finite: bool = False
     side_effect: bool = False
     flops: int = 0
     transcendental: bool = False

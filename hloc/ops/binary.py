@@ -60,6 +60,7 @@ ADD = define(
         flops=1,
         associative=True,
         modular=True,
+        keeps_finite=True,
     )
 )
 SUBTRACT = define(
@@ -77,6 +78,7 @@ SUBTRACT = define(
         elementwise=True,
         flops=1,
         modular=True,
+        keeps_finite=True,
     )
 )
 MULTIPLY = define(
@@ -97,6 +99,7 @@ MULTIPLY = define(
         flops=1,
         associative=True,
         modular=True,
+        keeps_finite=True,
     )
 )
 
@@ -260,6 +263,7 @@ def _define_extremum(
             commutative=True,
             associative=True,
             idempotent=True,
+            keeps_finite=True,
             flops=1,
         )
     )

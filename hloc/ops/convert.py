@@ -129,6 +129,7 @@ CONVERT = define(
         elemental=_emit_convert,
         elementwise=True,
         flops=1,
+        keeps_finite=True,
     )
 )
 

@@ -316,6 +316,7 @@ DOT = define(
         evaluate=_evaluate_dot,
         flops=2,
         contraction=True,
+        keeps_finite=True,
     )
 )
 

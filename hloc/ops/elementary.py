@@ -26,6 +26,7 @@ def _define(
     *,
     weight: int = 30,
     gpu_weight: int = 40,
+    keeps_finite: bool = False,
 ) -> Opcode:
     """Define one function; without a `complexes` emitter it takes floats only."""
     return define(
@@ -40,6 +41,7 @@ def _define(
             transcendental=True,
             weight=weight,
             gpu_weight=gpu_weight,
+            keeps_finite=keeps_finite,
             result_accuracy=True,
         )
     )
@@ -78,13 +80,30 @@ def _emit_rsqrt(b: ScalarBuilder, x: Value) -> Value:
     return b.fdiv(b.const(x.dtype, 1.0), b.intrinsic("sqrt", x))
 
 
-COS = _define("cosine", "cos(x)", np.cos, emit.math("cos"), complex_functions.cosine, weight=20)
-SIN = _define("sine", "sin(x)", np.sin, emit.math("sin"), complex_functions.sine, weight=20)
+COS = _define(
+    "cosine",
+    "cos(x)",
+    np.cos,
+    emit.math("cos"),
+    complex_functions.cosine,
+    weight=20,
+    keeps_finite=True,
+)
+SIN = _define(
+    "sine", "sin(x)", np.sin, emit.math("sin"), complex_functions.sine, weight=20, keeps_finite=True
+)
 TAN = _define("tan", "tan(x)", np.tan, emit.math("tan"), complex_functions.tan, gpu_weight=50)
 COSH = _define("cosh", "cosh(x)", np.cosh, emit.math("cosh"), complex_functions.cosh)
 SINH = _define("sinh", "sinh(x)", np.sinh, emit.math("sinh"), complex_functions.sinh)
 TANH = _define(
-    "tanh", "tanh(x)", np.tanh, emit.math("tanh"), complex_functions.tanh, weight=15, gpu_weight=20
+    "tanh",
+    "tanh(x)",
+    np.tanh,
+    emit.math("tanh"),
+    complex_functions.tanh,
+    weight=15,
+    gpu_weight=20,
+    keeps_finite=True,
 )
 ACOS = _define("acos", "arccos(x)", np.arccos, emit.math("acos"), complex_functions.acos)
 ASIN = _define("asin", "arcsin(x)", np.arcsin, emit.math("asin"), complex_functions.asin)
@@ -99,6 +118,7 @@ EXPONENTIAL = _define(
     complex_arithmetic.exponential,
     weight=10,
     gpu_weight=10,
+    keeps_finite=True,
 )
 EXPONENTIAL_MINUS_ONE = _define(
     "exponential-minus-one",
@@ -135,6 +155,7 @@ LOGISTIC = _define(
     complex_functions.logistic,
     weight=15,
     gpu_weight=20,
+    keeps_finite=True,
 )
 SQRT = _define(
     "sqrt",

@@ -137,6 +137,7 @@ COMPARE = define(
         elemental=_emit_compare,
         elementwise=True,
         flops=1,
+        keeps_finite=True,
     )
 )
 
@@ -184,6 +185,7 @@ SELECT = define(
         elemental=_emit_select,
         elementwise=True,
         flops=1,
+        keeps_finite=True,
     )
 )
 
@@ -240,5 +242,6 @@ CLAMP = define(
         elemental=_emit_clamp,
         elementwise=True,
         flops=2,
+        keeps_finite=True,
     )
 )

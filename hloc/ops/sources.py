@@ -128,5 +128,6 @@ IOTA = define(
         shape_required=True,
         attributes=IotaAttributes,
         evaluate=_evaluate_iota,
+        keeps_finite=True,
     )
 )

@@ -87,6 +87,7 @@ ABS = define(
         elemental=_emit_abs,
         elementwise=True,
         flops=1,
+        keeps_finite=True,
     )
 )
 NEGATE = define(
@@ -102,6 +103,7 @@ NEGATE = define(
         elementwise=True,
         flops=1,
         modular=True,
+        keeps_finite=True,
     )
 )
 SIGN = define(
@@ -118,6 +120,7 @@ SIGN = define(
         ),
         elementwise=True,
         flops=1,
+        keeps_finite=True,
     )
 )
 
@@ -148,6 +151,7 @@ def _define_rounding(name: str, reads: str, function: Any, emitter: emit.Emit) -
             evaluate=pointwise(function),
             elemental=by_type(floats=emitter),
             elementwise=True,
+            keeps_finite=True,
             flops=1,
         )
     )

@@ -111,17 +111,6 @@ def power_of_two(inst: Instruction) -> int | None:
     return int(exponent) - 1 if mantissa == 0.5 else None
 
 
-_KEEP_FINITE = frozenset(
-    (
-        "abs", "add", "bitcast", "broadcast", "ceil", "clamp", "compare", "concatenate", "convert",
-        "copy", "cosine", "dot", "exponential", "floor", "get-tuple-element", "iota", "logistic",
-        "maximum", "minimum", "multiply", "negate", "pad", "parameter", "reshape", "reverse",
-        "round-nearest-afz", "round-nearest-even", "select", "sign", "sine", "slice", "subtract",
-        "tanh", "transpose",
-    )
-)  # fmt: skip
-"""Opcodes that make no NaN of finite numbers, and infinities by overflow alone."""
-
 _MOST_LOOKED_AT = 64
 
 
@@ -136,7 +125,7 @@ def makes_no_nan(inst: Instruction) -> bool:
                 return False
             if not np.isfinite(literal.value.astype(np.complex128)).all():
                 return False
-        elif at.opcode.name not in _KEEP_FINITE:
+        elif not (at.opcode.keeps_finite or at.opcode.data_movement or at.opcode.nop):
             return False
         stack += [operand for operand in at.operands if operand not in seen]
         seen.update(at.operands)
