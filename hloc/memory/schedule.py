@@ -147,7 +147,8 @@ def _ranks(base: list[Instruction], final: dict[Instruction, int]) -> dict[Instr
 
 
 def _waits(inst: Instruction) -> bool:
-    return inst.opcode.nop or inst.is_a("copy") or forwards(inst)
+    is_group = inst.opcode.nop and bool(inst.operands)
+    return is_group or inst.is_a("copy", "parameter") or forwards(inst)
 
 
 def _final_copies(computation: Computation) -> dict[Instruction, int]:
