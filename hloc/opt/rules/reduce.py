@@ -264,7 +264,7 @@ REDUCE = (
         "reduce-broadcast-bound",
         P("reduce", (P("broadcast", (x,), bind="y"), init)),
         _once,
-        when=_repeats_with(*names_of(lambda row: row.idempotent)),
+        when=_repeats_with(*sorted(names_of(lambda row: row.idempotent))),
     ),
     Rule(
         "reduce-broadcast-sum",
