@@ -53,7 +53,7 @@ def follow(
         walk: from its cursor on.
         keeps_cursor: remember in each state where the walk stands.
         until: stop before the pass of this name.
-        count: run so many passes at most.
+        count: run at most this many passes.
         resumed: a breakpoint has stopped before the first pass already.
     """
     session.pending = None
@@ -153,7 +153,7 @@ def run_one(
         session: is moved.
         base: where the pass begins.
         recipe: the pass.
-        passed: breakpoints are looked at only after so many rewrites.
+        passed: breakpoints are checked only after this many rewrites.
     """
     hits: list[Breakpoint] = []
     look = session.breaks.look_inside

@@ -174,7 +174,7 @@ def replace_instruction(session: Session, name: str, by: str) -> State:
 
 
 def delete_instruction(session: Session, name: str) -> State:
-    """Remove an instruction that nobody uses.
+    """Remove an unused instruction.
 
     Raises:
         HloError: it has users, is the root, or a parameter.

@@ -40,7 +40,7 @@ class PrefixIndex:
         return len(self._entries)
 
     def starting_with(self, prefix: str, most: int) -> Iterator[Entry]:
-        """Yield the entries whose name begins with `prefix`, in order, at most so many."""
+        """Yield the entries whose name begins with `prefix`, in order, up to the limit."""
         first = bisect_left(self._entries, (prefix, ""))
         for entry in islice(self._entries, first, first + most):
             if not entry[0].startswith(prefix):

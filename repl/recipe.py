@@ -74,7 +74,7 @@ class Recipe:
 
         Args:
             module: not changed.
-            limit: stop after so many rewrites.
+            limit: stop after this many rewrites.
             on_rewrite: hears of every rewrite; it may set `context.rewrite_limit` to stop there.
             remarks: takes what the pass says of its work.
         """

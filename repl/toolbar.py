@@ -126,7 +126,7 @@ def _short(how: str) -> str:
 
 
 def _work_out(state: State, found: Figures) -> None:
-    with suppress(Exception):  # a figure that cannot be had is not shown; nobody asked for it
+    with suppress(Exception):  # a figure that cannot be computed is not shown
         found.flops = measure(state).cost.flops
         found.peak_bytes = peak_bytes(state.module)
 

@@ -33,7 +33,7 @@ class Facts:
         counts: how many a survivor stands for, itself too.
         sources: the gone instruction that an added one is a copy of, and its computation.
         moved: where the first copy of a gone instruction is.
-        unused: computations that nothing calls any more, by uid.
+        unused: computations that are no longer called, by uid.
     """
 
     old: Mapping[int, Line]
@@ -82,7 +82,7 @@ def facts_of(
 
 
 def _unused(old: Module, new: Module) -> frozenset[int]:
-    """Return the uids of computations that were reached from the entry and are not any more."""
+    """Return the uids of computations that the entry no longer reaches."""
     reached = {c.uid for c in reachable_computations(new.entry)}
     there = {c.uid for c in new.computations}
     was = {c.uid for c in reachable_computations(old.entry)}

@@ -42,7 +42,7 @@ class DeviceSpec:
         return self.half_flops if dtype.name in ("f16", "bf16") else self.f32_flops
 
     def seconds(self, flops: float, size_bytes: float, dtype: DType) -> float:
-        """Return the least time for so many operations and bytes, done at the same time."""
+        """Return the minimum time of these operations and bytes, fully overlapped."""
         return max(flops / self.peak_flops(dtype), size_bytes / self.bytes_per_second)
 
 

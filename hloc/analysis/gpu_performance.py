@@ -32,7 +32,7 @@ _LATENCY_SECONDS = 6e-7
 """What one thread waits for at a time, and for how long: few threads cannot ask for more."""
 
 _BUSY_THREADS = 256
-"""Threads of a processor from which on its arithmetic has no pauses."""
+"""Threads per processor needed to keep its arithmetic units busy."""
 
 _CACHE_SPEEDUP = 2.5
 """Bandwidth of the shared cache over that of memory."""
@@ -84,7 +84,7 @@ class ArrayRead:
             waste = max(_SECTOR_BYTES / max(self.element_bytes, 1), 1.0)
             asked *= waste
             if first > device.l2_bytes / 2:
-                first *= waste  # the rest of a sector is gone before it is asked for
+                first *= waste  # the rest of a sector is evicted before it is read
         again = max(asked - first, 0.0)
         return first / bandwidth + again / (bandwidth * _CACHE_SPEEDUP)
 

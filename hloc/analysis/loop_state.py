@@ -14,7 +14,7 @@ from hloc.ir.traversal import post_order
 from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
 
 _ROUNDS = 10
-"""Splitting classes of equal leaves is given up after so many rounds over the body."""
+"""Maximum number of rounds over the body in which classes of equal leaves are split."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ MOST_READS, MOST_POOLED = 32, 256
 better than steps that double: these keep the digits of longer sums, too."""
 
 LEAST_BYTES = 32
-"""Neighbours from which on they fill vectors of machines that cannot load a part of one."""
+"""Minimum number of neighbours that fill a vector on machines without partial vector loads."""
 
 POOLED_TYPES: dict[str, tuple[DType, ...]] = {
     "add": (F32, F64, BF16, F16),

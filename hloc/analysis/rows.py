@@ -27,12 +27,12 @@ ROW: Access = 2
 OTHER: Access = 4
 
 MAX_REDUCES = 8
-"""Reductions in one fusion by rows; more make code that nobody can look through."""
+"""Maximum number of reductions in a fusion by rows; more make code too large to optimise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """So many rows of so many elements."""
+    """A number of rows and the elements of each."""
 
     count: int
     size: int

@@ -235,7 +235,7 @@ def _follow(
             else:
                 after[index] = _evaluated(root, computed, state)
         if all(after[index].tobytes() == state[index].tobytes() for index in state):
-            return None  # nothing changes any more: it never ends
+            return None  # the state has stopped changing: the loop never ends
         state = after
     return None
 

@@ -66,7 +66,7 @@ class Module(NotebookView):
 
     @property
     def opcodes(self) -> frozenset[str]:
-        """The names of all opcodes that stand in the module, in computations nobody calls too."""
+        """The names of all opcodes in the module, uncalled computations included."""
         return self.derived(_opcodes)
 
     def derived(self, analyse: Callable[[Module], R]) -> R:
@@ -118,7 +118,7 @@ class Module(NotebookView):
         return computation
 
     def remove_computation(self, computation: Computation) -> None:
-        """Take out a computation that nobody calls, with all it holds."""
+        """Remove an uncalled computation and its instructions."""
         assert not computation.callers
         assert computation is not self._entry
         for inst in computation.instructions:

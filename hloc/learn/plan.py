@@ -101,7 +101,7 @@ def read_plan(lesson: Lesson) -> Plan:
     """Read check.toml of `lesson`.
 
     Raises:
-        HloError: it is no TOML, or says what nobody understands.
+        HloError: it is not TOML, or has unknown keys or values.
     """
     try:
         table = tomllib.loads(lesson.read("check.toml"))

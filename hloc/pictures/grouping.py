@@ -52,7 +52,7 @@ def _shorten(root: Box, work: Work) -> None:
         single = [child for child in group.children if not child.children]
         if group.sort != "repeat":
             fewer = with_repeats(groups, work), with_repeats(single, work)
-            if sum(map(len, fewer)) > 1:  # a box with nothing but a box says nothing
+            if sum(map(len, fewer)) > 1:  # a box that holds only one box adds nothing
                 groups, single = fewer
         stack += [box for box in (*groups, *single) if box.children]
         if len(groups) + len(single) > MOST_CHILDREN:

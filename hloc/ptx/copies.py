@@ -1,6 +1,6 @@
 """cp.async: copies from global to shared memory that happen as late as a wait allows.
 
-Until then nobody may read the target, so a kernel that does not wait is found. Source: PTX ISA,
+Reading the target before then is a fault, so a kernel that does not wait is found. Source: PTX ISA,
 "Data Movement and Conversion Instructions: Asynchronous copy".
 """
 
@@ -51,7 +51,7 @@ class AsyncCopies:
         self._pending: list[_Copy] = []
 
     def start(self, threads: Threads, lanes: Lanes, targets: Array, values: Array) -> None:
-        """Begin to copy values to shared memory, which nobody may touch until they arrive."""
+        """Begin to copy values to shared memory, which must not be accessed until they arrive."""
         threads.spaces.shared.begin_copy(lanes, targets, values)
         group = self._committed[lanes].copy()
         self._pending.append(_Copy(numbers_of(lanes), targets.copy(), values, group))

@@ -62,7 +62,7 @@ class Mbarriers:
         return self._barriers[place]
 
     def initialise(self, threads: Threads, lanes: Lanes, addresses: Array, counts: Array) -> None:
-        """mbarrier.init: expect so many arrivals per phase."""
+        """mbarrier.init: set the number of arrivals per phase."""
         for lane, address, count in _each(lanes, addresses, counts):
             known = np.zeros(self._geometry.warps_per_block, np.int32)
             place = self._place(threads, lane, address)
@@ -125,7 +125,7 @@ class Mbarriers:
         return list(dict.fromkeys(zip(*(numbers.tolist() for numbers in found), strict=True)))
 
     def begin(self, threads: Threads, copy: BulkCopy) -> None:
-        """Begin a copy, which nobody may look at until it has arrived."""
+        """Begin a copy, which must not be read until it has arrived."""
         threads.active = np.array([copy.lane])
         self._at(threads, copy.lane, copy.barrier, 0)  # must be there now, not on arrival
         threads.active = who = np.full(len(copy.targets), copy.lane)

@@ -20,7 +20,7 @@ GLOBAL_BASE = 1 << 40  # above 32 bits, so that a truncated address is found
 _ALIGNMENT = 256
 _GUARD_BYTES = 1 << 12  # between allocations, and never allocated
 _FILL = 0xFF  # what uninitialised memory holds: NaN of every float type
-_SMALLEST_CAPACITY = 1 << 20  # pages that nobody touches cost nothing
+_SMALLEST_CAPACITY = 1 << 20  # untouched pages cost nothing
 DEFAULT_LIMIT_BYTES = 1 << 34
 Bytes = NDArray[np.uint8]
 Records = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]
@@ -93,7 +93,7 @@ class Memory:
         self._views.clear()
 
     def free(self, address: int) -> None:
-        """Give an allocation back; its addresses fault from now on.
+        """Free an allocation; accesses to its addresses fault afterwards.
 
         Raises:
             PtxFault: `address` is not the start of a living allocation.
@@ -167,7 +167,7 @@ class Memory:
         """
         count = self.capacity // granule
         if self._records is None or len(self._records[0]) < count:
-            # Pages of zeros that nobody touches cost no memory.
+            # Untouched pages of zeros cost no memory.
             self._records = (
                 np.zeros(count, np.int64),
                 np.zeros(count, np.int32),

@@ -74,7 +74,7 @@ class Metrics:
         self.shared_accesses = 0
 
     def count_block(self, block: int, threads: int) -> None:
-        """Note that so many threads ran a block."""
+        """Count the threads that ran a block."""
         self._block_threads[block] += threads
 
     def opcodes(self) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """Products of warpgroups under way: each is made as late as a wait for its group allows.
 
 So what changes an operand too early, or reads a sum too early, is found or makes a wrong result. A
-product that nobody waits for is a fault: a device leaves its sums undefined.
+product without a wait is a fault: a device leaves its sums undefined.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Products:
                 make(threads)
 
     def forgotten(self) -> tuple[int, Instruction] | None:
-        """Return the first lane and the instruction of a product that nobody waited for."""
+        """Return the first lane and the instruction of a product without a wait."""
         for lane, queue in self._queues.items():
             for instruction, _ in chain(*queue.groups, queue.begun):
                 return lane, instruction

@@ -99,7 +99,7 @@ class _RowMaker:
 
 @lru_cache(maxsize=64)
 def special(geometry: Geometry, name: str) -> Array:
-    """Return a special register of all lanes; nobody writes to it.
+    """Return a special register of all lanes; it is read-only.
 
     Raises:
         PtxFault: no such register.

@@ -26,7 +26,7 @@ _ELEMENT_BITS = frozenset((0, 1, 2, 4, 8, 16, 32, 64, 128))
 
 
 class InstructionChecks:
-    """Checks instructions of one module, which nobody changes meanwhile."""
+    """Checks instructions of one module, which must not change meanwhile."""
 
     def __init__(self) -> None:
         # By identity of shapes and attributes: the parser shares equal ones, and the module keeps

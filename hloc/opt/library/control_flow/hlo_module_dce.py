@@ -1,4 +1,4 @@
-"""Dead code across computations: state of loops and parameters of calls that nobody needs."""
+"""Dead code across computations: unused loop state and unused parameters of calls."""
 
 from __future__ import annotations
 
