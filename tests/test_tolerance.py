@@ -1,12 +1,15 @@
 """The comparison itself: a table that accepts everything would make every other test blind."""
 
+import ast
+from pathlib import Path
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 from hloc.dtypes import DTYPES
 from hloc.report.tolerance import TOLERANCES
-from tests.tolerance import Array, assert_close, difference
+from tests.tolerance import BY_TYPE, ROWS, Array, assert_close, difference
 
 NAN, INF = float("nan"), float("inf")
 
@@ -69,3 +72,27 @@ def test_small_floats_are_compared_as_values() -> None:
 def test_complex_parts() -> None:
     assert_close(c64(1 + 2j), c64(1 + 2.00001j))
     assert difference(c64(1 + 2j), c64(1 - 2j)) is not None
+
+
+TESTS = Path(__file__).parent
+OWN = {"tolerance.py", "test_compare.py"}  # the table, and the test of the comparison itself
+
+
+def test_no_test_body_holds_a_bound_of_its_own() -> None:
+    """Rows have names and reasons, so that nobody widens a number where it is used."""
+    found = []
+    for file in sorted(TESTS.rglob("*.py")):
+        if file.name in OWN or not any(word in file.read_text() for word in ("rtol", "atol")):
+            continue
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.keyword) and node.arg in ("rtol", "atol"):
+                numbers = (n for n in ast.walk(node.value) if isinstance(n, ast.Constant))
+                if any(isinstance(n.value, float) for n in numbers):
+                    found.append(f"{file.relative_to(TESTS)}:{node.value.lineno}")
+    assert not found, f"a bound belongs in tests/tolerance.py: {', '.join(found)}"
+
+
+def test_every_row_is_used() -> None:
+    texts = [file.read_text() for file in TESTS.rglob("*.py") if file.name not in OWN]
+    unused = [name for name in (*ROWS, *BY_TYPE) if not any(f'"{name}"' in t for t in texts)]
+    assert not unused

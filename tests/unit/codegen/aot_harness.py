@@ -16,6 +16,7 @@ from hloc.codegen.cpu.aot.header import c_header
 from hloc.codegen.cpu.aot.linkable import Library
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.options import CompileOptions
+from tests.tolerance import bounds
 from tests.waiting import PATIENCE
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
@@ -123,6 +124,6 @@ def assert_answers(name: str, library: Library, data: bytes, arrays: Sequence[Ar
         at += result.shape.size_bytes
         # Sums in another order, and products that are rounded once or twice.
         np.testing.assert_allclose(
-            found.astype(np.float64), want.astype(np.float64), rtol=1e-4, atol=1e-5
+            found.astype(np.float64), want.astype(np.float64), **bounds("f32 program")
         )
     assert at == len(data)

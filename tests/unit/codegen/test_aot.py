@@ -25,6 +25,7 @@ from hloc.codegen.llvm.target import target_for
 from hloc.errors import HloError, UnsupportedError
 from hloc.ops.custom_call_targets import register_target
 from hloc.options import CompileOptions
+from tests.tolerance import bounds
 from tests.unit.codegen.aot_harness import (
     CXX,
     EXAMPLE,
@@ -99,7 +100,7 @@ def check_example(text: str, *, exact: bool = True) -> None:
         if exact:
             np.testing.assert_array_equal(found, row)
         else:
-            np.testing.assert_allclose(found, row, rtol=1e-5)
+            np.testing.assert_allclose(found, row, **bounds("f32 one sign"))
 
 
 @needs_cc

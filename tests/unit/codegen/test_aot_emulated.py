@@ -15,6 +15,7 @@ import hloc
 from hloc.cli import main
 from hloc.codegen.cpu.aot.linkable import Library, build_library
 from hloc.options import CompileOptions
+from tests.tolerance import bounds
 from tests.unit.codegen.aot_harness import (
     EXAMPLES,
     JAX_PROGRAMS,
@@ -99,7 +100,7 @@ def check_every(data: bytes, x: Array) -> None:
         found = np.frombuffer(data[at : at + want.nbytes], want.dtype)
         at += want.nbytes
         np.testing.assert_allclose(
-            found.astype(np.float64), want.astype(np.float64), rtol=2e-6, atol=1e-30
+            found.astype(np.float64), want.astype(np.float64), **bounds("f32 elsewhere")
         )
     assert at == len(data)
 
@@ -143,7 +144,7 @@ def test_programs_that_read_files_answer_the_same(
     command: list[str | Path] = [emulator, program, *paths, "-o", tmp_path / "out"]
     subprocess.run(command, check=True, timeout=PATIENCE)
     (want,) = hloc.compile(module.read_text())(*arrays)
-    np.testing.assert_allclose(np.load(tmp_path / "out0.npy"), want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(np.load(tmp_path / "out0.npy"), want, **bounds("f32 program"))
 
 
 # ---------------------------------------------------------------- WebAssembly

@@ -7,6 +7,7 @@ import pytest
 from hloc.codegen.cpu.emitters.convolution import convolution_gemm, dilated_gemm, windowed_gemm
 from hloc.codegen.cpu.emitters.gemm import dot
 from hloc.codegen.cpu.emitters.table import emitter_for
+from tests.tolerance import bounds, bounds_of
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 
 NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"
@@ -73,7 +74,7 @@ def test_convolution(name: str) -> None:
     lhs, rhs, result, window, labels = CASES[name]
     root = f"{result} convolution(p0, p1), window={{{window}}}, dim_labels={labels}"
     text = module_text([lhs, rhs], root)
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+    check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
 GROUPS = [
@@ -102,7 +103,7 @@ def test_groups(lhs: str, rhs: str, result: str, labels: str, groups: str) -> No
         f"dim_labels={labels}, {groups}"
     )
     text = module_text([lhs, rhs], root)
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+    check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
 GROUP_WINDOWS = {
@@ -127,7 +128,7 @@ def test_windows_of_groups(name: str) -> None:
         f"dim_labels={NHWC}, feature_group_count={groups}"
     )
     text = module_text([lhs, rhs], root)
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+    check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,7 @@ def test_windows_of_groups(name: str) -> None:
 def test_groups_of_other_ranks(lhs: str, rhs: str, result: str, window: str, labels: str) -> None:
     root = f"{result} convolution(p0, p1), window={{size={window}}}, dim_labels={labels}"
     text = module_text([lhs, rhs], f"{root}, feature_group_count=24")
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+    check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
 HOLES = {
@@ -181,15 +182,18 @@ def test_inputs_with_holes_take_a_product_for_each_place(name: str) -> None:
     text = module_text([lhs, rhs], root)
     inst = parse_text(text).entry.root
     assert emitter_for(inst) is dilated_gemm.EMITTER
-    tolerance = 2e-2 if name == "narrow" else 1e-4
-    check_root(text, random_arrays(text), rtol=tolerance, atol=10 * tolerance)
+    check_root(
+        text,
+        random_arrays(text),
+        **bounds("narrow products" if name == "narrow" else "f32 products"),
+    )
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("bf16", 0.1), ("s8", 0), ("f64", 1e-12)])
-def test_types(dtype: str, tolerance: float) -> None:
+@pytest.mark.parametrize("dtype", ["bf16", "s8", "f64"])
+def test_types(dtype: str) -> None:
     root = f"{dtype}[2,9,8,5] convolution(p0, p1), window={{size=3x3 pad=1_1x1_1}}, "
     text = module_text([f"{dtype}[2,9,8,3]", f"{dtype}[3,3,3,5]"], root + f"dim_labels={NHWC}")
-    check_root(text, random_arrays(text), rtol=tolerance, atol=tolerance)
+    check_root(text, random_arrays(text), **bounds_of("convolution", dtype))
 
 
 PRODUCTS = {
@@ -215,7 +219,7 @@ def test_a_window_of_one_element_makes_a_matrix_product(name: str) -> None:
     root = f"{result} convolution(p0, p1), window={{{window}}}, dim_labels={labels}"
     text = module_text([lhs, rhs], root)
     assert emitter_for(parse_text(text).entry.root) is dot.CONVOLUTION
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+    check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
 NO_PRODUCTS = [
@@ -235,7 +239,7 @@ def test_padding_and_groups_are_no_matrix_product(
     root = f"{result} convolution(p0, p1), window={{{window}}}, dim_labels={NHWC}{groups}"
     text = module_text([lhs, "f32[1,1,6,4]"], root)
     assert emitter_for(parse_text(text).entry.root) is not dot.CONVOLUTION
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-3)
+    check_root(text, random_arrays(text), **bounds("f32 products"))
 
 
 KERNEL_GRADIENTS = [
@@ -255,5 +259,4 @@ def test_gradients_of_kernels_run_along_the_batch(
     text = module_text([lhs, rhs], root)
     products = (convolution_gemm.EMITTER, windowed_gemm.EMITTER)
     assert emitter_for(parse_text(text).entry.root) in products
-    tolerance = 0.1 if lhs.startswith("bf16") else 1e-3
-    check_root(text, random_arrays(text), rtol=tolerance, atol=tolerance)
+    check_root(text, random_arrays(text), **bounds_of("convolution", lhs.partition("[")[0]))

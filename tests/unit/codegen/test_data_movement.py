@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import Array, check_root, module_text, random_arrays
 
 CASES = {
@@ -48,7 +49,7 @@ CASES = {
 def test_moves_elements(name: str) -> None:
     parameters, root = CASES[name]
     text = module_text(parameters, root)
-    check_root(text, random_arrays(text), rtol=0, atol=0)
+    check_root(text, random_arrays(text), **bounds("exact"))
 
 
 def _at(*indices: int) -> list[Array]:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from tests.tolerance import bounds, bounds_of
 from tests.unit.codegen.harness import (
     Compiled,
     check_root,
@@ -17,8 +18,6 @@ from tests.unit.codegen.harness import (
     run_instruction,
 )
 
-TOLERANCE = {"bf16": 0.05, "f16": 0.02, "f8e4m3fn": 0.3, "f32": 1e-4, "f64": 1e-12, "c64": 1e-4}
-
 
 @pytest.mark.parametrize(
     "dtype", ["f32", "f64", "bf16", "f16", "s8", "s32", "u8", "c64", "f8e4m3fn"]
@@ -26,8 +25,7 @@ TOLERANCE = {"bf16": 0.05, "f16": 0.02, "f8e4m3fn": 0.3, "f32": 1e-4, "f64": 1e-
 def test_types(dtype: str) -> None:
     root = f"{dtype}[17,19] dot(p0, p1), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
     text = module_text([f"{dtype}[17,33]", f"{dtype}[33,19]"], root)
-    tolerance = TOLERANCE.get(dtype, 0)
-    check_root(text, random_arrays(text), rtol=tolerance, atol=tolerance)
+    check_root(text, random_arrays(text), **bounds_of("dot", dtype))
 
 
 @pytest.mark.parametrize(("narrow", "wide"), [("bf16", "f32"), ("s8", "s32"), ("f32", "f64")])
@@ -48,7 +46,7 @@ def test_orientations(left: int, right: int, layout: str) -> None:
         f"lhs_contracting_dims={{{left}}}, rhs_contracting_dims={{{right}}}"
     )
     text = module_text([lhs, rhs], root)
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4)
+    check_root(text, random_arrays(text), **bounds("f32 sum"))
 
 
 SHAPES = [
@@ -76,7 +74,7 @@ def test_dimension_numbers(
         f"lhs_contracting_dims={{{c0}}}, rhs_contracting_dims={{{c1}}}"
     )
     text = module_text([lhs, rhs], root)
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, pieces=pieces)
+    check_root(text, random_arrays(text), **bounds("f32 sum"), pieces=pieces)
 
 
 @pytest.mark.parametrize("rows", [3, 20])
@@ -87,7 +85,7 @@ def test_long_sums_stay_accurate(rows: int) -> None:
     text = module_text([f"f32[{rows},{depth}]", f"f32[{depth},70]"], root)
     lhs = np.full((rows, depth), 0.1, np.float32)
     (found,) = run_instruction(parse_text(text).entry.root, [lhs, np.ones((depth, 70), np.float32)])
-    np.testing.assert_allclose(found, float(np.float32(0.1)) * depth, rtol=3e-5)
+    np.testing.assert_allclose(found, float(np.float32(0.1)) * depth, **bounds("f32 long sum"))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "s32", "s8", "pred"])

@@ -8,6 +8,7 @@ import pytest
 import hloc.ops  # noqa: F401  (fills the table)
 from hloc.errors import HloError
 from hloc.ops import OPCODES
+from tests.tolerance import bounds_of
 from tests.unit.codegen.harness import (
     Array,
     check_root,
@@ -24,7 +25,6 @@ ATTRIBUTES = {
     "reduce-precision": ", exponent_bits=5, mantissa_bits=10",
     "compare": ", direction=LE",
 }
-TOLERANCES = {"f32": 1e-4, "f64": 1e-9, "bf16": 0.02, "f16": 0.005, "c64": 1e-3, "f8e4m3fn": 0.15}
 RESULTS = ["{0}", "pred", "f32", "f64", "c64", "c128", "u8"]
 
 
@@ -55,7 +55,6 @@ def test_every_type(opcode: str) -> None:
         entry = parse_text(text).entry
         rng = np.random.default_rng(7)
         arrays: list[Array] = [random_array(p.array, rng) for p in entry.parameters]
-        tolerance = TOLERANCES.get(dtype, 1e-5)
         with np.errstate(all="ignore"):
-            check_root(text, arrays, rtol=tolerance, atol=tolerance, level=1)
+            check_root(text, arrays, level=1, **bounds_of("elementwise", dtype))
     assert tried or opcode in ("copy-start", "stochastic-convert"), opcode

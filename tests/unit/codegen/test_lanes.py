@@ -17,6 +17,7 @@ from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import target_for
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     assert_close,
     check_root,
@@ -161,7 +162,7 @@ def test_a_result_over_its_operand(size: int) -> None:
     """Elements that are made twice must not be made of results."""
     kind = f"f32[{size}]"
     text = module_text([kind], f"{kind} exponential(p0)")
-    check_root(text, random_arrays(text), rtol=1e-5, atol=1e-5, aliased=(0,))
+    check_root(text, random_arrays(text), **bounds("f32 function"), aliased=(0,))
     root = parse_text(text).entry.root
     assert (emit(root, (0,)).level == FINAL_WITH_SLOTS) == (size % 64 == 0)
 

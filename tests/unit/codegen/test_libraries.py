@@ -12,6 +12,7 @@ from hloc.codegen.backend import backend_for, libraries_of
 from hloc.codegen.cpu.libraries import call_libraries
 from hloc.errors import HloError, UnsupportedError
 from hloc.ops import blas
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import module_text, parse_text, random_arrays
 
 
@@ -47,7 +48,7 @@ def test_products_of_blas(dtype: str, left: int, right: int) -> None:
     executable = hloc.compile(text, use_library=("blas",))
     assert "hloc_blas" in executable.stage("hlo")
     (found,), (expected,) = executable(*arrays), hloc.evaluate(text, *arrays)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found, expected, **bounds("f32 sum"))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_the_evaluator_knows_the_custom_call() -> None:
     arrays = random_arrays(text)
     stage = hloc.compile(text, use_library=("blas",)).stage("hlo")
     (found,), (expected,) = hloc.evaluate(str(stage), *arrays), hloc.evaluate(text, *arrays)
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    np.testing.assert_allclose(found, expected, **bounds("f64 sum"))
 
 
 def test_matrices_of_one_row_keep_their_places_in_a_batch() -> None:
@@ -86,7 +87,7 @@ def test_matrices_of_one_row_keep_their_places_in_a_batch() -> None:
     )
     lhs, rhs = random_arrays(text)
     (found,) = hloc.evaluate(text, lhs, rhs)
-    np.testing.assert_allclose(found, lhs.transpose(0, 2, 1) @ rhs, rtol=1e-5)
+    np.testing.assert_allclose(found, lhs.transpose(0, 2, 1) @ rhs, **bounds("f32 one sign"))
 
 
 def test_a_custom_call_of_wrong_shapes_is_refused() -> None:

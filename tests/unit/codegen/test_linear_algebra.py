@@ -9,6 +9,7 @@ from hloc import driver
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.dtypes import DTYPES
 from hloc.runtime.executable import Executable
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import check_root, module_text, random_arrays
 
 
@@ -16,7 +17,7 @@ from tests.unit.codegen.harness import check_root, module_text, random_arrays
 def test_fft_of_any_length(n: int) -> None:
     root = f"c64[3,{n}] fft(p0), fft_type=FFT, fft_length={{{n}}}"
     text = module_text([f"c64[3,{n}]"], root)
-    check_root(text, random_arrays(text), rtol=1e-4, atol=2e-4)
+    check_root(text, random_arrays(text), **bounds("f32 transform"))
 
 
 @pytest.mark.parametrize("n", [9, 16])
@@ -25,12 +26,12 @@ def test_real_fft_and_back(n: int) -> None:
     root = f"c64[3,6,{half}] fft(p0), fft_type=RFFT, fft_length={{6,{n}}}"
     text = module_text([f"f32[3,6,{n}]"], root)
     arrays = random_arrays(text)
-    check_root(text, arrays, rtol=1e-4, atol=1e-4)
+    check_root(text, arrays, **bounds("f32 sum"))
     spectrum = np.fft.rfftn(arrays[0], axes=(1, 2)).astype(np.complex64)
     root = f"f32[3,6,{n}] fft(p0), fft_type=IRFFT, fft_length={{6,{n}}}"
     text = module_text([f"c64[3,6,{half}]"], root)
-    (found,) = check_root(text, [spectrum], rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(found, arrays[0], atol=1e-5)
+    (found,) = check_root(text, [spectrum], **bounds("f32 sum"))
+    np.testing.assert_allclose(found, arrays[0], **bounds("f32 there and back"))
 
 
 @pytest.mark.parametrize(("part", "whole"), [("f32", "c64"), ("f64", "c128")])
@@ -46,7 +47,7 @@ def test_rows_side_by_side(part: str, whole: str, rows: int, n: int) -> None:
     ):
         root = f"{result} fft(p0), fft_type={kind}, fft_length={{{n}}}"
         text = module_text([source], root)
-        check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, level=1)
+        check_root(text, random_arrays(text), **bounds("f32 sum"), level=1)
 
 
 @pytest.mark.parametrize(("rows", "final"), [(64, True), (1, False)])
@@ -61,14 +62,14 @@ def test_transforms_of_vectors_need_no_passes_of_llvm(rows: int, final: bool) ->
     assert all(unit.level <= 0 for unit in compiled.units) == final
     (x,) = random_arrays(text)
     (found,) = executable(x)
-    np.testing.assert_allclose(found, np.fft.fft(x), rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(found, np.fft.fft(x), **bounds("f32 products"))
 
 
 def test_fft_in_place() -> None:
     """Rows that are left over are not transformed twice where that would read results."""
     root = "c64[19,32] fft(p0), fft_type=FFT, fft_length={32}"
     text = module_text(["c64[19,32]"], root)
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, aliased=(0,))
+    check_root(text, random_arrays(text), **bounds("f32 sum"), aliased=(0,))
 
 
 @pytest.mark.parametrize("layout", ["", "{0,1}"])
@@ -82,7 +83,7 @@ def test_triangular_solve_in_tiles(size: int, count: int, layout: str) -> None:
         )
         a, b = random_arrays(text)
         a = a / size + 4 * np.eye(size, dtype=np.float32)
-        check_root(text, [a, b], rtol=1e-4, atol=1e-4)
+        check_root(text, [a, b], **bounds("f32 sum"))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "c64"])
@@ -97,7 +98,7 @@ def test_triangular_solve(dtype: str, left: str, lower: str, transpose: str) -> 
     )
     text = module_text([f"{dtype}[2,5,5]", right], root)
     a, b = random_arrays(text)
-    check_root(text, [a + 4 * np.eye(5, dtype=a.dtype), b], rtol=1e-3, atol=1e-3, level=1)
+    check_root(text, [a + 4 * np.eye(5, dtype=a.dtype), b], **bounds("f32 solution"), level=1)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64", "c64"])
@@ -108,6 +109,6 @@ def test_cholesky_is_nan_where_there_is_none(dtype: str, lower: str) -> None:
     positive = a @ np.conj(np.swapaxes(a, 1, 2)) + np.eye(6)
     positive[1] *= -1
     arrays = [positive.astype(DTYPES[dtype].numpy)]
-    (found,) = check_root(text, arrays, rtol=1e-3, atol=1e-3, level=1)
+    (found,) = check_root(text, arrays, **bounds("f32 solution"), level=1)
     assert np.isnan(found[1]).all()
     assert not np.isnan(found[0]).any()

@@ -8,6 +8,7 @@ import pytest
 from hloc.codegen.llvm import matrix_registers, target
 from hloc.codegen.llvm.object_file import parse_module
 from hloc.codegen.llvm.target import Target, host_target, target_for
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     check_root,
     emit,
@@ -44,8 +45,8 @@ def test_bf16(rows: int, columns: int, depth: int, left: int, right: int, result
     lhs = "bf16" + dims(rows, depth, 1 - left)
     rhs = "bf16" + dims(depth, columns, right)
     text = product(lhs, rhs, f"{result}[{rows},{columns}]", left, right)
-    bounds = (1e-5, 1e-4) if result == "f32" else (1e-2, 1e-2)
-    check_root(text, random_arrays(text), rtol=bounds[0], atol=bounds[1])
+    row = "bf16 exact products" if result == "f32" else "bf16 result"
+    check_root(text, random_arrays(text), **bounds(row))
     if min(rows, columns) > 16:
         assert "tdpbf16ps" in routine_text(text, host_target())
 
@@ -79,7 +80,7 @@ def test_several_contracted_dimensions_and_batches(pieces: int) -> None:
         "lhs_contracting_dims={2,3}, rhs_contracting_dims={2,1}"
     )
     text = module_text(["bf16[3,40,5,33]", "bf16[3,33,5,70]"], root)
-    check_root(text, random_arrays(text), rtol=1e-5, atol=1e-4, pieces=pieces)
+    check_root(text, random_arrays(text), **bounds("bf16 exact products"), pieces=pieces)
 
 
 @needs_amx
@@ -87,7 +88,7 @@ def test_convolution() -> None:
     labels = "dim_labels=b01f_01io->b01f"
     root = f"bf16[2,9,9,24] convolution(p0, p1), window={{size=3x3 pad=1_1x1_1}}, {labels}"
     text = module_text(["bf16[2,9,9,40]", "bf16[3,3,40,24]"], root)
-    check_root(text, random_arrays(text), rtol=1e-2, atol=5e-2)
+    check_root(text, random_arrays(text), **bounds("bf16 convolution"))
     assert "tdpbf16ps" in routine_text(text, host_target())
 
 

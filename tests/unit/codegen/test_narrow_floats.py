@@ -10,6 +10,7 @@ import pytest
 
 from hloc.codegen.llvm.target import Target, host_target
 from hloc.dtypes import BF16, DTYPES, F16, DType
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     Array,
     check_root,
@@ -126,4 +127,4 @@ def test_nan_and_zeros_of_bf16_arithmetic(opcode: str) -> None:
     text = module_text(["bf16[81]"] * arity, f"bf16[81] {opcode}({', '.join(operands)})")
     arrays = [part.astype(BF16.numpy) for part in (x, y)[:arity]]
     with np.errstate(all="ignore"):
-        check_root(text, arrays, rtol=0, atol=0)
+        check_root(text, arrays, **bounds("exact"))

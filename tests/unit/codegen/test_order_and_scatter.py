@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hloc.errors import HloError
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     check_root,
     module_text,
@@ -37,13 +38,13 @@ less {
 def test_sort(shape: str, dim: int) -> None:
     root = f"{shape} sort(p0), dimensions={{{dim}}}, to_apply=less"
     text = module_text([shape], root, LESS)
-    check_root(text, random_arrays(text), rtol=0, atol=0)
+    check_root(text, random_arrays(text), **bounds("exact"))
 
 
 def test_sort_of_pairs_is_stable() -> None:
     root = "(s32[5,1000], f32[5,1000]) sort(p0, p1), dimensions={1}, is_stable=true, to_apply=less"
     text = module_text(["s32[5,1000]", "f32[5,1000]"], root, LESS_OF_PAIRS)
-    check_root(text, random_arrays(text), rtol=0, atol=0)
+    check_root(text, random_arrays(text), **bounds("exact"))
 
 
 def test_sort_with_a_broken_order_keeps_the_elements() -> None:
@@ -61,7 +62,7 @@ def test_topk_orders_nan_and_ties(k: int, largest: str) -> None:
     root = f"(f32[1,{k}], s32[1,{k}]) topk(p0), k={k}, largest={largest}"
     text = module_text(["f32[1,8]"], root)
     values = np.array([[2, 5, 5, 1, np.nan, -0.0, 0, 5]], np.float32)
-    check_root(text, [values], rtol=0, atol=0)
+    check_root(text, [values], **bounds("exact"))
 
 
 @pytest.mark.parametrize("aliased", [(None,), (0,)])

@@ -16,6 +16,7 @@ from hloc.codegen.cpu.emitters.reduction.plain_reduction import listed_routines,
 from hloc.codegen.cpu.emitters.routine_table import all_routines
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import Target, host_target
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     Array,
     emit,
@@ -189,7 +190,7 @@ def test_conversions_belong_to_it(source: str, total: str, result: str) -> None:
     assert emit(root).routines
     (found,) = run_instruction(root, [operand])
     expected = operand.astype(np.float64).sum(axis=1)
-    np.testing.assert_allclose(found.astype(np.float64), expected, rtol=1e-2, atol=1e-1)
+    np.testing.assert_allclose(found.astype(np.float64), expected, **bounds("narrow sum"))
 
 
 def test_flags_are_counted() -> None:
@@ -224,7 +225,7 @@ def test_long_sums_keep_their_digits() -> None:
         operand = np.random.default_rng(0).random(dims, np.float32)
         (found,) = run_instruction(parse_text(text).entry.root, [operand, np.zeros((), np.float32)])
         exact = operand.astype(np.float64).sum(axis=reduced)
-        np.testing.assert_allclose(found, exact, rtol=1e-7)
+        np.testing.assert_allclose(found, exact, **bounds("f32 one rounding"))
 
 
 def test_there_is_no_routine_for_what_is_empty() -> None:

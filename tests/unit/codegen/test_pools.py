@@ -20,6 +20,7 @@ from hloc.codegen.llvm.target import Target, host_target
 from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     Array,
     Compiled,
@@ -178,7 +179,7 @@ def test_other_windows_are_no_pools(opcode: str, dtype: str, window: tuple[str, 
     text = pooling(opcode, dtype, window)
     root = parse_text(text).entry.root
     assert pool_of(root) is None
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4)
+    check_root(text, random_arrays(text), **bounds("f32 sum"))
 
 
 def test_long_windows_and_few_channels_take_steps() -> None:

@@ -14,6 +14,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.kernel import routine_names
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import Target, host_target
+from tests.tolerance import Bounds, bounds
 from tests.unit.codegen.harness import (
     check_root,
     emit,
@@ -47,9 +48,8 @@ def dims(first: int, second: int, exchanged: int) -> str:
     return f"[{second},{first}]" if exchanged else f"[{first},{second}]"
 
 
-def tolerances(dtype: str) -> dict[str, float]:
-    narrow = dtype in ("bf16", "f16")
-    return {"rtol": 2e-2, "atol": 0.2} if narrow else {"rtol": 1e-4, "atol": 1e-3}
+def tolerances(dtype: str) -> Bounds:
+    return bounds("narrow products" if dtype in ("bf16", "f16") else "f32 products")
 
 
 SIZES = [(12, 64, 16), (37, 129, 72), (25, 33, 71), (64, 24, 400), (13, 31, 800), (97, 100, 8)]
@@ -232,7 +232,7 @@ def test_columns_under_windows(dtype: str, stride: int) -> None:
         "dim_labels=bf01_oi01->bf01"
     )
     text = module_text([f"{dtype}[1,4,{size},{size}]", f"{dtype}[16,4,3,3]"], root)
-    exact = {"rtol": 0.0, "atol": 0.0} if dtype == "s32" else tolerances(dtype)
+    exact = bounds("exact") if dtype == "s32" else tolerances(dtype)
     check_root(text, random_arrays(text), **exact)
 
 
@@ -248,7 +248,7 @@ def test_columns_under_windows(dtype: str, stride: int) -> None:
 def test_columns_as_far_apart_as_in_a_line(dtype: str, sizes: str, layout: str) -> None:
     """The first and the last of a vector of columns do not tell where those between them lie."""
     text = product(f"{dtype}[64,64]", f"{dtype}[64,{sizes}]{layout}", f"{dtype}[64,{sizes}]", 1, 0)
-    exact = {"rtol": 0.0, "atol": 0.0} if dtype == "s32" else tolerances(dtype)
+    exact = bounds("exact") if dtype == "s32" else tolerances(dtype)
     check_root(text, random_arrays(text), **exact)
 
 
@@ -268,7 +268,7 @@ def test_all_of_k_is_packed_for_some_columns(dtype: str, pieces: int) -> None:
 def test_rows_in_place_by_runs_of_k(bits: int, columns: int, dtype: str) -> None:
     """Even and odd steps have sums of their own where there are few."""
     text = product(f"{dtype}[29,84]", f"{dtype}[84,{columns}]", f"{dtype}[29,{columns}]", 1, 0)
-    exact = {"rtol": 0.0, "atol": 0.0} if dtype == "s32" else tolerances(dtype)
+    exact = bounds("exact") if dtype == "s32" else tolerances(dtype)
     check_root(text, random_arrays(text), target=narrower(bits), **exact)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     check_root,
     module_text,
@@ -34,7 +35,7 @@ SHAPES = [
 def test_sum(source: str, result: str, dims: str, pieces: int) -> None:
     root = f"{result} reduce(p0, p1), dimensions={{{dims}}}, to_apply=add"
     text = module_text([source, "f32[]"], root, reducer("add", "add", "f32"))
-    check_root(text, random_arrays(text), rtol=1e-4, atol=1e-4, pieces=pieces)
+    check_root(text, random_arrays(text), **bounds("f32 sum"), pieces=pieces)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_columns_some_rows_at_a_time(opcode: str, shape: str) -> None:
         values = np.clip(values, -1.5, 1.5)
         if opcode == "maximum":
             values[..., 2, 1] = np.nan
-    check_root(text, [values, start], rtol=1e-4, atol=1e-4)
+    check_root(text, [values, start], **bounds("f32 sum"))
 
 
 ARGMAX = """
@@ -99,7 +100,7 @@ def test_several_results(size: str, dims: str) -> None:
         f"(f32[{size}], s32[{size}]) reduce(p0, p1, p2, p3), dimensions={{{dims}}}, to_apply=argmax"
     )
     text = module_text(["f32[30,40]", "s32[30,40]", "f32[]", "s32[]"], root, ARGMAX)
-    check_root(text, random_arrays(text), rtol=0, atol=0)
+    check_root(text, random_arrays(text), **bounds("exact"))
 
 
 @pytest.mark.parametrize("dims", [(1, 1 << 22), (1 << 22, 1)])

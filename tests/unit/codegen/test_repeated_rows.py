@@ -12,6 +12,7 @@ import hloc
 from hloc.codegen.cpu.emitters.loop import is_one_row
 from hloc.codegen.llvm.target import host_target
 from hloc.dtypes import DTYPES
+from tests.tolerance import bounds_of
 from tests.unit.codegen.harness import check_root, emit, parse_text, random_arrays
 
 
@@ -55,9 +56,10 @@ def test_shared_rows(dtype: str, dims: str, last: str, kept: str) -> None:
     (expected,) = hloc.evaluate(text, *arguments)
     if DTYPES[dtype].is_float:
         # A product and a sum may be rounded once.
-        tolerance = {"f32": 1e-6, "f64": 1e-14, "bf16": 0.0}[dtype]
         np.testing.assert_allclose(
-            found.astype(np.float64), expected.astype(np.float64), tolerance, tolerance
+            found.astype(np.float64),
+            expected.astype(np.float64),
+            **bounds_of("repeated rows", dtype),
         )
     else:
         np.testing.assert_array_equal(found, expected)

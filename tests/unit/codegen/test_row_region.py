@@ -9,6 +9,7 @@ from hloc.analysis.in_place import InPlace
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.fusible import needs_defusion
 from hloc.codegen.kernels.reduce import reduces_of
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     check_root,
     module_text,
@@ -65,9 +66,9 @@ def test_softmax(dims: str, rows: str, last: int, outer: str, pieces: int) -> No
     (x,) = random_arrays(text)
     q, logarithm, e = run_instruction(inst, [x], pieces=pieces)
     d = np.exp(x.astype(np.float64) - x.max(-1, keepdims=True))
-    np.testing.assert_allclose(e, d, rtol=1e-5)
-    np.testing.assert_allclose(q, d / d.sum(-1, keepdims=True), rtol=1e-5)
-    np.testing.assert_allclose(logarithm, np.log(d.sum(-1)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(e, d, **bounds("f32 one sign"))
+    np.testing.assert_allclose(q, d / d.sum(-1, keepdims=True), **bounds("f32 one sign"))
+    np.testing.assert_allclose(logarithm, np.log(d.sum(-1)), **bounds("f32 short sum"))
 
 
 def test_a_long_row_is_summed_in_blocks() -> None:
@@ -83,7 +84,9 @@ f {{
     text = fusion(body, [f"f32[2,{size}]"], f"f32[2,{size}]")
     x = np.full((2, size), 0.1, np.float32)
     (found,) = run_instruction(parse_text(text).entry.root, [x])
-    np.testing.assert_allclose(found, x - x.sum(-1, keepdims=True, dtype=np.float64), rtol=1e-6)
+    np.testing.assert_allclose(
+        found, x - x.sum(-1, keepdims=True, dtype=np.float64), **bounds("f32 few roundings")
+    )
 
 
 def test_rows_seen_through_reshapes() -> None:
@@ -160,9 +163,9 @@ f {{
     (x,) = random_arrays(text)
     d, t, s = run_instruction(inst, [x], pieces=pieces)
     wide = x.astype(np.float64)
-    np.testing.assert_allclose(s, wide.sum(0), rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(t, (wide * wide).sum(0), rtol=1e-5)
-    np.testing.assert_allclose(d, wide.max(0) - wide.sum(0), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(s, wide.sum(0), **bounds("f32 sum"))
+    np.testing.assert_allclose(t, (wide * wide).sum(0), **bounds("f32 one sign"))
+    np.testing.assert_allclose(d, wide.max(0) - wide.sum(0), **bounds("f32 sum"))
 
 
 IN_PLACE = """

@@ -10,6 +10,7 @@ import pytest
 
 import hloc
 from hloc.dtypes import DTYPES
+from tests.tolerance import bounds_of
 
 
 def softmax(dtype: str, rows: int, size: int) -> str:
@@ -51,10 +52,9 @@ def test_softmax(dtype: str, rows: int, size: int) -> None:
     found = hloc.compile(text, threads=1)(x)
     with np.errstate(all="ignore"):
         expected = hloc.evaluate(text, x)
-    tolerance = {"f32": 1e-6, "f64": 1e-14, "bf16": 1e-2, "f16": 2e-3}[dtype]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(
-            one.astype(np.float64), other.astype(np.float64), tolerance, tolerance
+            one.astype(np.float64), other.astype(np.float64), **bounds_of("softmax", dtype)
         )
     for one, other in zip(found, hloc.compile(text, threads=2)(x), strict=True):
         assert one.tobytes() == other.tobytes()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hloc
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import Array, check_root, module_text, random_arrays
 
 CANONICAL = """
@@ -42,7 +43,7 @@ def test_zeros_are_equal_and_nan_comes_last(dtype: str, kind: type, size: int) -
     root = f"({dtype}[{size}], s32[{size}]) sort(p0, p1), dimensions={{0}}, to_apply=less"
     text = module_text([f"{dtype}[{size}]", f"s32[{size}]"], root, before)
     values = _special_floats(size, kind)
-    found, places = check_root(text, [values, np.arange(size, dtype=np.int32)], rtol=0, atol=0)
+    found, places = check_root(text, [values, np.arange(size, dtype=np.int32)], **bounds("exact"))
     expected = np.argsort(values + 0, kind="stable")
     np.testing.assert_array_equal(places, expected)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(values[expected]))
@@ -94,7 +95,7 @@ less {
     text = module_text(shapes, root, before)
     arrays = random_arrays(text)
     arrays[1] = np.round(arrays[1])
-    check_root(text, arrays, rtol=0, atol=0)
+    check_root(text, arrays, **bounds("exact"))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "s32", "u8"])
@@ -107,7 +108,7 @@ def test_topk_selects_before_it_sorts(dtype: str, k: int, largest: str) -> None:
     values[1] = values[1, 0]  # all are candidates
     if dtype == "f32":
         values[2] = _special_floats(400, np.float32)
-    check_root(text, [values], rtol=0, atol=0)
+    check_root(text, [values], **bounds("exact"))
 
 
 ARG_EXTREMUM = """

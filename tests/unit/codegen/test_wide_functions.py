@@ -11,6 +11,7 @@ import pytest
 import hloc
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import host_target
+from tests.tolerance import bounds
 from tests.unit.codegen.harness import emit, module_text, parse_text
 
 OPCODES = (
@@ -34,7 +35,7 @@ def test_functions(opcode: str) -> None:
     (found,) = hloc.compile(text)(x)
     with np.errstate(all="ignore"):
         (expected,) = hloc.evaluate(text, x)
-    np.testing.assert_allclose(found, expected, rtol=2e-15, atol=1e-323)
+    np.testing.assert_allclose(found, expected, **bounds("f64 function"))
 
 
 @pytest.mark.skipif(not host_target().has("avx512f"), reason="made for vectors with FMA")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hloc
+from tests.tolerance import bounds
 
 LETTERS = {"s": np.float32, "d": np.float64, "c": np.complex64, "z": np.complex128}
 HLO = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
@@ -60,7 +61,7 @@ def run(name: str, results: str, config: str, *arrays: Any) -> list[Any]:
 
 def near(got: Any, want: Any) -> None:
     single = np.asarray(got).dtype in (np.float32, np.complex64)
-    np.testing.assert_allclose(got, want, rtol=0, atol=2e-4 if single else 1e-11)
+    np.testing.assert_allclose(got, want, **bounds("f32 factors" if single else "f64 factors"))
 
 
 @pytest.mark.parametrize("t", LETTERS)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from hloc.errors import HloError
+from tests.tolerance import bounds
 from tests.unit.ops.programs import f32, run
 
 RNG = np.random.default_rng(2)
@@ -26,7 +27,7 @@ def test_cholesky_reads_one_triangle_and_clears_the_other(
 ) -> None:
     entry = f"a = f32[1,2,2] parameter(0) ROOT c = cholesky(a), lower={lower}"
     (result,) = run(entry, f32([a]))
-    np.testing.assert_allclose(result, f32([expected]), rtol=1e-6)
+    np.testing.assert_allclose(result, f32([expected]), **bounds("f32 few roundings"))
 
 
 SIDES = list(product(["true", "false"], repeat=3))
@@ -54,7 +55,7 @@ def test_triangular_solve_solves(left: str, lower: str, unit: str, transpose: st
     if transpose == "ADJOINT":
         matrix = matrix.conj()
     back = matrix @ x if left == "true" else x @ matrix
-    np.testing.assert_allclose(back, b, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(back, b, **bounds("f32 residual"))
 
 
 def test_fft_goes_there_and_back() -> None:
@@ -64,8 +65,8 @@ def test_fft_goes_there_and_back() -> None:
         "g = f32[2,5] fft(f), fft_type=IRFFT, fft_length={5} ROOT t = tuple(f, g)"
     )
     forward, back = run(entry, x)
-    np.testing.assert_allclose(forward, np.fft.rfft(x), rtol=1e-5, atol=1e-5)
-    np.testing.assert_allclose(back, x, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(forward, np.fft.rfft(x), **bounds("f32 function"))
+    np.testing.assert_allclose(back, x, **bounds("f32 short sum"))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +93,7 @@ def test_batch_norm_training_uses_the_biased_variance() -> None:
     assert mean == 2.5
     assert variance == 1.25
     np.testing.assert_allclose(
-        normalised[:, 0], (np.arange(1, 5) - 2.5) / np.sqrt(1.251), rtol=1e-6
+        normalised[:, 0], (np.arange(1, 5) - 2.5) / np.sqrt(1.251), **bounds("f32 few roundings")
     )
 
 
@@ -120,4 +121,4 @@ def test_batch_norm_gradient_agrees_with_differences() -> None:
         x.var(0),
         grad,
     )
-    np.testing.assert_allclose(found, numeric, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found, numeric, **bounds("numeric derivative"))

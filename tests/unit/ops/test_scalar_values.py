@@ -13,6 +13,7 @@ import pytest
 
 from hloc.dtypes import DTYPES
 from hloc.shapes import array_shape
+from tests.tolerance import ROWS
 from tests.unit.ops.rows import array, emit, evaluate, shape_of
 
 NAN, INF = float("nan"), float("inf")
@@ -198,7 +199,10 @@ def assert_same(found: np.ndarray, expected: np.ndarray, ulps: int) -> None:
     eps = {2: 2.0**-7, 4: 2.0**-23, 8: 2.0**-52}[expected.dtype.itemsize // (2 if complexes else 1)]
     wide = np.complex128 if complexes else np.float64
     np.testing.assert_allclose(
-        found.astype(wide), expected.astype(wide), rtol=eps * ulps, atol=1e-6 if complexes else 0
+        found.astype(wide),
+        expected.astype(wide),
+        rtol=eps * ulps,
+        atol=ROWS["complex part"].atol if complexes else 0,
     )
     if not complexes:
         number = ~np.isnan(expected)

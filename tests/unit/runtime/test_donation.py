@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import hloc
 from hloc.runtime.executable import Executable
+from tests.tolerance import bounds
 from tests.unit.memory.test_aliasing import aliased_randomly
 
 DECODE = """
@@ -259,7 +260,7 @@ def test_donated_arguments_of_jax() -> None:
     arguments = jax.tree.leaves((params, momentum, x, y))
     found = executable(*arguments, donate=range(4))
     for result, wanted in zip(found, expected, strict=True):
-        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(result, wanted, **bounds("f32 short sum"))
     shared = [a for a in executable.aliases if a.is_shared]
     assert len(shared) >= 3
     for alias in shared:
