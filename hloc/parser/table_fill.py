@@ -27,7 +27,7 @@ def fill_tables(directory: Path) -> None:
     made = {file_name(*parser): made_tables(*parser) for parser in PARSERS}
     for name, data in made.items():
         write_whole(directory, name, sealed(name, data))
-    for old in directory.glob("grammar-*.json"):
+    for old in directory.glob("grammar-*"):
         if old.name not in made:
             with suppress(OSError):
                 old.unlink()
