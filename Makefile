@@ -5,7 +5,7 @@ BIN := .venv/bin
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-gpu performance bench-start bench-memory bench-passes bench-parse footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -58,6 +58,9 @@ golden: setup ## rewrite the expected texts of the golden tests; read the diff a
 
 bench-parse: setup ## speed and memory of reading and printing; FILES="a.hlo b.hlo" for other texts
 	$(BIN)/python benchmarks/bench_parse.py $(FILES)
+
+parse-equality: setup ## both ways of reading on all texts and 75,000 mutations: 0 differences
+	$(BIN)/python -m tests.unit.parser.two_ways --jobs $(CORES)
 
 bench: setup ## parse and run times, beside XLA:CPU where jax is installed
 	$(BIN)/python benchmarks/bench_parse.py

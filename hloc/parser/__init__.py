@@ -33,7 +33,7 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        module = _parse(source)
+        module = read_module(source)
         if verify:
             from hloc.ir.verifier import verify as verify_module
 
@@ -45,11 +45,20 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
     return module
 
 
-def _parse(source: SourceFile) -> Module:
-    tree, diagnostics = parse_ast(source)
+def read_module(source: SourceFile, fast: bool = True) -> Module:
+    """Return the module that `source` spells, not verified.
+
+    Args:
+        source: a module or a single instruction.
+        fast: read XLA's spelling without the grammar; off only for the test that compares both.
+
+    Raises:
+        HloError: with a diagnostic for every fault, in text order.
+    """
+    tree, diagnostics = parse_ast(source, fast)
     module: Module | None = None
     if tree is not None:
-        module = ModuleReader(source, diagnostics).read(tree)
+        module = ModuleReader(source, diagnostics, fast).read(tree)
     if diagnostics:
         found = sorted(dict.fromkeys(diagnostics), key=_place)
         if len(found) > MAX_ERRORS:

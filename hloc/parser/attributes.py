@@ -24,8 +24,16 @@ from hloc.ir.literal_text import literal_text
 from hloc.ir.opcode import CalledRole, Opcode
 from hloc.near_names import did_you_mean
 from hloc.parser.ast import AttributeAst, Piece
+from hloc.parser.grammar_file import terminal
 from hloc.parser.literals import parse_literal
-from hloc.parser.scanner import after_blanks, after_bracket, after_string, fault, strip_comments
+from hloc.parser.scanner import (
+    NAME,
+    after_blanks,
+    after_bracket,
+    after_string,
+    fault,
+    strip_comments,
+)
 from hloc.parser.strings import unquote
 from hloc.parser.values import ValueReader
 from hloc.source import SourceFile, Span
@@ -55,9 +63,9 @@ _RULE_OF_KIND = {
     "dim_labels": "dim_labels", "slice": "slice", "padding": "padding", "shape": "shape",
     "shape_list": "shapes", "replica_groups": "replica_groups", "sharding": "sharding",
 }  # fmt: skip
-_INTEGER = re.compile(r"-?[0-9]+")
-_FLOAT = re.compile(r"-?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|-?inf|-?nan")
-_NAME = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.\-]*")
+_INTEGER = re.compile(terminal("INT"))
+_FLOAT = re.compile(rf"{terminal('DECIMAL')}|{terminal('INT')}|-?inf|-?nan")
+_NAME = re.compile(NAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +225,9 @@ class AttributeReader:
         if found is None:
             return RawText(strip_comments(text))  # a tuple, kept as it is
         shape = self.values.shape(found.group(1), at)
-        literal = parse_literal(self.source, found.group(2), at + found.start(2), shape)
+        literal = parse_literal(
+            self.source, found.group(2), at + found.start(2), shape, self.values.fast
+        )
         return RawText(f"{shape} {literal_text(literal)}")
 
     # ---- names

@@ -62,7 +62,7 @@ class CalledReader(SourceReader):
                 piece.at, 1, f"nested too deeply: more than {MAX_COMPUTATION_DEPTH} computations",
                 "HLOC0103",
             )  # fmt: skip
-        body = parse_piece(self.source, piece, "inline_computation", "body")
+        body = parse_piece(self.source, piece, "inline_computation", "body", self.fast)
         scope = Scope(self._new_computation("_"))
         self._depth += 1
         try:

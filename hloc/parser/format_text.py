@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from hloc.errors import Diagnostic, HloError
 from hloc.parser.lexer import Lexer, Mode, Token
-from hloc.parser.scanner import STRING, after_blanks
+from hloc.parser.scanner import COMMENT, STRING, after_blanks
 from hloc.parser.split import SEPARATOR, pieces_of
 from hloc.parser.to_ast import is_module_text, parse_ast
 from hloc.source import SourceFile
 
 INDENT = "  "
 
-_COMMENT = re.compile(r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/")
+_COMMENT = re.compile(COMMENT)
 _OPERAND_PIECE = re.compile(
     rf"(?P<whole>{STRING.pattern}|{_COMMENT.pattern})|(?P<open>[(\[{{])|(?P<close>[)\]}}])"
     r"|(?P<comma>,)|(?P<blank>[ \t\r\n]++)|(?P<other>[^\"'/(\[{)\]},\s]++|.)"
@@ -75,7 +75,7 @@ def _items(source: SourceFile) -> Iterator[_Item]:
     """Yield the tokens and comments of `source`."""
     text, at, opcode = source.text, 0, ""
     mode: Mode = "module" if is_module_text(source) else "single"
-    lexer = Lexer(source, mode=mode, whole=False)
+    lexer = Lexer(source, mode=mode, fast=False)
     while (token := lexer.next_token()) is not None:
         yield from _comments(text, at, token.start)
         if token.type == "OPCODE":

@@ -16,7 +16,7 @@ from hloc.ir.attributes import (
 from hloc.near_names import did_you_mean
 from hloc.parser.ast import AttributeAst, ModuleAst, Piece
 from hloc.parser.attributes import AttributeReader
-from hloc.parser.scanner import fault, strip_comments
+from hloc.parser.scanner import COMMENT, STRING, fault, strip_comments
 from hloc.parser.strings import unquote
 from hloc.source import SourceFile
 
@@ -96,8 +96,8 @@ def _value(attribute: AttributeAst, tree: ModuleAst, reader: AttributeReader) ->
 # ---------------------------------------------------------------- stack-frame tables
 
 _TABLE_PIECE = re.compile(
-    r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/|(FileNames|FunctionNames|FileLocations|StackFrames)\b"
-    r"|([0-9]++)|(\"(?:[^\"\\]++|\\[\s\S])*+\"|'(?:[^'\\]++|\\[\s\S])*+')|(\{[^{}]*+\})"
+    rf"{COMMENT}|(FileNames|FunctionNames|FileLocations|StackFrames)\b"
+    rf"|([0-9]++)|({STRING.pattern})|(\{{[^{{}}]*+\}})"
 )
 _TABLE_FIELD = re.compile(r"([A-Za-z_]\w*)\s*=\s*(-?[0-9]{1,18})\b")
 _TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")

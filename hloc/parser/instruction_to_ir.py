@@ -63,8 +63,10 @@ class Form(NamedTuple):
 class InstructionReader(OperandReader, CalledReader):
     """Builds the instructions of one source."""
 
-    def __init__(self, source: SourceFile, diagnostics: list[Diagnostic]) -> None:
-        super().__init__(source, diagnostics)
+    def __init__(
+        self, source: SourceFile, diagnostics: list[Diagnostic], fast: bool = True
+    ) -> None:
+        super().__init__(source, diagnostics, fast)
         self._forms: dict[tuple[str, str | None, int], Form] = {}
 
     def _instruction(self, tree: InstructionAst, scope: Scope) -> None:
@@ -270,7 +272,7 @@ class InstructionReader(OperandReader, CalledReader):
     def _read_parenthesis(self, row: Opcode, piece: Piece, shape: Shape) -> Any:
         assert row.attributes is not None
         if row.parenthesis == "literal":
-            literal = parse_literal(self.source, piece.text, piece.at, shape)
+            literal = parse_literal(self.source, piece.text, piece.at, shape, self.fast)
             return row.attributes(literal=literal)
         text = strip_comments(piece.text).strip(" \t\r\n")
         if not _PARAMETER_NUMBER.fullmatch(text):

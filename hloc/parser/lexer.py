@@ -13,8 +13,12 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from hloc.parser.ast import AttributeAst, ModuleAst
+from hloc.parser.grammar_file import terminal
 from hloc.parser.scanner import (
+    COMMENT,
     IDENT,
+    NAME,
+    STRING,
     after_blanks,
     after_bracket,
     after_string,
@@ -49,11 +53,10 @@ _NOTES = {
 }
 _PUNCTUATION = {"{": "LBRACE", "}": "RBRACE", ",": "COMMA", "=": "EQUALS"}
 _WORDS = {"HloModule": "HLO_MODULE", "ENTRY": "ENTRY", "ROOT": "ROOT"}
-_TABLE_WORDS = frozenset({"FileNames", "FunctionNames", "FileLocations", "StackFrames"})
+_TABLE_WORDS = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 _TABLES = re.compile(
-    r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
-    r"|(?:FileNames|FunctionNames|FileLocations|StackFrames)(?![A-Za-z0-9_.\-])"
-    r"|[0-9]++|,|\{[^{}]*+\}|\"(?:[^\"\\]++|\\[\s\S])*+\"|'(?:[^'\\]++|\\[\s\S])*+')++"
+    rf"(?:{terminal('WHITE_SPACE')}|{COMMENT}|{terminal('STRING')}|[0-9]++|,|\{{[^{{}}]*+\}}"
+    rf"|(?:{'|'.join(_TABLE_WORDS)})(?![A-Za-z0-9_.\-]))++"
 )
 _BARE_VALUE = re.compile(r"[^ \t\r\n,(){}\[\]\"'/]++")
 _LAYOUT_AHEAD = re.compile(r"[ \t\r\n]*+\{[ \t\r\n]*+[-0-9:]")
@@ -65,12 +68,11 @@ _INSTRUCTION_ENDS = frozenset(
 _COMPUTATION_ENDS = frozenset({"", "COMPUTATIONS", "RBRACE", "ATTRIBUTE", "TABLES"})
 
 _SYNC = re.compile(
-    r"\"(?:[^\"\\\n]++|\\.)*+\"|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
-    r"|(?P<top>\n(?:ENTRY[ \t]|%?[A-Za-z_][\w.\-]*+[ \t]*+[({]))"
-    r"|(?P<line>\n[ \t]+(?=(?:ROOT[ \t]+)?%?[A-Za-z_][\w.\-]*+[ \t]*+=[ \t]))"
-    r"|(?P<next>(?<![\w.\-%])(?:ROOT[ \t]+)?+%?[A-Za-z_][\w.\-]*+[ \t]++=[ \t])"
-    r"|(?P<open>[{(\[])|(?P<close>[})\]])",
-    re.ASCII,
+    rf"\"(?:[^\"\\\n]++|\\.)*+\"|{COMMENT}"
+    rf"|(?P<top>\n(?:ENTRY[ \t]|{NAME}[ \t]*+[({{]))"
+    rf"|(?P<line>\n[ \t]+(?=(?:ROOT[ \t]+)?{NAME}[ \t]*+=[ \t]))"
+    rf"|(?P<next>(?<![A-Za-z0-9_.\-%])(?:ROOT[ \t]+)?+{NAME}[ \t]++=[ \t])"
+    r"|(?P<open>[{(\[])|(?P<close>[})\]])"
 )
 
 
@@ -82,8 +84,7 @@ class Lexer:
         at: where to begin.
         end: where to stop; the end of the text if None.
         mode: what is being read, which decides what a name may be.
-        whole: recognise whole instructions and computations; off only for the test that both ways
-            agree.
+        fast: recognise whole instructions and computations.
     """
 
     def __init__(
@@ -92,7 +93,7 @@ class Lexer:
         at: int = 0,
         end: int | None = None,
         mode: Mode = "module",
-        whole: bool = True,
+        fast: bool = True,
     ) -> None:
         self.source = source
         self.text = source.text
@@ -103,7 +104,7 @@ class Lexer:
         self.previous = ""
         self.instruction_at = at
         self.computation_at = at
-        self._whole = WholeText(source.text, self.end) if whole else None
+        self._whole = WholeText(source.text, self.end) if fast else None
 
     def whole_module(self) -> ModuleAst | None:
         """Return the module if all of the text is in XLA's spelling; no token is read then."""
@@ -183,7 +184,7 @@ class Lexer:
     def _no_token(self, at: int) -> Exception:
         c = self.text[at]
         if (c == "/" and self.text.startswith("/*", at)) or c in "\"'":
-            if c == "/" or not _ends(self.source, at, self.end):
+            if c == "/" or not STRING.match(self.text, at, self.end):
                 return unterminated(self.source, at)
             return fault(self.source, at, at + 1, "unexpected string", "HLOC0101")
         shown = repr(c) if c.isprintable() else f"character U+{ord(c):04X}"
@@ -299,10 +300,3 @@ class Lexer:
         self.at = end
         self.previous = "BAD_INSTRUCTION" if type == "BAD_INSTRUCTION" else "RBRACE"
         return Token(type, self.text[at : min(end, at + 400)], at, end)
-
-
-def _ends(source: SourceFile, at: int, end: int) -> bool:
-    return (
-        re.match(r"\"(?:[^\"\\]++|\\[\s\S])*+\"|'(?:[^'\\]++|\\[\s\S])*+'", source.text[at:end])
-        is not None
-    )

@@ -15,18 +15,16 @@ import numpy as np
 from hloc.dtypes import DType, component_of
 from hloc.errors import HloError
 from hloc.literal import Literal
-from hloc.parser.scanner import after_blanks, fault, strip_comments
+from hloc.parser.grammar_file import terminal
+from hloc.parser.scanner import COMMENT, after_blanks, fault, strip_comments
 from hloc.shapes import ArrayShape, Shape, TupleShape
 from hloc.source import SourceFile
 
 MAX_BYTES = 2**33
 """Largest literal that is read, in bytes."""
 
-_NUMBER = r"-?(?:[0-9]++(?:\.[0-9]*+)?|(?<=-)\.[0-9]++)(?:[eE][+-]?[0-9]++)?"
-_NAN = r"-nan|nan(?![A-Za-z0-9_.\-])"
-_PAYLOAD = r"-?nan\(0x[0-9a-fA-F]++\)"
-_WORD = rf"{_PAYLOAD}|{_NAN}|-inf|(?:inf|true|false)(?![A-Za-z0-9_.\-])"
-_ELEMENT = rf"(?:{_NUMBER}|{_WORD})"
+_NUMBER = rf"(?:{terminal('DECIMAL')}|{terminal('INT')})"
+_ELEMENT = rf"(?:{_NUMBER}|{terminal('NON_FINITE')}|{terminal('TRUTH')})"
 _TOKEN = re.compile(rf"({_ELEMENT})|(\.\.\.)|([{{}}(),])")
 _NUMBERS = re.compile(rf"(?:{_NUMBER}[ ]?)*+")
 # Elements stand in the innermost braces only, with a blank, a comma or a brace behind each.
@@ -34,7 +32,7 @@ _INNERMOST = rf"\{{(?:[ \t\r\n,]|{_ELEMENT}(?=[ \t\r\n,}}]))*+\}}"
 _PLAIN_ARRAY = re.compile(rf"(?:{_INNERMOST}|[{{}} \t\r\n,])*+")
 _ROW = re.compile(r"\{([^{}]*+)\}")
 _ELIDED = re.compile(r"\{[ \t\r\n,]*+(?:\.\.\.[ \t\r\n,]*+)++\}")
-_INTEGER = re.compile(r"-?[0-9]++")
+_INTEGER = re.compile(terminal("INT"))
 _NAN_PAYLOAD = re.compile(r"(-?)nan(?:\(0x([0-9a-fA-F]++)\))?")
 
 
@@ -46,14 +44,16 @@ class _BadElement(Exception):
         self.index = index
 
 
-def parse_literal(source: SourceFile, text: str, at: int, shape: Shape) -> Literal:
+def parse_literal(
+    source: SourceFile, text: str, at: int, shape: Shape, fast: bool = True
+) -> Literal:
     """Return the literal of `shape` that `text`, found at offset `at`, spells.
 
     Raises:
         HloError: wrong nesting or count, an element outside the range of its type, or a shape
             that has no literals (tokens, buffers).
     """
-    reader = _Reader(source, at, at + len(text))
+    reader = _Reader(source, at, at + len(text), fast)
     literal = reader.value(shape)
     reader.expect_end()
     return literal
@@ -62,7 +62,8 @@ def parse_literal(source: SourceFile, text: str, at: int, shape: Shape) -> Liter
 class _Reader:
     """A cursor over the literal text."""
 
-    def __init__(self, source: SourceFile, at: int, end: int) -> None:
+    def __init__(self, source: SourceFile, at: int, end: int, fast: bool) -> None:
+        self.fast = fast
         self.source = source
         self.text = source.text
         self.at = at
@@ -118,7 +119,7 @@ class _Reader:
             return Literal(shape, None)
         if shape.elements * shape.dtype.storage_bytes > MAX_BYTES:
             raise self.fail(start, f"a literal of shape {shape} is larger than {MAX_BYTES} bytes")
-        tokens = None if shape.dtype.is_complex else _plain_tokens(text, shape.dims)
+        tokens = _plain_tokens(text, shape) if self.fast else None
         if tokens is not None:
             try:
                 flat = _elements(tokens, shape.dtype)
@@ -254,7 +255,7 @@ class _Reader:
         counts.pop()
 
 
-_BRACE = re.compile(r"[{}]|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/")
+_BRACE = re.compile(rf"[{{}}]|{COMMENT}")
 
 
 def _literal(shape: ArrayShape, flat: np.ndarray[Any, Any]) -> Literal:
@@ -263,10 +264,11 @@ def _literal(shape: ArrayShape, flat: np.ndarray[Any, Any]) -> Literal:
     return Literal(shape, value)
 
 
-def _plain_tokens(text: str, dims: tuple[int, ...]) -> list[str] | None:
+def _plain_tokens(text: str, shape: ArrayShape) -> list[str] | None:
     """Return the element texts if braces and counts are as `dims` want them, else None."""
-    if not _PLAIN_ARRAY.fullmatch(text):
+    if shape.dtype.is_complex or not _PLAIN_ARRAY.fullmatch(text):
         return None
+    dims = shape.dims
     tokens: list[str] = []
     rows = 0
     for row in _ROW.finditer(text):

@@ -18,6 +18,7 @@ from hloc.parser.ast import (
 )
 from hloc.parser.attributes import InstructionAttributes
 from hloc.parser.reader import Scope, SourceReader, Unknown
+from hloc.parser.scanner import NAME
 from hloc.parser.to_ast import parse_piece
 from hloc.shapes import compatible
 from hloc.source import Span
@@ -32,7 +33,7 @@ class OperandReader(SourceReader):
         named = scope.named
         names = text[1:].split(", %") if text[0] == "%" else text.split(", ")
         try:
-            found = tuple([named[name] for name in names])
+            found = tuple([named[name] for name in names]) if self.fast else (named[""],)
         except KeyError:
             return tuple(self._operand(tree, scope) for tree in self._operand_trees(text, at))
         if None in found:
@@ -41,10 +42,12 @@ class OperandReader(SourceReader):
 
     def _operand_trees(self, text: str, at: int) -> list[OperandAst]:
         """Split an operand list: by hand if it is plain names, else by the grammar."""
-        trees = _typed_names(text, at)
+        trees = _typed_names(text, at) if self.fast else None
         if trees is not None:
             return trees
-        found: list[OperandAst] = parse_piece(self.source, Piece(text, at), "operands", "operands")
+        found: list[OperandAst] = parse_piece(
+            self.source, Piece(text, at), "operands", "operands", self.fast
+        )
         return found
 
     def _operand(self, tree: OperandAst, scope: Scope) -> Instruction:
@@ -137,5 +140,5 @@ def _typed_names(text: str, at: int) -> list[OperandAst] | None:
 
 _OPERAND = re.compile(
     r"(?:/\*index=[0-9]++\*/[ ]?)?([a-z][a-z0-9]*+\[[0-9,<=]*+\](?:\{[^{}()]*+\})?)?+ ?"
-    r"(%?[A-Za-z_][A-Za-z0-9_.\-]*+)(?:, |$)|(.)"
+    rf"({NAME})(?:, (?=[^ \t\r\n])|\Z)|([\s\S])"
 )

@@ -1,192 +1,172 @@
-"""Attribute values in the spelling that XLA prints, read without the grammar.
+"""Values read without Lark, for the rules of the grammar that most modules need.
 
-Each function returns the value that the grammar gives, or None for a text that it leaves to the
-grammar: other spellings, and everything that has a fault. The first text that Lark reads costs a
-millisecond, for the tables of its lexer; that is as much as all else of reading a small module.
+A text is taken if the pattern made of its rule matches it (`grammar_file.rule_pattern`); all other
+texts, the wrong ones too, are left to the grammar. Importing Lark and its tables costs tens of
+milliseconds, as much as all else of reading a small module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
-from hloc.ir.attributes import (
-    ConvolutionDimensions,
-    PaddingDimension,
-    RawText,
-    SliceDimension,
-    Window,
-)
-from hloc.parser.common_values import plain_aliases, plain_metadata
-from hloc.parser.opcode_values import (
-    WINDOW_FIELDS,
-    convolution_dimensions,
-    padding_of,
-    window_of,
-)
-from hloc.parser.value_tools import index_text
+from hloc.ir.attributes import EntryLayout, Metadata, RawText, SliceDimension
+from hloc.parser.common_values import METADATA_TYPES, alias_of
+from hloc.parser.grammar_file import rule_pattern, terminal
+from hloc.parser.opcode_values import convolution_dimensions, padding_of, window_of
+from hloc.parser.shape_values import array_of
+from hloc.parser.strings import unquote
+from hloc.parser.value_tools import index_text, int_of, once
+from hloc.shapes import Shape, TupleShape
 
-_MAX_DIGITS = 18
-"""Numbers of so many digits fit in 64 bits."""
+_IDENT, _INT, _STRING = terminal("IDENT"), terminal("INT"), terminal("STRING")
+_BLANKS = r"[ \t\r\n]*+"
+_NEVER = "(?!)"
+_ARRAY_MARK = "\0"
+"""Stands for an array in a text of shapes; no text of a module has it."""
 
-_TRUTHS = {"true": True, "false": False}
-
-
-def _is_number(text: str) -> bool:
-    """True for `0`, `12`: digits without a sign, few enough to fit in 64 bits."""
-    return text.isdecimal() and len(text) <= _MAX_DIGITS and text.isascii()
-
-
-def _is_padding(text: str) -> bool:
-    """True for `0_1`, `-1_2`, and with what stands between elements, `0_1_2`."""
-    low, _, rest = text.partition("_")
-    high, has_interior, interior = rest.partition("_")
-    return (
-        _is_number(low.removeprefix("-"))
-        and _is_number(high.removeprefix("-"))
-        and (_is_number(interior) or not has_interior)
-    )
+_all_ints = re.compile(_INT).findall
+_all_braced = re.compile(r"\{([^{}]*+)\}").findall
+_all_bracketed = re.compile(r"\[([^\[\]]*+)\]").findall
+_all_words = re.compile(_IDENT).findall
+_all_names = re.compile(f"%?{_IDENT}").findall
+_all_window_fields = re.compile(
+    f"({_IDENT}){_BLANKS}={_BLANKS}({terminal('PAD')}|{terminal('DXD')}|{_INT})"
+).findall
+_all_metadata_fields = re.compile(
+    rf"({_IDENT}){_BLANKS}={_BLANKS}(?:({_STRING})|({_INT})|(\{{))"
+).findall
+_all_aliases = re.compile(
+    rf"\{{([^{{}}]*+)\}}{_BLANKS}:{_BLANKS}\({_BLANKS}({_INT}){_BLANKS},{_BLANKS}\{{([^{{}}]*+)\}}"
+    rf"{_BLANKS}(?:,{_BLANKS}({_IDENT}))?+"
+).findall
 
 
-def _inside(text: str, opening: str, closing: str) -> str | None:
-    """Return what stands between `opening` and `closing`, None if `text` is something else."""
-    if len(text) < len(opening) + len(closing):
-        return None
-    if not (text.startswith(opening) and text.endswith(closing)):
-        return None
-    return text[len(opening) : len(text) - len(closing)]
+def _ints(text: str) -> tuple[int, ...]:
+    return tuple(map(int_of, _all_ints(text)))
 
 
-def plain_int_list(text: str) -> tuple[int, ...] | None:
-    """Read `{0,1,2}` or `{}`."""
-    inside = _inside(text, "{", "}")
-    if inside is None:
-        return None
-    numbers = inside.split(",") if inside else []
-    return tuple(map(int, numbers)) if all(map(_is_number, numbers)) else None
+def _int_lists(text: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(_ints, _all_braced(text[1:-1])))
 
 
-def plain_slice(text: str) -> tuple[SliceDimension, ...] | None:
-    """Read `{[0:8], [0:32:2]}`."""
-    inside = _inside(text, "{[", "]}")
-    if inside is None:
-        return None
-    found = []
-    for part in inside.split("], ["):
-        numbers = part.split(":")
-        if len(numbers) not in (2, 3) or not all(map(_is_number, numbers)):
+def _slice(text: str) -> tuple[SliceDimension, ...]:
+    return tuple(SliceDimension(*_ints(part)) for part in _all_bracketed(text))
+
+
+def _metadata(text: str) -> Metadata | None:
+    """Read thousands of distinct texts of a large module; faults are left to the grammar."""
+    found = _all_metadata_fields(text)
+    fields: dict[str, Any] = {}
+    for key, string, number, _ in found:
+        if string and METADATA_TYPES.get(key) is str:
+            fields[key] = unquote(string)
+        elif number and METADATA_TYPES.get(key) is int:
+            fields[key] = int_of(number)
+        else:
             return None
-        found.append(SliceDimension(*map(int, numbers)))
-    return tuple(found)
+    return Metadata(**fields) if len(fields) == len(found) else None
 
 
-def plain_padding(text: str) -> tuple[PaddingDimension, ...] | None:
-    """Read `0_0x1_-1x0_0_2`."""
-    return padding_of(text) if all(map(_is_padding, text.split("x"))) else None
+def _output_aliases(text: str) -> RawText | None:
+    found = [
+        f"{index_text(_ints(output))}: ({int_of(number)}, {index_text(_ints(operand))})"
+        for output, number, operand, _ in _all_aliases(text)
+    ]
+    return RawText("{" + ", ".join(found) + "}") if found else None
 
 
-def plain_window(text: str) -> Window | None:
-    """Read `{size=3x3 stride=2x2 pad=1_1x1_1}`."""
-    inside = _inside(text, "{", "}")
-    if inside is None:
-        return None
-    fields: dict[str, str] = {}
-    for part in inside.split(" "):
-        key, _, value = part.partition("=")
-        is_plain = _is_padding if key == "pad" else _is_number
-        if key not in WINDOW_FIELDS or key in fields or not all(map(is_plain, value.split("x"))):
-            return None
-        fields[key] = value
-    return window_of(fields)
-
-
-def plain_dim_labels(text: str) -> ConvolutionDimensions | None:
-    """Read `b01f_01io->b01f`."""
-    left, _, output = text.partition("->")
-    lhs, _, kernel = left.partition("_")
-    for labels, letters in ((lhs, _DATA_LABELS), (kernel, _KERNEL_LABELS), (output, _DATA_LABELS)):
-        if len(labels) < 2 or not letters.issuperset(labels):
-            return None
-    return convolution_dimensions(text)
-
-
-_DATA_LABELS = frozenset("0123456789bf?")
-_KERNEL_LABELS = frozenset("0123456789io?")
-
-
-def plain_propagation(text: str) -> tuple[bool, ...] | None:
-    """Read `true` or `{true,false}`."""
-    inside = _inside(text, "{", "}")
-    words = [text] if inside is None else inside.split(",")
-    return tuple(_TRUTHS[w] for w in words) if _TRUTHS.keys() >= set(words) else None
-
-
-def _plain_words(text: str, sign: str = "") -> tuple[str, ...] | None:
-    inside = _inside(text, "{", "}")
-    words = inside.split(",") if inside else []
-    return tuple(words) if words and all(_is_word(w.removeprefix(sign)) for w in words) else None
-
-
-def _is_word(text: str) -> bool:
-    """True for `highest`, `copy.11`; the grammar allows a little more."""
-    return text.isascii() and text[:1] != "." and text.replace(".", "_").isidentifier()
-
-
-def plain_words(text: str) -> tuple[str, ...] | None:
-    """Read `{highest,highest}`."""
-    return _plain_words(text)
-
-
-def plain_names(text: str) -> tuple[str, ...] | None:
-    """Read `{%copy.11,%p}`."""
-    return _plain_words(text, "%")
-
-
-def plain_int_lists(text: str) -> tuple[tuple[int, ...], ...] | None:
-    """Read `{{0,1},{2,3}}`."""
-    inside = _inside(text, "{{", "}}")
-    if inside is None:
-        return None
-    lists = [plain_int_list(f"{{{part}}}") for part in inside.split("},{")]
-    return None if None in lists else tuple(x for x in lists if x is not None)
-
-
-def plain_replica_groups(text: str) -> RawText | None:
-    """Read `{{0,1},{2,3}}`."""
-    groups = plain_int_lists(text)
-    return None if groups is None else RawText("{" + ",".join(map(index_text, groups)) + "}")
-
-
-def plain_output_aliases(text: str) -> RawText | None:
-    """Read `{{}: (1, {}), {0,1}: (0, {2})}`."""
-    inside = _inside(text, "{", ")}")
-    if inside is None:
-        return None
-    found = []
-    for part in inside.split("), "):
-        output, _, rest = part.partition(": (")
-        number, _, operand = rest.partition(", ")
-        indices = plain_int_list(output), plain_int_list(operand)
-        if None in indices or not _is_number(number):
-            return None
-        of_output, of_operand = (index_text(index or ()) for index in indices)
-        found.append(f"{of_output}: ({int(number)}, {of_operand})")
-    return RawText("{" + ", ".join(found) + "}")
-
-
-PLAIN_READERS: dict[str, Callable[[str], Any]] = {
-    "dim_labels": plain_dim_labels,
-    "input_output_alias": plain_aliases,
-    "int_list": plain_int_list,
-    "int_lists": plain_int_lists,
-    "metadata": plain_metadata,
-    "names": plain_names,
-    "output_to_operand_aliasing": plain_output_aliases,
-    "padding": plain_padding,
-    "propagation": plain_propagation,
-    "replica_groups": plain_replica_groups,
-    "slice": plain_slice,
-    "window": plain_window,
-    "words": plain_words,
+_READERS: dict[str, Callable[[str], Any]] = {
+    "dim_labels": lambda text: convolution_dimensions(text.rstrip()),
+    "input_output_alias": lambda text: tuple(
+        alias_of(_ints(output), int_of(number), _ints(index), kind)
+        for output, number, index, kind in _all_aliases(text)
+    ),
+    "int_list": _ints,
+    "int_lists": _int_lists,
+    "metadata": _metadata,
+    "names": lambda text: tuple(_all_names(text)),
+    "output_to_operand_aliasing": _output_aliases,
+    "padding": padding_of,
+    "propagation": lambda text: tuple(word == "true" for word in _all_words(text)),
+    "replica_groups": lambda text: RawText("{" + ",".join(map(index_text, _int_lists(text))) + "}"),
+    "slice": _slice,
+    "window": lambda text: window_of(dict(once(_all_window_fields(text)))),
+    "words": lambda text: tuple(_all_words(text)),
 }
-"""Rule of the grammar -> what reads its plain texts; shapes are read by `ValueReader` itself."""
+_INSTEAD = {
+    "array": {"layout_attributes": _NEVER},
+    "replica_groups": {"iota": _NEVER, "mesh": _NEVER},
+}
+_NESTING = {"shape": 3, "shapes": 3, "parameters": 2, "entry_computation_layout": 2}
+_IN_SHAPES = {"array": _ARRAY_MARK, "buffer": _NEVER, "name": _NEVER}
+
+
+@cache
+def _pattern(rule: str) -> re.Pattern[str]:
+    instead = _IN_SHAPES if rule in _NESTING else _INSTEAD.get(rule)
+    if rule == "array":  # looked for in texts: not in every tail of a name
+        return re.compile(r"(?<![A-Za-z0-9_.\-])" + rule_pattern(rule, 1, instead))
+    return re.compile(rule_pattern(rule, _NESTING.get(rule, 1), instead))
+
+
+def read_plain(rule: str, text: str, shape_of: Callable[[str, int], Shape]) -> Any:
+    """Return the value of `text`, which has no comments, by `rule`; None if the grammar must.
+
+    Args:
+        rule: a rule of the grammar.
+        text: an attribute value or shape.
+        shape_of: gives the array that stands at an offset of the text.
+
+    Raises:
+        BadValue, ValueError: the text fits the rule, but means nothing.
+    """
+    reader = _READERS.get(rule)
+    if reader is not None:
+        return reader(text) if _pattern(rule).fullmatch(text) else None
+    if rule == "shape" and _pattern("array").fullmatch(text):
+        return array_of(text)
+    return _shapes(rule, text, shape_of) if rule in _NESTING else None
+
+
+def _shapes(rule: str, text: str, shape_of: Callable[[str, int], Shape]) -> Any:
+    """Read nested tuples of arrays; each array is looked up by its own text."""
+    array = _pattern("array")
+    skeleton = array.sub(_ARRAY_MARK, text)
+    if _ARRAY_MARK in text or not _pattern(rule).fullmatch(skeleton):
+        return None
+    if rule == "parameters":  # checked and dropped, as XLA does
+        for found in set(array.findall(text)):
+            shape_of(found, text.index(found))
+        return ()
+    arrays = (shape_of(found.group(), found.start()) for found in array.finditer(text))
+    whole = _nested(_all_signs(skeleton), arrays)
+    if rule == "shape":
+        return whole
+    assert isinstance(whole, TupleShape)
+    if rule == "shapes":
+        return whole.elements
+    parameters, result = whole.elements
+    assert isinstance(parameters, TupleShape)
+    return EntryLayout(parameters.elements, result)
+
+
+_all_signs = re.compile(rf"[(){{}}{_ARRAY_MARK}]").findall
+
+
+def _nested(signs: list[str], arrays: Iterator[Shape]) -> Shape:
+    outer: list[list[Shape]] = []
+    inner: list[Shape] = []
+    for sign in signs:
+        if sign == _ARRAY_MARK:
+            inner.append(next(arrays))
+        elif sign in "({":
+            outer.append(inner)
+            inner = []
+        else:
+            made = TupleShape(tuple(inner))
+            inner = outer.pop()
+            inner.append(made)
+    return inner[0]

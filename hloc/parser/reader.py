@@ -63,10 +63,13 @@ class Scope:
 class SourceReader(ABC):
     """Reads one source into one module; faults are collected in `diagnostics`."""
 
-    def __init__(self, source: SourceFile, diagnostics: list[Diagnostic]) -> None:
+    def __init__(
+        self, source: SourceFile, diagnostics: list[Diagnostic], fast: bool = True
+    ) -> None:
         self.source = source
+        self.fast = fast
         self.diagnostics = diagnostics
-        self.values = ValueReader(source)
+        self.values = ValueReader(source, fast)
         self.attributes = AttributeReader(source, self.values)
         self.module = Module("", source=source)
         self._computations: dict[str, Computation | None] = {}

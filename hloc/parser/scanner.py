@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from hloc.errors import Diagnostic, HloError
+from hloc.parser.grammar_file import terminal
 from hloc.source import SourceFile, Span
 
 MAX_ERRORS = 100
@@ -17,9 +18,11 @@ MAX_ERRORS = 100
 MAX_DEPTH = 128
 """Deepest nesting of brackets inside one instruction; real modules need about ten."""
 
-BLANKS = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
-
-IDENT = r"[A-Za-z_][A-Za-z0-9_.\-]*+"
+IDENT = terminal("IDENT")
+NAME = rf"%?{IDENT}"
+COMMENT = terminal("COMMENT")
+BLANKS = re.compile(rf"(?:{terminal('WHITE_SPACE')}|{COMMENT})*+")
+STRING = re.compile(terminal("STRING"))
 
 KEYWORDS = frozenset(
     (
@@ -30,16 +33,11 @@ KEYWORDS = frozenset(
 )  # fmt: skip
 """Identifiers that name nothing unless they are written with `%`, or with `:` in a signature."""
 
-_DOUBLE_QUOTED = r'"(?:[^"\\]++|\\[\s\S])*+"'
-_SINGLE_QUOTED = r"'(?:[^'\\]++|\\[\s\S])*+'"
-STRING = re.compile(rf"{_DOUBLE_QUOTED}|{_SINGLE_QUOTED}")
-_COMMENT = r"//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
-
 _BRACKET = re.compile(
-    rf"[^(){{}}\[\]\"'/]*+(?:([({{\[])|([)}}\]])|{_DOUBLE_QUOTED}|{_SINGLE_QUOTED}|{_COMMENT}"
-    r"|(\"|'|/\*)|/)"
+    rf"[^(){{}}\[\]\"'/]*+(?:([({{\[])|([)}}\]])|{STRING.pattern}|{COMMENT}|(\"|'|/\*)|/)"
 )
-_JSON_BRACE = re.compile(rf'[^{{}}"]*+(?:(\{{)|(\}})|{_DOUBLE_QUOTED}|("))')
+# In a dictionary other brackets, single quotes and comments mean nothing.
+_DICTIONARY_BRACE = re.compile(rf'[^{{}}"]*+(?:(\{{)|(\}})|{terminal("DOUBLE_QUOTED")}|("))')
 _CLOSING = {"(": ")", "{": "}", "[": "]"}
 
 
@@ -71,7 +69,7 @@ def after_bracket(source: SourceFile, at: int, end: int, json: bool = False) -> 
             comment, or nesting deeper than `MAX_DEPTH`.
     """
     text = source.text
-    match = (_JSON_BRACE if json else _BRACKET).match
+    match = (_DICTIONARY_BRACE if json else _BRACKET).match
     opened: list[int] = []
     here = at
     while found := match(text, here, end):
@@ -122,4 +120,11 @@ def strip_comments(text: str) -> str:
     return _COMMENT_OR_STRING.sub(lambda m: " " if m.group(1) else m.group(), text)
 
 
-_COMMENT_OR_STRING = re.compile(rf"({_COMMENT})|{_DOUBLE_QUOTED}|{_SINGLE_QUOTED}")
+def blank_comments(text: str) -> str:
+    """Return `text` with blanks over every comment outside strings, so that offsets stay true."""
+    if "//" not in text and "/*" not in text:
+        return text
+    return _COMMENT_OR_STRING.sub(lambda m: " " * len(m.group()) if m.group(1) else m.group(), text)
+
+
+_COMMENT_OR_STRING = re.compile(rf"({COMMENT})|{STRING.pattern}")

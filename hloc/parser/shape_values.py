@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hloc.dtypes import DTYPES, DType
 from hloc.near_names import did_you_mean
 from hloc.parser.scanner import KEYWORDS
 from hloc.parser.value_tools import BadValue, int_of
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
-
-if TYPE_CHECKING:
-    from lark import Token
 
 _LARGEST = 2**63 - 1
 
@@ -119,21 +116,32 @@ class ShapeCallbacks:
             raise BadValue(f"{name} is not a name; write %{name} or {name}:")
         return found  # type: ignore[no-any-return]
 
-    def parameters(self, children: list[Any]) -> tuple[Shape, ...]:
-        return tuple(children)
+    def parameters(self, _children: list[Any]) -> tuple[()]:
+        """Checked and dropped, as XLA does."""
+        return ()
 
     def shapes(self, children: list[Any]) -> tuple[Shape, ...]:
         return tuple(children)
 
 
-def plain_array(name: str, dims: str, minor_to_major: str | None) -> ArrayShape | None:
-    """Return the shape `name[dims]{minor_to_major}`; None if a part is spelled in another way."""
-    sizes = dims.split(",") if dims else []
-    order = minor_to_major.split(",") if minor_to_major else []
-    if "" in sizes or "" in order or any(len(number) > 18 for number in (*sizes, *order)):
-        return None
-    layout = Layout(tuple(map(int, order))) if order else None
-    return _array(name, tuple(map(int, sizes)), layout, ())
+def array_of(text: str) -> ArrayShape:
+    """Return the array `text` spells by the rule `array`, without layout attributes.
+
+    Raises:
+        BadValue: an unknown element type, a size beyond 63 bits, or a layout that does not fit.
+    """
+    name, _, rest = text.partition("[")
+    inside, _, layout = rest.partition("]")
+    dims = [size.strip() for size in inside.split(",")] if inside.strip() else []
+    order = layout.strip()[1:-1]
+    return _array(
+        name.strip(),
+        tuple(
+            UNBOUNDED if size == "?" else _size(size.removeprefix("<=").lstrip()) for size in dims
+        ),
+        Layout(tuple(int_of(number.strip()) for number in order.split(","))) if order else None,
+        tuple(size[0] in "<?" for size in dims),
+    )
 
 
 def _array(
@@ -161,7 +169,7 @@ _LAYOUT_ORDER = (
 )  # fmt: skip
 
 
-def _size(token: Token) -> int:
+def _size(token: str) -> int:
     value = int(token) if len(token) <= 20 else _LARGEST + 1
     if value < 0:
         raise BadValue(f"dimension size {token} is negative")
@@ -177,7 +185,7 @@ def _dtype(name: str) -> DType:
     return found
 
 
-def _unsigned(token: Token) -> DType:
+def _unsigned(token: str) -> DType:
     found = _dtype(str(token))
     if not found.is_unsigned:
         raise BadValue(f"{found.name} is not an unsigned integer type")

@@ -31,7 +31,7 @@ from hloc.parser.ast import (
     ShapeOperand,
 )
 from hloc.parser.lexer import Lexer, Token
-from hloc.parser.scanner import MAX_ERRORS
+from hloc.parser.scanner import MAX_ERRORS, NAME
 from hloc.parser.tables import make_parser
 from hloc.source import Span
 
@@ -158,8 +158,8 @@ class _ToAst(Transformer[Any, Any]):
         return ShapeOperand(Piece(children[0].value, children[0].start))
 
 
-_COMPUTATION_NAME = re.compile(r"\s*(?:ENTRY\s+)?(%?[A-Za-z_][\w.\-]*)", re.ASCII)
-_INSTRUCTION_NAME = re.compile(r"\s*(?:ROOT\s+)?(%?[A-Za-z_][\w.\-]*)\s*=", re.ASCII)
+_COMPUTATION_NAME = re.compile(rf"\s*(?:ENTRY\s+)?({NAME})", re.ASCII)
+_INSTRUCTION_NAME = re.compile(rf"\s*(?:ROOT\s+)?({NAME})\s*=", re.ASCII)
 
 
 def _piece(tokens: list[Token]) -> Piece | None:

@@ -8,7 +8,7 @@ from typing import Any
 from hloc.errors import Diagnostic, HloError
 from hloc.parser.ast import ModuleAst, Piece
 from hloc.parser.lexer import Lexer, Mode
-from hloc.parser.scanner import after_blanks
+from hloc.parser.scanner import NAME, after_blanks
 from hloc.source import SourceFile, Span
 
 
@@ -27,16 +27,15 @@ def is_module_text(source: SourceFile) -> bool:
 
 # Bytes that are no UTF-8 come as U+DC80 to U+DCFF and may stand in strings and comments.
 _LONE_SURROGATE = re.compile("[\ud800-\udc7f\udd00-\udfff]")
-_FIRST_WORD = re.compile(r"%?[A-Za-z_][A-Za-z0-9_.\-]*")
+_FIRST_WORD = re.compile(NAME)
 
 
-def parse_ast(source: SourceFile, whole: bool = True) -> tuple[ModuleAst | None, list[Diagnostic]]:
+def parse_ast(source: SourceFile, fast: bool = True) -> tuple[ModuleAst | None, list[Diagnostic]]:
     """Return the syntax tree of `source` and every syntax fault in it.
 
     Args:
         source: a module or a single instruction.
-        whole: take modules, computations and instructions in XLA's spelling as a whole; off for
-            tests only.
+        fast: take modules, computations and instructions in XLA's spelling as a whole.
     """
     diagnostics: list[Diagnostic] = []
     nul = source.text.find("\0")
@@ -53,7 +52,7 @@ def parse_ast(source: SourceFile, whole: bool = True) -> tuple[ModuleAst | None,
     if at == len(source.text):
         return None, [Diagnostic("the text is empty", Span(source, 0, 0), (), "HLOC0111")]
     is_module = is_module_text(source)
-    lexer = Lexer(source, whole=whole) if is_module else Lexer(source, mode="single")
+    lexer = Lexer(source, fast=fast) if is_module else Lexer(source, mode="single")
     found = lexer.whole_module() if is_module else None
     if found is not None:
         return found, diagnostics
@@ -67,12 +66,12 @@ def parse_ast(source: SourceFile, whole: bool = True) -> tuple[ModuleAst | None,
     return ModuleAst(None, 0, (), 0, None, (), inst), diagnostics
 
 
-def parse_piece(source: SourceFile, piece: Piece, start: str, mode: Mode) -> Any:
+def parse_piece(source: SourceFile, piece: Piece, start: str, mode: Mode, fast: bool = True) -> Any:
     """Parse `piece` of the text from rule `start`; HloError with all its faults."""
     from hloc.parser.structure import parse_structure
 
     diagnostics: list[Diagnostic] = []
-    result = parse_structure(Lexer(source, piece.at, piece.end, mode), start, diagnostics)
+    result = parse_structure(Lexer(source, piece.at, piece.end, mode, fast), start, diagnostics)
     if diagnostics:
         raise HloError(diagnostics)
     return result

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from lark import Token
+from typing import Any
 
 _LARGEST = 2**63 - 1
 
@@ -22,7 +19,8 @@ class BadValue(Exception):
     """A value that parses but is wrong; becomes an `HloError` at the place of the value."""
 
 
-def int_of(token: Token) -> int:
+def int_of(token: str) -> int:
+    """Return the number that 64 bits of `token` are; BadValue if it has more."""
     value = int(token) if len(token) <= 21 else 2**64
     if value > 2**64 - 1 or value < -(2**63):
         raise BadValue(f"{token[:40]} does not fit in 64 bits")

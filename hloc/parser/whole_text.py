@@ -1,8 +1,11 @@
-"""Instructions and computations in the spelling that XLA prints, each by one regular expression.
+"""Modules, computations and instructions in the spelling that XLA prints, read without the lexer.
 
-What is spelled in another way is left to the lexer, which goes piece by piece; both ways give the
-same syntax tree. Large modules are nearly all in this spelling: 2 us an instruction, not 30. A
-module that is nothing but a header and such computations needs no parser above them either.
+Each pattern stands beside the rule of the grammar that it abbreviates: one blank where XLA prints
+one, brackets nested as deep as XLA nests them. What it does not match is left to the lexer and the
+grammar, which give the same tree (tests/unit/parser/test_two_ways.py). Brackets of other kinds
+inside a piece are not looked at here: every piece is read by a rule of its own later on, which
+refuses those that do not balance. Large modules are nearly all in this spelling: 2 us an
+instruction, not 30.
 """
 
 from __future__ import annotations
@@ -11,43 +14,48 @@ import re
 from collections.abc import Iterator
 
 from hloc.parser.ast import AttributeAst, ComputationAst, InstructionAst, ModuleAst, Piece
-
-_ARRAY = r"[a-z]\w*+\[[\d,<=]*+\](?:\{(?=[\d:])[\d,]*+(?::[^{}\"'/\n]*+)?\})?+"
-_MARK = r"/\*index=\d++\*/"
-_QUOTED = r'"(?:[^"\\\n]++|\\.)*+"'
-_NAME = r"%?[A-Za-z_][\w.\-]*+"
+from hloc.parser.grammar_file import terminal
+from hloc.parser.scanner import NAME
 
 
-def _nested(opening: str, closing: str, plain: str, other: str, depth: int) -> str:
+def _nested(brackets: str, inside: str, depth: int) -> str:
     """Return a pattern for a bracketed text with up to `depth` levels of the bracket inside."""
-    inside = f"|{_nested(opening, closing, plain, other, depth - 1)}" if depth else ""
-    return f"{opening}{plain}(?:(?:{other}{inside}){plain})*+{closing}"
+    opening, closing = map(re.escape, brackets)
+    plain = rf"[^{opening}{closing}\"'/\n]*+"
+    deeper = f"|{_nested(brackets, inside, depth - 1)}" if depth else ""
+    return f"{opening}{plain}(?:(?:{inside}{deeper}){plain})*+{closing}"
 
 
-_PARENS = _nested(r"\(", r"\)", r"[^()\"'/\n]*+", _MARK, 2)
-_BRACES = _nested(r"\{", r"\}", r"[^{}\"'/\n]*+", _QUOTED, 3)
-_METADATA = _nested(r"\{", r"\}", r"[^{}\"'/\n]*+", _QUOTED, 0)
-_VALUE = rf"(?:{_BRACES}|{_QUOTED}|[\w.\-%>?]++|\[[\d,]++\]<=\[[\d,]++\](?:T\([\d,]++\))?+)"
-_ATTRIBUTE = rf",[ ](?!metadata=)[\w\-]++={_VALUE}"
+# SHAPE, OPERANDS, PARAMETERS and the values of ATTRIBUTE. Only double quotes: a dictionary knows no
+# others.
+_BLANKS = r"[ \t\r\n]*+"
+_STRING = terminal("DOUBLE_QUOTED")
+_ARRAY = r"[a-z][A-Za-z0-9_]*+\[[0-9,<=]*+\](?:\{(?=[0-9:])[0-9,]*+(?::[^{}\"'/\n]*+)?\})?+"
+_PARENS = _nested("()", r"/\*index=[0-9]++\*/", 2)
+_SHAPE = rf"(?:{_ARRAY}|{_PARENS})"
+_METADATA = _nested("{}", _STRING, 0)
+_IOTA = r"\[[0-9,]++\]<=\[[0-9,]++\](?:T\([0-9,]++\))?+"
+_VALUE = rf"(?:{_nested('{}', _STRING, 3)}|{_STRING}|[A-Za-z0-9_.\-%>?]++|{_IOTA})"
+_KEY = terminal("IDENT")
+
+# attributes: (COMMA ATTRIBUTE)*
+_ATTRIBUTE = rf", (?!metadata=){_KEY}={_VALUE}"
+_ATTRIBUTE_PIECE = re.compile(rf", ({_KEY})=({_VALUE})")
+# spelled: root? NAME EQUALS SHAPE? OPCODE OPERANDS attributes
 _INSTRUCTION = re.compile(
-    rf"[ \t\r\n]*+(ROOT )?+({_NAME}) = ({_ARRAY}|{_PARENS}) ([a-z][a-z0-9\-]*+)({_PARENS})"
-    rf"((?:{_ATTRIBUTE})*+)"
-    rf"(?:, metadata=({_METADATA})((?:{_ATTRIBUTE})*+))?+"
-    r"(?=[ \t\r]*+\n[ \t]*+[%A-Za-z_}])",
-    re.ASCII,
+    rf"{_BLANKS}(ROOT )?+({NAME}) = ({_SHAPE}) ([a-z][a-z0-9\-]*+)({_PARENS})"
+    rf"((?:{_ATTRIBUTE})*+)(?:, metadata=({_METADATA})((?:{_ATTRIBUTE})*+))?+"
+    r"(?=[ \t\r]*+\n[ \t]*+[%A-Za-z_}])"
 )
-_ATTRIBUTE_PIECE = re.compile(rf", ([\w\-]++)=({_VALUE})", re.ASCII)
-_HEAD = re.compile(
-    rf"[ \t\r\n]*+(ENTRY )?+({_NAME}) (?:({_PARENS}) -> ({_ARRAY}|{_PARENS}) )?+\{{[ \t\r]*+\n",
-    re.ASCII,
-)
+# computation: entry? NAME signature? body attributes
+_HEAD = re.compile(rf"{_BLANKS}(ENTRY )?+({NAME}) (?:({_PARENS}) -> ({_SHAPE}) )?+\{{[ \t\r]*+\n")
 _TAIL = re.compile(
-    rf"[ \t\r\n]*+\}}((?:{_ATTRIBUTE})*+)(?=[ \t\r]*+\n[ \t\r\n]*+[%A-Za-z_]|[ \t\r\n]*+\Z)",
-    re.ASCII,
+    rf"{_BLANKS}\}}((?:{_ATTRIBUTE})*+)(?=[ \t\r]*+\n{_BLANKS}[%A-Za-z_]|{_BLANKS}\Z)"
 )
-_HEADER = re.compile(rf"[ \t\r\n]*+HloModule[ \t]++({_NAME})(?=[,\s])", re.ASCII)
+# header: HLO_MODULE NAME attributes
+_HEADER = re.compile(rf"{_BLANKS}HloModule[ \t]++({NAME})(?=[, \t\r\n])")
+_ONLY_BLANKS = re.compile(_BLANKS)
 _LINE_END = re.compile(r"[ \t\r]*+\n")
-_BLANKS = re.compile(r"[ \t\r\n]*+")
 _NO_NAMES = frozenset(
     ("HloModule", "ENTRY", "ROOT", "FileNames", "FunctionNames", "FileLocations", "StackFrames")
 )
@@ -77,7 +85,7 @@ class WholeText:
         if line_end is None:
             return None
         computations, at = self.computations(line_end.end())
-        if not computations or not _BLANKS.fullmatch(text, at, end):
+        if not computations or not _ONLY_BLANKS.fullmatch(text, at, end):
             return None
         return ModuleAst(
             head.group(1), head.start(1), tuple(attributes), first if attributes else 0, None,
@@ -116,7 +124,7 @@ class WholeText:
 
         They are kept: if the text is no whole module after all, the lexer asks for them again.
         """
-        blanks = _BLANKS.match(self._text, at, self._end)
+        blanks = _ONLY_BLANKS.match(self._text, at, self._end)
         start = blanks.end() if blanks else at
         if start not in self._found:
             found: list[ComputationAst] = []

@@ -21,7 +21,7 @@ PRINTED = [
 @pytest.mark.parametrize("text", PRINTED)
 def test_whole_and_spelled_instructions_agree(text: str) -> None:
     whole, faults = parse_ast(SourceFile(text))
-    spelled, more = parse_ast(SourceFile(text), whole=False)
+    spelled, more = parse_ast(SourceFile(text), fast=False)
     assert whole == spelled
     assert faults == more == []
 
@@ -49,7 +49,7 @@ ENTRY %main (a: (f32[2,3]{1,0}, s32[])) -> f32[2] {
 def test_whole_and_spelled_computations_agree(between: str, tail: str) -> None:
     text = _TWO.replace("BETWEEN", between).replace("TAIL", tail)
     whole, faults = parse_ast(SourceFile(text))
-    spelled, more = parse_ast(SourceFile(text), whole=False)
+    spelled, more = parse_ast(SourceFile(text), fast=False)
     assert whole == spelled
     assert faults == more == []
 
@@ -68,7 +68,7 @@ def test_whole_and_spelled_computations_agree(between: str, tail: str) -> None:
 def test_faults_beside_whole_computations_are_those_of_the_spelled_ones(old: str, new: str) -> None:
     text = _TWO.replace(old, new, 1).replace("BETWEEN", "").replace("TAIL", "")
     _, whole = parse_ast(SourceFile(text))
-    _, spelled = parse_ast(SourceFile(text), whole=False)
+    _, spelled = parse_ast(SourceFile(text), fast=False)
     assert whole
     assert whole == spelled
 
@@ -94,7 +94,7 @@ _HEADERS = (
 def test_headers_are_read_the_same_as_a_whole_and_piece_by_piece(header: str, tail: str) -> None:
     source = SourceFile(f"{header}\n{_PLAIN}{tail}")
     whole, faults = parse_ast(source)
-    spelled, more = parse_ast(source, whole=False)
+    spelled, more = parse_ast(source, fast=False)
     assert whole == spelled
     assert faults == more == []
 
@@ -113,7 +113,7 @@ _HEADER_PIECES = st.lists(
 def test_nonsense_in_a_header_is_read_the_same_both_ways(rest: str) -> None:
     source = SourceFile(f"HloModule {rest}\n{_PLAIN}")
     whole, faults = parse_ast(source)
-    spelled, more = parse_ast(source, whole=False)
+    spelled, more = parse_ast(source, fast=False)
     assert bool(faults) == bool(more)
     if not faults:
         assert whole == spelled
@@ -132,7 +132,7 @@ _PIECES = st.lists(
 def test_whole_and_spelled_instructions_agree_on_nonsense(middle: str) -> None:
     text = f"HloModule m\n\nENTRY e {{\n  a = f32[2]{{0}} parameter(0)\n  b = {middle}\n}}\n"
     whole, faults = parse_ast(SourceFile(text))
-    spelled, more = parse_ast(SourceFile(text), whole=False)
+    spelled, more = parse_ast(SourceFile(text), fast=False)
     assert bool(faults) == bool(more)
     if not faults:
         assert whole == spelled

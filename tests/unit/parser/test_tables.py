@@ -1,13 +1,13 @@
 """The kept LALR tables: the same values from them, and never trust in a file that is not ours."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from hloc.cache_directory import cache_directory
+from hloc.cache_directory import cache_directory, unsealed
 from hloc.parser import tables
-from hloc.parser.shape_values import plain_array
+from hloc.parser.shape_values import array_of
 from hloc.parser.table_fill import PARSERS, fill_tables
 from hloc.parser.value_grammar import STARTS, _ToValue
 
@@ -29,16 +29,28 @@ def _shape_by_a_new_parser() -> object:
 def test_kept_tables_give_the_same_values(directory: Path) -> None:
     made = _shape_by_a_new_parser()
     assert len(list(directory.iterdir())) == 1
-    assert _shape_by_a_new_parser() == made == plain_array("f32", "2,3", "0,1")
+    assert _shape_by_a_new_parser() == made == array_of("f32[2,3]{0,1}")
 
 
-@pytest.mark.parametrize("damage", [b"", b"{}", b"[1, 2]", b'[{"parser": {}}, {}]', b"\xff\x00"])
-def test_a_damaged_file_is_made_again(directory: Path, damage: bytes) -> None:
+_DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut short": lambda data: data[:-1],
+    "not sealed": lambda data: data[32:],
+    "state 3 for state 2": lambda data: data.replace(b"[0, 2]", b"[0, 3]", 1),
+    "foreign": lambda _: b'[{"parser": {}}, {}]',
+}
+
+
+@pytest.mark.parametrize("kind", _DAMAGE)
+def test_a_damaged_file_is_made_again(directory: Path, kind: str) -> None:
     made = _shape_by_a_new_parser()
     (kept,) = directory.iterdir()
-    kept.write_bytes(damage)
+    whole = kept.read_bytes()
+    damaged = _DAMAGE[kind](whole)
+    assert damaged != whole
+    kept.write_bytes(damaged)
     assert _shape_by_a_new_parser() == made
-    assert kept.read_bytes() != damage
+    assert unsealed(kept.name, kept.read_bytes()) is not None
 
 
 def test_a_table_with_another_number_is_made_again(directory: Path) -> None:
@@ -73,11 +85,11 @@ def test_tables_of_the_installation_come_first(
     fill_tables(tmp_path)
     monkeypatch.setattr(tables, "INSTALLED_FILES", tmp_path)
     monkeypatch.setattr(tables, "made_tables", None)  # nothing is made
-    assert _shape_by_a_new_parser() == plain_array("f32", "2,3", "0,1")
+    assert _shape_by_a_new_parser() == array_of("f32[2,3]{0,1}")
 
 
 def test_a_folder_holds_no_old_tables(tmp_path: Path) -> None:
-    (tmp_path / "grammar-0123.json").write_bytes(b"{}")
+    (tmp_path / "grammar-0123.bin").write_bytes(b"{}")
     fill_tables(tmp_path)
     assert len(list(tmp_path.iterdir())) == len(PARSERS)
-    assert not (tmp_path / "grammar-0123.json").exists()
+    assert not (tmp_path / "grammar-0123.bin").exists()
