@@ -17,11 +17,14 @@ from hloc.errors import HloError
 from hloc.literal import Literal
 from hloc.parser.grammar_file import terminal
 from hloc.parser.scanner import COMMENT, after_blanks, fault, strip_comments
-from hloc.shapes import ArrayShape, Shape, TupleShape
+from hloc.shapes import UNBOUNDED, ArrayShape, Shape, TupleShape
 from hloc.source import SourceFile
 
 MAX_BYTES = 2**33
 """Largest literal that is read, in bytes."""
+
+MAX_RANK = 64
+"""Most dimensions of a literal; NumPy has no more."""
 
 _NUMBER = rf"(?:{terminal('DECIMAL')}|{terminal('INT')})"
 _ELEMENT = rf"(?:{_NUMBER}|{terminal('NON_FINITE')}|{terminal('TRUTH')})"
@@ -84,8 +87,10 @@ class _Reader:
         """Read one literal of `shape`."""
         if isinstance(shape, TupleShape):
             return self._tuple(shape)
-        if not isinstance(shape, ArrayShape) or shape.dtype.is_special:
+        if not isinstance(shape, ArrayShape) or shape.dtype.is_special or UNBOUNDED in shape.dims:
             raise self.fail(self.at, f"a literal of shape {shape} is not possible")
+        if shape.rank > MAX_RANK:
+            raise self.fail(self.at, f"a literal has at most {MAX_RANK} dimensions")
         return self._array(shape)
 
     def _tuple(self, shape: TupleShape) -> Literal:

@@ -103,6 +103,7 @@ def test_one_value_without_braces_sets_the_first_element() -> None:
         ("{{...}}", array_shape("f32", 1, 1), "outermost"),
         ("1", array_shape("c64"), "expected '\\('"),
         ("1", array_shape("token"), "not possible"),
+        ("0", array_shape("f32", *[1] * 65), "at most 64 dimensions"),
     ],
 )
 def test_what_is_refused(text: str, shape: ArrayShape, expected: str) -> None:
