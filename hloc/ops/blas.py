@@ -133,8 +133,13 @@ def gemm(letter: str) -> Any:
         raise UnsupportedError(
             "the library blas is that of SciPy, which the extra hloc[lapack] installs"
         ) from None
-    capsule = functions[f"{letter}gemm"]
+    return _Function(address_in(functions[f"{letter}gemm"]))
+
+
+def address_in(capsule: Any) -> int:
+    """Return the address of the function that a capsule of Cython holds."""
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return _Function(pointer_of(capsule, name_of(capsule)))
+    address: int = pointer_of(capsule, name_of(capsule))
+    return address

@@ -153,7 +153,9 @@ def _written(
     inst = request.inst
     scratch = plan.scratch_bytes
     on_stack = 0 < scratch <= stack_bytes
-    k = KernelContext(inst, request.aliased, name, target, scratch > 0 and not on_stack, lanes)
+    has_scratch = scratch > 0 and not on_stack
+    function = plan.library_function
+    k = KernelContext(inst, request.aliased, name, target, has_scratch, lanes, function)
     if on_stack:
         k.scratch = k.b.allocate(U8, scratch)
         scratch = 0

@@ -22,6 +22,10 @@ SMALL_ELEMENTS = 256
 """Size of arrays up to which short code, which compiles in half the time, is better than fast."""
 
 
+LIBRARY_FUNCTION = "%function"
+"""The parameter that has the address of the LAPACK routine that a kernel calls."""
+
+
 def array_leaves(shape: Shape) -> list[ArrayShape]:
     """Return the parts of `shape` that are in memory, depth first: no tokens, no opaques."""
     return [
@@ -58,6 +62,7 @@ class KernelContext:
         target: Target,
         has_scratch: bool,
         lanes: int = 0,
+        library_function: str = "",
     ) -> None:
         self.inst = inst
         self.root = root_of(inst)
@@ -69,6 +74,8 @@ class KernelContext:
         largest = max((shape.elements for shape in [*inputs, *results]), default=0)
         size = "optsize " if largest <= SMALL_ELEMENTS else ""
         pointers = _pointers(len(inputs), len(results), aliased, has_scratch)
+        if library_function:
+            pointers.insert(len(inputs) + len(results), f"ptr {LIBRARY_FUNCTION}")
         self.fn = self._function(name, pointers, size)
         self.body = self._body()
         self.b = self.body.b

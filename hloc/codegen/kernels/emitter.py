@@ -22,12 +22,14 @@ class KernelPlan(Generic[Context]):
         scratch_bytes: memory the kernel needs beside operands and results.
         repeated_bytes: roughly what every part of the outermost loop copies into scratch memory
             again; 0 if the parts together do no more work than the whole.
+        library_function: name of the LAPACK routine whose address the kernel gets, "" if none.
     """
 
     emit: Callable[[Context], None]
     extent: int = 1
     scratch_bytes: int = 0
     repeated_bytes: int = 0
+    library_function: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,11 @@ class PlannedKernel(Generic[Context]):
     def scratch_bytes(self) -> int:
         """Memory the kernel needs beside operands and results."""
         return self.plan.scratch_bytes
+
+    @property
+    def library_function(self) -> str:
+        """Name of the LAPACK routine whose address the kernel gets, "" if none."""
+        return self.plan.library_function
 
 
 def first_plan(

@@ -19,10 +19,12 @@ from hloc.codegen.kernels.linalg.calls import (
     solution,
     target_name,
 )
+from hloc.codegen.kernels.linalg.lapack import lapack_target
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.custom_call_targets import registered_targets
 from hloc.ops.lapack import lapack_attributes
+from hloc.ops.lapack_library import has_lapack
 
 _TARGET = re.compile(r"lapack_[sdcz]([a-z0-9]+)_ffi")
 
@@ -30,8 +32,13 @@ _Choice: TypeAlias = tuple[str, tuple[str, ...]]
 """An algorithm, and views of operands and results."""
 
 
-def own_linear_algebra(module: Module) -> None:
-    """Let custom calls that hloc has an algorithm for name it; changes `module` in place."""
+def own_linear_algebra(module: Module, *, with_lapack: bool = False) -> None:
+    """Let custom calls that need no host name what serves them; changes `module` in place.
+
+    Args:
+        module: the calls are those of its control flow.
+        with_lapack: machine code may call the LAPACK that SciPy brings, if it is installed.
+    """
     registered = registered_targets()
     with module.log.acting("linear-algebra"):
         for computation in control_flow_computations(module):
@@ -40,17 +47,25 @@ def own_linear_algebra(module: Module) -> None:
                     continue
                 if inst.attributes.custom_call_target in registered:
                     continue
-                choice = _choice(inst)
-                if choice is not None and linalg_call(inst, *choice) is not None:
-                    target = target_name(*choice)
+                target = _target(inst, with_lapack=with_lapack)
+                if target:
                     attributes = replace(inst.attributes, custom_call_target=target)
                     computation.set_attributes(inst, attributes)
 
 
-def _choice(inst: Instruction) -> _Choice | None:
+def _target(inst: Instruction, *, with_lapack: bool) -> str:
+    """Return the new target of a custom call, "" if it stays as it is."""
     found = _TARGET.fullmatch(inst.attributes.custom_call_target)
-    choose = _CHOICES.get(found[1]) if found else None
-    return choose(lapack_attributes(inst)) if choose else None
+    if found is None:
+        return ""
+    name, attributes = found[1], lapack_attributes(inst)
+    if name in _CHOICES:
+        choice = _CHOICES[name](attributes)
+        return "" if linalg_call(inst, *choice) is None else target_name(*choice)
+    if name in _LAPACK_LETTERS and with_lapack and has_lapack():
+        letters = "".join(attributes.get(key, usual) for key, usual in _LAPACK_LETTERS[name])
+        return lapack_target(inst, name, letters)
+    return ""
 
 
 def _cholesky(a: dict[str, Any]) -> _Choice:
@@ -93,3 +108,10 @@ _CHOICES: dict[str, Callable[[dict[str, Any]], _Choice]] = {
     "ormqr": _multiply,
     "unmqr": _multiply,
 }
+
+_LAPACK_LETTERS: dict[str, tuple[tuple[str, str], ...]] = {
+    "syevd": (("mode", "V"), ("uplo", "L")),
+    "heevd": (("mode", "V"), ("uplo", "L")),
+    "gesdd": (("mode", "A"),),
+}
+"""Attributes of the routines that machine code calls, with what they are if they are left out."""

@@ -13,6 +13,7 @@ from typing import Any
 from hloc.ir.instruction import Instruction
 from hloc.ops import blas
 from hloc.ops.custom_call_targets import flat_arrays, nested_value, target_of
+from hloc.ops.lapack_library import lapack_address
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,11 +23,26 @@ class HostFunction:
     Attributes:
         function: takes one array per operand leaf, returns one per result leaf.
         fills: instead it takes those of the results as well, and writes them.
+        address: of a function of a library that the kernel of `inst` calls itself; else 0.
     """
 
     inst: Instruction
     function: Callable[..., Any]
     fills: bool = False
+    address: int = 0
+
+
+def library_function(inst: Instruction, name: str) -> HostFunction:
+    """Return a LAPACK routine, which the kernel of `inst` calls without Python.
+
+    Raises:
+        UnsupportedError: SciPy is not installed.
+    """
+    return HostFunction(inst, _not_called, address=lapack_address(name))
+
+
+def _not_called(*_arrays: Any) -> None:
+    raise AssertionError("the kernel calls the library itself")
 
 
 def host_function(inst: Instruction) -> HostFunction | None:

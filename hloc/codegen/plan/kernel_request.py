@@ -70,6 +70,10 @@ class PlannedKernel(Protocol):
     def scratch_bytes(self) -> int:
         """Memory the kernel needs beside operands and results."""
 
+    @property
+    def library_function(self) -> str:
+        """Name of the LAPACK routine whose address the kernel gets, "" if none."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelRequest:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from hloc.analysis.dataflow import forwards
-from hloc.codegen.plan.host_calls import HostFunction, host_function
+from hloc.codegen.plan.host_calls import HostFunction, host_function, library_function
 from hloc.codegen.plan.kernel_request import KernelRequest, PlannedKernel, kernel_key
 from hloc.codegen.plan.pointer_table import ARENA_SLOT as ARENA_SLOT
 from hloc.codegen.plan.pointer_table import FIRST_SLOT as FIRST_SLOT
@@ -128,7 +128,12 @@ def plan_module(
         assignment: the memory of its arrays.
         planned: what the target planned for each instruction that needs a kernel.
     """
-    hosts = [i for c in schedule for i in schedule.order(c) if calls_host(i)]
+    hosts = [
+        inst
+        for computation in schedule
+        for inst in schedule.order(computation)
+        if calls_host(inst) or (inst in planned and planned[inst].library_function)
+    ]
     table = TableLayout(
         len(assignment.constants),
         len(assignment.parameters),
@@ -219,6 +224,9 @@ class _Planner:
         usual = self.assignment.aliased(inst)
         number = self._kernel_number(KernelRequest(inst, usual, self.planned[inst]))
         arguments = self._arguments(inst)
+        function = self.planned[inst].library_function
+        if function:
+            arguments = (*arguments, Place(self._host_slot(library_function(inst, function))))
         scratch = self.assignment.scratch(inst)
         if scratch is not None:
             arguments = (*arguments, self.table.place(scratch))
@@ -252,10 +260,13 @@ class _Planner:
     def _host_call(self, inst: Instruction) -> Step:
         found = host_function(inst)
         assert found is not None, f"nobody runs {inst.name}"
-        self.hosts.append(found)
-        number = len(self.hosts) - 1
-        slot = self.table.first_host_function + number
-        return HostStep(number, slot, self._arguments(inst))
+        slot = self._host_slot(found)
+        return HostStep(len(self.hosts) - 1, slot, self._arguments(inst))
+
+    def _host_slot(self, function: HostFunction) -> int:
+        """Return the slot of a function of the host."""
+        self.hosts.append(function)
+        return self.table.first_host_function + len(self.hosts) - 1
 
     def _arguments(self, inst: Instruction) -> tuple[Place, ...]:
         """Return the places of the operand leaves, then of the result leaves.

@@ -12,7 +12,7 @@ from hloc.codegen.cpu.emitters.convolution import (
 )
 from hloc.codegen.cpu.emitters.fft import fft
 from hloc.codegen.cpu.emitters.gemm import dot, gemm_epilogue
-from hloc.codegen.cpu.emitters.linalg import linalg
+from hloc.codegen.cpu.emitters.linalg import lapack, linalg
 from hloc.codegen.cpu.emitters.movement import concatenate, dynamic_update_slice
 from hloc.codegen.cpu.emitters.reduction import cumulative, pool, reduce, row_region
 from hloc.codegen.cpu.emitters.sort import sort, sort_calls, topk, topk_calls
@@ -41,6 +41,7 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     topk.EMITTER,
     fft.EMITTER,
     linalg.EMITTER,
+    lapack.EMITTER,
     triangular.SOLVE,
     triangular.CHOLESKY,
     random_bits.EMITTER,
