@@ -62,9 +62,8 @@ class _Norm:
     def spread(self, vector: Instruction) -> Instruction:
         """Return a value per feature as one per element."""
         shape = self.inst.operands[0].array
-        attributes = self.b.attributes_of("broadcast", dimensions=(self.feature,))
         result = ArrayShape(vector.array.dtype, shape.dims, None, shape.dynamic)
-        return self.b.instruction("broadcast", (vector,), attributes, shape=result)
+        return self.b.instruction("broadcast", (vector,), shape=result, dimensions=(self.feature,))
 
     def number(self, value: float, like: Instruction) -> Instruction:
         """Return `value` in the type of `like`, as a scalar."""
@@ -92,8 +91,7 @@ class _Norm:
             if not shape.is_dynamic(dim):
                 fixed *= shape.dims[dim]
                 continue
-            attributes = b.attributes_of("get-dimension-size", dimensions=(dim,))
-            size = b.instruction("get-dimension-size", (self.inst.operands[0],), attributes)
+            size = b.instruction("get-dimension-size", (self.inst.operands[0],), dimensions=(dim,))
             found = size if found is None else b.multiply(found, size)
         if found is None:
             return self.number(fixed, like)
@@ -111,9 +109,8 @@ class _Norm:
         return self.b.rsqrt(shifted)
 
     def _filled(self, scalar: Instruction, like: Instruction) -> Instruction:
-        attributes = self.b.attributes_of("broadcast", dimensions=())
         shape = like.array.with_layout(None)
-        return self.b.instruction("broadcast", (scalar,), attributes, shape=shape)
+        return self.b.instruction("broadcast", (scalar,), shape=shape, dimensions=())
 
     def rounded(self, value: Instruction, part: int | None = None) -> Instruction:
         """Return `value` in the type and layout of the result, or of one part of it."""

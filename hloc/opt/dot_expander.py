@@ -144,7 +144,7 @@ def _dot(
     b: Builder, inst: Instruction, lhs: Instruction, rhs: Instruction, dims: Any, numbers: Any
 ) -> Instruction:
     shape = ArrayShape(inst.array.dtype, tuple(dims))
-    return b.instruction("dot", (lhs, rhs), b.attributes_of("dot", **numbers), shape=shape)
+    return b.instruction("dot", (lhs, rhs), shape=shape, **numbers)
 
 
 def _zero(b: Builder, like: Instruction) -> Instruction:
@@ -172,8 +172,7 @@ def _scaled(inst: Instruction) -> Instruction:
     )
     left, right = b.convert(left, wide), b.convert(right, wide)
     shape = ArrayShape(wide, inst.array.dims)
-    attributes = b.attributes_of("dot", **_numbers(inst.attributes))
-    product = b.instruction("dot", (left, right), attributes, shape=shape)
+    product = b.instruction("dot", (left, right), shape=shape, **_numbers(inst.attributes))
     return b.convert(product, inst.array.dtype)
 
 

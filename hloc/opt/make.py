@@ -8,8 +8,7 @@ import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import opcode_row
-from hloc.literal import literal_of
+from hloc.ops.builder import Builder
 from hloc.shapes import ArrayShape, Shape
 
 
@@ -17,9 +16,7 @@ def make(
     computation: Computation, opcode: str, shape: Shape, *operands: Instruction, **attributes: Any
 ) -> Instruction:
     """Add an instruction; attributes by the field names of the row."""
-    row = opcode_row(opcode)
-    values = row.attributes(**attributes) if row.attributes is not None else None
-    return computation.add(row, shape, operands, values)
+    return Builder(computation).instruction(opcode, operands, shape=shape, **attributes)
 
 
 def like(
@@ -33,16 +30,12 @@ def like(
 
 def constant(computation: Computation, array: np.ndarray[Any, Any] | np.generic) -> Instruction:
     """Add a constant of the values of `array`."""
-    literal = literal_of(np.array(array))
-    return make(computation, "constant", literal.shape, literal=literal)
+    return Builder(computation).constant(np.array(array))
 
 
 def splat(computation: Computation, shape: ArrayShape, value: Any) -> Instruction:
-    """Add an array of `shape` whose elements all are `value`: a scalar, broadcast if need be."""
-    scalar = constant(computation, np.asarray(value).astype(shape.dtype.numpy))
-    if not shape.dims and shape == scalar.shape:
-        return scalar
-    return make(computation, "broadcast", shape, scalar, dimensions=())
+    """Add an array of `shape` whose elements all are `value`."""
+    return Builder(computation).splat(value, shape)
 
 
 def reshaped(computation: Computation, inst: Instruction, shape: ArrayShape) -> Instruction:

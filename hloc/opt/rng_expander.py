@@ -55,8 +55,7 @@ def _expanded(inst: Instruction) -> Instruction:
 def _bits(b: Builder, key: int, dims: tuple[int, ...], dtype: DType) -> Instruction:
     state = b.constant(np.array([key, 0], np.uint64), U64)
     shape = TupleShape((state.shape, ArrayShape(dtype, dims)))
-    attributes = b.attributes_of("rng-bit-generator", algorithm="rng_three_fry")
-    both = b.instruction("rng-bit-generator", (state,), attributes, shape=shape)
+    both = b.instruction("rng-bit-generator", (state,), shape=shape, algorithm="rng_three_fry")
     return b.get_tuple_element(both, 1)
 
 

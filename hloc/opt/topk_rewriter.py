@@ -126,8 +126,9 @@ def _rewrite(inst: Instruction, k: int, slices: list[tuple[int, Instruction]]) -
     order = [*(d for d in range(rank) if d != dim), dim]
     back = [order.index(d) for d in range(rank)]
     last = dim == rank - 1
-    attributes = b.attributes_of("topk", k=k, largest=_direction(inst) == "GT")
-    found = b.instruction("topk", (x if last else b.transpose(x, order),), attributes)
+    found = b.instruction(
+        "topk", (x if last else b.transpose(x, order),), k=k, largest=_direction(inst) == "GT"
+    )
     for number, part in slices:
         value = b.get_tuple_element(found, number)
         value = value if last else b.transpose(value, back)

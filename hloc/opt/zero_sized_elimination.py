@@ -51,8 +51,7 @@ def _empty(computation: Computation, shape: ArrayShape) -> Instruction:
     b = Builder(computation)
     if empty_groups(shape.dims) > MAX_EMPTY_GROUPS:
         zero = b.constant(np.zeros((), shape.dtype.numpy), shape.dtype)
-        attributes = b.attributes_of("broadcast", dimensions=())
-        return b.instruction("broadcast", (zero,), attributes, shape=shape)
+        return b.instruction("broadcast", (zero,), shape=shape, dimensions=())
     row = opcode_row("constant")
     assert row.attributes is not None
     literal = Literal(shape.with_layout(None), np.zeros(shape.dims, shape.dtype.numpy))

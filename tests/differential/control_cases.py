@@ -45,9 +45,7 @@ def opt_barrier(d: Draft) -> str:
 def domain(d: Draft) -> str:
     x = d.any_array(d.pick(ARRAY_TYPES), d.dims())
     attributes = RawText('{kind="sharding", entry={maximal device=0}, exit={maximal device=0}}')
-    d.results.append(
-        d.entry.instruction("domain", [x], d.entry.attributes_of("domain", domain=attributes))
-    )
+    d.results.append(d.entry.instruction("domain", [x], domain=attributes))
     return "exact"
 
 
@@ -137,11 +135,7 @@ def async_(d: Draft) -> str:
     state = TupleShape((shapes, called.root.shape, ArrayShape(U32)))
     b = d.entry
     started = b.instruction(
-        "async-start",
-        operands,
-        b.attributes_of("async-start", async_execution_thread="main"),
-        [called],
-        state,
+        "async-start", operands, called=[called], shape=state, async_execution_thread="main"
     )
     for _ in range(d.integer(0, 2)):
         started = b.instruction("async-update", [started], shape=state)
@@ -174,8 +168,7 @@ def custom_call(d: Draft) -> str:
 
 
 def _custom(b: Builder, target: str, operands: list[Instruction], shape: Shape) -> Instruction:
-    attributes = b.attributes_of("custom-call", custom_call_target=target)
-    return b.instruction("custom-call", operands, attributes, shape=shape)
+    return b.instruction("custom-call", operands, shape=shape, custom_call_target=target)
 
 
 def numbers(d: Draft) -> str:
@@ -210,9 +203,7 @@ def set_dimension_size(d: Draft) -> str:
     x = d.any_array(S32, dims)
     size = d.scalar(S32, d.integer(0, dims[dim]))
     b = d.entry
-    cut = b.instruction(
-        "set-dimension-size", [x, size], b.attributes_of("set-dimension-size", dimensions=(dim,))
-    )
+    cut = b.instruction("set-dimension-size", [x, size], dimensions=(dim,))
     d.add("get-dimension-size", [cut], dimensions=(dim,))
     return "exact"
 

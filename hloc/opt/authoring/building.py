@@ -8,21 +8,17 @@ from typing import Any
 from hloc.dtypes import DTYPES, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.opt.authoring.found import Value, plain
 from hloc.opt.authoring.patterns import opcode_of
 from hloc.shapes import ArrayShape
 
-_RENAMED = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor", "not": "logical_not"}
-
 
 class RuleBuilder:
     """Adds instructions beside the matched one; every opcode is a method.
 
-    `b.transpose(m.x, dimensions=perm)`, `b.multiply(m.x, m.x)`, `b.splat(2, like=m.x)`. Methods of
-    `hloc.ops.builder.Builder` take what they take there; other opcodes take their operands, their
-    attributes by name, and `shape=` where it cannot be inferred.
+    `b.transpose(m.x, dimensions=perm)`, `b.multiply(m.x, m.x)`, `b.splat(2, like=m.x)`: the methods
+    of `hloc.ops.builder.Builder`, for values.
     """
 
     def __init__(self, computation: Computation, root: Instruction) -> None:
@@ -36,8 +32,7 @@ class RuleBuilder:
     def splat(self, value: Any, like: Value) -> Value:
         """Add an array of the shape of `like` with `value` in every element."""
         shape = like.inst.array
-        scalar = self._builder.constant(value, shape.dtype)
-        return Value(self._builder.broadcast(scalar, shape.dims) if shape.dims else scalar)
+        return Value(self._builder.splat(value, ArrayShape(shape.dtype, shape.dims)))
 
     def iota(self, dims: tuple[int, ...], dtype: str = "", iota_dimension: int = 0) -> Value:
         """Add an iota of sizes `dims` that counts along `iota_dimension`."""
@@ -53,21 +48,12 @@ class RuleBuilder:
     def __getattr__(self, name: str) -> Callable[..., Value]:
         if name.startswith("_"):
             raise AttributeError(name)
-        own = _RENAMED.get(name.rstrip("_"), name)
-        method = getattr(self._builder, own, None)
-        opcode = "" if method is not None else opcode_of(name)
+        opcode_of(name)  # names an opcode that is near
+        method = getattr(self._builder, name)
 
         def add(*operands: Any, **values: Any) -> Value:
             given = {key: plain(value) for key, value in values.items()}
-            if method is not None:
-                return Value(method(*map(plain, operands), **given))
-            shape = given.pop("shape", None)
-            called = given.pop("called", ())
-            row = OPCODES[opcode]
-            attributes = row.attributes(**given) if row.attributes is not None else None
-            return Value(
-                self._builder.instruction(opcode, plain(operands), attributes, called, shape)
-            )
+            return Value(method(*map(plain, operands), **given))
 
         return add
 

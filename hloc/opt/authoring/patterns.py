@@ -13,6 +13,7 @@ from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.near_names import near_name_notes
 from hloc.ops import OPCODES
+from hloc.ops.builder import opcode_spelled
 from hloc.opt.authoring.found import Value
 from hloc.opt.pattern import P
 from hloc.opt.values import splat_value
@@ -77,7 +78,7 @@ def opcode_of(name: str) -> str:
     Raises:
         HloError: there is none.
     """
-    opcode = name.rstrip("_").replace("_", "-")
+    opcode = opcode_spelled(name)
     if opcode not in OPCODES:
         raise HloError(f"there is no opcode {opcode!r}", notes=near_name_notes(opcode, OPCODES))
     return opcode

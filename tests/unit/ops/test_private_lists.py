@@ -30,7 +30,6 @@ ALLOWED = {
     "codegen/kernels/vectors: folded": "methods of the builder",
     "codegen/lower/fusible: STRUCTURAL": "opcodes that kernels of this code generator end with",
     "ir/verifier/structure: _TRANSFERS": "the four that share a channel",
-    "opt/authoring/building: _RENAMED": "Python's keywords",
     "opt/batch_norm_expander: acts_on": "what the pass expands",
     "opt/constant_folding: _NOT_FOLDED": "what this pass leaves alone, with reasons",
     "opt/dynamic/rules: _RULES": "rules of the pass, by opcode; others are refused",

@@ -273,12 +273,12 @@ class RuleModule:
 
     def draw_reduce_precision(self, patterns: Any, dtype: DType, dims: Dims) -> Instruction:
         operands = self.operands(patterns, [(dtype, dims)])
-        attributes = self.b.attributes_of(
+        return self.b.instruction(
             "reduce-precision",
+            operands,
             exponent_bits=self.one((5, 8, 11)),
             mantissa_bits=self.one((7, 10, 23, 52)),
         )
-        return self.b.instruction("reduce-precision", operands, attributes)
 
     def draw_constant(self, patterns: Any, dtype: DType, dims: Dims) -> Instruction:
         if dtype.is_integer and dims and self.chance(0.2):
@@ -344,7 +344,7 @@ class RuleModule:
             parts.append(SliceDimension(start, limit, stride))
             sizes.append(limit + (0 if self.chance(0.6) else int(self.random.integers(0, 3))))
         (x,) = self.operands(patterns, [(dtype, tuple(sizes))])
-        return self.b.instruction("slice", (x,), self.b.attributes_of("slice", slice=tuple(parts)))
+        return self.b.instruction("slice", (x,), slice=tuple(parts))
 
     def draw_pad(self, patterns: Any, dtype: DType, dims: Dims) -> Instruction:
         padding, sizes = [], []
@@ -357,8 +357,7 @@ class RuleModule:
             padding.append(PaddingDimension(low, high, interior))
             sizes.append(source)
         x, value = self.operands(patterns, [(dtype, tuple(sizes)), (dtype, ())])
-        attributes = self.b.attributes_of("pad", padding=tuple(padding))
-        return self.b.instruction("pad", (x, value), attributes)
+        return self.b.instruction("pad", (x, value), padding=tuple(padding))
 
     def draw_concatenate(self, patterns: Any, dtype: DType, dims: Dims) -> Instruction:
         if not dims:
@@ -407,10 +406,9 @@ class RuleModule:
     def draw_get_dimension_size(self, patterns: Any, dtype: DType, dims: Dims) -> Instruction:
         source = self.one([d for d in DIMS if d])
         (x,) = self.operands(patterns, [(F32, source)])
-        attributes = self.b.attributes_of(
-            "get-dimension-size", dimensions=(int(self.random.integers(len(source))),)
+        return self.b.instruction(
+            "get-dimension-size", (x,), dimensions=(int(self.random.integers(len(source))),)
         )
-        return self.b.instruction("get-dimension-size", (x,), attributes)
 
     def reducer(self, dtype: DType) -> Computation:
         made = [

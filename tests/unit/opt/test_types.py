@@ -76,8 +76,9 @@ def first_of_sorted(d: Draft) -> str:
     pair = (right, left) if turned else (left, right)
     b.computation.set_root(b.compare(*pair, direction, kind))
     operands = [x, d.entry.iota(S32, dims, dim)] if with_places else [x]
-    attributes = d.entry.attributes_of("sort", dimensions=(dim,), is_stable=True)
-    found = d.entry.instruction("sort", operands, attributes, [b.computation])
+    found = d.entry.instruction(
+        "sort", operands, called=[b.computation], dimensions=(dim,), is_stable=True
+    )
     limits = list(dims)
     limits[dim] = d.integer(0, dims[dim] - 1)
     parts = [d.entry.get_tuple_element(found, i) for i in range(2)] if with_places else [found]

@@ -143,9 +143,8 @@ def test_unknown_reducers_are_left_alone_and_named() -> None:
     draft = Draft(lambda _strategy: 0)
     x, init = draft.entry.parameter(0, ArrayShape(S32, (100,))), draft.entry.constant(0, S32)
     window = Window((WindowDimension(100, pad_low=99),))
-    attributes = draft.entry.attributes_of("reduce-window", window=window)
     reducer = not_commutative(draft, S32)
-    inst = draft.entry.instruction("reduce-window", [x, init], attributes, [reducer])
+    inst = draft.entry.instruction("reduce-window", [x, init], called=[reducer], window=window)
     draft.results = [inst]
     context = PassContext(remarks=[])
     assert not Pipeline.parse("reduce-window-rewriter").run(draft.finish(), context)

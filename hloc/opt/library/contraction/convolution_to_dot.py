@@ -82,12 +82,7 @@ def _as_dot(inst: Instruction) -> Instruction:
     lhs_free = [dim for dim in range(lhs.array.rank) if dim not in lhs_contracting]
     features = inst.array.dims[places.output[1]]
     dims = (*(lhs.array.dims[dim] for dim in lhs_free), features)
-    dot = b.instruction(
-        "dot",
-        (lhs, rhs),
-        b.attributes_of("dot", **numbers),
-        shape=ArrayShape(inst.array.dtype, dims),
-    )
+    dot = b.instruction("dot", (lhs, rhs), shape=ArrayShape(inst.array.dtype, dims), **numbers)
     # Where each dimension of the dot goes; the whole ones are 1 in the output.
     target = {places.input[0]: places.output[0]}
     target |= {places.input[2 + i]: places.output[2 + i] for i in free}

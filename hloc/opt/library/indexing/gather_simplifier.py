@@ -81,8 +81,10 @@ def simplified_gather(inst: Instruction) -> Instruction:
     batch = places.batch_dims
     places = without_batching(b, places)
     order = operand_order(places, operand.array.rank)
-    attributes = b.attributes_of(
+    operands = (moved(b, operand, order), flat_vectors(b, places))
+    rows = b.instruction(
         "gather",
+        operands,
         offset_dims=tuple(range(1, operand.array.rank + 1)),
         collapsed_slice_dims=(),
         start_index_map=tuple(range(len(places.index_map))),
@@ -90,8 +92,6 @@ def simplified_gather(inst: Instruction) -> Instruction:
         slice_sizes=tuple(a.slice_sizes[dim] for dim in order),
         indices_are_sorted=a.indices_are_sorted and not a.operand_batching_dims,
     )
-    operands = (moved(b, operand, order), flat_vectors(b, places))
-    rows = b.instruction("gather", operands, attributes)
     # Window dimensions in their order, after the rows.
     windows = moved(b, rows, [0, *(1 + dim for dim in inverse(order))])
     gone = (*a.collapsed_slice_dims, *a.operand_batching_dims)

@@ -80,8 +80,11 @@ def simplified_scatter(inst: Instruction) -> Instruction:
     order = operand_order(places, rank)
     operands = [moved(b, x, order) for x in inst.operands[:count]]
     updates = [_rows(b, inst, update, order) for update in inst.operands[count + 1 :]]
-    attributes = b.attributes_of(
+    vectors = flat_vectors(b, places)
+    result = b.instruction(
         "scatter",
+        (*operands, vectors, *updates),
+        called=inst.called,
         update_window_dims=tuple(range(1, rank + 1)),
         inserted_window_dims=(),
         scatter_dims_to_operand_dims=tuple(range(len(places.index_map))),
@@ -89,8 +92,6 @@ def simplified_scatter(inst: Instruction) -> Instruction:
         indices_are_sorted=a.indices_are_sorted and not a.input_batching_dims,
         unique_indices=a.unique_indices,
     )
-    vectors = flat_vectors(b, places)
-    result = b.instruction("scatter", (*operands, vectors, *updates), attributes, inst.called)
     if count == 1:
         return moved(b, result, inverse(order))
     assert isinstance(inst.shape, TupleShape)

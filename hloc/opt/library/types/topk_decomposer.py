@@ -36,9 +36,10 @@ def _sorted(inst: Instruction) -> Instruction:
     dims = x.array.dims
     last = len(dims) - 1
     places = b.iota(S32, dims, last)
-    attributes = b.attributes_of("sort", dimensions=(last,), is_stable=True)
     comparator = _comparator(inst)
-    found = b.instruction("sort", (x, places), attributes, (comparator,))
+    found = b.instruction(
+        "sort", (x, places), called=(comparator,), dimensions=(last,), is_stable=True
+    )
     limits = (*dims[:last], inst.attributes.k)
     assert isinstance(inst.shape, TupleShape)
     parts = []

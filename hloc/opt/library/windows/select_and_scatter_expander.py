@@ -43,23 +43,25 @@ def _expanded(inst: Instruction) -> Instruction:
     place_type = S32 if total < 2**31 else S64
     flat = b.reshape(b.iota(place_type, (total,)), dims) if dims else b.constant(0, place_type)
     inits = (b.constant(np.zeros((), dtype.numpy), dtype), b.constant(-1, place_type))
-    attributes = b.attributes_of("reduce-window", window=inst.attributes.window)
     chooser = _chooser(inst.called[0], dtype, place_type)
-    found = b.instruction("reduce-window", (operand, flat, *inits), attributes, (chooser,))
+    found = b.instruction(
+        "reduce-window", (operand, flat, *inits), called=(chooser,), window=inst.attributes.window
+    )
     places = b.get_tuple_element(found, 1)
     windows = source.array.elements
     filled = b.broadcast(b.convert(init, dtype), (total,))
-    numbers = b.attributes_of(
+    updates = b.convert(b.reshape(source, (windows,)), dtype)
+    indices = b.reshape(places, (windows, 1))
+    combiner = _swapped(inst.called[1])
+    result = b.instruction(
         "scatter",
+        (filled, indices, updates),
+        called=(combiner,),
         update_window_dims=(),
         inserted_window_dims=(0,),
         scatter_dims_to_operand_dims=(0,),
         index_vector_dim=1,
     )
-    updates = b.convert(b.reshape(source, (windows,)), dtype)
-    indices = b.reshape(places, (windows, 1))
-    combiner = _swapped(inst.called[1])
-    result = b.instruction("scatter", (filled, indices, updates), numbers, (combiner,))
     return b.reshape(result, dims)
 
 
