@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.codegen.builder.values import NeedsScalars
-from hloc.codegen.cpu.emitters import loop
+from hloc.codegen.cpu.emitters import loop, table
 from hloc.codegen.cpu.emitters.reduction import row_region
-from hloc.codegen.cpu.emitters.table import EMITTERS
 from hloc.codegen.cpu.split_kernel import Split, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
 from hloc.codegen.kernels.context import KernelContext, array_leaves
@@ -67,7 +66,7 @@ def routine_names(kernel: Kernel) -> Iterator[str]:
 
 def plan_kernel(inst: Instruction) -> PlannedKernel[KernelContext] | None:
     """Return how the kernel of `inst` is written, None if no emitter can write it."""
-    return first_plan(EMITTERS, inst) if needs_kernel(inst) else None
+    return first_plan(table.EMITTERS, inst) if needs_kernel(inst) else None
 
 
 def emit_kernel(
