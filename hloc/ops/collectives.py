@@ -7,11 +7,20 @@ several (`participants.py`) are read, checked, optimised and printed, but not ru
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from hloc.dtypes import dtype_of_numpy
 from hloc.ir.attributes import RawText, attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import (
+    CalledRole,
+    CallFunction,
+    HostValue,
+    InferFunction,
+    Opcode,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.checks import (
     array_operand,
     array_operands,
@@ -348,123 +357,93 @@ ALL_REDUCE_DONE = define(
     )
 )
 
-REDUCE_SCATTER = define(
-    Opcode(
-        name="reduce-scatter",
-        reads="reduce-scatter(x) combines x of all participants; each keeps its share",
-        arity=None,
-        infer=infer_reduce_scatter,
-        shape_required=True,
-        attributes=ReduceScatterAttributes,
-        calls=_TO_APPLY,
-        refusal=_MANY,
-    )
-)
 
-ALL_GATHER = define(
-    Opcode(
-        name="all-gather",
-        reads="all-gather(x) concatenates x of all participants",
-        arity=None,
-        infer=infer_all_gather,
-        shape_required=True,
-        attributes=AllGatherAttributes,
-        refusal=_MANY,
+def _define(
+    name: str,
+    reads: str,
+    infer: InferFunction,
+    *,
+    attributes: type[Any] | None = None,
+    arity: int | None = None,
+    calls: tuple[CalledRole, ...] = (),
+    ended_by: tuple[str, ...] = (),
+) -> None:
+    """Define a collective that one device refuses."""
+    define(
+        Opcode(
+            name=name,
+            reads=reads,
+            arity=arity,
+            infer=infer,
+            shape_required=True,
+            attributes=attributes,
+            calls=calls,
+            ended_by=ended_by,
+            refusal=_MANY,
+        )
     )
-)
 
-ALL_GATHER_START = define(
-    Opcode(
-        name="all-gather-start",
-        reads="all-gather-start(x) starts an all-gather: (operand, result)",
-        arity=None,
-        infer=infer_all_gather_start,
-        shape_required=True,
-        attributes=AllGatherAttributes,
-        refusal=_MANY,
-        ended_by=("all-gather-done",),
-    )
-)
 
-ALL_GATHER_DONE = define(
-    Opcode(
-        name="all-gather-done",
-        reads="all-gather-done(s) is the result of the all-gather that s started",
-        arity=1,
-        infer=infer_done,
-        shape_required=True,
-        refusal=_MANY,
-    )
+_define(
+    "reduce-scatter",
+    "reduce-scatter(x) combines x of all participants; each keeps its share",
+    infer_reduce_scatter,
+    attributes=ReduceScatterAttributes,
+    calls=_TO_APPLY,
 )
-
-ALL_TO_ALL = define(
-    Opcode(
-        name="all-to-all",
-        reads="all-to-all(x) sends part i of x to participant i",
-        arity=None,
-        infer=infer_all_to_all,
-        shape_required=True,
-        attributes=AllToAllAttributes,
-        refusal=_MANY,
-    )
+_define(
+    "all-gather",
+    "all-gather(x) concatenates x of all participants",
+    infer_all_gather,
+    attributes=AllGatherAttributes,
 )
-
-RAGGED_ALL_TO_ALL = define(
-    Opcode(
-        name="ragged-all-to-all",
-        reads="ragged-all-to-all(x, out, ...) sends slices of unequal size, written into out",
-        arity=None,
-        infer=infer_ragged_all_to_all,
-        shape_required=True,
-        attributes=GroupAttributes,
-        refusal=_MANY,
-    )
+_define(
+    "all-gather-start",
+    "all-gather-start(x) starts an all-gather: (operand, result)",
+    infer_all_gather_start,
+    attributes=AllGatherAttributes,
+    ended_by=("all-gather-done",),
 )
-
-COLLECTIVE_BROADCAST = define(
-    Opcode(
-        name="collective-broadcast",
-        reads="collective-broadcast(x) is the x of the first participant of each group",
-        arity=None,
-        infer=infer_as_operands,
-        shape_required=True,
-        attributes=GroupAttributes,
-        refusal=_MANY,
-    )
+_define(
+    "all-gather-done",
+    "all-gather-done(s) is the result of the all-gather that s started",
+    infer_done,
+    arity=1,
 )
-
-COLLECTIVE_PERMUTE = define(
-    Opcode(
-        name="collective-permute",
-        reads="collective-permute(x) sends x from each source to its target",
-        arity=None,
-        infer=infer_collective_permute,
-        shape_required=True,
-        attributes=CollectivePermuteAttributes,
-        refusal=_MANY,
-    )
+_define(
+    "all-to-all",
+    "all-to-all(x) sends part i of x to participant i",
+    infer_all_to_all,
+    attributes=AllToAllAttributes,
 )
-
-COLLECTIVE_PERMUTE_START = define(
-    Opcode(
-        name="collective-permute-start",
-        reads="collective-permute-start(x) starts a collective-permute: (operand, result, ...)",
-        arity=None,
-        infer=infer_collective_permute_start,
-        shape_required=True,
-        attributes=CollectivePermuteAttributes,
-        refusal=_MANY,
-        ended_by=("collective-permute-done",),
-    )
+_define(
+    "ragged-all-to-all",
+    "ragged-all-to-all(x, out, ...) sends slices of unequal size, written into out",
+    infer_ragged_all_to_all,
+    attributes=GroupAttributes,
 )
-
-COLLECTIVE_PERMUTE_DONE = define(
-    Opcode(
-        name="collective-permute-done",
-        reads="collective-permute-done(s) is the result of the permute that s started",
-        arity=1,
-        infer=infer_done,
-        shape_required=True,
-        refusal=_MANY,
-    )
+_define(
+    "collective-broadcast",
+    "collective-broadcast(x) is the x of the first participant of each group",
+    infer_as_operands,
+    attributes=GroupAttributes,
+)
+_define(
+    "collective-permute",
+    "collective-permute(x) sends x from each source to its target",
+    infer_collective_permute,
+    attributes=CollectivePermuteAttributes,
+)
+_define(
+    "collective-permute-start",
+    "collective-permute-start(x) starts a collective-permute: (operand, result, ...)",
+    infer_collective_permute_start,
+    attributes=CollectivePermuteAttributes,
+    ended_by=("collective-permute-done",),
+)
+_define(
+    "collective-permute-done",
+    "collective-permute-done(s) is the result of the permute that s started",
+    infer_done,
+    arity=1,
 )
