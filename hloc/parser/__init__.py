@@ -1,6 +1,6 @@
 """HLO text to module: tokens, grammar, syntax tree, IR.
 
-`parse` is the way in; `split_modules` goes before it where one text may hold several modules.
+Call `parse`; call `split_modules` first if the text may hold several modules.
 Every fault of the text is an `HloError` with all diagnostics at once.
 """
 
@@ -28,7 +28,7 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
     Raises:
         HloError: with a diagnostic for every fault, in text order.
     """
-    # Nothing that is built here can die before the end, so looking for garbage is lost time: 4 MB
+    # Nothing built here becomes garbage before the end, so collecting is wasted time: 4 MB
     # in 0.5 s instead of 0.8 s.
     collecting = gc.isenabled()
     gc.disable()

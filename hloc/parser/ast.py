@@ -38,7 +38,7 @@ class InstructionAst(NamedTuple):
         operands: the text between the parentheses.
         attributes: all but `metadata`, places relative to `attributes_at`, so that equal texts
             give equal tuples wherever they stand.
-        metadata: the raw `{...}`, decoded when somebody asks.
+        metadata: the raw `{...}`, decoded on demand.
     """
 
     name: str
@@ -56,7 +56,7 @@ class InstructionAst(NamedTuple):
 
 
 class BrokenAst(NamedTuple):
-    """An instruction with a syntax fault that has been reported; `name` if it could be told."""
+    """An instruction with a syntax fault that has been reported; `name` if it is known."""
 
     name: str
     at: int

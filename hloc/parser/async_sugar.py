@@ -19,7 +19,7 @@ _SUFFIXES = ("-start", "-update", "-done")
 
 @dataclass(frozen=True, slots=True)
 class AsyncSugar:
-    """`negate-start`: the row of the half (`async-start`) and the row inside (`negate`)."""
+    """`negate-start`: the row `async-start` and the wrapped row `negate`."""
 
     row: Opcode
     wrapped: Opcode
@@ -69,7 +69,7 @@ def set_thread(computation: Computation, thread: str) -> None:
 
 
 def share_common(computation: Computation, common: CommonAttributes) -> None:
-    """Give the root of what an async-start starts its attributes too, as XLA does."""
+    """Copy the attributes of an async-start to the root of what it starts, as XLA does."""
     root = computation.root
     shared = replace(
         root.common,

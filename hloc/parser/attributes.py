@@ -1,6 +1,6 @@
-"""The attributes of an instruction: texts to the row's record, common attributes and references.
+"""The attributes of an instruction: from text to the row's record, common attributes, references.
 
-Nothing here depends on where the instruction stands, so equal attribute lists of one opcode are
+Nothing here depends on the position of the instruction, so equal attribute lists of one opcode are
 read once (`AttributeReader` remembers); names of computations and instructions stay names.
 """
 
@@ -32,6 +32,7 @@ from hloc.parser.scanner import (
     after_bracket,
     after_string,
     fault,
+    raw_text,
     strip_comments,
 )
 from hloc.parser.strings import unquote
@@ -70,7 +71,7 @@ _NAME = re.compile(NAME)
 
 @dataclass(frozen=True, slots=True)
 class CalledReference:
-    """A computation named (or written in line, starting with `{`) in an attribute."""
+    """A computation that an attribute names, or holds inline (starting with `{`)."""
 
     role: str
     pieces: tuple[Piece, ...]
@@ -78,7 +79,7 @@ class CalledReference:
 
 @dataclass(frozen=True, slots=True)
 class InstructionAttributes:
-    """What the attribute list of one instruction says; places are relative to the list.
+    """The attribute list of one instruction; offsets are relative to the list.
 
     Attributes:
         values: fields of the row's attributes dataclass.
@@ -108,7 +109,7 @@ class AttributeReader:
     def read(
         self, row: Opcode, attributes: tuple[AttributeAst, ...], base: int
     ) -> InstructionAttributes:
-        """Return what `attributes`, whose places count from `base`, say of an instruction of `row`.
+        """Return the attributes of an instruction of `row`; their offsets count from `base`.
 
         Raises:
             HloError: an attribute that the row does not have, or has twice, or a wrong value.
@@ -185,7 +186,7 @@ class AttributeReader:
         if field.name == "literal":
             return self._literal(text, at)
         if field.kind == "raw":
-            return RawText(strip_comments(text))
+            return raw_text(self.source, text, at)
         return self._simple(field, text, at)
 
     def _simple(self, field: AttributeField, text: str, at: int) -> Any:
@@ -223,7 +224,7 @@ class AttributeReader:
         """Read `literal=` of a custom-call: each shape, then its data."""
         found = _SHAPE_AND_DATA.fullmatch(text)
         if found is None:
-            return RawText(strip_comments(text))  # a tuple, kept as it is
+            return raw_text(self.source, text, at)  # a tuple, kept as it is
         shape = self.values.shape(found.group(1), at)
         literal = parse_literal(
             self.source, found.group(2), at + found.start(2), shape, self.values.fast
@@ -244,7 +245,7 @@ class AttributeReader:
     def _list_of_computations(
         self, role: CalledRole, text: str, value_at: int, base: int
     ) -> tuple[Piece, ...]:
-        """Read `{%a, { ... }}`: names, or bodies in line."""
+        """Read `{%a, { ... }}`: names, or inline bodies."""
         start, end = base + value_at, base + value_at + len(text) - 1
         pieces: list[Piece] = []
         at = after_blanks(self.source.text, start + 1, end)
@@ -333,7 +334,7 @@ _FRONTEND_KEY = re.compile(r"([A-Za-z0-9_.\-]+)=")
 
 
 def string_or_json(value: str) -> str:
-    """Return how XLA prints a stored text: raw if it is one dictionary in braces, else quoted."""
+    """Return a stored text as XLA prints it: raw if it is one dictionary in braces, else quoted."""
     return value if is_json_dict(value) else quoted(value)
 
 

@@ -1,4 +1,4 @@
-"""Called computations: by name, or written in line."""
+"""Called computations: by name, or inline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hloc.parser.to_ast import parse_piece
 from hloc.source import Span
 
 MAX_COMPUTATION_DEPTH = 50
-"""Deepest nesting of computations written in line."""
+"""Deepest nesting of inline computations."""
 
 
 class CalledReader(SourceReader):

@@ -1,4 +1,4 @@
-"""Shardings and meshes out of their parsed parts, with the checks XLA makes (or aborts on)."""
+"""Shardings and meshes from their parsed parts, with XLA's checks (some of which abort XLA)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hloc.parser.value_tools import BadValue, commas, index_text, int_of, once
 
 @dataclass(frozen=True, slots=True)
 class Mesh:
-    """`mesh['x'=2,'y'=4]`: sizes by axis name, and its normal text."""
+    """`mesh['x'=2,'y'=4]`: sizes by axis name, and its canonical text."""
 
     axes: dict[str, int]
     text: str

@@ -1,4 +1,4 @@
-"""The grammar `hlo.lark`: where it lies, and regular expressions made of its terminals and rules.
+"""The grammar `hlo.lark`: its path, and regular expressions made from its terminals and rules.
 
 The fast ways of reading (`whole_text.py`, `plain_values.py`, `literals.py`, `scanner.py`) take
 their patterns from here, so that the format has one definition.
@@ -40,7 +40,7 @@ def grammar_text() -> str:
 
 @cache
 def _definitions() -> dict[str, str]:
-    """Return what stands behind the colon of every rule and terminal."""
+    """Return the body of every rule and terminal by name."""
     return {name: body.strip() for name, body in _DEFINITION.findall(grammar_text())}
 
 
@@ -52,8 +52,8 @@ def terminal(name: str) -> str:
 def rule_pattern(rule: str, nesting: int = 1, instead: dict[str, str] | None = None) -> str:
     """Return a regular expression for texts of `rule`, comments blanked out.
 
-    Alternatives are tried in order and never again, as in a parsing expression grammar. What it
-    matches fits the rule; it matches everything that fits, but for the two bounds below.
+    Alternatives are tried in order without backtracking, as in a parsing expression grammar. Every
+    match fits the rule; the pattern misses only what exceeds the bounds below.
 
     Args:
         rule: the name of a rule over characters.

@@ -9,14 +9,13 @@ from hloc.errors import HloError
 from hloc.ir.attributes import (
     FileLocation,
     ModuleConfig,
-    RawText,
     StackFrame,
     StackFrames,
 )
 from hloc.near_names import did_you_mean
 from hloc.parser.ast import AttributeAst, ModuleAst, Piece
 from hloc.parser.attributes import AttributeReader
-from hloc.parser.scanner import COMMENT, STRING, fault, strip_comments
+from hloc.parser.scanner import COMMENT, STRING, fault, raw_text
 from hloc.parser.strings import unquote
 from hloc.source import SourceFile
 
@@ -44,7 +43,7 @@ _BOOLS = ("is_scheduled", "alias_passthrough_params")
 
 
 def module_config(tree: ModuleAst, reader: AttributeReader, faults: list[HloError]) -> ModuleConfig:
-    """Return what the header says; wrong attributes go to `faults` and keep their default."""
+    """Return the configuration; invalid attributes go to `faults` and keep their default."""
     found: dict[str, Any] = {}
     for attribute in tree.attributes:
         try:
@@ -87,7 +86,7 @@ def _value(attribute: AttributeAst, tree: ModuleAst, reader: AttributeReader) ->
     if name == "frontend_attributes":
         return reader.frontend_attributes(text, at)
     if name == "origin_recovery_table":
-        return RawText(strip_comments(text))
+        return raw_text(reader.source, text, at)
     raise _fault(
         reader.source, tree, attribute, f"attribute {name} cannot be {text[:40]}", "HLOC0205"
     )

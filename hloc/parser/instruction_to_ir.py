@@ -44,7 +44,7 @@ _PARAMETER_NUMBER = re.compile(r"[0-9]{1,9}|-0++")
 
 
 class Form(NamedTuple):
-    """What instructions of equal opcode, shape text and attributes have in common.
+    """What instructions share whose opcode, shape text and attributes are equal.
 
     Attributes:
         written: the shape in the text, `shape` what the instruction has.
@@ -114,7 +114,7 @@ class InstructionReader(OperandReader, CalledReader):
         return self._first(tree, name, scope)
 
     def _another(self, form: Form, tree: InstructionAst, name: str, scope: Scope) -> Instruction:
-        """Add one more instruction of `form`: nine of ten in a large module, at half the price."""
+        """Add one more instruction of `form`: nine of ten in a large module, at half the cost."""
         row, written, shape, attributes, record, _ = form
         span = Span(self.source, tree.at, tree.opcode_at + len(tree.opcode))
         operands: tuple[Instruction, ...] = ()
@@ -232,7 +232,7 @@ class InstructionReader(OperandReader, CalledReader):
         )
 
     def _check_chain_names(self, tree: InstructionAst, operands: tuple[Instruction, ...]) -> None:
-        """Compare `calls=` of an update or done, which says nothing new, with that of the start."""
+        """Compare the redundant `calls=` of an update or done with that of the start."""
         start = async_start_of(operands[0]) if operands else None
         for attribute in tree.attributes:
             if attribute.key == "async_execution_thread" and start is not None:
@@ -313,7 +313,7 @@ class InstructionReader(OperandReader, CalledReader):
 
     @staticmethod
     def _implied(row: Opcode, name: str, operands: tuple[Instruction, ...]) -> Any:
-        """Return what an absent attribute means where XLA does not insist on it, else None."""
+        """Return the default of a missing attribute that XLA does not require, else None."""
         shape = operands[0].shape if operands else None
         if name == "dimensions" and isinstance(shape, ArrayShape):
             if row.name == "broadcast" and shape.rank == 0:

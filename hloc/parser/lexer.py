@@ -1,9 +1,8 @@
 """The coarse tokens of level 1 of the grammar: instructions, shapes, operand lists, attributes.
 
-`Lexer` decides by what stands next and what came before, never by the state of the parser, so an
-error in one instruction leaves the others alone. Instructions in the spelling that XLA prints, and
-computations of nothing else, are recognised as a whole (`whole_text.py`), and those that follow
-each other become one token; everything else goes piece by piece.
+`Lexer` looks at the next characters and the previous token, never at the state of the parser, so an
+error in one instruction does not affect the others. Runs of instructions or computations in the
+spelling that XLA prints become one token (`whole_text.py`); all other text is read token by token.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Mode = Literal["module", "single", "operands", "body"]
 
 
 class Token:
-    """A coarse token: what Lark needs (`type`) and where it stands."""
+    """A coarse token: the `type` that Lark needs, the value and the offsets."""
 
     __slots__ = ("end", "start", "type", "value")
 
@@ -81,9 +80,9 @@ class Lexer:
 
     Args:
         source: the text.
-        at: where to begin.
-        end: where to stop; the end of the text if None.
-        mode: what is being read, which decides what a name may be.
+        at: start offset.
+        end: end offset; the end of the text if None.
+        mode: what is being read, which decides which words are names.
         fast: recognise whole instructions and computations.
     """
 

@@ -1,7 +1,7 @@
-"""The text of a literal to its values (format reference, section 9).
+"""Literals: from text to values (format reference, section 9).
 
-Data in the plain spelling, however large, goes row by row through C loops of `str.split` and
-NumPy. Everything else, and everything wrong, is read token by token, which knows the places.
+Data in XLA's spelling, however large, is read row by row with `str.split` and NumPy. All other
+texts, and all faults, are read token by token, which gives the position of the fault.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def _literal(shape: ArrayShape, flat: np.ndarray[Any, Any]) -> Literal:
 
 
 def _plain_tokens(text: str, shape: ArrayShape) -> list[str] | None:
-    """Return the element texts if braces and counts are as `dims` want them, else None."""
+    """Return the element texts if braces and counts fit `shape`, else None."""
     if shape.dtype.is_complex or not _PLAIN_ARRAY.fullmatch(text):
         return None
     dims = shape.dims
@@ -358,7 +358,7 @@ def _floats(tokens: list[str], dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def _cleaned(tokens: list[str]) -> tuple[list[str], list[tuple[int, str]]]:
-    """Check every token; return them with oddities resolved, and the NaNs with their places."""
+    """Check every token; return them as `float` takes them, and the NaNs with their indices."""
     out, nans = [], []
     for index, token in enumerate(tokens):
         if _NAN_PAYLOAD.fullmatch(token):

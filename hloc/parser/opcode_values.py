@@ -1,4 +1,4 @@
-"""Callbacks of values that single opcodes have: windows, dim_labels, slices, padding ..."""
+"""Callbacks of values of particular opcodes: windows, dim_labels, slices, padding ..."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ WINDOW_FIELDS = ("size", "stride", "pad", "lhs_dilate", "rhs_dilate", "rhs_rever
 
 
 def padding_of(text: str) -> tuple[PaddingDimension, ...]:
-    """Return what a text of the terminal PAD says."""
+    """Return the padding that a text of the terminal PAD spells."""
     return tuple(PaddingDimension(*map(int, dim.split("_"))) for dim in text.split("x"))
 
 
@@ -70,7 +70,7 @@ def window_of(fields: dict[str, str]) -> Window:
     """Return the window of `fields`, as `size` and `3x3`.
 
     Raises:
-        BadValue: a field that there is not, or fields that do not fit each other.
+        BadValue: an unknown field, or fields of different rank.
     """
     for key in fields:
         if key not in WINDOW_FIELDS:
@@ -107,10 +107,10 @@ def _by_x(text: str) -> list[int]:
 
 
 def convolution_dimensions(text: str) -> ConvolutionDimensions:
-    """Return what a text of the terminal DIM_LABELS says.
+    """Return the dimensions that a text of the terminal DIM_LABELS spells.
 
     Raises:
-        BadValue: a dimension is missing, or there twice.
+        BadValue: a dimension is missing or repeated.
     """
     left, _, output = text.partition("->")
     lhs, _, kernel = left.partition("_")

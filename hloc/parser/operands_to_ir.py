@@ -41,7 +41,7 @@ class OperandReader(SourceReader):
         return found  # type: ignore[return-value]
 
     def _operand_trees(self, text: str, at: int) -> list[OperandAst]:
-        """Split an operand list: by hand if it is plain names, else by the grammar."""
+        """Split an operand list: by pattern if it holds names and arrays, else by the grammar."""
         trees = _typed_names(text, at) if self.fast else None
         if trees is not None:
             return trees
@@ -127,7 +127,7 @@ class OperandReader(SourceReader):
 
 
 def _typed_names(text: str, at: int) -> list[OperandAst] | None:
-    """Split `f32[2]{0} %a, /*index=1*/%b` by hand; None if there is more to it."""
+    """Split `f32[2]{0} %a, /*index=1*/%b` by pattern; None for any other operand."""
     found: list[OperandAst] = []
     for part in _OPERAND.finditer(text):
         shape, name, rest = part.groups()

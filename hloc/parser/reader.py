@@ -1,7 +1,7 @@
-"""What reading instructions and computations shares: the source, faults, scopes, names.
+"""Shared by the readers of instructions and computations: the source, faults, scopes, names.
 
-A fault is noted and the instruction it is in becomes unknown; whoever uses an unknown instruction
-is unknown too and silent, so that one cause gives one message.
+A fault is recorded and its instruction becomes unknown; users of an unknown instruction are unknown
+too, without a message, so that one cause gives one message.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Scope:
     """The computation being read, and its instructions by name without `%`.
 
     Attributes:
-        named: None for those that could not be read.
-        places: where these stand; others know their place.
+        named: by name; None for those that could not be read.
+        places: offsets of those; instructions have a span.
     """
 
     computation: Computation
@@ -100,7 +100,7 @@ class SourceReader(ABC):
 
     @abstractmethod
     def _finish(self, scope: Scope, result: Piece | None) -> Computation | None:
-        """Name the instructions, set the root, check what concerns the whole computation."""
+        """Name the instructions, set the root, check the computation as a whole."""
 
     @abstractmethod
     def _build(self, tree: InstructionAst, name: str, scope: Scope) -> Instruction:
@@ -121,7 +121,7 @@ class SourceReader(ABC):
         return inst
 
     def _hint(self, name: str, known: Iterable[str]) -> str:
-        """Look for a similar name, unless the text is so wrong that nobody will read it."""
+        """Suggest a similar name, unless the message will not be shown anyway."""
         return did_you_mean(name, known) if len(self.diagnostics) < MAX_ERRORS else ""
 
     def _place(self, at: int) -> str:
@@ -137,7 +137,7 @@ class SourceReader(ABC):
 
 
 def legal_name(name: str) -> str:
-    """Return what XLA suggests for an instruction, and gives a computation, of this name."""
+    """Return the legal name that XLA suggests for an instruction and gives to a computation."""
     if name in DTYPES:
         return name + "_"
     if name.startswith("__") and not name.startswith("__xla_"):

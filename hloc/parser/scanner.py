@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from hloc.errors import Diagnostic, HloError
+from hloc.ir.attributes import RawText
 from hloc.parser.grammar_file import terminal
 from hloc.source import SourceFile, Span
 
@@ -61,8 +62,8 @@ def after_bracket(source: SourceFile, at: int, end: int, json: bool = False) -> 
     Args:
         source: the text.
         at: offset of `(`, `{` or `[`.
-        end: where to stop looking.
-        json: count braces only and know only double-quoted strings, as XLA does for dictionaries.
+        end: end offset.
+        json: match braces only, and only double-quoted strings, as XLA does for dictionaries.
 
     Raises:
         HloError: no closing bracket, another kind of closing bracket, an unterminated string or
@@ -120,8 +121,24 @@ def strip_comments(text: str) -> str:
     return _COMMENT_OR_STRING.sub(lambda m: " " if m.group(1) else m.group(), text)
 
 
+def raw_text(source: SourceFile, text: str, at: int) -> RawText:
+    """Return the value of an attribute that is kept as written, without comments.
+
+    Raises:
+        HloError: `text`, found at offset `at`, has a bracket or string that does not end.
+    """
+    here, end = at, at + len(text)
+    while found := _OPENING.search(source.text, here, end):
+        after = after_string if found.group() in "\"'" else after_bracket
+        here = after(source, found.start(), end)
+    return RawText(strip_comments(text))
+
+
+_OPENING = re.compile("[({\\[\"']")
+
+
 def blank_comments(text: str) -> str:
-    """Return `text` with blanks over every comment outside strings, so that offsets stay true."""
+    """Return `text` with comments outside strings overwritten by blanks; offsets stay the same."""
     if "//" not in text and "/*" not in text:
         return text
     return _COMMENT_OR_STRING.sub(lambda m: " " * len(m.group()) if m.group(1) else m.group(), text)

@@ -1,4 +1,4 @@
-"""Rules of single opcodes that XLA's parser has beyond the opcode's row."""
+"""Rules of XLA's parser for particular opcodes, beyond the opcode's row."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from hloc.shapes import (
 from hloc.source import Span
 
 _EVEN = ("reduce", "reduce-window")
-# XLA reads any number of operands for these and drops what is too much.
+# XLA accepts surplus operands of these opcodes and drops them.
 _TAKES_TOO_MANY = ("dot", "ragged-dot", "scaled-dot")
 
 
 def check_operand_count(
     row: Opcode, operands: tuple[Instruction, ...], called: tuple[Computation, ...], span: Span
 ) -> None:
-    """Raise `HloError` if an instruction of `row` cannot have that many operands."""
+    """Raise `HloError` if the number of operands is wrong for `row`."""
     count = len(operands)
     if row.arity is not None and count != row.arity:
         if row.name in _TAKES_TOO_MANY and count > row.arity:
@@ -113,7 +113,7 @@ SPECIAL_CASES = _ONE_DIMENSION | frozenset(
 def check_attributes(
     row: Opcode, record: Any, operands: tuple[Instruction, ...], span: Span
 ) -> None:
-    """Raise `HloError` for attribute values that XLA's parser itself refuses."""
+    """Raise `HloError` for attribute values that XLA's parser rejects."""
     if row.name in _ONE_DIMENSION and len(record.dimensions) != 1:
         raise HloError(
             f"{row.name} has one entry in dimensions, not {len(record.dimensions)}",
@@ -142,7 +142,7 @@ def check_attributes(
 
 
 def adjust_shape(row: Opcode, shape: Shape, operands: tuple[Instruction, ...], span: Span) -> Shape:
-    """Return the shape XLA computes where it does not believe the text."""
+    """Return the shape that XLA computes where it ignores the written one."""
     if row.name == "infeed" and not (isinstance(shape, TupleShape) and shape.elements):
         raise HloError("infeed has a tuple shape, (data, token[])", span, (), "HLOC0201")
     if row.name == "recv-done":
@@ -169,7 +169,7 @@ def _without_element_size(layout: Layout) -> Layout | None:
 def check_conditional_roles(
     seen: frozenset[str], operands: tuple[Instruction, ...], span: Span
 ) -> None:
-    """Raise `HloError` if a conditional names its branches in the way of the other index type."""
+    """Raise `HloError` if a conditional names its branches as for the other index type."""
     if not operands:
         return
     shape = operands[0].shape

@@ -12,7 +12,7 @@ _SEPARATOR_LINE = re.compile(r"^// -----[ \t\r]*$", re.MULTILINE)
 
 
 def split_modules(text: str | SourceFile) -> tuple[SourceFile, ...]:
-    """Return the modules between the lines `// -----`, each with its place in the file.
+    """Return the modules between the lines `// -----`, each with its position in the file.
 
     Pieces of nothing but blanks and comments are left out, unless there is no other. Diagnostics of
     a piece have the line numbers of the whole file.

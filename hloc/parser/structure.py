@@ -1,8 +1,8 @@
 """Tokens to syntax tree by the grammar: the Lark instance of level 1, its callbacks, and recovery.
 
-On an error the parser drops what it has of the broken instruction (or computation), takes a
-`BAD_...` token in its place and goes on behind it, so that one run reports every fault. Imported
-when a text needs it: importing Lark takes tens of milliseconds, and most modules do without.
+On an error the parser discards the broken instruction (or computation), puts a `BAD_...` token in
+its place and continues after it, so that one run reports every fault. Imported on demand: importing
+Lark takes tens of milliseconds, and most modules do not need it.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _piece(tokens: list[Token]) -> Piece | None:
 
 
 def _relative(attributes: list[AttributeAst]) -> tuple[tuple[AttributeAst, ...], int]:
-    """Return the attributes with places relative to the first, and where that one is."""
+    """Return the attributes with offsets relative to the first, and the offset of the first."""
     if not attributes:
         return (), 0
     start = attributes[0].at
@@ -199,10 +199,10 @@ def parse_structure(lexer: Lexer, start: str, diagnostics: list[Diagnostic]) -> 
     """Parse the tokens of `lexer` from rule `start`; faults are appended to `diagnostics`.
 
     Returns:
-        What the callback of `start` makes, or None if the text cannot be mended.
+        What the callback of `start` makes, or None if there is no recovery.
     """
-    # The loop of Lark's interactive parser, written out: it hands over one token at a time, and
-    # going through its wrappers doubles the time of a large module.
+    # The loop of Lark's interactive parser, written out: it takes one token at a time, and its
+    # wrappers would double the time of a large module.
     state = _lark().parse_interactive(None, start=start).parser_state
     feed: Any = state.feed_token  # takes any object with a `type`
     next_token = lexer.next_token
@@ -231,7 +231,7 @@ def parse_structure(lexer: Lexer, start: str, diagnostics: list[Diagnostic]) -> 
 
 
 def _behind(lexer: Lexer, diagnostic: Diagnostic) -> int:
-    """Return where to look for the next instruction after a fault of the lexer."""
+    """Return where to resume after a fault of the lexer."""
     if diagnostic.span is None:
         return lexer.at
     start = diagnostic.span.start
@@ -242,7 +242,7 @@ def _behind(lexer: Lexer, diagnostic: Diagnostic) -> int:
 
 
 def _recover(state: Any, lexer: Lexer, at: int, at_end: bool) -> bool:
-    """Put a `BAD_...` token in place of the broken text; False if nothing can be saved."""
+    """Put a `BAD_...` token in place of the broken text; False if there is no recovery."""
     if at_end or lexer.mode not in ("module", "body"):
         return False
     if not lexer.in_body and lexer.previous in ("", "HLO_MODULE"):

@@ -1,4 +1,4 @@
-"""The tables of both levels of the grammar, made where hloc is installed."""
+"""Writes the tables of both levels of the grammar when hloc is installed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PARSERS: tuple[tuple[Sequence[str], str | type[Any]], ...] = (
 
 
 def fill_tables(directory: Path) -> None:
-    """Write the tables into `directory`, which holds no older ones afterwards.
+    """Write the tables into `directory`, and remove older ones.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the directory cannot be written.
     """
     made = {file_name(*parser): made_tables(*parser) for parser in PARSERS}
     for name, data in made.items():

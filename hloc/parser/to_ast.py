@@ -1,4 +1,4 @@
-"""Text to syntax tree, the way in: modules in XLA's spelling as a whole, others by the grammar."""
+"""Text to syntax tree: modules in XLA's spelling as a whole, others by the grammar."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Syntax tree to module: the header, computations in text order, the entry.
 
-One pass: everything has to be defined before it is used, so nothing is ever fixed up later.
+One pass: everything is defined before it is used, so nothing is patched later.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class ModuleReader(InstructionReader):
         return computation
 
     def _check_parameters(self, parameters: Piece | None) -> None:
-        """Report what is no list of names and shapes; XLA compares it with nothing."""
+        """Report a malformed parameter list; XLA compares it with nothing either."""
         try:
             if parameters is not None:
                 self.values.read("parameters", parameters.text, parameters.at, "HLOC0201")

@@ -1,6 +1,6 @@
 """Level 2 of the grammar: the Lark instance of shapes and attribute values, and its callbacks.
 
-Imported when a text needs it, as `structure.py` is; `values.py` reads plain texts without it.
+Imported on demand, as `structure.py` is; `plain_values.py` reads most texts without it.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def parse_value(rule: str, text: str) -> Any:
 
     Raises:
         BadText: it does not fit the rule.
-        BadValue, ValueError: it fits, but means nothing.
+        BadValue, ValueError: it fits, but its value is invalid.
     """
     try:
         return _lark().parse(text, start=rule)

@@ -1,4 +1,4 @@
-"""What the callbacks of value rules share: tokens to numbers, and the fault of a wrong value."""
+"""Shared by the callbacks of value rules: numbers, lists as text, and their errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BadValue(Exception):
 
 
 def int_of(token: str) -> int:
-    """Return the number that 64 bits of `token` are; BadValue if it has more."""
+    """Return `token` as a signed 64-bit integer; 2^63 and above wrap; BadValue beyond 64 bits."""
     value = int(token) if len(token) <= 21 else 2**64
     if value > 2**64 - 1 or value < -(2**63):
         raise BadValue(f"{token[:40]} does not fit in 64 bits")

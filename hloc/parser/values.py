@@ -1,6 +1,6 @@
-"""Level 2 of the grammar: the text of a shape or an attribute value to its value.
+"""Shapes and attribute values: from text to value, by level 2 of the grammar.
 
-Every distinct text is parsed once (`ValueReader` remembers), because real modules repeat: a 4 MB
+`ValueReader` parses each distinct text once, because real modules repeat themselves: a 4 MB
 dump has about 200 distinct shapes and 300 distinct attribute texts.
 """
 

@@ -1,11 +1,10 @@
 """Modules, computations and instructions in the spelling that XLA prints, read without the lexer.
 
 Each pattern stands beside the rule of the grammar that it abbreviates: one blank where XLA prints
-one, brackets nested as deep as XLA nests them. What it does not match is left to the lexer and the
-grammar, which give the same tree (tests/unit/parser/test_two_ways.py). Brackets of other kinds
-inside a piece are not looked at here: every piece is read by a rule of its own later on, which
-refuses those that do not balance. Large modules are nearly all in this spelling: 2 us an
-instruction, not 30.
+one, brackets nested as deep as XLA nests them. Other spellings are left to the lexer and the
+grammar, which give the same tree (tests/unit/parser/test_two_ways.py). Other kinds of brackets
+inside a piece are not matched here: each piece is parsed by its own rule later, which rejects
+unbalanced ones. Large modules are nearly all in this spelling: 2 us an instruction, not 30.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ _NO_NAMES = frozenset(
 
 
 class WholeText:
-    """Reads `text[:end]`; remembers attribute lists, of which real modules have few."""
+    """Reads `text[:end]`; keeps attribute lists, of which real modules have few distinct ones."""
 
     def __init__(self, text: str, end: int) -> None:
         self._text = text
@@ -71,7 +70,7 @@ class WholeText:
         self._found: dict[int, tuple[list[ComputationAst], int]] = {}
 
     def module(self) -> ModuleAst | None:
-        """Return the module, None if it holds anything in another spelling."""
+        """Return the module, None if any of it is in another spelling."""
         text, end = self._text, self._end
         head = _HEADER.match(text, 0, end)
         if head is None or head.group(1) in _NO_NAMES:
@@ -93,7 +92,7 @@ class WholeText:
         )  # fmt: skip
 
     def instructions(self, at: int) -> tuple[list[InstructionAst], int]:
-        """Return the instructions that follow each other from `at`, and where the last one ends."""
+        """Return the instructions that follow each other from `at`, and the end of the last one."""
         text, end = self._text, self._end
         match, known = _INSTRUCTION.match, self._attributes
         run: list[InstructionAst] = []
@@ -120,9 +119,9 @@ class WholeText:
         return run, at
 
     def computations(self, at: int) -> tuple[list[ComputationAst], int]:
-        """Return the computations that follow each other from `at`, and where the last one ends.
+        """Return the computations that follow each other from `at`, and the end of the last one.
 
-        They are kept: if the text is no whole module after all, the lexer asks for them again.
+        They are kept: if the text is not a whole module after all, the lexer needs them again.
         """
         blanks = _ONLY_BLANKS.match(self._text, at, self._end)
         start = blanks.end() if blanks else at

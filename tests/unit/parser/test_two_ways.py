@@ -162,6 +162,19 @@ def test_values_read_without_lark_are_those_of_the_grammar(case: tuple[str, str]
     assert found == _by_grammar(rule, text)
 
 
+@pytest.mark.parametrize(
+    "attribute",
+    [
+        'custom-call(a), custom_call_target="t", literal={[}',
+        'custom-call(a), custom_call_target="t", literal={"}',
+        "convolution(a, a), dim_labels=bf_io->bf, sparsity_config={lhs={sparsity=2x4(}}",
+    ],
+)
+def test_text_that_is_kept_as_written_balances(attribute: str) -> None:
+    line = f"a = f32[2,2] parameter(0)\n  b = f32[2,2] {attribute}"
+    assert compare(f"HloModule m\n\nENTRY e {{\n  {line}\n}}\n") == (False, "")
+
+
 def test_a_fault_of_a_plain_value_is_the_one_of_the_grammar() -> None:
     with pytest.raises(BadValue, match="unknown window field"):
         read_plain("window", "{siz=3}", _shape_of)  # type: ignore[arg-type]
