@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.example import Example
@@ -51,13 +51,12 @@ RUNNING_MAXIMUM = define(
 )
 
 
-def _can_emit(inst: Instruction) -> bool:
-    return root_of(inst).opcode is RUNNING_MAXIMUM
-
-
-def _extent(inst: Instruction) -> int:
-    dims = root_of(inst).array.dims
-    return dims[0] if len(dims) > 1 else 1
+def _plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    root = root_of(inst)
+    if root.opcode is not RUNNING_MAXIMUM:
+        return None
+    dims = root.array.dims
+    return KernelPlan(_emit, dims[0] if len(dims) > 1 else 1)
 
 
 def _emit(k: KernelContext) -> None:
@@ -73,4 +72,4 @@ def _emit(k: KernelContext) -> None:
             k.outputs[0].store(k.math, (*at, i), value)
 
 
-EMITTER = emitter_of("running-maximum", _can_emit, _emit, _extent, no_scratch)
+EMITTER = Emitter("running-maximum", _plan)

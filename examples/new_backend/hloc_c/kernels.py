@@ -83,7 +83,7 @@ def plan_kernel(inst: Instruction) -> PlannedKernel[KernelContext] | None:
 
 
 def needs_defusion(fusion: Instruction) -> bool:
-    return is_beyond(fusion, row_region.can_emit(fusion))
+    return is_beyond(fusion, row_region.plan_of(fusion) is not None)
 
 
 class CContext(KernelContext):

@@ -17,7 +17,7 @@ from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.split_kernel import Split, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
 from hloc.codegen.kernels.context import KernelContext, array_leaves
-from hloc.codegen.kernels.emitter import Emitter, KernelPlan, PlannedKernel, first_plan
+from hloc.codegen.kernels.emitter import KernelPlan, PlannedKernel, first_plan
 from hloc.codegen.kernels.lanes import has_masks, lane_count
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
@@ -97,7 +97,7 @@ def emit_kernel(
     split = split_of(inst, planned.plan)
     lanes = lane_count(inst, target) if with_lanes else 0
     if lanes:
-        lanes = _filled(inst, planned.emitter, target, lanes)
+        lanes = _filled(inst, planned, target, lanes)
     if lanes and _cuts_vectors(inst, planned, split, lanes):
         lanes = 0
     try:
@@ -106,15 +106,17 @@ def emit_kernel(
         return _written(request, planned.plan, name, target, stack_bytes, split, 0)
 
 
-def _filled(inst: Instruction, emitter: Emitter[KernelContext], target: Target, lanes: int) -> int:
+def _filled(
+    inst: Instruction, planned: PlannedKernel[KernelContext], target: Target, lanes: int
+) -> int:
     """Return `lanes`, or half of them if the neighbours in the largest array fill no more.
 
     The arrays that are reduced count, or else operands and results. Where even fewer fill a vector,
     LLVM may find another way to make one.
     """
-    if emitter is loop.EMITTER and loop.is_one_row(inst):
+    if planned.plan.is_one_row:
         return lanes
-    if emitter is row_region.EMITTER and has_masks(target):
+    if planned.emitter is row_region.EMITTER and has_masks(target):
         return lanes  # some lanes of a vector serve
     members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
     arrays = [o for m in members if m.is_a("reduce") for o in m.operands] or [inst, *inst.operands]

@@ -23,6 +23,7 @@ class KernelPlan(Generic[Context]):
         repeated_bytes: roughly what every part of the outermost loop copies into scratch memory
             again; 0 if the parts together do no more work than the whole.
         library_function: name of the LAPACK routine whose address the kernel gets, "" if none.
+        is_one_row: all arrays are walked through as one row each, so that any vector is filled.
     """
 
     emit: Callable[[Context], None]
@@ -30,6 +31,7 @@ class KernelPlan(Generic[Context]):
     scratch_bytes: int = 0
     repeated_bytes: int = 0
     library_function: str = ""
+    is_one_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,34 +73,3 @@ def first_plan(
         if plan is not None:
             return PlannedKernel(emitter, plan)
     return None
-
-
-# ---------------------------------------------------------------- emitters made of four questions
-
-
-def emitter_of(
-    name: str,
-    can_emit: Callable[[Instruction], bool],
-    emit: Callable[[Context], None],
-    extent: Callable[[Instruction], int],
-    scratch_bytes: Callable[[Instruction], int],
-    repeated_bytes: Callable[[Instruction], int] = lambda inst: 0,
-) -> Emitter[Context]:
-    """Return an emitter of functions that each look at the instruction anew."""
-
-    def plan(inst: Instruction) -> KernelPlan[Context] | None:
-        if not can_emit(inst):
-            return None
-        return KernelPlan(emit, extent(inst), scratch_bytes(inst), repeated_bytes(inst))
-
-    return Emitter(name, plan)
-
-
-def no_scratch(inst: Instruction) -> int:
-    """Return 0: the emitter needs no memory of its own."""
-    return 0
-
-
-def no_split(inst: Instruction) -> int:
-    """Return 1: the kernel runs on one thread."""
-    return 1

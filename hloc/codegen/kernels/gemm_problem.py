@@ -47,11 +47,13 @@ def is_in_memory(inst: Instruction, operand: Instruction) -> bool:
     return inst.opcode.name != "fusion" or operand.opcode.name == "parameter"
 
 
-def is_gemm_convolution(root: Instruction) -> bool:
-    """True if a convolution is a product of matrices: window of one element, no padding, no groups.
+def is_gemm(root: Instruction) -> bool:
+    """True for a dot, and for a convolution with a window of one element, no padding, no groups.
 
     Steps of the window are strides of the input.
     """
+    if root.opcode.name == "dot":
+        return True
     if root.opcode.name != "convolution":
         return False
     a = root.attributes

@@ -9,7 +9,7 @@ from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
 
 
-def can_generate(inst: Instruction) -> bool:
+def is_generated(inst: Instruction) -> bool:
     """True for everything the element generator can make."""
     root = root_of(inst)
     name = root.opcode.name
@@ -22,15 +22,15 @@ def is_flat(inst: Instruction, given: Instruction | None = None) -> bool:
     Member `given` of a fusion is in memory already, and what only it needs is not looked at.
     """
     shape = array_leaves(inst.shape)[0]
-    if any(not _fits(leaf, shape) for leaf in array_leaves(inst.shape)):
+    if any(not fits_shape(leaf, shape) for leaf in array_leaves(inst.shape)):
         return False
     if inst.opcode.name != "fusion":
-        return _member_is_flat(inst, shape) and all(
-            not o.array.dims or _fits(o.array, shape) for o in inst.operands
+        return member_is_flat(inst, shape) and all(
+            not o.array.dims or fits_shape(o.array, shape) for o in inst.operands
         )
     hidden = _hidden_by(given) if given else ()
     return all(
-        _member_is_flat(member, shape)
+        member_is_flat(member, shape)
         for member in inst.called[0].instructions
         if member not in hidden
     )
@@ -41,11 +41,11 @@ def _hidden_by(given: Instruction) -> set[Instruction]:
     return {given, *(o for o in given.operands if all(user is given for user in o.users))}
 
 
-def _fits(member: ArrayShape, shape: ArrayShape) -> bool:
+def fits_shape(member: ArrayShape, shape: ArrayShape) -> bool:
     return member.dims == shape.dims and same_physical_order(member, shape)
 
 
-def _member_is_flat(inst: Instruction, shape: ArrayShape) -> bool:
+def member_is_flat(inst: Instruction, shape: ArrayShape) -> bool:
     name = inst.opcode.name
     if name == "tuple":
         return True
@@ -67,4 +67,4 @@ def _member_is_flat(inst: Instruction, shape: ArrayShape) -> bool:
     if name == "constant" and inst.attributes.literal.uniform is not None:
         return True
     flat = name in ("parameter", "constant") or inst.opcode.elemental is not None
-    return flat and _fits(inst.array, shape)
+    return flat and fits_shape(inst.array, shape)

@@ -7,6 +7,7 @@ is that of XLA's RngBitGenerator.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
 from hloc.codegen.builder.index import row_major_strides
@@ -15,7 +16,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import LlvmBuilder
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import DTYPES, U32, U64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.sort_random import check_generator
@@ -26,20 +27,17 @@ _PHILOX_FACTORS = (0xD2511F53, 0xCD9E8D57)
 _PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of an rng-bit-generator."""
-    return root_of(inst).opcode.name == "rng-bit-generator"
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a generator; every part of the outermost loop writes the new state as well."""
+    root = root_of(inst)
+    if not root.is_a("rng-bit-generator"):
+        return None
+    loops = loops_of(root)
+    return KernelPlan(partial(_emit, loops), loops[0] if loops else 1)
 
 
-def extent(inst: Instruction) -> int:
-    """Return the size of the outermost loop; every part writes the new state as well."""
-    loops = loops_of(root_of(inst))
-    return loops[0] if loops else 1
-
-
-def emit(k: KernelContext) -> None:
+def _emit(loops: list[int], k: KernelContext) -> None:
     """Write new state and bits."""
-    loops = loops_of(k.root)
     state = read_state(k)
     with k.body.nest(loops, range(len(loops)), (k.begin, k.end)) as at:
         write_bits(k, state, at)
@@ -223,4 +221,4 @@ def _philox_words(b: LlvmBuilder, key: Value, counter: list[Value]) -> list[Valu
     return x
 
 
-EMITTER = emitter_of("rng-bit-generator", can_emit, emit, extent, no_scratch)
+EMITTER = Emitter("rng-bit-generator", plan)

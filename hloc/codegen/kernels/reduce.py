@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from hloc.codegen.builder.index import loop_order
@@ -16,7 +17,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import combine, is_float_sum, sum_dtypes
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.extremum import extremum_of, reduce_row
 from hloc.codegen.kernels.lane_feed import feed_rows
 from hloc.codegen.kernels.lanes import lanes_of, mark_final
@@ -34,25 +35,41 @@ _ROWS = 4
 """Rows that are added to the running results at a time."""
 
 _MOST_REPEATED = 16
-"""Instructions that make an element up to which they are repeated for every one of those rows."""
+"""Most instructions behind an element that are repeated for every one of those rows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """The loops of one reduction, slowest first.
+class ReductionLoops:
+    """The loops of reductions that share them, slowest first.
 
     Attributes:
+        roots: the reductions.
+        dims: sizes of all inputs.
         kept, reduced: dimensions of the input that are larger than 1.
         strip: the fastest dimension, if it is kept.
     """
 
+    roots: tuple[Instruction, ...]
+    dims: tuple[int, ...]
     kept: tuple[int, ...]
     reduced: tuple[int, ...]
     strip: int | None
     addends: int
 
+    @property
+    def extent(self) -> int:
+        """Size of the outermost kept dimension, or the number of strips."""
+        if self.kept:
+            return self.dims[self.kept[0]]
+        return -(-self.dims[self.strip] // STRIP) if self.strip is not None else 1
 
-def _plan(root: Instruction) -> Plan:
+
+def loops_of(inst: Instruction) -> ReductionLoops | None:
+    """Return the loops of the kernel of `inst`; None if the results are not those of reductions."""
+    roots = reduces_of(inst)
+    if not roots:
+        return None
+    root = roots[0]
     shape = root.operands[0].array
     dims = set(root.attributes.dimensions)
     order = loop_order(shape)
@@ -60,7 +77,7 @@ def _plan(root: Instruction) -> Plan:
     reduced = [d for d in order if d in dims]
     addends = prod(shape.dims[d] for d in dims)
     strip = kept.pop() if kept and order[-1] == kept[-1] and reduced else None
-    return Plan(tuple(kept), tuple(reduced), strip, addends)
+    return ReductionLoops(roots, shape.dims, tuple(kept), tuple(reduced), strip, addends)
 
 
 def reduces_of(inst: Instruction) -> tuple[Instruction, ...]:
@@ -79,33 +96,22 @@ def reduces_of(inst: Instruction) -> tuple[Instruction, ...]:
     return shared_reduces(order, outputs)
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the results are those of a reduce, or made of several that have the same loops."""
-    return bool(reduces_of(inst))
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a reduce, or results that are made of several with the same loops."""
+    loops = loops_of(inst)
+    return None if loops is None else KernelPlan(partial(emit, loops), loops.extent)
 
 
-def extent(inst: Instruction) -> int:
-    """Return the size of the outermost kept dimension, or the number of strips."""
-    root = reduces_of(inst)[0]
-    plan, dims = _plan(root), root.operands[0].array.dims
-    if plan.kept:
-        return dims[plan.kept[0]]
-    return -(-dims[plan.strip] // STRIP) if plan.strip is not None else 1
-
-
-def emit(k: KernelContext) -> None:
+def emit(loops: ReductionLoops, k: KernelContext) -> None:
     """Write the loops."""
-    roots = reduces_of(k.inst)
-    plan = _plan(roots[0])
-    dims = roots[0].operands[0].array.dims
-    if plan.addends == 0:
-        _fill(k, roots)
+    if loops.addends == 0:
+        _fill(k, loops.roots)
         return
-    kernel = _Kernel(k, plan, roots, dims)
-    if plan.kept:
-        with k.body.nest(dims, plan.kept, (k.begin, k.end)) as at:
+    kernel, dims = _Kernel(k, loops), loops.dims
+    if loops.kept:
+        with k.body.nest(dims, loops.kept, (k.begin, k.end)) as at:
             kernel.inner(at, None)
-    elif plan.strip is not None:
+    elif loops.strip is not None:
         with k.body.loop(k.begin, k.end) as strip:
             kernel.inner([0] * len(dims), strip)
     else:
@@ -127,51 +133,51 @@ def _fill(k: KernelContext, roots: tuple[Instruction, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """What is reduced: `dims` are the sizes of all inputs."""
+    """Writes what is inside the loops over kept dimensions."""
 
     k: KernelContext
-    plan: Plan
-    roots: tuple[Instruction, ...]
-    dims: tuple[int, ...]
+    loops: ReductionLoops
 
     def inner(self, at: list[IndexValue], strip: IndexValue | None) -> None:
         """Reduce what is left inside the kept dimensions, whose index is `at`."""
-        if self.plan.strip is None:
+        if self.loops.strip is None:
             self._row(at)
             return
         if strip is not None:
             self._strip(at, self.k.math.mul(strip, STRIP))
             return
-        with self.k.body.loop(0, self.dims[self.plan.strip], STRIP) as first:
+        with self.k.body.loop(0, self.loops.dims[self.loops.strip], STRIP) as first:
             self._strip(at, first)
 
     def _row(self, at: list[IndexValue]) -> None:
         k = self.k
-        kind = extremum_of(self.roots[0]) if len(self.roots) == 1 else ""
+        kind = extremum_of(self.loops.roots[0]) if len(self.loops.roots) == 1 else ""
         if kind:
-            store_results(k, self.roots, at, reduce_row(k, self.roots[0], at, kind))
+            store_results(k, self.loops.roots, at, reduce_row(k, self.loops.roots[0], at, kind))
             return
-        sums = [running_sum(k, root, self.plan.addends) for root in self.roots]
+        sums = [running_sum(k, root, self.loops.addends) for root in self.loops.roots]
 
         def element(inner: list[IndexValue]) -> None:
-            index = joined(at, inner, self.plan.reduced)
+            index = joined(at, inner, self.loops.reduced)
             for total in sums:
                 total.add([k.read(operand, index) for operand in total.inputs])
 
-        feed_rows(k, self.dims, self.plan.reduced, sums, element)
-        store_results(k, self.roots, at, [value for total in sums for value in total.finish()])
+        feed_rows(k, self.loops.dims, self.loops.reduced, sums, element)
+        store_results(
+            k, self.loops.roots, at, [value for total in sums for value in total.finish()]
+        )
 
     def _strip(self, at: list[IndexValue], first: IndexValue) -> None:
         """Reduce the columns from `first` on, at most `STRIP` of them."""
-        assert self.plan.strip is not None
-        size = self.dims[self.plan.strip]
+        assert self.loops.strip is not None
+        size = self.loops.dims[self.loops.strip]
         width: IndexValue = size
         if size > STRIP and size % STRIP == 0:
             width = STRIP
         elif size > STRIP:
             width = self.k.math.sub(block_end(self.k, first, size, STRIP), first)
         columns = _Columns(self, at, first, width)
-        if self.plan.addends > SUM_BLOCK and any(map(is_float_sum, self.roots)):
+        if self.loops.addends > SUM_BLOCK and any(map(is_float_sum, self.loops.roots)):
             columns.long_sum()
         else:
             columns.reduce()
@@ -263,10 +269,10 @@ class _Columns:
     def __init__(
         self, kernel: _Kernel, at: list[IndexValue], first: IndexValue, width: IndexValue
     ) -> None:
-        self.kernel, self.k, self.plan = kernel, kernel.k, kernel.plan
+        self.k, self.loops = kernel.k, kernel.loops
         self.at, self.first, self.width = at, first, width
-        assert self.plan.strip is not None
-        self.size = kernel.dims[self.plan.strip]
+        assert self.loops.strip is not None
+        self.size = self.loops.dims[self.loops.strip]
         lanes = lanes_of(self.k)
         self.lanes = lanes if lanes is not None and lanes.serve(self.size) else None
         if self.lanes is None:
@@ -276,18 +282,18 @@ class _Columns:
         """Fold all elements into strips that begin with the initial values."""
         results = self._results(is_long=False)
         self._start(results)
-        *outer, last = self.plan.reduced
-        with self.k.body.nest(self.kernel.dims, outer) as inner:
-            count = self.kernel.dims[last]
+        *outer, last = self.loops.reduced
+        with self.k.body.nest(self.loops.dims, outer) as inner:
+            count = self.loops.dims[last]
             self._add_rows(results, inner, last, (0, count), count)
         self._finish(results)
 
     def long_sum(self) -> None:
         """Sum blocks of rows, then the blocks in f64."""
-        k, dims = self.k, self.kernel.dims
+        k, dims = self.k, self.loops.dims
         results = self._results(is_long=True)
         self._start(results)
-        *outer, last = self.plan.reduced
+        *outer, last = self.loops.reduced
         size = dims[last]
         with k.body.nest(dims, outer) as inner, k.body.loop(0, size, SUM_BLOCK) as first:
             end = block_end(k, first, size, SUM_BLOCK)
@@ -302,8 +308,8 @@ class _Columns:
         count = min(STRIP, self.size)
         if self.lanes is not None:
             count = -(-count // self.lanes.count) * self.lanes.count
-        addends = self.plan.addends
-        return [_Results(self.k, root, count, addends, is_long) for root in self.kernel.roots]
+        addends = self.loops.addends
+        return [_Results(self.k, root, count, addends, is_long) for root in self.loops.roots]
 
     def _start(self, results: list[_Results]) -> None:
         values = [[self.k.read(start, ()) for start in result.starts] for result in results]
@@ -336,8 +342,8 @@ class _Columns:
     def _rows_at_once(self) -> int:
         repeated = 1
         if self.k.inst.opcode.name == "fusion":
-            repeated = len(post_order_from(x for root in self.kernel.roots for x in root.operands))
-        return _ROWS if repeated <= _MOST_REPEATED and self.plan.addends >= 4 * _ROWS else 1
+            repeated = len(post_order_from(x for root in self.loops.roots for x in root.operands))
+        return _ROWS if repeated <= _MOST_REPEATED and self.loops.addends >= 4 * _ROWS else 1
 
     def _add_row(
         self,
@@ -360,12 +366,12 @@ class _Columns:
     def _finish(self, results: list[_Results]) -> None:
         with self._columns() as (slot, column):
             values = [value for result in results for value in result.finish(slot)]
-            store_results(self.k, self.kernel.roots, self._index(column, self.at), values)
+            store_results(self.k, self.loops.roots, self._index(column, self.at), values)
 
     def _index(self, column: IndexValue, inner: list[IndexValue]) -> list[IndexValue]:
-        assert self.plan.strip is not None
-        index = list(joined(self.at, inner, self.plan.reduced))
-        index[self.plan.strip] = column
+        assert self.loops.strip is not None
+        index = list(joined(self.at, inner, self.loops.reduced))
+        index[self.loops.strip] = column
         return index
 
     @contextmanager
@@ -387,4 +393,4 @@ class _Columns:
             yield lanes.at(slot), lanes.at(column)
 
 
-EMITTER = emitter_of("reduce", can_emit, emit, extent, no_scratch)
+EMITTER = Emitter("reduce", plan)

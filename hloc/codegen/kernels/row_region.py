@@ -19,7 +19,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.elemental import Frame
 from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lane_feed import feed_rows
 from hloc.codegen.kernels.lanes import lanes_of, mark_final
 from hloc.codegen.kernels.running_sums import RunningSum, running_sum
@@ -28,7 +28,7 @@ from hloc.opt.fusion.row_plan import RowPlan, Stage, outer_rank, row_plan
 
 _MANY_ROWS = 64
 _TOGETHER = ((1, 4), (4, 2))
-"""Vectors of a row up to which so many rows are made together, if there are many."""
+"""Most vectors of a row, and how many such rows are made together where there are many."""
 
 _LINE_BYTES = 64
 """What the cache fetches at a time."""
@@ -45,22 +45,14 @@ def plan_of(inst: Instruction) -> RowPlan | None:
     return row_plan(body)
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for a fusion that can be made row by row."""
-    return plan_of(inst) is not None
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a fusion row by row."""
+    rows = plan_of(inst)
+    return None if rows is None else KernelPlan(partial(_emit, rows), rows.rows.count)
 
 
-def extent(inst: Instruction) -> int:
-    """Return the number of rows."""
-    plan = plan_of(inst)
-    assert plan is not None
-    return plan.rows.count
-
-
-def emit(k: KernelContext) -> None:
+def _emit(plan: RowPlan, k: KernelContext) -> None:
     """Write the loop over rows."""
-    plan = plan_of(k.inst)
-    assert plan is not None
     m, together = k.math, _rows_together(k, plan)
     with k.body.loop(k.begin, k.end, together) as first:
         last = m.sub(k.end, 1) if together > 1 else first
@@ -257,4 +249,4 @@ def _divides(inst: Instruction) -> bool:
     return False
 
 
-EMITTER = emitter_of("row-region", can_emit, emit, extent, no_scratch)
+EMITTER = Emitter("row-region", plan)

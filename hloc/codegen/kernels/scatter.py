@@ -10,17 +10,17 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.remap import index_vector
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch, no_split
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import S64
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a scatter."""
-    return root_of(inst).opcode.name == "scatter"
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a scatter; it runs on one thread."""
+    return KernelPlan(_emit) if root_of(inst).is_a("scatter") else None
 
 
-def emit(k: KernelContext) -> None:
+def _emit(k: KernelContext) -> None:
     """Copy the operands that are not in place, then combine the updates."""
     count = len(k.outputs)
     operands = k.root.operands[:count]
@@ -96,4 +96,4 @@ def fits(k: KernelContext, first: list[IndexValue]) -> Value:
     return k.body.all_of(conditions)
 
 
-EMITTER = emitter_of("scatter", can_emit, emit, no_split, no_scratch)
+EMITTER = Emitter("scatter", plan)

@@ -6,18 +6,18 @@ from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import window_position
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch, no_split
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import PRED, S64
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a select-and-scatter."""
-    return root_of(inst).opcode.name == "select-and-scatter"
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a select-and-scatter; it runs on one thread."""
+    return KernelPlan(_emit) if root_of(inst).is_a("select-and-scatter") else None
 
 
-def emit(k: KernelContext) -> None:
+def _emit(k: KernelContext) -> None:
     """Fill with the initial value, then scatter window by window."""
     operand, source, start = k.root.operands
     first = k.read(start, ())
@@ -68,4 +68,4 @@ def select_in_window(
             k.b.store(found, 0, k.b.const(PRED, True))
 
 
-EMITTER = emitter_of("select-and-scatter", can_emit, emit, no_split, no_scratch)
+EMITTER = Emitter("select-and-scatter", plan)

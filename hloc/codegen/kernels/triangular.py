@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.dtypes import F32, PRED, DType, component_of
 from hloc.ir.instruction import Instruction
@@ -16,16 +18,6 @@ _STRIP = 256
 
 _TILE = 4
 """Rows that share one pass over known ones, and known ones that are taken per pass."""
-
-
-def can_emit_solve(inst: Instruction) -> bool:
-    """True if the result is that of a triangular-solve."""
-    return root_of(inst).opcode.name == "triangular-solve"
-
-
-def can_emit_cholesky(inst: Instruction) -> bool:
-    """True if the result is that of a cholesky."""
-    return root_of(inst).opcode.name == "cholesky"
 
 
 class _Matrix:
@@ -72,20 +64,32 @@ def _sizes(root: Instruction) -> tuple[int, int]:
     return (rows, columns) if root.attributes.left_side else (columns, rows)
 
 
-def solve_bytes(inst: Instruction) -> int:
-    """Return room for computed operands and for a strip of the unknowns."""
+def plan_solve(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a triangular-solve: a loop over the batch, scratch memory for a strip of unknowns."""
     root = root_of(inst)
-    size, count = _sizes(root)
-    return operand_bytes(inst) + size * min(count, _STRIP) * _work_dtype(root).storage_bytes
+    if not root.is_a("triangular-solve"):
+        return None
+    computed, (size, count) = operand_bytes(inst), _sizes(root)
+    unknowns = size * min(count, _STRIP) * _work_dtype(root).storage_bytes
+    return KernelPlan(partial(_solve, computed), _batch(root), computed + unknowns, computed)
 
 
-def extent(inst: Instruction) -> int:
+def plan_cholesky(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a cholesky: a loop over the batch."""
+    root = root_of(inst)
+    if not root.is_a("cholesky"):
+        return None
+    computed = operand_bytes(inst)
+    return KernelPlan(_factor, _batch(root), computed, computed)
+
+
+def _batch(root: Instruction) -> int:
     """Return the size of the outermost batch dimension."""
-    dims = root_of(inst).array.dims
+    dims = root.array.dims
     return dims[0] if len(dims) > 2 else 1
 
 
-def emit_solve(k: KernelContext) -> None:
+def _solve(scratch_offset: int, k: KernelContext) -> None:
     """Solve for a strip of right-hand sides at a time."""
     a = k.root.attributes
     matrix, right = operand_arrays(k)
@@ -97,8 +101,7 @@ def emit_solve(k: KernelContext) -> None:
         solver = _Solver(
             k,
             _Matrix(k, matrix, batch, flipped, a.transpose_a == "ADJOINT"),
-            size,
-            min(count, _STRIP),
+            k.scratch_array(scratch_offset, _work_dtype(k.root), (size, min(count, _STRIP))),
             backwards=a.lower == flipped,
         )
         source = _Matrix(k, right, batch, not a.left_side)
@@ -117,12 +120,11 @@ class _Solver:
     """
 
     def __init__(
-        self, k: KernelContext, left: _Matrix, size: int, strip: int, *, backwards: bool
+        self, k: KernelContext, left: _Matrix, unknowns: IrArray, *, backwards: bool
     ) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
-        self.left, self.size, self.backwards = left, size, backwards
-        self.dtype = _work_dtype(k.root)
-        self.x = k.scratch_array(operand_bytes(k.inst), self.dtype, (size, strip))
+        self.left, self.x, self.backwards = left, unknowns, backwards
+        (self.size, strip), self.dtype = unknowns.dims, unknowns.dtype
         self.slots = [k.b.allocate(self.dtype, strip) for _ in range(_TILE)]
 
     def solve(self, source: _Matrix, target: _Matrix, first: IndexValue, width: IndexValue) -> None:
@@ -188,7 +190,7 @@ class _Solver:
                 b.store(slot, j, value)
 
 
-def emit_cholesky(k: KernelContext) -> None:
+def _factor(k: KernelContext) -> None:
     """Factor each matrix column by column; NaN everywhere if a pivot is not positive."""
     b = k.b
     (array,) = operand_arrays(k)
@@ -243,9 +245,5 @@ def _remainder(
     return b.load(total, dtype, 0)
 
 
-SOLVE = emitter_of(
-    "triangular-solve", can_emit_solve, emit_solve, extent, solve_bytes, operand_bytes
-)
-CHOLESKY = emitter_of(
-    "cholesky", can_emit_cholesky, emit_cholesky, extent, operand_bytes, operand_bytes
-)
+SOLVE = Emitter("triangular-solve", plan_solve)
+CHOLESKY = Emitter("cholesky", plan_cholesky)

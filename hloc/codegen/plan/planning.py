@@ -123,7 +123,8 @@ class _KernelPlans:
 
     def _plan(self, inst: Instruction) -> PlannedKernel | None:
         versions = tuple(computation.version for computation in inst.called)
-        state = (inst.operands, inst.shape, inst.attributes, inst.called, versions)
+        shapes = [operand.shape for operand in inst.operands]
+        state = (inst.operands, shapes, inst.shape, inst.attributes, inst.called, versions)
         kept = self._kept.get(inst)
         if kept is None or kept[0] != state:
             kept = self._kept[inst] = (state, self._rules.plan(inst))

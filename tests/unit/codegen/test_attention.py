@@ -13,6 +13,8 @@ from hloc.codegen.cpu.emitters.attention import attention
 from hloc.codegen.cpu.emitters.table import emitter_for
 from hloc.codegen.cpu.fusible import needs_defusion
 from hloc.codegen.cpu.kernel import emit_kernel
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import target_for
 from hloc.codegen.lower.expansion import expand
@@ -39,6 +41,13 @@ def fusion_of(text: AttentionText) -> tuple[Instruction, list[Any], Any]:
     return fusion, arrays, want
 
 
+def plan_of(inst: Instruction) -> KernelPlan[KernelContext]:
+    """Return the plan of the attention kernel."""
+    plan = attention.plan(inst)
+    assert plan is not None
+    return plan
+
+
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f16"])
 @pytest.mark.parametrize(("pieces", "scratch_offset"), [(1, 0), (5, 16), (18, 48)])
 def test_every_part_of_the_loop_stands_alone(dtype: str, pieces: int, scratch_offset: int) -> None:
@@ -46,7 +55,7 @@ def test_every_part_of_the_loop_stands_alone(dtype: str, pieces: int, scratch_of
     inst, arrays, want = fusion_of(replace(TEXT, dtype=dtype))
     assert emitter_for(inst) is attention.EMITTER
     assert not needs_defusion(inst)
-    assert attention.extent(inst) >= 12
+    assert plan_of(inst).extent >= 12
     (got,) = run_instruction(inst, arrays, pieces=pieces, scratch_offset=scratch_offset)
     assert difference(got, want) is None
 
@@ -78,7 +87,7 @@ def test_many_keys_make_small_blocks() -> None:
     """Scores of a block stay in the cache, so scratch memory grows with keys, not with queries."""
     few = fusion_of(replace(TEXT, sizes=(1, 1, 64, 3000, 8, 8), mask="none"))[0]
     many = fusion_of(replace(TEXT, sizes=(1, 1, 512, 3000, 8, 8), mask="none"))[0]
-    assert attention.scratch_bytes(few) == attention.scratch_bytes(many)
+    assert plan_of(few).scratch_bytes == plan_of(many).scratch_bytes
 
 
 def test_a_target_without_the_kernel_still_fuses_softmax() -> None:

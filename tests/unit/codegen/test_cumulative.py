@@ -57,7 +57,7 @@ def scan(
 
 def check(text: str, **options: Any) -> None:
     """Compare the kernel of a scan with the evaluator."""
-    assert emitter_for(parse_text(text).entry.root).name == "reduce-window"  # type: ignore[union-attr]
+    assert emitter_for(parse_text(text).entry.root).name == "cumulative"  # type: ignore[union-attr]
     check_root(text, random_arrays(text), **{"rtol": 1e-4, "atol": 1e-4, **options})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.cpu.emitters.loop import is_one_row
+from hloc.codegen.cpu.emitters import loop
 from hloc.codegen.llvm.target import host_target
 from hloc.dtypes import DTYPES
 from tests.tolerance import bounds_of
@@ -70,7 +70,9 @@ def test_shared_rows(dtype: str, dims: str, last: str, kept: str) -> None:
 @pytest.mark.parametrize("parts", [1, 2, 5])
 def test_parts_of_threads_begin_at_any_row(parts: int) -> None:
     text = affine("f32", "1001,3", "3", "1")
-    assert is_one_row(parse_text(text).entry.root)
+    plan = loop.plan(parse_text(text).entry.root)
+    assert plan is not None
+    assert plan.is_one_row
     check_root(text, random_arrays(text), pieces=parts)
 
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.ir_array import IrArray
@@ -17,45 +19,64 @@ from hloc.codegen.cpu.emitters import repeated_rows
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
 from hloc.codegen.kernels.context import KernelContext, array_leaves
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lanes import Lanes, lanes_nest, mark_final, positions
-from hloc.codegen.kernels.loop import _fits, _member_is_flat, can_generate, is_flat
+from hloc.codegen.kernels.loop import fits_shape, is_flat, is_generated, member_is_flat
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
 
-def extent(inst: Instruction) -> int:
-    """Return the number of elements, or the size of the outermost dimension."""
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """The loops of one kernel.
+
+    Attributes:
+        groups: numbers of the results with equal sizes, one nest for each group.
+        is_flat: one position in memory serves all arrays.
+        rows: rows of all arrays that make one row but for numbers that they share.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    is_flat: bool
+    rows: RepeatedRows | None
+
+
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a loop over all elements, or over the outermost dimension."""
+    if not is_generated(inst):
+        return None
     shapes = array_leaves(inst.shape)
-    if any(shape.dims != shapes[0].dims for shape in shapes):
-        return 1
-    if is_flat(inst):
-        return shapes[0].elements
-    order = loop_order(shapes[0])
-    return shapes[0].dims[order[0]] if order else 1
-
-
-def emit(k: KernelContext) -> None:
-    """Write the loops, one nest per group of results with equal sizes."""
-    shapes = array_leaves(k.inst.shape)
-    paths = [path for path, _ in leaves(k.inst.shape)]
     groups: dict[tuple[int, ...], list[int]] = {}
     for number, shape in enumerate(shapes):
         groups.setdefault(shape.dims, []).append(number)
-    flat = len(groups) == 1 and is_flat(k.inst)
-    rows = None if flat or len(groups) > 1 else _repeated(k.inst)
-    lanes = repeated_rows.lanes_for(k, rows) if rows else None
-    if rows is not None and lanes is not None:
-        repeated_rows.emit(k, rows, lanes)
+    flat = is_flat(inst)
+    rows = None if flat else _repeated(inst)
+    loops = _Loops(tuple(map(tuple, groups.values())), flat, rows)
+    order = loop_order(shapes[0])
+    extent = shapes[0].dims[order[0]] if order else 1
+    if flat:
+        extent = shapes[0].elements
+    elif len(groups) > 1:
+        extent = 1
+    return KernelPlan(partial(_emit, loops), extent, is_one_row=flat or rows is not None)
+
+
+def _emit(loops: _Loops, k: KernelContext) -> None:
+    """Write the loops, one nest per group of results with equal sizes."""
+    lanes = repeated_rows.lanes_for(k, loops.rows) if loops.rows else None
+    if loops.rows is not None and lanes is not None:
+        repeated_rows.emit(k, loops.rows, lanes)
         mark_final(k)
         return
-    for members in groups.values():
+    shapes = array_leaves(k.inst.shape)
+    paths = [path for path, _ in leaves(k.inst.shape)]
+    for members in loops.groups:
         leaders = [(paths[i], k.outputs[i]) for i in members]
         shape = shapes[members[0]]
-        if flat:
+        if loops.is_flat:
             _flat_loop(k, leaders, shape)
         else:
-            _nest(k, leaders, shape, whole=len(groups) > 1)
+            _nest(k, leaders, shape, whole=len(loops.groups) > 1)
     mark_final(k)
 
 
@@ -191,19 +212,14 @@ def _minor(shape: ArrayShape) -> int | None:
     return next((dim for dim in shape.minor_to_major if shape.dims[dim] != 1), None)
 
 
-def is_one_row(inst: Instruction) -> bool:
-    """True if all arrays of the kernel are walked through as one row each."""
-    return is_flat(inst) or _repeated(inst) is not None
-
-
 def _repeated(inst: Instruction) -> RepeatedRows | None:
     """Return the rows of `inst` that are one row but for numbers that all share."""
     rows = repeated_rows.repeated_rows(inst)
-    if rows is None or any(not _fits(leaf, rows.shape) for leaf in array_leaves(inst.shape)):
+    if rows is None or any(not fits_shape(leaf, rows.shape) for leaf in array_leaves(inst.shape)):
         return None
     known = {*rows.shared, *repeated_rows.makers(rows)}
     others = (member for member in inst.called[0].instructions if member not in known)
-    return rows if all(_member_is_flat(member, rows.shape) for member in others) else None
+    return rows if all(member_is_flat(member, rows.shape) for member in others) else None
 
 
-EMITTER = emitter_of("loop", can_generate, emit, extent, no_scratch)
+EMITTER = Emitter("loop", plan)

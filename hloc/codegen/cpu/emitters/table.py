@@ -29,7 +29,6 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     reduce.EMITTER,
     cumulative.EMITTER,
     pool.EMITTER,
-    dot.CONVOLUTION,
     dilated_gemm.EMITTER,
     windowed_gemm.EMITTER,
     convolution_gemm.EMITTER,

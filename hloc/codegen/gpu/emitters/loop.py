@@ -15,7 +15,7 @@ from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import Emitter
-from hloc.codegen.kernels.loop import can_generate, is_flat
+from hloc.codegen.kernels.loop import is_flat, is_generated
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
@@ -30,7 +30,7 @@ _Output = tuple[ShapeIndex, int]
 
 def plan(inst: Instruction) -> GpuPlan | None:
     """Plan all that the element generator can make."""
-    return GpuPlan(emit) if can_generate(inst) else None
+    return GpuPlan(emit) if is_generated(inst) else None
 
 
 def emit(w: LaunchWriter) -> None:

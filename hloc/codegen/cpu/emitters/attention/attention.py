@@ -7,6 +7,7 @@ divided at the end. Keys that a causal mask hides from a whole block are left ou
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from hloc.codegen.builder.index import layout_strides, row_major_strides
@@ -16,37 +17,32 @@ from hloc.codegen.cpu.emitters.attention.attention_gemms import AttentionGemms
 from hloc.codegen.cpu.emitters.attention.attention_plan import AttentionPlan, attention_plan
 from hloc.codegen.cpu.emitters.attention.attention_rows import AttentionRows
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lanes import lanes_of, mark_final, neighbours
 from hloc.dtypes import F32, PRED, S64
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for a fusion that is an attention."""
-    return attention_plan(inst) is not None
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a fusion that is an attention: a loop over the blocks of queries in all batch elements.
+
+    Scratch memory holds tables, panels and a block of queries, scores and results. Every part of
+    the loop packs the panels of a batch element.
+    """
+    found = attention_plan(inst)
+    if found is None:
+        return None
+    return KernelPlan(
+        partial(_emit, found),
+        extent=found.heads * found.blocks,
+        scratch_bytes=found.layout()[1],
+        repeated_bytes=4 * found.key.size * (found.attention.depth + found.value.size),
+    )
 
 
-def _plan(inst: Instruction) -> AttentionPlan:
-    plan = attention_plan(inst)
-    assert plan is not None
-    return plan
-
-
-def extent(inst: Instruction) -> int:
-    """Return the number of blocks of queries in all batch elements."""
-    plan = _plan(inst)
-    return plan.heads * plan.blocks
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for tables, panels and a block of queries, scores and results."""
-    return _plan(inst).layout()[1]
-
-
-def emit(k: KernelContext) -> None:
+def _emit(plan: AttentionPlan, k: KernelContext) -> None:
     """Write the loop over blocks of queries."""
-    _Kernel(k, _plan(k.inst)).write()
+    _Kernel(k, plan).write()
     mark_final(k)
 
 
@@ -200,11 +196,5 @@ class _Kernel:
         return b.load(stop_slot, S64, 0)
 
 
-def repeated_bytes(inst: Instruction) -> int:
-    """Return the size of the panels of one batch element, which every part of the loop packs."""
-    plan = _plan(inst)
-    return 4 * plan.key.size * (plan.attention.depth + plan.value.size)
-
-
-EMITTER = emitter_of("attention", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = Emitter("attention", plan)
 """Both products of attention and the softmax between them."""

@@ -9,13 +9,14 @@ a kernel, it is the batch at one place.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import (
     PanelGemm,
@@ -39,7 +40,7 @@ MAX_BYTES = 1 << 25
 """Most scratch memory for matrix and panel."""
 
 
-class Sizes:
+class _Sizes:
     """The sizes of the matrices of one convolution.
 
     Attributes:
@@ -95,48 +96,39 @@ class Sizes:
         )
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a large convolution."""
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a large convolution: scratch memory for computed operands, the matrix and a panel.
+
+    Every part of the outermost loop, over a dimension beside the row, packs all panels.
+    """
     root = root_of(inst)
-    return root.opcode.name == "convolution" and Sizes(root).is_large
+    if not root.is_a("convolution"):
+        return None
+    sizes = _Sizes(root)
+    if not sizes.is_large:
+        return None
+    computed, outer = operand_bytes(inst), sizes.outer_dims
+    panels = -(-sizes.columns // sizes.strip) * sizes.groups
+    return KernelPlan(
+        partial(_emit, sizes, computed),
+        extent=root.array.dims[outer[0]] if outer else 1,
+        scratch_bytes=computed + sizes.panel_bytes + sizes.matrix_bytes,
+        repeated_bytes=computed + panels * sizes.panel_bytes,
+    )
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for computed operands, the matrix and the panel."""
-    sizes = Sizes(root_of(inst))
-    return operand_bytes(inst) + sizes.panel_bytes + sizes.matrix_bytes
-
-
-def extent(inst: Instruction) -> int:
-    """Return the size of the outermost dimension beside the row."""
-    root = root_of(inst)
-    outer = Sizes(root).outer_dims
-    size: int = root.array.dims[outer[0]] if outer else 1
-    return size
-
-
-def repeated_bytes(inst: Instruction) -> int:
-    """Return the size of computed operands and of all panels."""
-    sizes = Sizes(root_of(inst))
-    panels: int = -(-sizes.columns // sizes.strip) * sizes.groups
-    return operand_bytes(inst) + panels * sizes.panel_bytes
-
-
-def emit(k: KernelContext) -> None:
+def _emit(sizes: _Sizes, scratch_offset: int, k: KernelContext) -> None:
     """Write the loops: groups, panels, then batch and rows of the result."""
-    if k.root.array.elements:
-        _Writer(k).run()
+    _Writer(k, sizes, scratch_offset).run()
 
 
 class _Writer:
     """Writes one convolution."""
 
-    def __init__(self, k: KernelContext) -> None:
+    def __init__(self, k: KernelContext, s: _Sizes, offset: int) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
         self.lhs, self.rhs = operand_arrays(k)
-        self.s = Sizes(k.root)
-        offset = operand_bytes(k.inst)
-        s = self.s
+        self.s = s
         self.panel = panel_at(k, offset, s.strip, s.depth, s.dtype)
         strides = self.lhs.strides
         self.by_columns = strides[s.input_row_dim] < strides[s.labels.input_feature]
@@ -293,4 +285,4 @@ class _Writer:
         multiply_panel(self.k, product)
 
 
-EMITTER = emitter_of("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = Emitter("row-convolution", plan)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from math import prod
 
@@ -31,17 +31,17 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
 
 MAX_PARTS = 9
-"""Places between the elements up to which each has a product."""
+"""Most places between the elements that have a product each."""
 
 MIN_WORK = 1 << 18
-"""Multiplications of a batch element from which on the parts are worth a product each."""
+"""Fewest multiplications of a batch element that are worth a product for each part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,9 @@ class DilatedGemm:
         return self.padded_bytes + self.result_bytes + packed
 
 
-def dilated_gemm(inst: Instruction) -> DilatedGemm | None:
-    """Return how the root of `inst` is made; None if it is not a convolution with holes."""
-    c = convolution_of(inst)
-    return None if c is None else _found(c)
-
-
 @lru_cache(REMEMBERED)
-def _found(c: Convolution) -> DilatedGemm | None:
+def dilated_gemm(c: Convolution) -> DilatedGemm | None:
+    """Return how `c` is made; None if its input has no holes, or products are not worth it."""
     holes = [d.base_dilation for d in c.window]
     is_plain = all(d.base_dilation == 1 or d.stride == d.window_dilation == 1 for d in c.window)
     if not 1 < prod(holes) <= MAX_PARTS or not is_plain or c.batch_groups > 1:
@@ -132,7 +127,7 @@ def _aligned(size: int) -> int:
 
 
 def _places(d: WindowDimension, results: int) -> list[_Place]:
-    """Return the places along one dimension of so many results; one if there are no holes."""
+    """Return the places along a dimension of `results` results; one if there are no holes."""
     if d.base_dilation == 1:
         return [_Place(0, results, 0, d.size, d.pad_low)]
     holes, found = d.base_dilation, []
@@ -214,39 +209,24 @@ def _dense_strides(c: Convolution, dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(strides)
 
 
-def _known(inst: Instruction) -> DilatedGemm:
-    found = dilated_gemm(inst)
-    assert found is not None
-    return found
-
-
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a convolution with holes that is worth the products."""
-    return dilated_gemm(inst) is not None
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for computed operands, the copy of the input, results and packed panels."""
-    return operand_bytes(inst) + _known(inst).scratch_bytes
-
-
-def extent(inst: Instruction) -> int:
-    """Return the number of products."""
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a convolution with holes that is worth the products, which threads share."""
     c = convolution_of(inst)
-    assert c is not None
-    return c.result.dims[c.dims.output_batch] * len(_known(inst).parts)
+    found = None if c is None else dilated_gemm(c)
+    if c is None or found is None:
+        return None
+    computed = operand_bytes(inst)
+    return KernelPlan(
+        partial(_emit, c, found, computed),
+        extent=c.result.dims[c.dims.output_batch] * len(found.parts),
+        scratch_bytes=computed + found.scratch_bytes,
+        repeated_bytes=computed,
+    )
 
 
-def repeated_bytes(inst: Instruction) -> int:
-    """Return the size of computed operands, which every part makes again."""
-    return operand_bytes(inst)
-
-
-def emit(k: KernelContext) -> None:
+def _emit(c: Convolution, found: DilatedGemm, offset: int, k: KernelContext) -> None:
     """Write the loop over batch elements and places: a product, and the copy of its results."""
-    found, c, math = _known(k.inst), convolution_of(k.inst), k.math
-    assert c is not None
-    offset = operand_bytes(k.inst)
+    math = k.math
     if offset == 0:
         k.level = 0  # little runs outside the routines
     lhs, rhs = operand_arrays(k)
@@ -283,9 +263,9 @@ def _element(k: KernelContext, array: IrArray, batch: int, place: IndexValue) ->
 
 
 def _moved(k: KernelContext, array: IrArray, elements: int) -> IrArray:
-    """Return the array that begins so many elements further on."""
+    """Return the array that begins `elements` further on."""
     pointer = k.b.offset_pointer(array.pointer, elements * array.dtype.storage_bytes)
     return IrArray(pointer, array.dtype, array.dims, array.strides)
 
 
-EMITTER = emitter_of("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = Emitter("dilated-convolution", plan)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
 
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
@@ -18,7 +20,7 @@ from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.convolution.grouped_convolution import call_grouped
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import computed_operands, operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
@@ -38,7 +40,7 @@ _CHAINS = 4
 
 _UNROLLED_WINDOW = 8
 _UNROLLED_INPUTS = 8
-"""Input features per group up to which their loop is unrolled."""
+"""Most elements of a window, and input features per group, whose loop is unrolled."""
 
 
 def _is_counted(d: WindowDimension) -> bool:
@@ -46,45 +48,53 @@ def _is_counted(d: WindowDimension) -> bool:
     return d.base_dilation == 1 or d.stride == 1
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a convolution."""
-    return root_of(inst).opcode.name == "convolution"
+@dataclass(frozen=True, slots=True)
+class _Loops:
+    """The dimensions of the result.
+
+    Attributes:
+        strip: along which strips lie.
+        outer: those with loops of their own, features apart.
+        is_shared: threads share the first of these.
+    """
+
+    strip: int
+    outer: tuple[int, ...]
+    is_shared: bool
 
 
-def _strip_dim(root: Instruction) -> int:
-    order = loop_order(root.array)
-    return order[-1] if order else root.attributes.dim_labels.output_feature
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a convolution: a loop over the outermost dimension of the result without strips.
 
-
-def extent(inst: Instruction) -> int:
-    """Return the size of the outermost dimension of the result that is not the strip's."""
+    One that computes an operand first runs on one thread.
+    """
     root = root_of(inst)
-    outer = _outer_dims(root)
-    return root.array.dims[outer[0]] if outer and not computed_operands(inst) else 1
+    if not root.is_a("convolution"):
+        return None
+    order, feature = loop_order(root.array), root.attributes.dim_labels.output_feature
+    strip = order[-1] if order else feature
+    outer = tuple(d for d in order if d not in (strip, feature))
+    computed = operand_bytes(inst)
+    loops = _Loops(strip, outer, bool(outer) and not computed_operands(inst))
+    extent = root.array.dims[outer[0]] if loops.is_shared else 1
+    return KernelPlan(partial(_emit, loops), extent, computed)
 
 
-def _outer_dims(root: Instruction) -> list[int]:
-    """Return the dimensions of the result with loops of their own, features apart."""
-    feature, strip = root.attributes.dim_labels.output_feature, _strip_dim(root)
-    return [d for d in loop_order(root.array) if d not in (strip, feature)]
-
-
-def emit(k: KernelContext) -> None:
+def _emit(loops: _Loops, k: KernelContext) -> None:
     """Write the loops."""
-    outer = _outer_dims(k.root)
-    whole = bool(computed_operands(k.inst))
     lhs, rhs = operand_arrays(k)
-    if call_grouped(k, lhs, rhs, None if whole or not outer else outer[0]):
+    if call_grouped(k, lhs, rhs, loops.outer[0] if loops.is_shared else None):
         return
-    writer = _Writer(k, lhs, rhs)
-    with k.body.nest(k.output.dims, outer, None if whole else (k.begin, k.end)) as at:
+    writer = _Writer(k, lhs, rhs, loops.strip)
+    bounds = (k.begin, k.end) if loops.is_shared else None
+    with k.body.nest(k.output.dims, loops.outer, bounds) as at:
         writer.features(at)
 
 
 class _Writer:
     """Writes one convolution."""
 
-    def __init__(self, k: KernelContext, lhs: IrArray, rhs: IrArray) -> None:
+    def __init__(self, k: KernelContext, lhs: IrArray, rhs: IrArray, strip: int) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
         self.lhs, self.rhs = lhs, rhs
         a = k.root.attributes
@@ -95,7 +105,7 @@ class _Writer:
         self.outputs = k.output.dims[self.labels.output_feature]
         self.inputs = self.rhs.dims[self.labels.kernel_input_feature]
         self.dtype = accumulator_dtype(k.root.array.dtype)
-        self.strip = _strip_dim(k.root)
+        self.strip = strip
         self.size = k.output.dims[self.strip]
         self.slot = self.b.allocate(self.dtype, min(STRIP, self.size))
 
@@ -356,4 +366,4 @@ class _Writer:
         return tuple(left), tuple(right)
 
 
-EMITTER = emitter_of("convolution", can_emit, emit, extent, operand_bytes)
+EMITTER = Emitter("direct-convolution", plan)

@@ -7,8 +7,9 @@ and of the window, as for matrices.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 
 from hloc.codegen.builder.index import layout_strides, physical_order
@@ -18,7 +19,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory, merged
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
@@ -31,13 +32,13 @@ twos grows a little more than fourfold, and takes 0.88 of the time of a matrix p
 """
 
 MIN_GROUP_FEATURES = 8
-"""Output features of a group from which on packing pays; fewer are better summed side by side.
+"""Fewest output features of a group for which packing pays; fewer are better summed side by side.
 
 1.9 ms, not 6.0, for 32 groups of 4 features each.
 """
 
 REMEMBERED = 256
-"""Convolutions for which the answer is kept, since all parts of the backend ask."""
+"""Convolutions for which the answer is kept: a program repeats them, as do its fusions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,18 @@ class WindowedGemm:
     padded_bytes: int
     offset: int
 
+    def plan(
+        self, emit: Callable[[KernelContext], None], computed_bytes: int = 0
+    ) -> KernelPlan[KernelContext]:
+        """Return the plan of a kernel around the product, with scratch memory for operands."""
+        before = computed_bytes + self.padded_bytes
+        return KernelPlan(
+            emit,
+            extent=self.product.pieces,
+            scratch_bytes=before + self.product.scratch_bytes,
+            repeated_bytes=before + self.product.repeated_bytes,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Convolution:
@@ -79,9 +92,9 @@ class Convolution:
 
 
 def windowed_gemm(inst: Instruction) -> WindowedGemm | None:
-    """Return how micro-kernels compute the root of `inst`; None if they do not."""
+    """Return how a packed product makes the root of `inst`; None if it does not."""
     c = convolution_of(inst)
-    return None if c is None else _found(c)
+    return None if c is None else _windowed_gemm(c)
 
 
 def convolution_of(inst: Instruction) -> Convolution | None:
@@ -100,7 +113,7 @@ def convolution_of(inst: Instruction) -> Convolution | None:
 
 
 @lru_cache(REMEMBERED)
-def _found(c: Convolution) -> WindowedGemm | None:
+def _windowed_gemm(c: Convolution) -> WindowedGemm | None:
     groups = c.groups * c.batch_groups
     features = c.result.dims[c.dims.output_feature] // groups
     if groups > 1 and features < MIN_GROUP_FEATURES:
@@ -179,37 +192,17 @@ def _product(c: Convolution, left: tuple[int, ...]) -> tuple[GemmProblem, int]:
     return product, offset
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a convolution that is worth a packed product."""
-    return windowed_gemm(inst) is not None
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for computed operands, the copy of the input and the packed panels."""
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a convolution that is worth a packed product; threads share it in pieces."""
     found = windowed_gemm(inst)
-    assert found is not None
-    return operand_bytes(inst) + found.padded_bytes + found.product.scratch_bytes
+    if found is None:
+        return None
+    computed = operand_bytes(inst)
+    return found.plan(partial(_emit, found, computed), computed)
 
 
-def extent(inst: Instruction) -> int:
-    """Return in how many pieces threads share the product."""
-    found = windowed_gemm(inst)
-    assert found is not None
-    return found.product.pieces
-
-
-def repeated_bytes(inst: Instruction) -> int:
-    """Return the size of computed operands, of the copy of the input and of what is packed."""
-    found = windowed_gemm(inst)
-    assert found is not None
-    return operand_bytes(inst) + found.padded_bytes + found.product.repeated_bytes
-
-
-def emit(k: KernelContext) -> None:
+def _emit(found: WindowedGemm, offset: int, k: KernelContext) -> None:
     """Write the copy of the input and the product."""
-    found = windowed_gemm(k.inst)
-    assert found is not None
-    offset = operand_bytes(k.inst)
     if offset == 0:
         k.level = 0  # little runs outside the routines
     lhs, rhs = operand_arrays(k)
@@ -242,4 +235,4 @@ def padded_copy(k: KernelContext, lhs: IrArray, p: Padded, offset: int, size: in
     return IrArray(target, lhs.dtype, p.dims, p.strides)
 
 
-EMITTER = emitter_of("convolution", can_emit, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = Emitter("windowed-convolution", plan)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import pi, prod
 from typing import TypeAlias
 
@@ -33,7 +34,7 @@ from hloc.codegen.cpu.emitters.fft.fft_routines import (
 )
 from hloc.codegen.kernels.butterflies import LARGEST, Butterflies
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.fft_plan import (
     MOST_TABULATED,
     complex_dtype,
@@ -62,43 +63,41 @@ _BLOCK = 16
 """Elements of a row that are brought in or written before those of the next row."""
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for two sets of rows, a table, and a copy of the spectrum of an IRFFT."""
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a transform: scratch memory for two sets of rows, a table, perhaps a spectrum.
+
+    Threads share pieces of rows unless more than one dimension is transformed; every part begins
+    with the table.
+    """
+    if not is_transform(inst):
+        return None
     root = root_of(inst)
-    total = row_bytes(root, lane_count(root)) + table_bytes(root)
+    operand, table = root.operands[0].array, table_bytes(root)
+    scratch = row_bytes(root, lane_count(root)) + table
     if copies_spectrum(root):
-        total += root.operands[0].array.elements * complex_dtype(root).storage_bytes
-    return total
+        scratch += operand.elements * complex_dtype(root).storage_bytes
+    if operand.elements == 0:
+        return KernelPlan(_emit_zeros, 1, scratch, table)
+    pieces = 1
+    if len(root.attributes.fft_length) == 1 and root.array.elements:
+        pieces = -(-operand.elements // operand.dims[-1] // _PIECE)
+    return KernelPlan(partial(_emit, pieces > 1), pieces, scratch, table)
 
 
-def extent(inst: Instruction) -> int:
-    """Return the number of pieces of rows, 1 if more than one dimension is transformed."""
-    root = root_of(inst)
-    operand = root.operands[0].array
-    if len(root.attributes.fft_length) > 1 or 0 in (root.array.elements, operand.elements):
-        return 1
-    return -(-operand.elements // operand.dims[-1] // _PIECE)
+def _emit_zeros(k: KernelContext) -> None:
+    """Write the sums of no terms."""
+    zero = k.b.const_element(k.output.dtype, k.output.dtype.numpy.type(0))
+    with k.body.nest(k.output.dims, range(len(k.output.dims))) as at:
+        k.output.store(k.math, tuple(at), zero)
 
 
-def repeated_bytes(inst: Instruction) -> int:
-    """Return the size of the table with which every part begins."""
-    return table_bytes(root_of(inst))
-
-
-def emit(k: KernelContext) -> None:
-    """Transform one dimension after another."""
-    if k.root.array.elements == 0:
-        return
-    if k.root.operands[0].array.elements == 0:  # every sum has no terms
-        zero = k.b.const_element(k.output.dtype, k.output.dtype.numpy.type(0))
-        with k.body.nest(k.output.dims, range(len(k.output.dims))) as at:
-            k.output.store(k.math, tuple(at), zero)
-        return
+def _emit(is_shared: bool, k: KernelContext) -> None:
+    """Transform one dimension after another; threads may share the rows of the only one."""
     kind, length = k.root.attributes.fft_type, k.root.attributes.fft_length
     rank = k.root.array.rank
     axes = list(range(rank - len(length), rank))
     lengths = dict(zip(axes, length, strict=True))
-    writer = _Writer(k, kind in ("IFFT", "IRFFT"))
+    writer = _Writer(k, kind in ("IFFT", "IRFFT"), is_shared)
     operand = k.root.operands[0]
     last = axes.pop()
     if copies_spectrum(k.root):
@@ -125,9 +124,9 @@ class _Writer:
         starts: a table for routines.
     """
 
-    def __init__(self, k: KernelContext, inverse: bool) -> None:
+    def __init__(self, k: KernelContext, inverse: bool, is_shared: bool) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
-        self.dtype, self.inverse = complex_dtype(k.root), inverse
+        self.dtype, self.inverse, self.is_shared = complex_dtype(k.root), inverse, is_shared
         self.part = component_of(self.dtype)
         self.lanes = lane_count(k.root, k.target.vector_bytes)
         self.v = Vectors(k.b, self.part, self.lanes)
@@ -167,7 +166,7 @@ class _Writer:
         vectors_out = whole and self._has_vectors(target, axis, target.dims[axis])
         self.all_vectors = self.all_vectors and vectors_in and vectors_out
         rows: tuple[IndexValue, IndexValue] = (0, count)
-        if extent(self.k.inst) > 1:
+        if self.is_shared:
             m = self.math
             rows = m.mul(self.k.begin, _PIECE), m.minimum(m.mul(self.k.end, _PIECE), count)
         with self.body.loop(*rows, self.lanes) as first:
@@ -480,4 +479,4 @@ class _Writer:
         return target
 
 
-EMITTER = emitter_of("fft", is_transform, emit, extent, scratch_bytes, repeated_bytes)
+EMITTER = Emitter("fft", plan)

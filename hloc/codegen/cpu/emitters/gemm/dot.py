@@ -1,15 +1,16 @@
 """Matrix products: any dimension numbers, layouts and element types.
 
-The loops are those of `products`; convolutions whose window is one element have such loops too.
-Rows go through panels of columns (`gemm`), which are copied into one piece of memory if there are
-many rows; few rows with contiguous k are inner products in registers.
+The loops are those of `gemm_problem`, which convolutions whose window is one element have too.
+Rows go through panels of columns (`panel_gemm`), which are packed if there are many rows;
+few rows with contiguous k are inner products in registers.
 """
 
 from __future__ import annotations
 
 from contextlib import ExitStack
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
+from typing import TypeAlias
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
@@ -26,13 +27,13 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import emit_packed
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm, small_packed_gemm
 from hloc.codegen.cpu.emitters.reduction.row_groups import grouped_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import (
     Axis,
     GemmProblem,
     column_axis,
     gemm_problem_of,
-    is_gemm_convolution,
+    is_gemm,
     is_inner,
     oriented,
     other_columns,
@@ -57,33 +58,58 @@ MAX_PANEL_BYTES = 1 << 26
 """Panels above this size are read where they are."""
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a dot."""
-    return root_of(inst).opcode.name == "dot"
+RoutineGemm: TypeAlias = PackedGemm | GemvStreaming | InnerGemm
+"""A product that a routine makes."""
 
 
-def can_emit_convolution(inst: Instruction) -> bool:
-    """True if the result is that of a convolution without a window."""
-    return is_gemm_convolution(root_of(inst))
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a product: by a routine, else by loops whose outermost one threads share.
+
+    Operands that fused producers compute go to scratch memory, again in every part of the loop.
+    """
+    if not is_gemm(root_of(inst)):
+        return None
+    p, computed = gemm_problem_of(inst), operand_bytes(inst)
+    if any(axis.size == 0 for axis in p.contracted):
+        return KernelPlan(_emit_zeros)
+    tiled = _routine_gemm(inst, p)
+    if tiled is not None:
+        return KernelPlan(
+            partial(_emit_routine, tiled, computed),
+            extent=tiled.pieces,
+            scratch_bytes=computed + tiled.scratch_bytes,
+            repeated_bytes=computed + tiled.repeated_bytes,
+        )
+    if is_inner(p):
+        extent = _outermost(*p.batch, *p.rows, *p.columns)
+        return KernelPlan(partial(_emit_inner, p), extent, computed, computed)
+    p, exchanged = oriented(p)
+    panel = _packed_panel_bytes(p, accumulator_dtype(root_of(inst).array.dtype))
+    loops = p.batch if panel else (*p.batch, *p.rows[:-1])  # all rows use a packed panel
+    emit = partial(_emit_panels, p, exchanged, computed if panel else None)
+    return KernelPlan(emit, _outermost(*loops), computed + panel, computed)
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return room for the operands that are computed by fused producers, and for a panel."""
-    return operand_bytes(inst) + _packed_bytes(inst)
+def _outermost(*loops: Axis) -> int:
+    return loops[0].size if loops else 1
 
 
-def micro_gemm(inst: Instruction) -> PackedGemm | GemvStreaming | InnerGemm | None:
+def micro_gemm(inst: Instruction) -> RoutineGemm | None:
     """Return how routines compute the root of `inst`, None if they do not."""
+    return _routine_gemm(inst, gemm_problem_of(inst))
+
+
+def _routine_gemm(inst: Instruction, p: GemmProblem) -> RoutineGemm | None:
     root = root_of(inst)
     sources = (root.operands[0].array.dtype, root.operands[1].array.dtype)
     algorithm = root.attributes.algorithm if root.is_a("dot") else ""
-    return _micro_gemm(gemm_problem_of(inst), sources, root.array.dtype, algorithm)
+    return _first_routine(p, sources, root.array.dtype, algorithm)
 
 
 @lru_cache(maxsize=256)
-def _micro_gemm(
+def _first_routine(
     p: GemmProblem, sources: tuple[DType, DType], result: DType, algorithm: str
-) -> PackedGemm | GemvStreaming | InnerGemm | None:
+) -> RoutineGemm | None:
     return (
         inner_gemm(p, sources, result)
         or grouped_gemm(p, sources, result)
@@ -93,81 +119,45 @@ def _micro_gemm(
     )
 
 
-def _packed_bytes(inst: Instruction) -> int:
+def _packed_panel_bytes(p: GemmProblem, dtype: DType) -> int:
     """Return room for a panel of columns; 0 if panels are read where they are."""
-    tiled = micro_gemm(inst)
-    if tiled:
-        return tiled.scratch_bytes
-    p = gemm_problem_of(inst)
-    if is_inner(p):
-        return 0
-    p, _ = oriented(p)
     if prod(axis.size for axis in p.rows) < MIN_ROWS_TO_PACK:
         return 0
-    dtype = accumulator_dtype(root_of(inst).array.dtype)
     depth = prod(axis.size for axis in p.contracted)
     strip = strip_width(column_axis(p).size, depth, dtype)
     size = panel_bytes(strip, depth, dtype)
     return size if size <= MAX_PANEL_BYTES else 0
 
 
-def extent(inst: Instruction) -> int:
-    """Return the size of the outermost loop, or in how many pieces threads share a product."""
-    tiled = micro_gemm(inst)
-    if tiled:
-        return tiled.pieces
-    outer = _outer_axes(inst)
-    return outer[0].size if outer else 1
+def _emit_routine(tiled: RoutineGemm, offset: int, k: KernelContext) -> None:
+    """Write the calls of the routine; scratch memory is free from `offset` on."""
+    lhs, rhs = operand_arrays(k)
+    if not offset:
+        k.level = 0  # little runs outside the routines
+    if isinstance(tiled, GemvStreaming):
+        emit_gemv_streaming(k, tiled, lhs, rhs, offset)
+    elif isinstance(tiled, InnerGemm):
+        emit_inner(k, tiled, lhs, rhs, offset)
+    elif reads_rows(tiled, k.target):
+        emit_rows(k, tiled, lhs, rhs, offset)
+    else:
+        emit_packed(k, tiled, lhs, rhs, offset)
 
 
-def _outer_axes(inst: Instruction) -> tuple[Axis, ...]:
-    p = gemm_problem_of(inst)
-    if is_inner(p):
-        return (*p.batch, *p.rows, *p.columns)
-    p, _ = oriented(p)
-    # All rows use a panel that is packed.
-    return p.batch if _packed_bytes(inst) else (*p.batch, *p.rows[:-1])
+def _emit_inner(p: GemmProblem, k: KernelContext) -> None:
+    lhs, rhs = operand_arrays(k)
+    _Writer(k, p, lhs, rhs).inner_gemms()
 
 
-def repeated_bytes(inst: Instruction) -> int:
-    """Return what every part of the outermost loop computes or packs again."""
-    tiled = micro_gemm(inst)
-    return operand_bytes(inst) + (tiled.repeated_bytes if tiled else 0)
-
-
-def emit(k: KernelContext) -> None:
-    """Write the loops."""
-    if k.root.array.elements == 0:
-        return
+def _emit_panels(p: GemmProblem, exchanged: bool, pack_at: int | None, k: KernelContext) -> None:
+    """Write the loops over panels; they are packed to `pack_at` in scratch memory if given."""
     arrays = operand_arrays(k)
-    p = gemm_problem_of(k.inst)
-    if any(axis.size == 0 for axis in p.contracted):
-        _zero(k)
-        return
-    tiled = micro_gemm(k.inst)
-    if tiled:
-        if not operand_bytes(k.inst):
-            k.level = 0  # little runs outside the routines
-        offset = operand_bytes(k.inst)
-        if isinstance(tiled, GemvStreaming):
-            emit_gemv_streaming(k, tiled, arrays[0], arrays[1], offset)
-        elif isinstance(tiled, InnerGemm):
-            emit_inner(k, tiled, arrays[0], arrays[1], offset)
-        elif reads_rows(tiled, k.target):
-            emit_rows(k, tiled, arrays[0], arrays[1], offset)
-        else:
-            emit_packed(k, tiled, arrays[0], arrays[1], offset)
-        return
-    if is_inner(p):
-        _Writer(k, p, arrays[0], arrays[1]).inner_gemms()
-        return
-    p, exchanged = oriented(p)
     lhs, rhs = reversed(arrays) if exchanged else arrays
-    packed = _packed_bytes(k.inst) > 0
-    _Writer(k, p, lhs, rhs).panels(packed, operand_bytes(k.inst))
+    _Writer(k, p, lhs, rhs).panels(pack_at)
 
 
-def _zero(k: KernelContext) -> None:
+def _emit_zeros(k: KernelContext) -> None:
+    """Write the sums of no products."""
     with k.body.loop(0, prod(k.output.dims)) as position:
         k.b.store(k.output.pointer, position, k.b.const(k.output.dtype, 0))
 
@@ -226,15 +216,15 @@ class _Writer:
 
     # ---- panels of columns
 
-    def panels(self, packed: bool, offset_bytes: int) -> None:
+    def panels(self, pack_at: int | None) -> None:
         """Rows through panels of columns, k inside."""
         p, math = self.p, self.math
         row, column, others = row_axis(p), column_axis(p), other_columns(p)
         depth = prod(axis.size for axis in p.contracted)
         strip = strip_width(column.size, depth, self.dtype)
-        outer_rows = p.rows[:-1]
+        outer_rows, is_packed = p.rows[:-1], pack_at is not None
         with ExitStack() as stack:
-            outer = p.batch if packed else (*p.batch, *outer_rows)
+            outer = p.batch if is_packed else (*p.batch, *outer_rows)
             at = self._loops(stack, outer, (0, 0, 0), True)
             at = self._loops(stack, others, at, False)
             first = stack.enter_context(self.body.loop(0, column.size, strip))
@@ -249,8 +239,8 @@ class _Writer:
                 return self._load(self.rhs, math.add(base, math.mul(j, column.rhs)))
 
             load: LoadFunction = load_right
-            if packed:
-                load = self._packed(load_right, offset_bytes, depth, strip, width, column.rhs == 1)
+            if pack_at is not None:
+                load = self._packed(load_right, pack_at, depth, strip, width, column.rhs == 1)
                 at = self._loops(stack, outer_rows, at, False)  # all rows use one panel
             left, _, out = at
 
@@ -262,12 +252,10 @@ class _Writer:
                 base = math.add(out, math.mul(r, row.out))
                 self._store(math.add(base, math.mul(j, column.out)), value)
 
-            multiply_panel(
-                self.k,
-                PanelGemm(
-                    self.dtype, row.size, depth, strip, width, load_left, load, store, packed
-                ),
+            panel = PanelGemm(
+                self.dtype, row.size, depth, strip, width, load_left, load, store, is_packed
             )
+            multiply_panel(self.k, panel)
 
     def _packed(
         self,
@@ -294,8 +282,5 @@ class _Writer:
         return self.math.linear(index, strides)
 
 
-EMITTER = emitter_of("dot", can_emit, emit, extent, scratch_bytes, repeated_bytes)
-CONVOLUTION = emitter_of(
-    "convolution", can_emit_convolution, emit, extent, scratch_bytes, repeated_bytes
-)
-"""Convolutions that are products of matrices."""
+EMITTER = Emitter("gemm", plan)
+"""Dots, and convolutions whose window is one element."""

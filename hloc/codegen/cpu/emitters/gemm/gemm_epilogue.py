@@ -1,14 +1,13 @@
-"""Packed products with what is done to them element by element, while the sums are in the cache.
+"""Packed products and their elementwise epilogues, computed while the sums are in the cache.
 
 The sums lie in the memory of a result of their type. As soon as some rows have their last block of
-k, the other instructions are made of these rows, and all results are written.
+k, the other instructions are computed for these rows, and all results are written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from math import prod
 
@@ -16,13 +15,15 @@ from hloc.analysis.epilogue import place_of, product_in, results_of
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.convolution import windowed_gemm
-from hloc.codegen.cpu.emitters.gemm import dot
+from hloc.codegen.cpu.emitters.convolution.windowed_gemm import WindowedGemm
+from hloc.codegen.cpu.emitters.gemm.dot import micro_gemm
 from hloc.codegen.cpu.emitters.gemm.finish_function import FinishContext
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import PackedGemm
-from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, emit_packed, row_distance
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import Epilogue, row_distance
 from hloc.codegen.cpu.emitters.routine_writer import argument
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.gemm_problem import is_gemm
 from hloc.codegen.kernels.lanes import lanes_of, mark_final
 from hloc.codegen.kernels.loop import is_flat
 from hloc.ir.instruction import Instruction
@@ -30,30 +31,29 @@ from hloc.ir.instruction import Instruction
 
 def core_of(inst: Instruction) -> Instruction | None:
     """Return the product of a fusion that this emitter can write, else None."""
+    found = _found(inst)
+    return found[0] if found else None
+
+
+def _found(inst: Instruction) -> tuple[Instruction, WindowedGemm] | None:
+    """Return the product of a fusion, and how packed panels make it."""
     if inst.opcode.name != "fusion":
         return None
     core = product_in(inst.called[0])
     if core is None or not all(operand.is_a("parameter") for operand in core.operands):
         return None
-    product = _packed(core)
-    if product is None:
+    gemm = _packed(core)
+    if gemm is None:
         return None
-    return core if is_flat(inst, core) or _column_count(core, product) else None
+    return (core, gemm) if is_flat(inst, core) or _column_count(core, gemm.product) else None
 
 
-def _packed(core: Instruction) -> PackedGemm | None:
+def _packed(core: Instruction) -> WindowedGemm | None:
     """Return how packed panels make the product, None if they do not."""
-    if _emitter(core) is not windowed_gemm.EMITTER:
-        found = dot.micro_gemm(core)
-        return found if isinstance(found, PackedGemm) else None
-    windowed = windowed_gemm.windowed_gemm(core)
-    return windowed.product if windowed else None
-
-
-def _emitter(core: Instruction) -> Emitter[KernelContext]:
-    """Return the emitter of the product by itself."""
-    own = (dot.EMITTER, dot.CONVOLUTION)
-    return next((e for e in own if e.plan(core)), windowed_gemm.EMITTER)
+    if not is_gemm(core):
+        return windowed_gemm.windowed_gemm(core)
+    found = micro_gemm(core)
+    return WindowedGemm(found, None, 0, 0) if isinstance(found, PackedGemm) else None
 
 
 def _column_count(core: Instruction, product: PackedGemm) -> int:
@@ -65,17 +65,15 @@ def _column_count(core: Instruction, product: PackedGemm) -> int:
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a fusion around a packed product as the product alone: loop, scratch, packing."""
-    core = core_of(inst)
-    alone = None if core is None else _emitter(core).plan(core)
-    return None if core is None or alone is None else replace(alone, emit=partial(emit, core))
+    found = _found(inst)
+    return None if found is None else found[1].plan(partial(_emit, *found))
 
 
-def emit(core: Instruction, k: KernelContext) -> None:
+def _emit(core: Instruction, gemm: WindowedGemm, k: KernelContext) -> None:
     """Write the product with the loops over its finished rows."""
-    place, product = place_of(core, results_of(k.inst.called[0])), _packed(core)
+    place, product = place_of(core, results_of(k.inst.called[0])), gemm.product
     lhs, rhs = (k.plain_array(operand) for operand in core.operands)
     assert place is not None
-    assert product is not None
     assert lhs is not None
     assert rhs is not None
     finish = FinishContext(k)
@@ -83,13 +81,7 @@ def emit(core: Instruction, k: KernelContext) -> None:
     rows.finish(row_distance(product))
     mark_final(finish)
     epilogue = Epilogue(k.outputs[place], finish.fn.name, finish.close())
-    windowed = None
-    if _emitter(core) is windowed_gemm.EMITTER:
-        windowed = windowed_gemm.windowed_gemm(core)
-    if windowed:
-        windowed_gemm.write(k, windowed, (lhs, rhs), 0, epilogue)
-    else:
-        emit_packed(k, product, lhs, rhs, 0, epilogue)
+    windowed_gemm.write(k, gemm, (lhs, rhs), 0, epilogue)
     k.level = finish.level
 
 
@@ -149,5 +141,5 @@ class _Rows:
                 output.store(k.math, index, value)
 
 
-EMITTER = Emitter("output-fusion", plan)
-"""A product and elementwise instructions that are made of it."""
+EMITTER = Emitter("gemm-epilogue", plan)
+"""A product and the elementwise instructions that use it."""

@@ -6,22 +6,21 @@ result is written from its beginning to its end.
 
 from __future__ import annotations
 
+from functools import partial
+
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a concatenate."""
-    return root_of(inst).opcode.name == "concatenate"
-
-
-def extent(inst: Instruction) -> int:
-    """Return the size of the outermost dimension, 1 if that is the one that is put together."""
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a concatenate; threads share the outermost dimension unless it is concatenated."""
     root = root_of(inst)
+    if not root.is_a("concatenate"):
+        return None
     around = _around(root)
-    return root.array.dims[around[0]] if around else 1
+    return KernelPlan(partial(_emit, around), root.array.dims[around[0]] if around else 1)
 
 
 def _around(root: Instruction) -> list[int]:
@@ -31,9 +30,8 @@ def _around(root: Instruction) -> list[int]:
     return order[: order.index(dim)] if dim in order else order
 
 
-def emit(k: KernelContext) -> None:
-    """Write the operands one after another."""
-    around = _around(k.root)
+def _emit(around: list[int], k: KernelContext) -> None:
+    """Write the operands one after another, inside loops over the dimensions `around` them."""
     (dim,) = k.root.attributes.dimensions
     with k.body.nest(k.root.array.dims, around, (k.begin, k.end)) as outer:
         first = 0
@@ -48,4 +46,4 @@ def emit(k: KernelContext) -> None:
             first += operand.array.dims[dim]
 
 
-EMITTER = emitter_of("concatenate", can_emit, emit, extent, no_scratch)
+EMITTER = Emitter("concatenate", plan)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.dynamic_update_slice import first_element, is_in_place
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch, no_split
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a dynamic-update-slice."""
-    return root_of(inst).opcode.name == "dynamic-update-slice"
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a dynamic-update-slice; it runs on one thread."""
+    return KernelPlan(_emit) if root_of(inst).is_a("dynamic-update-slice") else None
 
 
-def emit(k: KernelContext) -> None:
+def _emit(k: KernelContext) -> None:
     """Copy the operand unless it is there already, then write the update over it."""
     operand, update = k.root.operands[:2]
     first = first_element(k)
@@ -25,4 +25,4 @@ def emit(k: KernelContext) -> None:
         k.output.store(k.math, target, k.read(update, tuple(at)))
 
 
-EMITTER = emitter_of("dynamic-update-slice", can_emit, emit, no_split, no_scratch)
+EMITTER = Emitter("dynamic-update-slice", plan)

@@ -12,19 +12,21 @@ rows, is kept in f64. The order of the additions depends on sizes and the width 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 
-from hloc.analysis.cumulative import plain_scan
+from hloc.analysis.cumulative import Cumulative, plain_scan
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.running_sums import block_end
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.dtypes import F32, F64, S32, U32, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import identity_of, recognised_reducer
+from hloc.shapes import ArrayShape
 
 _BLOCK = 1024
 """Elements of a row that are made, scanned and written before the next ones."""
@@ -42,28 +44,28 @@ _NARROW = 16
 """Columns below which each is scanned on its own, like a row."""
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a plain scan."""
-    return plain_scan(root_of(inst)) is not None
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a plain scan: a loop over rows, or over strips of columns."""
+    root = root_of(inst)
+    form = plain_scan(root)
+    if form is None:
+        return None
+    sizes = _Sizes(root.operands[0].array, form)
+    return KernelPlan(partial(_emit, sizes), prod(sizes.units))
 
 
-def extent(inst: Instruction) -> int:
-    """Return the number of rows, or of strips of columns."""
-    return prod(_Sizes(root_of(inst)).units)
-
-
-def emit(k: KernelContext) -> None:
+def _emit(sizes: _Sizes, k: KernelContext) -> None:
     """Write the loop over rows or strips."""
-    sizes = _Sizes(k.root)
     with k.body.loop(k.begin, k.end) as unit:
         place = k.math.delinear(unit, sizes.units)
         index: list[IndexValue] = [0] * k.root.array.rank
         for dim, position in zip(sizes.outer, place, strict=False):
             index[dim] = position
         if sizes.strip is None:
-            _Row(k, index).write()
+            _Row(k, sizes.form, index).write()
         else:
-            _Strip(k, index, sizes.strip, k.math.mul(place[-1], _STRIP)).write()
+            first = k.math.mul(place[-1], _STRIP)
+            _Strip(k, sizes.form, index, sizes.strip, first).write()
 
 
 class _Sizes:
@@ -75,10 +77,8 @@ class _Sizes:
         units: sizes of the outer dimensions, then the number of strips.
     """
 
-    def __init__(self, root: Instruction) -> None:
-        source = root.operands[0].array
-        form = plain_scan(root)
-        assert form is not None
+    def __init__(self, source: ArrayShape, form: Cumulative) -> None:
+        self.form = form
         order = loop_order(source)
         self.outer = [dim for dim in order if dim != form.dim]
         self.strip: int | None = None
@@ -101,9 +101,7 @@ def _working_type(dtype: DType) -> DType:
 class _Scan:
     """What rows and columns share: types, the first value, where elements are read and written."""
 
-    def __init__(self, k: KernelContext, index: list[IndexValue]) -> None:
-        form = plain_scan(k.root)
-        assert form is not None
+    def __init__(self, k: KernelContext, form: Cumulative, index: list[IndexValue]) -> None:
         self.k, self.b, self.form, self.index = k, k.b, form, index
         self.operand, self.init = k.root.operands
         self.size = self.operand.array.dims[form.dim]
@@ -161,8 +159,8 @@ class _Scan:
 class _Row(_Scan):
     """One row, in blocks; what came before a block is in a vector of equal lanes."""
 
-    def __init__(self, k: KernelContext, index: list[IndexValue]) -> None:
-        super().__init__(k, index)
+    def __init__(self, k: KernelContext, form: Cumulative, index: list[IndexValue]) -> None:
+        super().__init__(k, form, index)
         lanes = max(2, k.target.vector_bits // (8 * self.dtype.storage_bytes))
         self.v = Vectors(k.b, self.dtype, lanes)
         self.vectors = min(_GROUP, -(-self.size // lanes))
@@ -236,9 +234,14 @@ class _Strip(_Scan):
     """Neighbouring columns, at most `_STRIP`, each with its running result."""
 
     def __init__(
-        self, k: KernelContext, index: list[IndexValue], strip: int, first: IndexValue
+        self,
+        k: KernelContext,
+        form: Cumulative,
+        index: list[IndexValue],
+        strip: int,
+        first: IndexValue,
     ) -> None:
-        super().__init__(k, index)
+        super().__init__(k, form, index)
         self.strip, self.first = strip, first
         size = self.operand.array.dims[strip]
         count = min(size, _STRIP)
@@ -310,4 +313,4 @@ class _Strip(_Scan):
         return index
 
 
-EMITTER = emitter_of("reduce-window", can_emit, emit, extent, no_scratch)
+EMITTER = Emitter("cumulative", plan)

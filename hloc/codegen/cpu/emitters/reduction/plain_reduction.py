@@ -82,10 +82,10 @@ class PlainReduction:
 
 
 _MANY = 64
-"""Elements of a batch of less than a vector of columns, from which on routines are as fast."""
+"""Fewest elements, in batches of less than a vector of columns, where routines are as fast."""
 
 _LEAST_ROW = 4
-"""Elements of a row from which on routines are as fast. Sums of `f32[100000,3]` take 1.25 of the
+"""Elements of the shortest row where routines are as fast. Sums of `f32[100000,3]` take 1.25 of the
 time of loops that know their size, those of `f32[100000,8]` 0.96."""
 
 _FORMS = frozenset({"R", "KR", "RKR", "RK", "KRK", "RKRK"})
@@ -163,13 +163,12 @@ def _groups(shape: ArrayShape, dimensions: tuple[int, ...]) -> tuple[Group, ...]
     return tuple(reversed(found))
 
 
-def emit_plain(k: KernelContext, steps: int) -> bool:
+def emit_plain(k: KernelContext, found: PlainReduction, steps: int) -> bool:
     """Write a call of a routine, if there is one; `steps` is the extent of the kernel.
 
     Otherwise nothing is written, and the result is False.
     """
-    found = plain_reduction(k.inst)
-    if found is None or not k.lanes or any(number is not None for number in k.aliased):
+    if not k.lanes or any(number is not None for number in k.aliased):
         return False
     call = _Call(k, found, steps)
     if found.columns is None and call.serves_rows():

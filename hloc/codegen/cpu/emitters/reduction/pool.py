@@ -5,6 +5,8 @@ The outermost loop of the kernel runs over rows of the result, of all batches.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from hloc.analysis.pools import Pool, pool_of, scaled_pool
@@ -25,41 +27,52 @@ from hloc.codegen.cpu.emitters.reduction.pool_routine import (
 )
 from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for windows that the routine folds, of the operand itself, times a constant perhaps."""
-    return _pool(inst) is not None
+@dataclass(frozen=True, slots=True)
+class _ScaledPool:
+    """A pooling, and what its results are multiplied or divided by.
+
+    Attributes:
+        window: the reduce-window.
+        factor: a scalar, None if results stay as they are.
+    """
+
+    pool: Pool
+    window: Instruction
+    factor: Instruction | None
+
+    @property
+    def rows(self) -> int:
+        """Rows of the result, of all batches."""
+        return self.pool.batch * self.pool.y.count
 
 
-def extent(inst: Instruction) -> int:
-    """Return the number of rows of the result."""
-    pool = _pool(inst)
-    assert pool is not None
-    return pool.batch * pool.y.count
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan windows that the routine folds, of the operand itself, times a constant perhaps."""
+    scaled = _scaled_pool(inst)
+    return None if scaled is None else KernelPlan(partial(_emit, scaled), scaled.rows)
 
 
-def emit(k: KernelContext) -> None:
+def _emit(scaled: _ScaledPool, k: KernelContext) -> None:
     """Call the routine, or write loops where the machine has no vectors for it."""
-    pool = _pool(k.inst)
-    assert pool is not None
-    window, _ = scaled_pool(k.root)
+    pool, window = scaled.pool, scaled.window
     source = k.plain_array(window.operands[0])
     assert source is not None
     fold = _fold_of(window)
     lanes = lanes_of_fold(fold, k.target)
     is_wide = pool.channels >= lanes or has_masks(source.dtype, k.target)
     if not k.lanes or not is_wide or any(number is not None for number in k.aliased):
-        _loops(k)
+        _loops(k, scaled.rows)
         return
     routine = pool_routine(fold, k.target)
     k.use(routine)
     b, m = k.b, k.math
     init = b.convert(k.read(window.operands[1], ()), fold.total)
-    finish, scale = _scale(k, fold.total)
+    finish, scale = _scale(k, scaled.factor, fold.total)
     entries = table_of(pool, finish)
     table = k.fn.global_constant(
         f"[{len(entries)} x i64]", f"[{', '.join(f'i64 {entry}' for entry in entries)}]"
@@ -73,7 +86,7 @@ def emit(k: KernelContext) -> None:
     k.level = 0  # nothing runs outside of the routine
 
 
-def _pool(inst: Instruction) -> Pool | None:
+def _scaled_pool(inst: Instruction) -> _ScaledPool | None:
     """Return the pooling that is all that `inst` does."""
     window, factor = scaled_pool(root_of(inst))
     if not window.is_a("reduce-window"):
@@ -82,30 +95,29 @@ def _pool(inst: Instruction) -> Pool | None:
         return None
     if not inst.is_a("fusion") and factor is not None:
         return None
-    return pool_of(window)
+    pool = pool_of(window)
+    return None if pool is None else _ScaledPool(pool, window, factor)
 
 
 def _fold_of(window: Instruction) -> Fold:
     return of_one_type(plain_reducer(window.called[0]), window.array.dtype)
 
 
-def _scale(k: KernelContext, total: DType) -> tuple[int, str]:
+def _scale(k: KernelContext, factor: Instruction | None, total: DType) -> tuple[int, str]:
     """Return what is done with results, and the number for it."""
-    _, factor = scaled_pool(k.root)
     if factor is None:
         return AS_IT_IS, k.b.const(total, 1).text
     finish = MULTIPLIED if k.root.is_a("multiply") else DIVIDED
     return finish, k.b.convert(k.read(factor, ()), total).text
 
 
-def _loops(k: KernelContext) -> None:
+def _loops(k: KernelContext, rows: int) -> None:
     """Fold element by element."""
     shape = k.root.array
     order = physical_order(shape)
     sizes = [shape.dims[d] for d in order]
     k.is_final = False
     count, outer = 1, 0
-    rows = extent(k.inst)
     while count < rows or (outer < len(sizes) and sizes[outer] == 1):
         count *= sizes[outer]
         outer += 1
@@ -119,4 +131,4 @@ def _loops(k: KernelContext) -> None:
             k.output.store(k.math, index, k.read(k.root, index))
 
 
-EMITTER = emitter_of("reduce-window", can_emit, emit, extent, no_scratch)
+EMITTER = Emitter("pool", plan)

@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from hloc.codegen.cpu.emitters.reduction.plain_reduction import emit_plain
+from functools import partial
+
+from hloc.codegen.cpu.emitters.reduction.plain_reduction import (
+    PlainReduction,
+    emit_plain,
+    plain_reduction,
+)
 from hloc.codegen.kernels import reduce
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.reduce import ReductionLoops
+from hloc.ir.instruction import Instruction
 
 
-def emit(k: KernelContext) -> None:
-    """Write a call of a routine, or else the loops."""
-    if not emit_plain(k, reduce.extent(k.inst)):
-        reduce.emit(k)
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a call of a routine, and the loops for where the routine does not fit the target."""
+    loops = reduce.loops_of(inst)
+    if loops is None:
+        return None
+    return KernelPlan(partial(_emit, plain_reduction(inst), loops), loops.extent)
 
 
-EMITTER = emitter_of("reduce", reduce.can_emit, emit, reduce.extent, no_scratch)
+def _emit(plain: PlainReduction | None, loops: ReductionLoops, k: KernelContext) -> None:
+    if plain is None or not emit_plain(k, plain, loops.extent):
+        reduce.emit(loops, k)
+
+
+EMITTER = Emitter("reduce", plan)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from hloc.codegen.cpu.emitters.reduction.plain_reduction import plain_reduction
 from hloc.codegen.kernels import row_region
-from hloc.codegen.kernels.emitter import emitter_of, no_scratch
+from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True for a fusion that can be made row by row, and not by a routine (`plain_reduction`)."""
-    return row_region.can_emit(inst) and plain_reduction(inst) is None
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a fusion row by row, unless a routine makes it (`plain_reduction`)."""
+    found = row_region.plan(inst)
+    return None if found is None or plain_reduction(inst) is not None else found
 
 
-EMITTER = emitter_of("row-region", can_emit, row_region.emit, row_region.extent, no_scratch)
+EMITTER = Emitter("row-region", plan)

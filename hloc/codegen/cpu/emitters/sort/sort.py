@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
@@ -17,17 +18,17 @@ from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, KeyFunction, Radix
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.elements.elemental import Frame
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.comparators import Key, keys_of
 
 _LEAST_PER_BIT = 1
-"""Elements per bit of the keys from which a radix sort is faster than a merge sort."""
+"""Fewest elements per bit of the keys for which a radix sort is faster than a merge sort."""
 
 _MOST_CARRIED_BYTES = 16
-"""Bytes of all operands up to which they move themselves, and not keys and places."""
+"""Most bytes of all operands that move themselves; else keys and places move."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,17 @@ class _RadixPlan:
     by_place: bool
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a sort."""
-    return root_of(inst).opcode.name == "sort"
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a sort: scratch memory for two rows of all that moves, and counts of a radix sort."""
+    root = root_of(inst)
+    if not root.is_a("sort"):
+        return None
+    radix, shape = _radix_plan(root), root.operands[0].array
+    dim = root.attributes.dimensions[0]
+    outer = [d for d in loop_order(shape) if d != dim]
+    carried = radix.carried if radix else [operand.array.dtype for operand in root.operands]
+    scratch = rows_bytes(carried, _size(root)) + (radix.digits.count_bytes if radix else 0)
+    return KernelPlan(partial(_emit, radix, outer), shape.dims[outer[0]] if outer else 1, scratch)
 
 
 def _size(root: Instruction) -> int:
@@ -72,38 +81,15 @@ def _radix_plan(root: Instruction) -> _RadixPlan | None:
     return _RadixPlan(tuple(keys), digits_for(unsigned, size), carried, by_place)
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return two rows of all that moves, and the counts of a radix sort."""
-    root = root_of(inst)
-    plan = _radix_plan(root)
-    if plan is None:
-        return rows_bytes([operand.array.dtype for operand in root.operands], _size(root))
-    return rows_bytes(plan.carried, _size(root)) + plan.digits.count_bytes
-
-
-def _outer_dims(root: Instruction) -> list[int]:
-    """Return the dimensions that rows are counted by, outermost first."""
-    dim = root.attributes.dimensions[0]
-    return [d for d in loop_order(root.operands[0].array) if d != dim]
-
-
-def extent(inst: Instruction) -> int:
-    """Return the size of the outermost dimension that rows are counted by."""
-    root = root_of(inst)
-    outer = _outer_dims(root)
-    return root.operands[0].array.dims[outer[0]] if outer else 1
-
-
-def emit(k: KernelContext) -> None:
-    """Sort row by row."""
+def _emit(radix: _RadixPlan | None, outer: list[int], k: KernelContext) -> None:
+    """Sort row by row; rows are counted by the dimensions `outer`."""
     dim = k.root.attributes.dimensions[0]
     shape = k.root.operands[0].array
-    plan = _radix_plan(k.root)
-    with k.body.nest(shape.dims, _outer_dims(k.root), (k.begin, k.end)) as at:
-        if plan is None:
+    with k.body.nest(shape.dims, outer, (k.begin, k.end)) as at:
+        if radix is None:
             _merge(k, at, dim)
         else:
-            _radix(k, plan, at, dim)
+            _radix(k, radix, at, dim)
 
 
 def _elements(k: KernelContext, at: Sequence[IndexValue], dim: int, i: IndexValue) -> list[Value]:
@@ -193,4 +179,4 @@ def _key_function(k: KernelContext, keys: Sequence[Key]) -> KeyFunction:
     return of_elements
 
 
-EMITTER = emitter_of("sort", can_emit, emit, extent, scratch_bytes)
+EMITTER = Emitter("sort", plan)

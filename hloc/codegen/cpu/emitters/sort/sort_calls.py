@@ -7,9 +7,10 @@ sorted, by the least important key first, and all operands are fetched from ther
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from hloc.codegen.cpu.emitters.sort.radix_functions import RowForm
-from hloc.codegen.cpu.emitters.sort.sort_columns import Row, groups_of, rows_to_sort
+from hloc.codegen.cpu.emitters.sort.sort_columns import Groups, Row, groups_of, rows_to_sort
 from hloc.codegen.cpu.emitters.sort.sort_keys import KeyForm, operand_order
 from hloc.codegen.cpu.emitters.sort.sort_routines import (
     OTHER_BYTES,
@@ -18,7 +19,7 @@ from hloc.codegen.cpu.emitters.sort.sort_routines import (
     sort_routines,
 )
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import U32
 from hloc.ir.instruction import Instruction
 from hloc.ops.comparators import keys_of
@@ -89,39 +90,26 @@ def _reads_memory(root: Instruction) -> bool:
     return all(operand.is_a("parameter") for operand in root.operands)
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a sort by keys that routines know."""
-    return call_plan(inst) is not None
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a sort by keys that routines know: row by row, or groups of columns at a time.
+
+    The columns of a group lie in scratch memory behind what the routines need.
+    """
+    calls = call_plan(inst)
+    if calls is None:
+        return None
+    groups = groups_of(root_of(inst))
+    columns_at = (calls.scratch_bytes + 63) // 64 * 64
+    emit = partial(_emit, calls, groups, columns_at)
+    return KernelPlan(emit, groups.extent, columns_at + groups.scratch_bytes)
 
 
-def scratch_bytes(inst: Instruction) -> int:
-    """Return what the routines need, and room for the columns of a group."""
-    return _before_columns(_plan(inst)) + groups_of(root_of(inst)).scratch_bytes
-
-
-def _plan(inst: Instruction) -> CallPlan:
-    plan = call_plan(inst)
-    assert plan is not None
-    return plan
-
-
-def _before_columns(plan: CallPlan) -> int:
-    return (plan.scratch_bytes + 63) // 64 * 64
-
-
-def extent(inst: Instruction) -> int:
-    """Return how many rows there are, or groups of them."""
-    return groups_of(root_of(inst)).extent
-
-
-def emit(k: KernelContext) -> None:
+def _emit(plan: CallPlan, groups: Groups, columns_at: int, k: KernelContext) -> None:
     """Sort row by row."""
-    plan = _plan(k.inst)
     arrays = [k.plain_array(operand) for operand in k.root.operands]
     sources = [array for array in arrays if array is not None]
     assert len(sources) == len(arrays)
-    groups = groups_of(k.root)
-    with rows_to_sort(k, groups, sources, _before_columns(plan)) as (here, there):
+    with rows_to_sort(k, groups, sources, columns_at) as (here, there):
         if plan.by_place:
             _by_place(k, plan, here, there)
         else:
@@ -177,4 +165,4 @@ def _gather(k: KernelContext, row: Row, result: Row, places: Row, size: int) -> 
     k.fn.line(f"call void @{routine.name}({moved}, ptr {places.pointer}, i64 {size})")
 
 
-EMITTER = emitter_of("sort-by-routines", can_emit, emit, extent, scratch_bytes)
+EMITTER = Emitter("sort-by-routines", plan)

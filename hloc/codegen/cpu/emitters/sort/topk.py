@@ -8,6 +8,8 @@ know are left to these (`topk_calls`), where kernels are LLVM IR.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
@@ -15,60 +17,52 @@ from hloc.codegen.cpu.emitters.sort.merge_sort import MergeSorter
 from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, RadixSorter
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.dtypes import S32, S64, U32, DType
 from hloc.ir.instruction import Instruction
 
 _LEAST_SELECTED = 96
-"""Elements of a row from which it goes by digits."""
+"""Fewest elements of a row that is selected and sorted by digits."""
 
 _WORTH = 4
-"""A selection is made if it leaves out all but one in so many."""
+"""A selection is made if it keeps at most one element in this number."""
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a topk."""
-    return root_of(inst).opcode.name == "topk"
+@dataclass(frozen=True, slots=True)
+class _RowForm:
+    """What moves in a row, values and their places, and the digits it is sorted by."""
+
+    carried: tuple[DType, DType]
+    digits: Digits
+    leading_bits: int
 
 
-def _carried(root: Instruction) -> tuple[DType, DType]:
-    return root.operands[0].array.dtype, S32
-
-
-def _digits(root: Instruction) -> Digits:
-    return Digits((key_dtype(root.operands[0].array.dtype).bits,), 8)
-
-
-def _leading_bits(root: Instruction) -> int:
-    return min(11, key_dtype(root.operands[0].array.dtype).bits)
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return two rows of values and of places, and the counts."""
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a topk: scratch memory for two rows of values and places, and for the counts."""
     root = root_of(inst)
-    counts: int = U32.storage_bytes << _leading_bits(root)
-    size = root.operands[0].array.dims[-1]
-    return rows_bytes(_carried(root), size) + _digits(root).count_bytes + counts
+    if not root.is_a("topk"):
+        return None
+    operand = root.operands[0].array
+    *outer, size = operand.dims
+    bits = key_dtype(operand.dtype).bits
+    form = _RowForm((operand.dtype, S32), Digits((bits,), 8), min(11, bits))
+    counts = form.digits.count_bytes + (U32.storage_bytes << form.leading_bits)
+    scratch = rows_bytes(form.carried, size) + counts
+    return KernelPlan(partial(_emit, form), outer[0] if outer else 1, scratch)
 
 
-def extent(inst: Instruction) -> int:
-    """Return the size of the outermost dimension that rows are counted by."""
-    dims = root_of(inst).operands[0].array.dims
-    return dims[0] if len(dims) > 1 else 1
-
-
-def emit(k: KernelContext) -> None:
+def _emit(form: _RowForm, k: KernelContext) -> None:
     """Sort row by row; the sort is stable, so lower places come first."""
     operand = k.root.operands[0]
     *outer, size = operand.array.dims
-    rows = SortRows(k, _carried(k.root), size)
+    rows = SortRows(k, form.carried, size)
     with k.body.nest(outer, range(len(outer)), (k.begin, k.end)) as at:
         if size < _LEAST_SELECTED:
             _merge(k, rows, at)
         else:
-            _select(k, rows, at)
+            _select(k, form, rows, at)
         arrays = rows.buffers(rows.half)
         with k.body.loop(0, k.root.attributes.k) as i:
             for output, value in zip(k.outputs, rows.load(arrays, i), strict=True):
@@ -95,10 +89,10 @@ def _merge(k: KernelContext, rows: SortRows, at: Sequence[IndexValue]) -> None:
     MergeSorter(rows, less).sort()
 
 
-def _select(k: KernelContext, rows: SortRows, at: Sequence[IndexValue]) -> None:
+def _select(k: KernelContext, form: _RowForm, rows: SortRows, at: Sequence[IndexValue]) -> None:
     """Bring the elements that may be among the first into half 0, and sort them."""
     b, m = k.b, k.math
-    digits = _digits(k.root)
+    digits, bits = form.digits, form.leading_bits
     offset = 2 * rows.half_bytes
     sorter = RadixSorter(rows, digits, lambda values: [_key(k, values[0])], offset)
     sorter.clear()
@@ -106,12 +100,12 @@ def _select(k: KernelContext, rows: SortRows, at: Sequence[IndexValue]) -> None:
     b.store(kept, 0, b.const(S64, 0))
     arrays = rows.buffers(0)
     selects = k.root.attributes.k * _WORTH <= rows.size
-    last = _last_digit(k, at, offset + digits.count_bytes) if selects else None
+    last = _last_digit(k, bits, at, offset + digits.count_bytes) if selects else None
     with k.body.loop(0, rows.size) as i:
         value = k.read(k.root.operands[0], (*at, i))
         wanted = k.body.all_of([])
         if last is not None:
-            wanted = m.compare("LE", _leading(k, value), last)
+            wanted = m.compare("LE", _leading(k, bits, value), last)
         with k.body.when(wanted):
             place = b.load(kept, S64, 0)
             rows.store(arrays, place, [value, _place(k, i)])
@@ -121,20 +115,20 @@ def _select(k: KernelContext, rows: SortRows, at: Sequence[IndexValue]) -> None:
     k.level = FINAL_WITH_SLOTS
 
 
-def _leading(k: KernelContext, value: Value) -> Value:
-    """Return the leading digit of the key of an element."""
+def _leading(k: KernelContext, bits: int, value: Value) -> Value:
+    """Return the first `bits` bits of the key of an element."""
     key = _key(k, value)
-    shift = k.b.const(key.dtype, key.dtype.bits - _leading_bits(k.root))
+    shift = k.b.const(key.dtype, key.dtype.bits - bits)
     return k.b.convert(k.b.lshr(key, shift), S64)
 
 
-def _last_digit(k: KernelContext, at: Sequence[IndexValue], offset_bytes: int) -> Value:
+def _last_digit(k: KernelContext, bits: int, at: Sequence[IndexValue], offset_bytes: int) -> Value:
     """Return the leading digit of element number k of the row in order."""
     b, m = k.b, k.math
-    counts = k.scratch_array(offset_bytes, U32, (1 << _leading_bits(k.root),))
+    counts = k.scratch_array(offset_bytes, U32, (1 << bits,))
     b.clear(counts.pointer, U32.storage_bytes * counts.dims[0])
     with k.body.loop(0, k.root.operands[0].array.dims[-1]) as i:
-        digit = _leading(k, k.read(k.root.operands[0], (*at, i)))
+        digit = _leading(k, bits, k.read(k.root.operands[0], (*at, i)))
         counts.store(m, (digit,), b.iadd(counts.load(m, (digit,)), b.const(U32, 1)))
     digit_slot, total_slot = b.allocate(S64), b.allocate(S64)
     b.store(digit_slot, 0, b.const(S64, 0))
@@ -149,4 +143,4 @@ def _last_digit(k: KernelContext, at: Sequence[IndexValue], offset_bytes: int) -
     return b.load(digit_slot, S64, 0)
 
 
-EMITTER = emitter_of("topk", can_emit, emit, extent, scratch_bytes)
+EMITTER = Emitter("topk", plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 from hloc.codegen.cpu.emitters.sort.topk_routines import (
@@ -11,7 +12,7 @@ from hloc.codegen.cpu.emitters.sort.topk_routines import (
     topk_routines,
 )
 from hloc.codegen.kernels.context import KernelContext, root_of
-from hloc.codegen.kernels.emitter import emitter_of
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
 
 
@@ -28,27 +29,18 @@ def _form(inst: Instruction) -> FirstForm | None:
     return first_form(operand.array.dtype, largest=root.attributes.largest)
 
 
-def can_emit(inst: Instruction) -> bool:
-    """True if the result is that of a topk whose order routines know."""
-    return _form(inst) is not None
-
-
-def scratch_bytes(inst: Instruction) -> int:
-    """Return what the routines need."""
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan a topk whose order routines know, row by row."""
     form = _form(inst)
-    assert form is not None
-    return topk_bytes(form.bits, root_of(inst).operands[0].array.dims[-1])
+    if form is None:
+        return None
+    *outer, size = root_of(inst).operands[0].array.dims
+    return KernelPlan(partial(_emit, form), prod(outer), topk_bytes(form.bits, size))
 
 
-def extent(inst: Instruction) -> int:
-    """Return how many rows there are."""
-    return prod(root_of(inst).operands[0].array.dims[:-1])
-
-
-def emit(k: KernelContext) -> None:
+def _emit(form: FirstForm, k: KernelContext) -> None:
     """Let a routine take one row after another."""
-    form, source = _form(k.inst), k.plain_array(k.root.operands[0])
-    assert form is not None
+    source = k.plain_array(k.root.operands[0])
     assert source is not None
     *outer, size = source.dims
     own, inner = topk_routines(form.bits, k.target)
@@ -67,4 +59,4 @@ def emit(k: KernelContext) -> None:
     k.level = 0
 
 
-EMITTER = emitter_of("topk-by-routines", can_emit, emit, extent, scratch_bytes)
+EMITTER = Emitter("topk-by-routines", plan)

@@ -127,4 +127,4 @@ def _emit_tiles(p: MatrixProblem, room: int, w: LaunchWriter) -> None:
     chosen.emit(w, p, chosen.plan)
 
 
-EMITTER = Emitter("matrix product", plan)
+EMITTER = Emitter("gemm", plan)

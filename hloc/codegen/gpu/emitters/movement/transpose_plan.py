@@ -15,7 +15,7 @@ from typing import TypeAlias
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import array_leaves, root_of
-from hloc.codegen.kernels.loop import can_generate, is_flat
+from hloc.codegen.kernels.loop import is_flat, is_generated
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
 from hloc.ops.folding import works_per_element
@@ -67,7 +67,7 @@ class TransposeTiles:
 def transpose_tiles(inst: Instruction) -> TransposeTiles | None:
     """Return how `inst` goes by tiles, None if it is no transposition that gains from them."""
     shapes = array_leaves(inst.shape)
-    if len(shapes) != 1 or not can_generate(inst) or is_flat(inst):
+    if len(shapes) != 1 or not is_generated(inst) or is_flat(inst):
         return None
     root, (shape,) = root_of(inst), shapes
     members = post_order(inst.called[0]) if inst.opcode.name == "fusion" else [inst]

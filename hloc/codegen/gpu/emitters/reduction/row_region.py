@@ -265,4 +265,4 @@ class _Sum:
         ]
 
 
-EMITTER = Emitter("row region", plan)
+EMITTER = Emitter("row-region", plan)

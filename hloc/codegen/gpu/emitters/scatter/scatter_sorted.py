@@ -167,4 +167,4 @@ class _Windows:
                 b.store(pair, 0, m.value(m.add(now, 1)))
 
 
-EMITTER = Emitter("sorted scatter", plan)
+EMITTER = Emitter("sorted-scatter", plan)

@@ -62,4 +62,4 @@ def _covers(k: GpuContext, first: list[IndexValue], target: Index) -> list[Value
     return conditions
 
 
-EMITTER = Emitter("scatter of windows", plan)
+EMITTER = Emitter("window-scatter", plan)
