@@ -24,8 +24,8 @@ from hloc.shapes import Shape, TupleShape
 _IDENT, _INT, _STRING = terminal("IDENT"), terminal("INT"), terminal("STRING")
 _BLANKS = r"[ \t\r\n]*+"
 _NEVER = "(?!)"
-_ARRAY_MARK = "\0"
-"""Stands for an array in a text of shapes; no text of a module has it."""
+_MARK = "\0"
+"""Stands for an array in a list of shapes, and between names; no module text contains it."""
 
 _all_ints = re.compile(_INT).findall
 _all_braced = re.compile(r"\{([^{}]*+)\}").findall
@@ -41,7 +41,7 @@ _metadata_pieces = re.compile(
 ).split
 _BETWEEN_FIELDS = frozenset((" ", ", ", ","))
 # parameters: "(" [parameter ("," parameter)*] ")", names of flat lists of arrays.
-_is_names = re.compile(rf"{_IDENT}(?: {_IDENT})*+").fullmatch
+_is_names = re.compile(rf"{_IDENT}(?:{_MARK}{_IDENT})*+").fullmatch
 _all_aliases = re.compile(
     rf"\{{([^{{}}]*+)\}}{_BLANKS}:{_BLANKS}\({_BLANKS}({_INT}){_BLANKS},{_BLANKS}\{{([^{{}}]*+)\}}"
     rf"{_BLANKS}(?:,{_BLANKS}({_IDENT}))?+"
@@ -107,7 +107,7 @@ _INSTEAD = {
     "replica_groups": {"iota": _NEVER, "mesh": _NEVER},
 }
 _NESTING = {"shape": 3, "shapes": 3, "parameters": 2, "entry_computation_layout": 2}
-_IN_SHAPES = {"array": _ARRAY_MARK, "buffer": _NEVER, "name": _NEVER}
+_IN_SHAPES = {"array": _MARK, "buffer": _NEVER, "name": _NEVER}
 
 
 @cache
@@ -144,8 +144,8 @@ def _shapes(rule: str, text: str, shape_of: Callable[[str, int], Shape]) -> Any:
     array = _pattern("array")
     if rule == "parameters" and _flat_parameters(text, array, shape_of):
         return ()
-    skeleton = array.sub(_ARRAY_MARK, text)
-    if _ARRAY_MARK in text or not _pattern(rule).fullmatch(skeleton):
+    skeleton = array.sub(_MARK, text)
+    if _MARK in text or not _pattern(rule).fullmatch(skeleton):
         return None
     arrays = (shape_of(found.group(), found.start()) for found in array.finditer(text))
     whole = _nested(_all_signs(skeleton), arrays)
@@ -169,7 +169,7 @@ def _flat_parameters(
         return False
     parameters = [part.partition(": ") for part in text[1:-1].split(", ")]
     shapes = {shape for _, _, shape in parameters}
-    if not _is_names(" ".join([name for name, _, _ in parameters])):
+    if not _is_names(_MARK.join([name for name, _, _ in parameters])):
         return False
     if not all(map(array.fullmatch, shapes)):
         return False
@@ -178,14 +178,14 @@ def _flat_parameters(
     return True
 
 
-_all_signs = re.compile(rf"[(){{}}{_ARRAY_MARK}]").findall
+_all_signs = re.compile(rf"[(){{}}{_MARK}]").findall
 
 
 def _nested(signs: list[str], arrays: Iterator[Shape]) -> Shape:
     outer: list[list[Shape]] = []
     inner: list[Shape] = []
     for sign in signs:
-        if sign == _ARRAY_MARK:
+        if sign == _MARK:
             inner.append(next(arrays))
         elif sign in "({":
             outer.append(inner)
