@@ -4,6 +4,7 @@ import pytest
 
 from hloc.codegen.gpu.amdgcn import chips as amdgcn
 from hloc.codegen.gpu.nvptx import chips as nvptx
+from hloc.codegen.lower.expansion import EXPANSION, FUSION
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.pipelines import GPU_CHIPS, ORDER, PIPELINES, broken_order, pipeline_for
 from hloc.opt.registry import PASSES
@@ -13,6 +14,12 @@ from hloc.opt.registry import PASSES
 @pytest.mark.parametrize("level", range(4))
 def test_pipelines_keep_the_order(level: int, target: str) -> None:
     assert broken_order(pipeline_for(level, target).passes) == ()
+
+
+@pytest.mark.parametrize("passes", [EXPANSION, FUSION])
+def test_pipelines_of_code_generation_keep_the_order(passes: str) -> None:
+    """They run after those of every level, by themselves at -O0."""
+    assert broken_order(Pipeline.known(passes).passes) == ()
 
 
 def test_passes_for_gpus_know_the_chip() -> None:
@@ -44,3 +51,8 @@ def test_a_broken_order_is_found() -> None:
 def test_an_order_broken_by_a_second_run_is_found() -> None:
     late = Pipeline.parse("cse,fusion,cse")
     assert [row.first for row in broken_order(late.passes)] == ["cse"]
+
+
+def test_an_expansion_in_the_wrong_order_is_found() -> None:
+    early = Pipeline.known(f"dynamic-padder,{EXPANSION}")
+    assert "scan-expander" in [row.first for row in broken_order(early.passes)]

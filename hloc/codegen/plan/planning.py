@@ -13,6 +13,7 @@ from hloc.analysis.call_graph import control_flow_computations
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.lower.expansion import expand
 from hloc.codegen.lower.lowering import lower, refuse_unsupported
+from hloc.codegen.plan.check import check_plan
 from hloc.codegen.plan.kernel_request import PlannedKernel
 from hloc.codegen.plan.plan import (
     Plan,
@@ -74,6 +75,7 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
     Raises:
         UnsupportedError: lists all that the target cannot run, with reasons.
         HloError: constants that the text left out; see `CompileOptions.fill_constants`.
+        InternalError: the plan is not sound, see `check_plan`.
     """
     plans = _KernelPlans(rules)
     boundary = expand(module, rules.needs_defusion)
@@ -92,7 +94,9 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
     )
     store_schedule(module, schedule)
     seconds = time.perf_counter() - started
-    return PlannedProgram(plan_module(module, schedule, assignment, planned), boundary, seconds)
+    plan = plan_module(module, schedule, assignment, planned)
+    check_plan(plan, rules.stack_bytes)
+    return PlannedProgram(plan, boundary, seconds)
 
 
 class _KernelPlans:

@@ -1,0 +1,246 @@
+"""Checks that a plan is sound: numbers, slots, sizes, and what steps may read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+
+from hloc.codegen.plan.kernel_request import KernelRequest
+from hloc.codegen.plan.plan import (
+    BranchStep,
+    CallStep,
+    CopyStep,
+    HostStep,
+    InPlaceKernel,
+    KernelStep,
+    LoopStep,
+    Plan,
+    Step,
+)
+from hloc.codegen.plan.pointer_table import ARENA_SLOT, FIRST_SLOT, Place
+from hloc.errors import InternalError
+from hloc.ir.instruction import Instruction
+from hloc.memory.buffer_assignment import data_leaves
+
+_PREDICATE_BYTES, _INDEX_BYTES = 1, 4
+"""Sizes of the selectors of loops and branches: `pred[]` and `s32[]`."""
+
+
+def check_plan(plan: Plan, stack_bytes: int = 0) -> None:
+    """Raise `InternalError`, which names the step, unless a program can run `plan`.
+
+    Args:
+        plan: the plan of a module.
+        stack_bytes: scratch memory up to this size is no argument, but on the stack of the kernel.
+    """
+    _Checker(plan, stack_bytes).run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Area:
+    """Memory that a step reads or writes.
+
+    Attributes:
+        align: bytes of one element, to which the area is aligned.
+    """
+
+    place: Place
+    size: int
+    align: int = 1
+
+    def overlaps(self, other: _Area) -> bool:
+        """True if both have a byte in common, as far as slots tell."""
+        here, there = self.place, other.place
+        return (
+            here.slot == there.slot
+            and here.offset < there.offset + other.size
+            and there.offset < here.offset + self.size
+        )
+
+
+class _Fault(Exception):
+    """What is wrong with a step."""
+
+
+class _Checker:
+    def __init__(self, plan: Plan, stack_bytes: int) -> None:
+        self.plan, self.stack_bytes = plan, stack_bytes
+        memory, first = plan.assignment, FIRST_SLOT
+        self.sizes = {ARENA_SLOT: memory.arena_bytes}
+        arrays = (*(c.shape for c in memory.constants), *memory.parameters, *memory.outputs)
+        self.sizes.update((first + n, shape.size_bytes) for n, shape in enumerate(arrays))
+        self.constants = range(first, first + len(memory.constants))
+        self.areas: dict[int, tuple[list[tuple[int, int]], int]] = {}
+
+    def run(self) -> None:
+        """Check the plan as a whole, then step by step."""
+        plan, memory, table = self.plan, self.plan.assignment, self.plan.table
+        counts = (table.constants, table.parameters, table.outputs, table.host_functions)
+        arrays = (memory.constants, memory.parameters, memory.outputs, plan.host_functions)
+        if counts != tuple(map(len, arrays)):
+            raise InternalError(f"plan: the pointer table counts {counts}, not what there is")
+        if len(plan.keys) != len(plan.kernels) or len(set(plan.keys)) != len(plan.keys):
+            raise InternalError("plan: kernels and their keys do not belong together")
+        for number, steps in enumerate(plan.computations):
+            for position, step in enumerate(steps):
+                try:
+                    self._step(step)
+                except _Fault as fault:
+                    where = f"plan: step {position} of computation {number}"
+                    raise InternalError(f"{where}: {fault}: {step}") from None
+        self._check_calls()
+
+    def _step(self, step: Step) -> None:
+        match step:
+            case KernelStep():
+                self._kernel(step)
+            case CopyStep():
+                source = _Area(step.source, step.size_bytes)
+                target = _Area(step.target, step.size_bytes)
+                self._check_areas([source], [target])
+                if step.size_bytes <= 0 or source.overlaps(target):
+                    raise _Fault("source and target overlap, or have no bytes")
+            case LoopStep():
+                self._check_areas([_Area(step.predicate, _PREDICATE_BYTES)], [])
+            case BranchStep():
+                size = _PREDICATE_BYTES if step.is_predicate else _INDEX_BYTES
+                self._check_areas([_Area(step.selector, size, size)], [])
+                if not step.branches or (step.is_predicate and len(step.branches) != 2):
+                    raise _Fault(f"{len(step.branches)} branches")
+            case HostStep():
+                self._host(step)
+        last = len(self.plan.computations) - 1
+        if any(not 0 < number <= last for number in _called(step)):
+            raise _Fault(f"calls a computation that is not one of 1 to {last}")
+
+    # ---- kernels and functions of the host
+
+    def _kernel(self, step: KernelStep) -> None:
+        if any(not 0 <= number < len(self.plan.kernels) for number in step.kernels):
+            raise _Fault(f"there are {len(self.plan.kernels)} kernels")
+        request = self.plan.kernels[step.kernel]
+        inputs, outputs, scratch = self._arguments(step.kernel, request, step.arguments)
+        self._check_areas(inputs, outputs)
+        self._check_areas([], scratch)
+        for number, output in enumerate(outputs):
+            shared = request.aliased[number]
+            if shared is not None and inputs[shared].place != output.place:
+                raise _Fault(f"result {number} is not in the place of operand {shared}")
+            for operand in inputs:
+                if operand.overlaps(output) and (shared is None or operand != inputs[shared]):
+                    raise _Fault(f"result {number} overlaps an operand that it may not overwrite")
+        written = [*outputs, *scratch]
+        for number, area in enumerate(written):
+            if any(area.overlaps(other) for other in written[:number]):
+                raise _Fault("two results, or a result and scratch memory, overlap")
+        if any(area.overlaps(operand) for area in scratch for operand in inputs):
+            raise _Fault("scratch memory overlaps an operand")
+        if step.in_place is not None:
+            self._check_in_place(request, step.in_place, inputs, outputs)
+
+    def _arguments(
+        self, number: int, request: KernelRequest, places: Sequence[Place]
+    ) -> tuple[list[_Area], list[_Area], list[_Area]]:
+        """Return the areas of operands, results and scratch memory."""
+        leaves, operands = self._leaves(number, request.inst)
+        planned, rest = request.planned, list(places[len(leaves) :])
+        if planned is not None and planned.library_function and rest:
+            self._check_function(rest.pop(0))
+        scratch = planned.scratch_bytes if planned is not None else 0
+        room = [_Area(place, scratch) for place in rest]
+        if len(places) < len(leaves) or len(room) != (scratch > self.stack_bytes):
+            raise _Fault(f"{len(places)} arguments for {len(leaves)} arrays, {scratch} bytes more")
+        areas = [_Area(place, *leaf) for place, leaf in zip(places, leaves, strict=False)]
+        return areas[:operands], areas[operands:], room
+
+    def _check_function(self, place: Place) -> None:
+        first = self.plan.table.first_host_function
+        if place.offset or not first <= place.slot < self.plan.table.size:
+            raise _Fault(f"slot {place.slot} holds no function")
+
+    def _leaves(self, number: int, inst: Instruction) -> tuple[list[tuple[int, int]], int]:
+        """Return size and element size of the leaves of operands and results of a kernel.
+
+        The second number tells how many are of operands.
+        """
+        known = self.areas.get(number)
+        if known is None:
+            known = self.areas[number] = _leaves_of(inst)
+        return known
+
+    def _check_in_place(
+        self,
+        usual: KernelRequest,
+        in_place: InPlaceKernel,
+        inputs: Sequence[_Area],
+        outputs: Sequence[_Area],
+    ) -> None:
+        """Check that the other kernel has the same arguments, and that the places are a pair."""
+        request = self.plan.kernels[in_place.kernel]
+        if _leaves_of(request.inst) != _leaves_of(usual.inst):
+            raise _Fault(f"kernel {in_place.kernel} has other arguments")
+        pairs = [
+            (inputs[shared].place, outputs[number].place)
+            for number, shared in enumerate(request.aliased)
+            if shared is not None and shared != usual.aliased[number]
+        ]
+        if (in_place.parameter, in_place.output) not in pairs:
+            raise _Fault(f"kernel {in_place.kernel} writes no result over these places")
+
+    def _host(self, step: HostStep) -> None:
+        functions = self.plan.host_functions
+        if not 0 <= step.function < len(functions):
+            raise _Fault(f"there are {len(functions)} host functions")
+        if step.slot != self.plan.table.first_host_function + step.function:
+            raise _Fault(f"slot {step.slot} is not that of host function {step.function}")
+        leaves, operands = _leaves_of(functions[step.function].inst)
+        if len(step.arguments) != len(leaves):
+            raise _Fault(f"{len(step.arguments)} arguments, not {len(leaves)}")
+        areas = [_Area(place, *leaf) for place, leaf in zip(step.arguments, leaves, strict=True)]
+        self._check_areas(areas[:operands], areas[operands:])
+
+    # ---- places
+
+    def _check_areas(self, read: Sequence[_Area], written: Sequence[_Area]) -> None:
+        for area in (*read, *written):
+            place, size = area.place, area.size
+            if place.slot not in self.sizes:
+                raise _Fault(f"slot {place.slot} holds no array")
+            if place.offset % area.align:
+                raise _Fault(f"offset {place.offset} is no multiple of {area.align} bytes")
+            if size and not 0 <= place.offset <= self.sizes[place.slot] - size:
+                room = self.sizes[place.slot]
+                raise _Fault(f"{size} bytes at {place.offset} of slot {place.slot} of {room} bytes")
+        if any(area.size and area.place.slot in self.constants for area in written):
+            raise _Fault("writes to a constant")
+
+    def _check_calls(self) -> None:
+        """Check that no computation runs itself, however many others are in between."""
+        graph = {
+            number: {called for step in steps for called in _called(step)}
+            for number, steps in enumerate(self.plan.computations)
+        }
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as e:
+            raise InternalError(f"plan: computations {e.args[1]} call each other") from None
+
+
+def _leaves_of(inst: Instruction) -> tuple[list[tuple[int, int]], int]:
+    """Return size and element size of the leaves of operands and result; how many are operands."""
+    operands = [shape for operand in inst.operands for _, shape in data_leaves(operand.shape)]
+    results = [shape for _, shape in data_leaves(inst.shape)]
+    sizes = [(shape.size_bytes, shape.dtype.storage_bytes) for shape in (*operands, *results)]
+    return sizes, len(operands)
+
+
+def _called(step: Step) -> Iterator[int]:
+    """Yield the numbers of the computations that a step runs."""
+    match step:
+        case LoopStep():
+            yield from (step.condition, step.body)
+        case BranchStep():
+            yield from step.branches
+        case CallStep():
+            yield step.computation
