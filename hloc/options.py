@@ -34,6 +34,7 @@ class CompileOptions:
         autotune: measure the kernels that a GPU has for each matrix product, and take the fastest.
         use_library: names of libraries whose routines take the place of hloc's own kernels where
             they fit; each backend says which it knows (`hloc.codegen.backend.libraries_of`).
+        standalone: the code calls nothing of this process, as objects for other programs must not.
     """
 
     opt_level: int = 2
@@ -53,6 +54,7 @@ class CompileOptions:
     simulate: bool | str = False
     autotune: bool = False
     use_library: tuple[str, ...] = ()
+    standalone: bool = False
 
     def __post_init__(self) -> None:
         if self.opt_level not in (0, 1, 2, 3):

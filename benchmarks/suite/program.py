@@ -26,7 +26,8 @@ class Program:
 
 _GROUPS = (
     "elementwise", "rows", "cumulative", "movement", "random_bits", "sorting", "indexing",
-    "windows", "convolution", "matmul", "attention", "loops", "linear_algebra", "models",
+    "windows", "convolution", "matmul", "attention", "loops", "linear_algebra",
+    "factorisations", "models",
 )  # fmt: skip
 
 PROGRAMS: dict[str, Program] = {}

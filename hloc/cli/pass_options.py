@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hloc import driver
+from hloc.cli.emit import LIBRARY_KINDS
 from hloc.errors import HloError
 from hloc.near_names import did_you_mean
 from hloc.opt.pipeline import Pipeline
@@ -47,7 +48,14 @@ def compile_options(arguments: Namespace) -> CompileOptions:
         simulate=simulator,
         autotune=autotune,
         use_library=libraries,
+        standalone=_makes_library(arguments),
     )
+
+
+def _makes_library(arguments: Namespace) -> bool:
+    """True if what is written goes into another program."""
+    asked = any(getattr(arguments, option, False) for option in ("compile_only", "shared"))
+    return asked or bool(LIBRARY_KINDS.intersection(getattr(arguments, "emit", ())))
 
 
 def _check_simulator(backend: str, simulator: str) -> None:

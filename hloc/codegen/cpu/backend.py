@@ -201,7 +201,7 @@ class CpuBackend:
             UnsupportedError, HloError: as `compile`.
         """
         call_libraries(module, options.use_library)
-        own_linear_algebra(module, with_lapack=True)
+        own_linear_algebra(module, with_lapack=not (options.standalone or options.triple))
         rules = KernelRules(
             plan_kernel,
             needs_defusion,

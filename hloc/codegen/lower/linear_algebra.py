@@ -25,6 +25,7 @@ from hloc.ir.module import Module
 from hloc.ops.custom_call_targets import registered_targets
 from hloc.ops.lapack import lapack_attributes
 from hloc.ops.lapack_library import has_lapack
+from hloc.shapes import ArrayShape
 
 _TARGET = re.compile(r"lapack_[sdcz]([a-z0-9]+)_ffi")
 
@@ -59,13 +60,21 @@ def _target(inst: Instruction, *, with_lapack: bool) -> str:
     if found is None:
         return ""
     name, attributes = found[1], lapack_attributes(inst)
-    if name in _CHOICES:
-        choice = _CHOICES[name](attributes)
-        return "" if linalg_call(inst, *choice) is None else target_name(*choice)
     if name in _LAPACK_LETTERS and with_lapack and has_lapack():
         letters = "".join(attributes.get(key, usual) for key, usual in _LAPACK_LETTERS[name])
         return lapack_target(inst, name, letters)
+    if name == "gesdd":
+        attributes["is_tall"] = _is_tall(inst)
+    if name in _CHOICES:
+        choice = _CHOICES[name](attributes)
+        return "" if linalg_call(inst, *choice) is None else target_name(*choice)
     return ""
+
+
+def _is_tall(inst: Instruction) -> bool:
+    """True unless the matrices of the first operand have more columns than rows."""
+    shape = inst.operands[0].shape if inst.operands else None
+    return not isinstance(shape, ArrayShape) or shape.rank < 2 or shape.dims[-2] >= shape.dims[-1]
 
 
 def _cholesky(a: dict[str, Any]) -> _Choice:
@@ -98,6 +107,18 @@ def _multiply(a: dict[str, Any]) -> _Choice:
     return name, (AS_IT_IS, AS_IT_IS, view, view)
 
 
+def _eigen(a: dict[str, Any]) -> _Choice:
+    return f"eigen-{'lower' if a.get('uplo', 'L') == 'L' else 'upper'}", (AS_IT_IS,) * 4
+
+
+def _singular(a: dict[str, Any]) -> _Choice:
+    """A wide matrix is worked on transposed, which exchanges the sides of the vectors."""
+    n, t = AS_IT_IS, TRANSPOSED
+    if a["is_tall"]:
+        return "singular-tall", (n, n, n, n, t, n)
+    return "singular-wide", (t, t, n, n, t, n)
+
+
 _CHOICES: dict[str, Callable[[dict[str, Any]], _Choice]] = {
     "potrf": _cholesky,
     "getrf": lambda a: ("lu", (AS_IT_IS,) * 4),
@@ -107,6 +128,9 @@ _CHOICES: dict[str, Callable[[dict[str, Any]], _Choice]] = {
     "ungqr": lambda a: ("q", (AS_IT_IS,) * 3),
     "ormqr": _multiply,
     "unmqr": _multiply,
+    "syevd": _eigen,
+    "heevd": _eigen,
+    "gesdd": _singular,
 }
 
 _LAPACK_LETTERS: dict[str, tuple[tuple[str, str], ...]] = {

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.cpu.backend import CpuModule
+from hloc import driver
+from hloc.codegen.cpu.backend import CpuBackend, CpuModule
 from hloc.ops import custom_call_targets
+from hloc.options import CompileOptions
 from hloc.runtime.executable import Executable
 from tests.tolerance import bounds
 
@@ -95,6 +97,11 @@ def near(got: Array, wanted: Array, letter: str, size: int) -> None:
         return
     bound = 8 * max(size, 4) * np.finfo(NUMPY[letter]).eps * max(1.0, float(np.abs(wanted).max()))
     assert float(np.abs(got - wanted).max()) <= bound
+
+
+@pytest.fixture(autouse=True)
+def without_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hloc.codegen.lower.linear_algebra.has_lapack", lambda: False)
 
 
 WAYS: dict[str, Way] = {"cpu": compiled, "gpu": simulated}
@@ -249,3 +256,103 @@ def test_any_number_of_threads_gives_the_same_bits() -> None:
     for other in found[1:]:
         for x, y in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(x, y)
+
+
+# ---------------------------------------------------------------- eigenvalues, singular values
+
+REAL = {"s": "f32", "d": "f64", "c": "f32", "z": "f64"}
+
+
+def scales(letter: str) -> tuple[float, ...]:
+    """Return factors; squares of matrices times the last two overflow or vanish."""
+    limits = np.finfo(NUMPY[letter])
+    return 1.0, float(limits.max) ** 0.75, float(limits.tiny) ** 0.75
+
+
+@EACH
+def test_eigenvectors_of_one_triangle(
+    letter: str, way: str, batch: tuple[int, ...], n: int
+) -> None:
+    if n == 64 and letter in "cz":
+        return  # 33 is as good
+    a = matrices(letter, *batch, n, n)
+    a = (a + adjoint(a)).astype(a.dtype)
+    name = f"{letter}{'sy' if letter in 'sd' else 'he'}evd"
+    results = [shape(TYPES[letter], *a.shape), shape(REAL[letter], *batch, n, plain=True)]
+    results.append(shape("s32", *batch, plain=True))
+    cases = list(zip("LUL", scales(letter), strict=True))
+    for uplo, scale in cases if n == 5 else cases[:1]:
+        other = np.triu if uplo == "L" else np.tril
+        given = a + other(np.full_like(a, 9), 1 if uplo == "L" else -1)
+        given = (given * scale).astype(a.dtype)
+        config = f"mode = {ord('V')} : ui8, uplo = {ord(uplo)} : ui8"
+        v, w, info = WAYS[way](call(name, config, results, given), given)
+        assert (info == 0).all()
+        assert (np.diff(w) >= 0).all()
+        near(wide(v) @ adjoint(wide(v)), np.broadcast_to(np.eye(n), v.shape), letter, n)
+        w = wide(w) / scale
+        near((wide(v) * w[..., None, :]) @ adjoint(wide(v)), wide(a), letter, n)
+
+
+@pytest.mark.parametrize(
+    ("way", "batch", "n", "kind"),
+    [
+        *(("cpu", (), n, "full") for n in (0, 1, 5, 17)),
+        *(("cpu", (), 5, kind) for kind in ("rank 1", "zero")),
+        *(("cpu", (2, 20), 3, kind) for kind in ("full", "rank 1", "zero")),
+        ("gpu", (3,), 2, "full"),
+    ],
+)
+def test_singular_values_and_orthogonal_vectors(
+    letter: str, kind: str, way: str, batch: tuple[int, ...], n: int
+) -> None:
+    """Vectors are orthogonal also where their singular values are 0."""
+    t = TYPES[letter]
+    for m, columns, mode in ((n + 3, n, "A"), (n + 2, n, "S"), (n, n + 4, "A")):
+        a, r = matrices(letter, *batch, m, columns), min(m, columns)
+        if kind == "rank 1":
+            a = a[..., :, :1] * a[..., :1, :]
+        if kind == "zero" or not a.size:
+            a = np.zeros_like(a)
+        rows, height = (m, columns) if mode == "A" else (r, r)
+        results = [
+            shape(t, *a.shape),
+            shape(REAL[letter], *batch, r, plain=True),
+            shape(t, *batch, m, rows),
+            shape(t, *batch, height, columns),
+            shape("s32", *batch, plain=True),
+        ]
+        text = call(f"{letter}gesdd", f"mode = {ord(mode)} : ui8", results, a)
+        _, s, u, vt, info = WAYS[way](text, a)
+        assert (info == 0).all()
+        assert (np.diff(s) <= 0).all()
+        u, vt = wide(u), wide(vt)
+        near(adjoint(u) @ u, np.broadcast_to(np.eye(rows), (*batch, rows, rows)), letter, m)
+        wanted = np.broadcast_to(np.eye(height), (*batch, height, height))
+        near(vt @ adjoint(vt), wanted, letter, columns)
+        near((u[..., :r] * s[..., None, :]) @ vt[..., :r, :], wide(a), letter, max(m, columns))
+
+
+def test_a_matrix_with_nan_has_no_values(letter: str) -> None:
+    a = matrices(letter, 20, 4, 4)
+    a[3, 2, 1] = np.nan
+    t, real = TYPES[letter], REAL[letter]
+    name = f"{letter}{'sy' if letter in 'sd' else 'he'}evd"
+    results = [shape(t, *a.shape), shape(real, 20, 4), shape("s32", 20)]
+    v, w, _ = compiled(call(name, f"uplo = {ord('L')} : ui8", results, a), a)
+    results = [shape(t, *a.shape), shape(real, 20, 4), shape(t, *a.shape), shape(t, *a.shape)]
+    results.append(shape("s32", 20))
+    _, s, u, _, _ = compiled(call(f"{letter}gesdd", f"mode = {ord('A')} : ui8", results, a), a)
+    for found in (v, w, s, u):
+        assert np.isnan(found[3]).all()
+        assert np.isfinite(np.delete(found, 3, axis=0)).all()
+
+
+def test_objects_for_other_programs_call_no_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hloc.codegen.lower.linear_algebra.has_lapack", lambda: True)
+    a = matrices("s", 3, 3)
+    results = [shape("f32", 3, 3), shape("f32", 3), shape("s32")]
+    text = call("ssyevd", f"uplo = {ord('L')} : ui8", results, a)
+    module = driver.parse_text(text)
+    compiled_module = CpuBackend().compile(module, CompileOptions(standalone=True))
+    assert not compiled_module.plan.host_functions

@@ -79,15 +79,6 @@ def test_singular_values(letter: str, mode: str, m: int, n: int, batch: tuple[in
     near(found, wide(a), letter, 4 * max(m, n))
 
 
-def test_without_scipy_the_host_runs_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hloc.codegen.lower.linear_algebra.has_lapack", lambda: False)
-    a = np.diag(np.array([3, 1, 2], np.float32))
-    results = [shape("f32", 3, 3), shape("f32", 3), shape("s32")]
-    text = call("ssyevd", f"mode = {ord('V')} : ui8, uplo = {ord('L')} : ui8", results, a)
-    _, w, _ = hloc.compile(text)(a)
-    np.testing.assert_array_equal(w, [1, 2, 3])
-
-
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise ImportError(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from hloc.codegen.kernels.linalg import cholesky, householder, lu, substitution
+from hloc.codegen.kernels.linalg import cholesky, householder, jacobi, lu, substitution
 from hloc.codegen.kernels.linalg.work import Region, Work
 
 
@@ -40,6 +40,8 @@ class Algorithm:
     def fits(self, sizes: Mapping[str, int]) -> bool:
         """True if the sizes are those of a factorisation: reflectors are no more than rows."""
         m, n, k, r = (sizes.get(name, -1) for name in "mnkr")
+        if "u" in sizes:  # singular vectors: some or all on the longer side
+            return n <= m and sizes["u"] in (n, m)
         if r >= 0:
             return r == min(m, n)
         return k <= m or m < 0
@@ -71,6 +73,10 @@ ALGORITHMS: dict[str, Algorithm] = {
         Algorithm("apply-q-adjoint", _APPLY, (0, 1, 2), (2,), householder.multiply_adjoint),
         Algorithm("apply-q-transpose", _APPLY, (0, 1, 2), (2,), householder.multiply_transpose),
         Algorithm("apply-q-conjugate", _APPLY, (0, 1, 2), (2,), householder.multiply_conjugate),
+        Algorithm("eigen-lower", jacobi.EIGEN_REGIONS, (0,), (1, 2, 3), jacobi.eigen_lower),
+        Algorithm("eigen-upper", jacobi.EIGEN_REGIONS, (0,), (1, 2, 3), jacobi.eigen_upper),
+        Algorithm("singular-tall", jacobi.SINGULAR_REGIONS, (0,), (0, 1, 2, 3, 4), jacobi.singular),
+        Algorithm("singular-wide", jacobi.SINGULAR_REGIONS, (0,), (0, 1, 3, 2, 4), jacobi.singular),
     )
 }
 """All algorithms by name."""

@@ -22,27 +22,41 @@ APPLY_REGIONS = (Region("m", "k"), Region("k"), Region("m", "n"))
 def factor(work: Work) -> None:
     """Factor the matrix in place: LAPACK's `geqrf`."""
     a, tau = work.regions
+    factor_columns(work, a, tau, work.sizes["r"], work.sizes["n"])
+
+
+def factor_columns(
+    work: Work, a: Matrix, tau: Matrix, count: IndexValue, columns: IndexValue
+) -> None:
+    """Eliminate in the first `count` columns of `a`, and carry the others along."""
     m = work.math
-    with work.loop(0, work.sizes["r"]) as k:
+    with work.loop(0, count) as k:
         found = reflector(work, a, k, k)
         tau.store(k, 0, found)
         factor = work.conjugate(found)
-        with work.loop(m.add(k, 1), work.sizes["n"]) as j:
+        with work.loop(m.add(k, 1), columns) as j:
             reflect(work, a, k, k, factor, a, j)
 
 
 def product(work: Work) -> None:
     """Multiply the reflectors, as many columns of it as there are: LAPACK's `orgqr`."""
     a, tau = work.regions
-    b, m, rows = work.b, work.math, work.sizes["m"]
+    multiply_out(work, a, tau, work.sizes["k"], work.sizes["n"])
+
+
+def multiply_out(
+    work: Work, a: Matrix, tau: Matrix, count: IndexValue, columns: IndexValue
+) -> None:
+    """Let the product of `count` reflectors in `a` take their place."""
+    b, m, rows = work.b, work.math, a.rows
     one, zero = work.const(1), work.const(0)
-    with work.loop(work.sizes["k"], work.sizes["n"]) as j:
+    with work.loop(count, columns) as j:
         for i in work.strip(0, rows):
             a.store(i, j, zero)
         a.store(j, j, one)
-    with work.reversed_loop(0, work.sizes["k"]) as k:
+    with work.reversed_loop(0, count) as k:
         factor = tau.load(k)
-        with work.loop(m.add(k, 1), work.sizes["n"]) as j:
+        with work.loop(m.add(k, 1), columns) as j:
             reflect(work, a, k, k, factor, a, j)
         opposite = b.fneg(factor)
         for i in work.strip(m.add(k, 1), rows):
