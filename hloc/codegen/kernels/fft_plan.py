@@ -12,13 +12,13 @@ MOST_TABULATED = 8192
 """Length up to which the factors are part of the program; those of longer ones are computed."""
 
 LEAST_CONVOLVED = 23
-"""Prime factor from which on a transform is done as a convolution (Bluestein).
+"""Smallest prime factor for which a transform is done as a convolution (Bluestein).
 
 16 rows of 97: 8 us, not 29; of 1009: 0.15 ms, not 2.9.
 """
 
 MOST_CONVOLVED = 16384
-"""Length up to which that is done: its tables are part of the program."""
+"""Largest length for which that is done: its tables are part of the program."""
 
 _ODD_PARTS = (1, 3, 5, 9, 15, 25)
 """Odd parts of the lengths of convolutions."""

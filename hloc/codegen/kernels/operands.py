@@ -14,13 +14,14 @@ def computed_operands(inst: Instruction) -> list[Instruction]:
     return [o for o in dict.fromkeys(operands) if not is_in_memory(inst, o)]
 
 
-def _aligned(size: int) -> int:
+def aligned_bytes(size: int) -> int:
+    """Return `size` rounded up to whole lines of the cache, as arrays in scratch memory lie."""
     return (size + 63) // 64 * 64
 
 
 def operand_bytes(inst: Instruction) -> int:
     """Return room for the operands of the root that are computed by fused producers."""
-    return sum(_aligned(operand.array.size_bytes) for operand in computed_operands(inst))
+    return sum(aligned_bytes(operand.array.size_bytes) for operand in computed_operands(inst))
 
 
 def operand_arrays(k: KernelContext) -> list[IrArray]:
@@ -32,6 +33,6 @@ def operand_arrays(k: KernelContext) -> list[IrArray]:
         plain = k.plain_array(operand)
         if plain is None and operand not in found:
             found[operand] = k.materialise(operand, offset)
-            offset += _aligned(operand.array.size_bytes)
+            offset += aligned_bytes(operand.array.size_bytes)
         arrays.append(plain or found[operand])
     return arrays

@@ -31,13 +31,13 @@ PANEL_BYTES = 1 << 19
 """A panel should stay in the second-level cache."""
 
 MIN_ROWS_TO_PACK = 16
-"""Rows from which on copying a panel into one piece of memory pays."""
+"""Fewest rows for which copying a panel into one piece of memory pays."""
 
 DEPTH_BLOCK = 1024
 """Products of floats that are summed before they go to a total, so that long sums stay accurate."""
 
 SMALL_WORK = 1 << 13
-"""Multiplications up to which short code matters more than fast code."""
+"""Most multiplications for which short code matters more than fast code."""
 
 LoadFunction: TypeAlias = Callable[[IndexValue, IndexValue], Value]
 """Returns the element at (row, k) or (k, column), in the type of the sums."""

@@ -21,7 +21,7 @@ from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, leaves
 
 _FEWEST_ELEMENTS = 2048
-"""Elements from which on the tables, of at most a vector per element of a row, cost little."""
+"""Fewest elements for which the tables, of at most a vector per element of a row, cost little."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from hloc.dtypes import S64
 from hloc.shapes import ArrayShape
 
 STREAMED_BYTES = 64 << 20
-"""Size of results from which on it surely pays; the last cache is often shared with others."""
+"""Smallest size of results for which it surely pays; the last cache is often shared with others."""
 
 _ROW_VECTORS = 32
-"""Vectors of a row from which on the two at its ends do not count."""
+"""Fewest vectors of a row for which the two at its ends do not count."""
 
 _FENCE = "declare void @llvm.x86.sse.sfence()"
 

@@ -33,7 +33,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged
-from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
+from hloc.codegen.kernels.operands import aligned_bytes, operand_arrays, operand_bytes
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
 
@@ -119,11 +119,8 @@ def dilated_gemm(c: Convolution) -> DilatedGemm | None:
     apart = list(layout_strides(c.result))
     for d, out in zip(c.window, c.dims.output_spatial, strict=True):
         apart[out] *= d.base_dilation
-    return DilatedGemm(found, padded, _aligned(lhs_bytes), tuple(apart), _aligned(largest))
-
-
-def _aligned(size: int) -> int:
-    return (size + 63) // 64 * 64
+    room = aligned_bytes(lhs_bytes), tuple(apart), aligned_bytes(largest)
+    return DilatedGemm(found, padded, *room)
 
 
 def _places(d: WindowDimension, results: int) -> list[_Place]:

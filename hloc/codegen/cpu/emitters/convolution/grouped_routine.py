@@ -26,7 +26,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, PRED, S64, DType
 
 MAX_INPUTS = 8
-"""Input features of a group up to which they are moved between lanes."""
+"""Most input features of a group for which they are moved between lanes."""
 
 _CHUNK, _CHUNK_OF_FEW = 4, 2
 """Vectors of output features whose sums are in registers at a time, of 32 or of 16."""

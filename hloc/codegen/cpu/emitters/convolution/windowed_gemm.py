@@ -21,7 +21,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory, merged
-from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
+from hloc.codegen.kernels.operands import aligned_bytes, operand_arrays, operand_bytes
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
@@ -127,7 +127,7 @@ def _windowed_gemm(c: Convolution) -> WindowedGemm | None:
     product, offset = _product(c, padded.strides if padded else layout_strides(c.lhs))
     sources = (c.lhs.dtype, c.rhs.dtype)
     found = packed_gemm(product, sources, c.result.dtype)
-    return WindowedGemm(found, padded, (size + 63) // 64 * 64, offset) if found else None
+    return WindowedGemm(found, padded, aligned_bytes(size), offset) if found else None
 
 
 def _reach(d: WindowDimension, out: int) -> int:

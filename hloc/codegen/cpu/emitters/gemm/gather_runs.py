@@ -16,7 +16,7 @@ from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes
 from hloc.dtypes import PRED, S64
 
 MOST_PIECES = 4
-"""Runs up to which several loads are better than one for each element."""
+"""Most runs for which several loads are better than one for each element."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, S64, DType
 
 MAX_BYTES = 1 << 19
-"""Size of the right-hand side up to which it stays in the second-level cache."""
+"""Largest size of the right-hand side for which it stays in the second-level cache."""
 
 MAX_SUMS, MAX_VECTORS = 24, 8
 """Registers for sums, and vectors of columns at a time."""

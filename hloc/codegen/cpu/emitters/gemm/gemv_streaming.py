@@ -20,7 +20,7 @@ from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import DType
 
 MAX_ROWS = 11
-"""Rows up to which streaming is better than packing."""
+"""Most rows for which streaming is better than packing."""
 
 MIN_COLUMNS, MIN_WORK = 64, 1 << 15
 

@@ -32,7 +32,7 @@ from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.target import Target
 
 MIN_DEPTH_BYTES = 2 * ROW_BYTES
-"""Size of a row from which on this pays.
+"""Smallest size of a row for which this pays.
 
 Time over that of packed rows: 1.2 for 2048x5x16 of bf16, 1.3 for 12 of 31x8x500.
 """

@@ -16,7 +16,7 @@ from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
 
 DIRECT_COLUMNS, DIRECT_RUN_COLUMNS = 128, 4096
-"""Columns up to which rows are read where they are: of any rows, and of rows along k."""
+"""Most columns for which rows are read where they are: of any rows, and of rows along k."""
 
 DEPTH_BLOCK = 384
 """Steps of k that are packed at a time; fewer than would make long sums of f32 inaccurate."""
@@ -42,7 +42,7 @@ PANEL_BYTES = 1 << 20
 """Size of packed columns if all of k is packed at a time."""
 
 MIN_WHOLE_COLUMNS = 128
-"""Columns from which on all of k is packed at once, so that the result is written once.
+"""Fewest columns for which all of k is packed at once, so that the result is written once.
 
 Time over that of one block of k after the other, f32: 0.84 for 1024x1024x1024, 0.97 for
 2048x2048x2048. Rows must not be packed for every block of columns again: 1.3 for a transposed
@@ -59,7 +59,7 @@ ROW_PIECE, COLUMN_PIECE = 32, 64
 """Rows and columns that threads count by: few tiles do not fit into them."""
 
 MIN_OUTER_PIECES = 8
-"""Steps of the outermost loop from which on threads share it, and not one product."""
+"""Fewest steps of the outermost loop for which threads share it, and not one product."""
 
 MAX_DEPTH_MULTIPLE = 64
 """Steps of k to whose multiples panels may be filled up."""
@@ -83,7 +83,7 @@ PART_PAIRS = ((1, 0), (0, 1), (0, 0))
 """Parts of both sides whose products are summed, the smallest first."""
 
 MAX_IN_ROWS_BYTES = 128
-"""Columns, times bytes of an element, up to which matrix registers read rows where they are.
+"""Most columns, times bytes of an element, for which matrix registers read rows where they are.
 
 Time over that of packed rows: 0.41 for 1000x31x1000 of s8, 0.58 for 1000x64x1000, 0.7 to 0.86 for
 2048x128x2048 and 2048x128x1000, 1.35 for 2048x500x1000; 0.67 for 2048x17x500 of bf16, 1.12 for

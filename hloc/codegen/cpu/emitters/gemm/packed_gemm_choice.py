@@ -37,7 +37,7 @@ MIN_BYTE_ROWS = 4
 """The same for bytes, which streaming would have to widen."""
 
 MIN_LINES = 96
-"""Rows that lie side by side from which on they are packed by themselves."""
+"""Fewest rows that lie side by side for which they are packed by themselves."""
 
 LEAST_IN_ROWS, LEAST_NARROW_IN_ROWS = 3, 16
 LEAST_IN_ROWS_RESULTS, LEAST_IN_ROWS_DEPTH = 40, 32

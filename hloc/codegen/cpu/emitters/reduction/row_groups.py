@@ -15,7 +15,7 @@ from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem
 from hloc.dtypes import F32, F64, DType
 
 MAX_GROUPED_ROWS = 64
-"""Rows up to which groups are better than packing.
+"""Most rows for which groups are better than packing.
 
 Time over that of packing, rows x columns x depth of f32 with vectors of 512 bits: 0.46 for
 16x512x128, 0.60 for 32x512x128, 0.82 for 48x512x128, 0.92 for 64x128x128; 1.08 for 128x512x128,

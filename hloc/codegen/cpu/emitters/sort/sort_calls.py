@@ -20,6 +20,7 @@ from hloc.codegen.cpu.emitters.sort.sort_routines import (
 )
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.operands import aligned_bytes
 from hloc.dtypes import U32
 from hloc.ir.instruction import Instruction
 from hloc.ops.comparators import keys_of
@@ -52,7 +53,7 @@ class CallPlan:
     @property
     def row_bytes(self) -> int:
         """Room for a row of any elements."""
-        return (8 * self.size + 63) // 64 * 64
+        return aligned_bytes(8 * self.size)
 
     @property
     def scratch_bytes(self) -> int:
@@ -99,7 +100,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     if calls is None:
         return None
     groups = groups_of(root_of(inst))
-    columns_at = (calls.scratch_bytes + 63) // 64 * 64
+    columns_at = aligned_bytes(calls.scratch_bytes)
     emit = partial(_emit, calls, groups, columns_at)
     return KernelPlan(emit, groups.extent, columns_at + groups.scratch_bytes)
 

@@ -24,7 +24,7 @@ from hloc.ir.instruction import Instruction
 
 _LINE_BYTES = 64
 _SHORT = 512
-"""Elements of a column up to which its lines stay in the nearest cache."""
+"""Most elements of a column for which its lines stay in the nearest cache."""
 
 _WAYS = ("in", "out")
 
