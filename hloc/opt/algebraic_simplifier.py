@@ -14,14 +14,14 @@ from hloc.opt.rule import Rule, RuleSet
 from hloc.opt.rules import ALGEBRAIC, ALL_RULES
 
 RULES = ALL_RULES
-"""Every rewrite rule there is, for listings."""
+"""Every rewrite rule, for listings."""
 
 
 @dataclass(frozen=True)
 class AlgebraicSimplifier:
     """Apply the rules of `hloc/opt/rules`, and those of plug-ins, to every computation.
 
-    Rules that are not exact fire only under fast_math. Removes what it leaves dead. Cost:
+    Rules that are not exact fire only under fast_math. Removes instructions that become dead. Cost:
     O(instructions + rewrites).
     """
 

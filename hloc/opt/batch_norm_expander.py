@@ -1,4 +1,4 @@
-"""Batch normalisation becomes sums and element by element arithmetic."""
+"""Expand batch normalisation into reductions and elementwise arithmetic."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hloc.shapes import ArrayShape, TupleShape
 class BatchNormExpander:
     """Replace `batch-norm-training`, `-inference` and `-grad`.
 
-    Types below f32 are computed in f32 and rounded once. The number of elements per feature is
-    taken from present sizes, where they are dynamic.
+    Types below f32 are computed in f32 and rounded once. With dynamic dimensions the element count
+    per feature is computed at run time.
     """
 
     name: ClassVar[str] = "batch-norm-expander"

@@ -1,6 +1,6 @@
-"""Which pass, and which rewrite of it, first makes a module wrong.
+"""Bisection: find the first pass, and the first rewrite in it, that breaks a module.
 
-Passes are deterministic, so a state in the middle is had again by running up to it. Two binary
+Passes are deterministic, so any intermediate state is reproduced by running up to it. Two binary
 searches: over the steps of the pipeline, then over the rewrites of one step.
 """
 
@@ -21,7 +21,7 @@ from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import Pipeline, PipelineObserver, run_pass
 
 FaultOf = Callable[[Module], str]
-"""Says what is wrong with an optimised, verified module, "" for nothing."""
+"""Describes the fault of an optimised, verified module, "" if it has none."""
 
 MakeContext = Callable[[], PassContext]
 OnSearch = Callable[[str], None]
@@ -29,14 +29,14 @@ OnSearch = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Culprit:
-    """The first rewrite that does harm.
+    """The first faulty rewrite.
 
     Attributes:
         step: number of the step in the pipeline, from 0.
         what: its pass.
         before: the module before that pass, valid and right.
         rewrite: number of the rewrite within the pass, from 1; 0 if the pass counted none.
-        rewrites: rewrites of the pass in all, as far as it came.
+        rewrites: rewrites of the pass in total, until it ended or failed.
         rewrite_of_pipeline: number of the rewrite within the pipeline.
         by: `pass/rule`.
         text: instructions before and after it.
@@ -103,7 +103,7 @@ def find_culprit(
     fault_of: FaultOf,
     on_search: OnSearch = lambda _: None,
 ) -> Culprit | None:
-    """Return the first rewrite after which something is wrong, None if the end is right.
+    """Return the first faulty rewrite, None if the final module is correct.
 
     Args:
         original: valid and right; it is not changed.

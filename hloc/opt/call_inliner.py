@@ -1,4 +1,4 @@
-"""Calls replaced by the computations they call."""
+"""Inline calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hloc.opt.pass_base import PassContext
 
 @dataclass(frozen=True)
 class CallInliner:
-    """Replace every `call` by a copy of its body; calls in the bodies are inlined before.
+    """Inline every `call`, callees first.
 
     A call that would make the module larger than `max-instructions` stays: nested calls can grow
     a module exponentially. Leaves the called computations to `dce`. Cost: O(instructions made).

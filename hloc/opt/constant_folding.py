@@ -1,4 +1,4 @@
-"""Instructions whose operands are known are computed now."""
+"""Constant folding."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _NOT_FOLDED = frozenset(
     }
 )
 _SMALL = 1024
-"""Broadcasts and iotas of at most so many elements count as known."""
+"""Broadcasts and iotas of at most this many elements count as constants."""
 
 
 @dataclass(frozen=True)
 class ConstantFolding:
-    """Evaluate instructions whose operands are constants, with the evaluator's row functions.
+    """Evaluate instructions whose operands are constants.
 
     Small broadcasts of constants and iotas count as constants. A result of more than `max-elements`
-    is made only if it is not larger than its operands; `max-flops` bounds the work of one
-    instruction and `max-total-flops` that of a run. Loops, random numbers, side effects and data
-    that the text left out are not touched. Cost: O(instructions) and the evaluation.
+    is folded only if it is not larger than its operands; `max-flops` bounds the work of one
+    instruction and `max-total-flops` that of a run. Loops, random numbers, side effects and elided
+    constants are left alone. Cost: O(instructions) and the evaluation.
     """
 
     name: ClassVar[str] = "constant-folding"

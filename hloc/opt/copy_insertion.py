@@ -1,4 +1,4 @@
-"""Insert the copies that let loop state, branch results and outputs have one buffer each.
+"""Insert copies so that loop state, branch results and outputs each have one buffer.
 
 Correct first: every leaf that changes gets a copy at each boundary. Buffer assignment then places
 source and copy of most of them in one buffer, where the copy costs nothing.
@@ -26,7 +26,7 @@ class CopyInsertion:
     """Insert copies at the boundaries of loops, branches and the entry computation.
 
     Afterwards, for each leaf with elements:
-    - while: operand and body root are copies, unless the body hands the leaf on unchanged; a root
+    - while: operand and body root are copies, unless the body forwards the leaf unchanged; a root
       leaf that is another leaf of the state is copied twice, so that all old values are read before
       the first new one is written;
     - conditional: the root leaves of each branch are copies;
@@ -34,7 +34,7 @@ class CopyInsertion:
     - anywhere: an array has one layout on both sides of a boundary.
 
     Runs `flatten-call-graph` first, since live ranges are those of one caller. Runs last before
-    scheduling; a second run changes nothing.
+    scheduling; idempotent.
     """
 
     name: ClassVar[str] = "copy-insertion"
@@ -56,7 +56,7 @@ class CopyInsertion:
 
 @dataclass(frozen=True, slots=True)
 class _Boundary:
-    """A place where copies go: operand `number` of `user`, or the root if there is no user."""
+    """An insertion point for copies: operand `number` of `user`, or the root without a user."""
 
     computation: Computation
     user: Instruction | None = None
@@ -64,7 +64,7 @@ class _Boundary:
 
     @property
     def inst(self) -> Instruction:
-        """What is handed over there."""
+        """The value that crosses the boundary."""
         return self.computation.root if self.user is None else self.user.operands[self.number]
 
 
@@ -122,7 +122,7 @@ def _into_layouts(
 
 
 def _layout_changes(boundary: _Boundary, shape: Shape) -> Wanted:
-    """Return the leaves that lie in another order than `shape` says."""
+    """Return the leaves whose layout differs from that in `shape`."""
     given = dict(array_leaves(boundary.inst.shape))
     return {
         index: (1, wanted)

@@ -13,16 +13,16 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext
 
-"""Two of these with equal operands give different values."""
+"""Two of these with equal operands yield different values."""
 
 
 @dataclass(frozen=True)
 class CommonSubexpressionElimination:
-    """Let one instruction stand for all that compute the same value in a computation.
+    """Merge instructions of a computation that compute the same value.
 
-    Same means: opcode, shape with layout, attributes, result accuracy, operands (in any order if
-    commutative) and called computations of the same structure. Constants are compared bit for bit.
-    Leaves the duplicates dead. Cost: one walk, O(instructions).
+    Compared are opcode, shape with layout, attributes, result accuracy, operands (in any order if
+    commutative) and the structure of called computations; constants bit for bit. Leaves the
+    duplicates dead. Cost: one walk, O(instructions).
     """
 
     name: ClassVar[str] = "cse"
@@ -34,7 +34,7 @@ class CommonSubexpressionElimination:
         before = context.rewrites
         for computation in live_computations(module):
             if len(computation) - len(computation.parameters) < 2:
-                continue  # there is nothing that could be like another
+                continue  # fewer than two instructions to merge
             self._run_on(computation, structures, effectful, context)
         return context.rewrites > before
 
@@ -54,7 +54,7 @@ class CommonSubexpressionElimination:
             if inst in ordered or inst.control_predecessors or not _may_merge(inst, effectful):
                 continue
             if not inst.users and not inst.is_root:
-                continue  # a dead one must stand for nothing, or the next run would swap the two
+                continue  # merging into a dead one would make the next run swap the two
             context.at = inst
             same = first.setdefault(structures.key(inst), inst)
             if same is not inst:
@@ -94,7 +94,7 @@ class Structures:
         )
 
     def structure(self, computation: Computation) -> int:
-        """Return a number that two computations share exactly if they are written alike."""
+        """Return a number that two computations share exactly if they are structurally equal."""
         found = self._of.get((computation, computation.version))
         if found is None:
             places: dict[Instruction, int] = {}

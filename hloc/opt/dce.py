@@ -15,7 +15,7 @@ from hloc.opt.pass_base import PassContext
 
 @dataclass(frozen=True)
 class DeadCodeElimination:
-    """Remove what no root needs and what has no side effect, then computations nobody calls.
+    """Remove dead instructions without side effects, then uncalled computations.
 
     Parameters stay, except those of fusions, which are dropped with their operands. Expects
     verified IR. Cost: one walk, O(instructions).
@@ -24,7 +24,7 @@ class DeadCodeElimination:
     name: ClassVar[str] = "dce"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Remove dead instructions, callers first, so that what they call dies with them."""
+        """Remove dead instructions, callers first, so that their callees die with them."""
         before = context.rewrites
         for computation in reversed(live_computations(module)):
             if computation.callers or computation is module.entry:
@@ -78,7 +78,7 @@ def _callers_first(dead: list[Computation]) -> list[Computation]:
 def _drop_fusion_parameters(
     body: Computation, fusion: Instruction, unused: list[Instruction], context: PassContext
 ) -> None:
-    """Remove parameters that nothing in the fusion reads, and the operands they stand for."""
+    """Remove unused parameters of a fusion and the matching operands."""
     if context.spent or fusion.attributes.output_to_operand_aliasing:
         return
     numbers = {inst.attributes.number for inst in unused}

@@ -1,4 +1,4 @@
-"""Ragged and scaled dots become dots with masks and multiplied operands."""
+"""Expand ragged and scaled dots into dots with masks and scaled operands."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True)
 class RaggedDotRewriter:
-    """Replace `ragged-dot` by one dot of all groups, of which a mask keeps what belongs together.
+    """Replace `ragged-dot` by one dot over all groups and a mask.
 
-    Cost: as many multiplications as groups times those of the ragged dot.
+    Cost: the multiplications of the ragged dot times the number of groups.
     """
 
     name: ClassVar[str] = "ragged-dot-rewriter"
@@ -60,7 +60,7 @@ def _ragged(inst: Instruction) -> Instruction:
         chosen = b.select(mask, wide, b.broadcast(_zero(b, lhs), dims))
         count = len(a.lhs_batch_dims)
         free = len(_free(lhs, a.lhs_batch_dims, a.lhs_contracting_dims))
-        place = count + free  # where the groups come out: the last free dimension of lhs
+        place = count + free  # the group dimension of the result: the last free dimension of lhs
         rest = list(inst.array.dims[1:])
         result = _dot(b, inst, chosen, rhs, [*rest[:place], groups, *rest[place:]], _numbers(a))
         order = [place, *(d for d in range(len(rest) + 1) if d != place)]
@@ -69,7 +69,7 @@ def _ragged(inst: Instruction) -> Instruction:
 
 
 def _ragged_rows(b: Builder, inst: Instruction, groups: int) -> Instruction:
-    """Return the dot with every group, of which each row keeps its own."""
+    """Return the dot with every group, masked so that each row keeps its own group."""
     a = inst.attributes
     lhs, rhs, _ = inst.operands
     (group_dim,) = a.rhs_group_dims
@@ -95,7 +95,7 @@ def _ragged_rows(b: Builder, inst: Instruction, groups: int) -> Instruction:
 
 
 def _group_mask(b: Builder, inst: Instruction, dims: tuple[int, ...]) -> Instruction:
-    """Return `pred[lhs..., groups]`: the element lies in the group."""
+    """Return `pred[lhs..., groups]`: whether the element is in the group."""
     a = inst.attributes
     lhs, _, sizes = inst.operands
     (ragged,) = a.lhs_ragged_dims

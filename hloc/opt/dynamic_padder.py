@@ -1,8 +1,8 @@
-"""Bounded dynamic dimensions become static: arrays at their bound, sizes as `s32[]` values.
+"""Make bounded dynamic dimensions static: arrays at their bound, sizes as `s32[]` values.
 
-What opcodes do with sizes stands in `opt/dynamic/`; here is the walk, and the boundaries: loops and
-branches carry sizes beside their values, the entry takes and gives them by the custom calls
-`PadToStatic` and `SliceToDynamic`, as in XLA.
+The rules per opcode are in `opt/dynamic/`; this file has the walk and the boundaries: loops and
+branches carry sizes beside their values, the entry converts with the custom calls `PadToStatic` and
+`SliceToDynamic`, as in XLA.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ Place: TypeAlias = tuple[ShapeIndex, int]
 
 @dataclass(frozen=True)
 class DynamicPadder:
-    """Make every shape static, but those of entry parameters and results.
+    """Make every shape static except those of entry parameters and results.
 
-    Fusions and calls are inlined first, where a shape is dynamic at all; a module without dynamic
-    shapes is left alone. Cost: O(instructions made).
+    Inlines fusions and calls first; a module without dynamic shapes is left alone. Cost:
+    O(instructions made).
     """
 
     name: ClassVar[str] = "dynamic-padder"
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Raises `UnsupportedError` for an opcode that has no law for its dynamic sizes."""
+        """Raises `UnsupportedError` for an opcode without a rule for its dynamic sizes."""
         if context.spent or not module.derived(_is_dynamic):
             return False
         before = context.rewrites

@@ -1,4 +1,4 @@
-"""What expander passes share: an instruction is replaced by others that compute the same."""
+"""Shared by expander passes: replace an instruction by an equivalent expansion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, TupleShape
 
 Expansion: TypeAlias = Callable[[Instruction], Instruction]
-"""Adds instructions that stand for one and returns the last of them."""
+"""Adds the expansion of an instruction and returns its root."""
 
 Condition: TypeAlias = Callable[[Instruction], bool]
 """Says whether an instruction is expanded."""
@@ -26,7 +26,7 @@ def always(_inst: Instruction) -> bool:
 
 
 def is_static(inst: Instruction) -> bool:
-    """True if no dynamic dimension, control predecessor or fusion has a say in `inst`."""
+    """True if `inst` has no dynamic dimension or control predecessor and is not in a fusion."""
     return not (
         inst.control_predecessors
         or inst.computation.is_fusion

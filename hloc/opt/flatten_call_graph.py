@@ -1,4 +1,4 @@
-"""Give every call site of a computation that runs step by step a computation of its own.
+"""Clone shared computations of control flow, so that each has one call site.
 
 Buffers belong to computations, so a body that two loops share needs two sets of them.
 """
@@ -21,8 +21,8 @@ from hloc.opt.pass_base import PassContext
 class FlattenCallGraph:
     """Clone computations that while, conditional or call reach from more than one place.
 
-    Leaves every such computation with one caller, which calls it once; computations applied inside
-    a kernel (reducers, fusion bodies) stay shared. Cost: O(instructions of the result).
+    Leaves every such computation with one call site; computations applied inside a kernel
+    (reducers, fusion bodies) stay shared. Cost: O(instructions of the result).
 
     Attributes:
         max_instructions: refuse to let the module grow beyond this.

@@ -1,4 +1,4 @@
-"""What values an integer can have, as far as a few instructions around it tell."""
+"""Value ranges of integers, from a few instructions around them."""
 
 from __future__ import annotations
 

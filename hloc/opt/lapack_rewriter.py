@@ -1,4 +1,4 @@
-"""Calls of LAPACK that hloc has an opcode for become that opcode."""
+"""Replace LAPACK calls by opcodes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 class LapackRewriter:
     """Replace the custom calls `lapack_*trsm_ffi` by `triangular-solve`.
 
-    The two differ for singular matrices only, where a division by zero says so in either. A kernel
-    runs in the module's own code; a custom call asks the host, which needs a copy of all operands.
-    Cost: O(instructions). Source: the documentation of LAPACK's `strsm`.
+    The two differ only for singular matrices, where both divide by zero. The opcode has a kernel; a
+    custom call goes through the host, which copies all operands. Cost: O(instructions). Source: the
+    documentation of LAPACK's `strsm`.
     """
 
     name: ClassVar[str] = "lapack-rewriter"

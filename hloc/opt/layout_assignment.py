@@ -1,4 +1,4 @@
-"""Layouts chosen so that transposes of products cost nothing."""
+"""Choose layouts so that transposes of dots cost nothing."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ _LARGEST_REGION = 32
 
 @dataclass(frozen=True)
 class LayoutAssignment:
-    """Let a dot write its result in the order in which a transpose or copy wants it.
+    """Let a dot write its result in the layout that a transpose or copy needs.
 
     `transpose(dot(a, b))` costs a pass over memory; a dot can write its rows anywhere. Where one
     transpose (or copy to another layout) is the only user, perhaps after elementwise work, the dot
     gets the layout that makes the transpose a bitcast with a row-major result, and then a reshape
     of it is a bitcast as well. Layouts of parameters, results of computations and everything else
-    stay: kernels read any layout, and fused transposes cost no pass of their own. A dot that lies
-    in another order for no reader's sake becomes row-major. Declined where the dot would write, or
-    read, with large steps. Measured: 64 products of 256x8 by 8x256 and a
-    transpose that puts the batch between rows and columns take a fifth of the time.
-    Cost: O(instructions).
+    stay: kernels read any layout, and fused transposes cost no pass of their own. A dot with
+    another layout that no user needs becomes row-major. Skipped if the dot would write, or read,
+    with large strides. Measured: 64 products of 256x8 by 8x256 and a transpose that puts the batch
+    between rows and columns take a fifth of the time. Cost: O(instructions).
     """
 
     name: ClassVar[str] = "layout-assignment"
@@ -53,7 +52,7 @@ class LayoutAssignment:
                 continue
             if not _writes_well(chain[-1], order):
                 if context.remarks is not None:
-                    text = f"{chain[-1].name} would write, or read an operand, with large steps"
+                    text = f"{chain[-1].name} would write, or read an operand, with large strides"
                     context.remarks.append(Remark("missed", self.name, inst.name, text))
                 continue
             with context.rewriting(module, self.name):

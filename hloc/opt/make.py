@@ -1,4 +1,4 @@
-"""Small constructors for rules and passes: the caller says the result shape, layout included."""
+"""Instruction constructors for rules and passes; the caller gives the result shape with layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maps of elementwise functions become the functions, applied to whole arrays."""
+"""Inline maps of elementwise functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass is, what it is given, and its text form `fusion{max-operands=8}`.
+"""The `Pass` protocol, its context, and its text form `fusion{max-operands=8}`.
 
 The options of a pass are the fields of its dataclass; parsing and printing are derived from them.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a pass says of its own work, for people who ask (`--remarks`).
+    """An optimisation remark of a pass (`--remarks`).
 
     Attributes:
         kind: `passed` (did it), `missed` (could not, or would not), `analysis` (a fact).
@@ -60,7 +60,7 @@ class PassRun:
 
 
 class StepWatcher(Protocol):
-    """Hears of every step: one run of one pass, each pass of each round of a fixpoint."""
+    """Observes every step: one run of one pass, each pass of each round of a fixpoint."""
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None: ...
 
@@ -74,19 +74,18 @@ class PassContext:
     Attributes:
         disabled_rules: names of rewrite rules that must not fire.
         fast_math: rules that are not exact may fire.
-        rewrite_limit: stop changing anything after so many rewrites (single steps, bisection);
-            None is no limit.
+        rewrite_limit: stop after this many rewrites (single steps, bisection); None is no limit.
         rewrites: rewrites done so far.
         fired: how often each `pass/rule` (or `pass`) has changed something.
-        warnings: what the user should hear about, in order.
-        remarks: a list to put remarks in, None if nobody asked (a pass then builds no texts).
+        warnings: warnings for the user, in order.
+        remarks: collected remarks, None if they are off.
         at, rule: the instruction that is being looked at and the rewrite in progress, for the
             message of an internal error.
         on_rewrite: called with `pass/rule` after each rewrite, when it is in the change log.
-        watchers: hear of every single run of a pass, those inside a fixpoint too.
+        watchers: observe every run of a pass, inside a fixpoint too.
         steps: such runs so far.
-        settled: by identity of a pass, the module and its version when the pass last changed
-            nothing in it, and had nothing to tell.
+        settled: by identity of a pass, the module and version at which it last changed nothing and
+            said nothing.
     """
 
     analyses: AnalysisCache = field(default_factory=AnalysisCache)

@@ -1,4 +1,4 @@
-"""A pipeline: passes in order, watched by observers, with faults of a pass explained.
+"""A pipeline: passes in order, with observers and crash reports.
 
 Text form: `tuple-simplifier,fixpoint{limit=10}(algebraic-simplifier,dce),fusion{max-operands=8}`.
 """
@@ -22,9 +22,9 @@ from hloc.opt.pipeline_text import parse_passes
 
 
 class PipelineObserver:
-    """Hears of every pass; dumps, timings, verification and displays are observers.
+    """Observes every pass; dumps, timings, verification and displays are observers.
 
-    A fixpoint is one pass; the runs of the passes inside are steps, as is a pass that stands alone.
+    A fixpoint is one pass; each run of a pass inside it is a step, as is a pass outside.
     """
 
     def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
@@ -85,7 +85,7 @@ class Pipeline:
     """Passes in order.
 
     Attributes:
-        check_changed: compare each pass's answer with what the change log says; a lie is an
+        check_changed: check each pass's return value against the change log; a mismatch is an
             internal error.
     """
 
@@ -118,14 +118,14 @@ class Pipeline:
         return Pipeline(_without(self.passes, left_out), self.check_changed, self._observers)
 
     def observe(self, observer: PipelineObserver) -> None:
-        """Let `observer` hear of every pass from now on."""
+        """Add `observer`, which sees every later pass."""
         self._observers.append(observer)
 
     def run(self, module: Module, context: PassContext | None = None) -> bool:
         """Run all passes over `module`; True if anything changed.
 
         Raises:
-            InternalError: a pass failed or lied; the message says where.
+            InternalError: a pass crashed or misreported a change; the message says where.
             HloError: a pass refused the module.
         """
         if self._observers or self.check_changed:
@@ -155,7 +155,7 @@ def _known_passes(text: str) -> tuple[Pass, ...]:
 
 
 def check_honest(run: PassRun) -> None:
-    """Raise InternalError if a pass does not say what the change log says."""
+    """Raise InternalError if a pass misreports whether it changed the module."""
     events = run.events[1] - run.events[0]
     if run.changed != (events > 0):
         raise InternalError(
@@ -211,7 +211,7 @@ def _without(passes: Sequence[Pass], names: frozenset[str]) -> tuple[Pass, ...]:
 def run_pass(p: Pass, module: Module, context: PassContext) -> bool:
     """Run one pass; a fault inside it becomes an `InternalError` that says where it happened.
 
-    A pass that would change nothing is a step as any other, but is not run.
+    A pass that would change nothing counts as a step, but is not run.
     """
     if isinstance(p, Fixpoint):
         return p.run(module, context)
@@ -233,7 +233,7 @@ def _run_if_needed(p: Pass, module: Module, context: PassContext) -> bool:
 def has_nothing_to_do(p: Pass, module: Module, context: PassContext) -> bool:
     """True if `p` would change nothing: no opcode it acts on, or no change since it found nothing.
 
-    Small modules have nothing to do for most passes, and walks to find that out add up.
+    On small modules most passes change nothing, and walks to find that out add up.
     """
     acts_on: frozenset[str] | None = getattr(p, "acts_on", None)
     if acts_on is not None and module.opcodes.isdisjoint(acts_on):

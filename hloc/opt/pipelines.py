@@ -20,7 +20,7 @@ _EXPAND = (
     "scan-expander",
     "dynamic-padder",
 )
-"""Opcodes without a kernel become opcodes that have one."""
+"""Expand opcodes without a kernel into opcodes that have one."""
 
 _SIMPLIFY = (
     "fixpoint(tuple-simplifier,while-loop-simplifier,while-loop-constant-sinking,"
@@ -28,7 +28,7 @@ _SIMPLIFY = (
     "conditional-simplifier,conditional-to-select,zero-sized-elimination,algebraic-simplifier,"
     "sort-simplifier,constant-folding,cse,dce)"
 )
-"""Loops and conditionals too: what goes from a state makes other things go, and the reverse."""
+"""Control flow is in the fixpoint too: shrinking loop state and simplifying enable each other."""
 
 _CONTROL_FLOW: tuple[str, ...] = (
     "while-loop-invariant-code-motion",
@@ -37,11 +37,12 @@ _CONTROL_FLOW: tuple[str, ...] = (
     "cse",
     "dce",
 )
-"""What is done to loops once everything is simple.
+"""Loop passes after simplification.
 
-Not among them: `hlo-module-dce`, since `while-loop-simplifier` does as much once calls are inlined;
-`while-loop-trip-count-annotator`, which nothing after it reads; `while-loop-unroller`, which makes
-some loops a fifth faster and others a fifth slower, and doubles the time to compile them.
+Not among them: `hlo-module-dce`, since `while-loop-simplifier` does the same once calls are
+inlined; `while-loop-trip-count-annotator`, which nothing after it reads; `while-loop-unroller`,
+which makes some loops a fifth faster and others a fifth slower, and doubles the time to compile
+them.
 """
 
 _WINDOWS = "long-window-rewriter{leave-pools=true}"
@@ -55,11 +56,10 @@ _CANONICALISE: tuple[str, ...] = (
     "topk-rewriter",
     "dce",
 )
-"""Contractions, windows and sorts in the forms that kernels like.
+"""Contractions, windows and sorts in the forms that kernels expect.
 
-The passes of opt/library make forms that hloc's kernels do not need: they take any dimension
-numbers, groups and types, and were as fast without the pass, or faster, when it was measured. They
-run when `--passes` names them.
+The passes of opt/library produce forms that hloc's kernels do not need, since these take any
+dimension numbers, groups and types; none measured faster. They run with `--passes`.
 """
 
 _MOVE = ("simplify-fp-conversions", "dce", "layout-assignment")
@@ -76,11 +76,11 @@ _FUSE = (
 )
 
 GPU_CHIPS = {"nvptx64": "sm_80", "amdgcn": "gfx90a"}
-"""Chips that passes count on by target, where none is named."""
+"""Default chip of each target."""
 
 
 def _fuse_on_gpu(chip: str) -> tuple[str, ...]:
-    """Return the passes that stand for `_FUSE` where kernels run on a GPU."""
+    """Return the passes that replace `_FUSE` on a GPU."""
     return (
         "attention-fusion",
         f"priority-fusion{{chip={chip}}}",
@@ -157,7 +157,7 @@ ORDER: tuple[Before, ...] = (
     Before("layout-assignment", "attention-fusion", "it keeps the layouts of its operands"),
     Before("constant-folding", "fusion", "a constant expression needs no kernel"),
     Before("fusion", "multi-output-fusion", "it merges the kernels that fusion has made"),
-    Before("multi-output-fusion", "output-fusion", "a product joins all that reads it, or nothing"),
+    Before("multi-output-fusion", "output-fusion", "a product joins all its users, or none"),
     Before("cse", "fusion", "two equal producers would be computed in two kernels"),
     Before("transpose-folding", "fusion", "a transpose inside a fusion is not folded"),
     Before("reduce-window-rewriter", "fusion", "a scan is elementwise steps for fusion to join"),
@@ -184,7 +184,7 @@ ORDER: tuple[Before, ...] = (
 
 
 STANDS_FOR = {"priority-fusion": "fusion"}
-"""Passes that run where another does on a processor, with the same reasons for the order."""
+"""GPU passes that replace a CPU pass, with the same order constraints."""
 
 
 def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
@@ -205,7 +205,7 @@ def pipeline_for(level: int, target: str = "cpu", chip: str = "") -> Pipeline:
 
 
 def broken_order(passes: Sequence[Pass]) -> tuple[Before, ...]:
-    """Return the rows of `ORDER` that `passes` do not keep."""
+    """Return the rows of `ORDER` that `passes` violate."""
     names = [STANDS_FOR.get(name, name) for name in _names(passes)]
     return tuple(
         row

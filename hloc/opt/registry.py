@@ -204,7 +204,7 @@ _RULES: dict[str, Rule] = {}
 def register_pass(cls: _PassClass) -> _PassClass:
     """Make the pass class `cls` known under its `name`; also a decorator.
 
-    A class registered again under its name takes the place of the first (a plug-in is reloaded).
+    Registering a name again replaces the class (reloading a plug-in).
 
     Raises:
         HloError: the name is not kebab-case, or it is that of a pass of hloc; an option that cannot
@@ -230,7 +230,7 @@ def register_pass(cls: _PassClass) -> _PassClass:
 def register_rules(*rules: Rule) -> None:
     """Add rules to `algebraic-simplifier`; they are tried after its own.
 
-    A rule registered again under its name takes the place of the first.
+    Registering a name again replaces the rule.
 
     Raises:
         HloError: a name is not kebab-case, or it is that of a rule of hloc.
@@ -260,7 +260,7 @@ def rules_of_passes() -> tuple[Rule, ...]:
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Return every rule there is, those of plug-ins last."""
+    """Return every rule, those of plug-ins last."""
     from hloc.opt.rules import ALL_RULES
 
     return (*ALL_RULES, *registered_rules())
@@ -272,7 +272,7 @@ def is_registered(name: str) -> bool:
 
 
 def forget_registered() -> None:
-    """Take back all that plug-ins have added (between tests)."""
+    """Unregister everything that plug-ins added (between tests)."""
     for name in _REGISTERED:
         del PASSES[name]
     _REGISTERED.clear()

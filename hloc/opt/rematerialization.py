@@ -1,4 +1,4 @@
-"""Compute arrays again instead of keeping them, where memory is short."""
+"""Rematerialise arrays until peak memory fits in a limit."""
 
 from __future__ import annotations
 
@@ -21,32 +21,30 @@ from hloc.opt.pass_base import PassContext, Remark
 from hloc.shapes import ArrayShape, ShapeIndex
 
 _MAX_RECIPE = 8
-"""Instructions that may be computed again for one array."""
+"""Limit on the instructions recomputed for one array."""
 
 _MAX_ROUNDS = 200
 _MAX_VISITS = 4_000_000
-"""Instructions looked at over all rounds, which each walk the module."""
+"""Limit on the instructions visited over all rounds."""
 
 _MAX_ROUNDS_WITHOUT_GAIN = 4
 
 _SLOW = frozenset({"sort", "cholesky", "triangular-solve", "rng-bit-generator"})
-"""Opcodes whose results are never computed twice, since it takes too long."""
+"""Opcodes that are too slow to recompute."""
 
 
 @dataclass(frozen=True, slots=True)
 class HloRematerialization:
-    """Bring the memory of a module below a limit by computing arrays a second time.
+    """Rematerialise arrays until peak memory fits in `memory-limit-bytes`.
 
-    Looks at the worst moment of the schedule. An array that is alive there, but not read again
-    until later, may be freed and computed again right before its later users, with up to seven of
-    the instructions before it, if what they read is there anyway. The cheapest per byte go first,
-    until the moment is below the limit; then the next worst moment, in called computations too.
-
-    Exact: the same instructions on the same operands. Leaves a module that is scheduled, since the
-    order is what the pass has reckoned with; run it last. A module below the limit is not changed.
-    The estimate knows of results in place, but not of working memory of kernels, of gaps, and of
-    temporaries that find room in outputs.
-    Cost: O(instructions) per round, at most 200 rounds.
+    Starts at the peak of the schedule. An array that is live there but read only later may be freed
+    and recomputed right before its later users, with up to seven of its producers, if their
+    operands are live anyway. The cheapest per byte go first, until the peak is below the limit;
+    then the next peak, in called computations too. Exact: the same instructions on the same
+    operands. Leaves a scheduled module, since the estimate holds for that order; run it last. A
+    module below the limit is not changed. The estimate includes in-place results, but not scratch
+    memory of kernels, fragmentation, or temporaries placed in outputs. Cost: O(instructions) per
+    round, at most 200 rounds.
 
     Source of the idea: the pass of this name in OpenXLA, read as a reference.
 
@@ -58,7 +56,7 @@ class HloRematerialization:
     memory_limit_bytes: int = 0
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Compute again until the module fits or nothing helps; says which in a remark."""
+        """Rematerialise until the module fits or nothing helps; a remark says which."""
         if not self.memory_limit_bytes or context.spent:
             return False
         limit = max(0, self.memory_limit_bytes - _fixed_bytes(module))

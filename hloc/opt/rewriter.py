@@ -1,4 +1,4 @@
-"""The driver of rewrite rules: a worklist that looks again only where something changed."""
+"""The driver of rewrite rules: a worklist that revisits only what changed."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ _MAX_REWRITES_PER_INSTRUCTION = 20
 def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str) -> bool:
     """Apply `rules` to every computation until none fires; True if one did.
 
-    Dead instructions are removed on the way, so that rules can ask for a single user. Instructions
-    with control dependencies or dynamic dimensions are left alone.
-    Cost: O(instructions + rewrites).
+    Removes dead instructions as it goes, so that rules can test for a single user. Skips
+    instructions with control dependencies or dynamic dimensions. Cost: O(instructions + rewrites).
     """
     effectful = effectful_computations(module)
     before = context.rewrites
@@ -33,7 +32,7 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
 
 
 class _AllowedRules(dict[str, tuple[Rule, ...]]):
-    """The rules that may fire on an opcode, found when they are asked for first."""
+    """The rules that may fire per opcode, filtered on first use."""
 
     def __init__(self, rules: RuleSet, context: PassContext) -> None:
         self.rules, self.context = rules, context
@@ -104,7 +103,7 @@ class _Rewriter:
         with module.log.acting(by):
             new = rule.build(self.computation, inst, found)
             if new is None or (new.uid < newest and new.shape != inst.shape):
-                # An operand in another layout may not stand for `inst`.
+                # An operand with another layout cannot replace `inst`.
                 self.context.rule = ""
                 return False
             assert new.shape == inst.shape, f"{by} made {new!r} of {inst!r}"
@@ -155,7 +154,7 @@ class _Rewriter:
         )
 
     def _queue_single_user(self, operand: Instruction) -> None:
-        """A rule that asks for a single user of `operand` may fire now."""
+        """A rule that needs a single user of `operand` may fire now."""
         if len(operand.users) == 1:
             self._queue(next(iter(operand.users)))
 

@@ -1,4 +1,4 @@
-"""Random numbers become random bits and arithmetic on them.
+"""Expand rng into random bits and arithmetic.
 
 The stream is that of `hloc/ops/rng.py`.
 """

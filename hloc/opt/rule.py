@@ -13,7 +13,7 @@ from hloc.opt.pattern import Found, P
 Exactness: TypeAlias = Literal["exact", "ignores-zero-sign", "reassociates", "assumes-finite"]
 """What a rule may do to a result.
 
-`exact`: nothing (the payload and sign of a NaN excepted). `ignores-zero-sign`: -0 may become +0.
+`exact`: nothing (except the payload and sign of a NaN). `ignores-zero-sign`: -0 may become +0.
 `reassociates`: roundings differ. `assumes-finite`: wrong where an infinity or NaN takes part.
 All but `exact` need fast_math.
 """

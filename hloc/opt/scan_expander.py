@@ -1,4 +1,4 @@
-"""A scan becomes a loop that takes one slice of the inputs and writes one of the outputs a step."""
+"""Expand scan into a while loop over slices of the inputs and outputs."""
 
 from __future__ import annotations
 

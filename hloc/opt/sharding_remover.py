@@ -1,4 +1,4 @@
-"""Custom calls that only say how an array lies across devices; one device does not need them."""
+"""Remove sharding annotations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sorts of which only the beginning is read become topk."""
+"""Convert sorts of which only a prefix is read to topk."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from hloc.opt.walk import each_instruction
 
 @dataclass(frozen=True)
 class TopkRewriter:
-    """Replace a sort of values, or of values and their places, of which k are read, by topk.
+    """Replace a sort of values, or of values and indices, by topk if only k are read.
 
-    The comparator is one comparison of the values, every user slices `[0:k]` with the same k. Where
-    topk could order -0 and 0 otherwise, in a stable sort by plain comparison of floats, the sort
-    stays, unless fast-math says that zeros have no sign. A sort along another dimension than the
-    last one is transposed. Cost: O(instructions). Source: XLA's pass of this name.
+    The comparator must be one comparison of the values, and every user must slice `[0:k]` with the
+    same k. A stable sort of floats by plain comparison stays, since topk orders -0 and 0, unless
+    fast-math is on. A sort along another dimension than the last is transposed. Cost:
+    O(instructions). Source: XLA's pass of this name.
     """
 
     name: ClassVar[str] = "topk-rewriter"

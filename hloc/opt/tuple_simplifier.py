@@ -1,4 +1,4 @@
-"""Tuples that are taken apart right away, or put together again."""
+"""Simplify tuples and get-tuple-elements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hloc.opt.rules.tuples import TUPLES
 
 @dataclass(frozen=True)
 class TupleSimplifier:
-    """Replace elements of a tuple by what they are, and a rebuilt tuple by the first one.
+    """Replace get-tuple-element of a tuple by the operand, and a rebuilt tuple by its source.
 
     Cost: O(instructions).
     """

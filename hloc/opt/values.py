@@ -1,4 +1,4 @@
-"""Questions that guards of rules ask about instructions."""
+"""Predicates on instructions, for guards of rules."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ _MOST_LOOKED_AT = 64
 
 
 def makes_no_nan(inst: Instruction) -> bool:
-    """True if `inst` is finite where parameters are and nothing overflows; looks a bounded way."""
+    """True if `inst` is finite where parameters are and nothing overflows; bounded search."""
     seen, stack = {inst}, [inst]
     while stack and len(seen) <= _MOST_LOOKED_AT:
         at = stack.pop()

@@ -1,4 +1,4 @@
-"""The walk over a module that passes share."""
+"""The walk over a module shared by passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hloc.opt.pass_base import PassContext
 def each_instruction(module: Module, context: PassContext, *opcodes: str) -> Iterator[Instruction]:
     """Yield the instructions of `opcodes` (all) in every computation; end at the rewrite limit.
 
-    A computation may be changed on the way: what it had when the walk reached it is visited.
+    Passes may change a computation meanwhile: each is a snapshot from when the walk reaches it.
     """
     for computation in live_computations(module):
         for inst in computation.instructions:

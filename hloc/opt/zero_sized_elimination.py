@@ -1,4 +1,4 @@
-"""Arrays without elements need no computing."""
+"""Replace arrays without elements by constants."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from hloc.shapes import ArrayShape
 class ZeroSizedElimination:
     """Replace instructions whose result has no elements by an empty constant of that shape.
 
-    Where the text of the constant would be long (`f32[3000000000,0]` has a pair of braces for each
-    row) by a broadcast of a scalar. Side effects and control dependencies are kept. Cost: one walk,
-    O(instructions).
+    Uses a broadcast of a scalar where the text of the constant would be long (`f32[3000000000,0]`
+    has a pair of braces for each row). Side effects and control dependencies are kept. Cost: one
+    walk, O(instructions).
     """
 
     name: ClassVar[str] = "zero-sized-elimination"

@@ -1,6 +1,6 @@
 """Rules and passes in a few lines of Python, for students and plug-ins.
 
-`from hloc.opt import rule, Pass, ops as o, any_, const, INT` is the whole of it: patterns are trees
+`from hloc.opt import rule, Pass, ops as o, any_, const, INT` is the whole API: patterns are trees
 of opcodes, a rule is a function with a pattern, a pass is a list of rules. See docs/teaching.md.
 """
 

@@ -15,7 +15,7 @@ from hloc.shapes import ArrayShape
 
 
 class RuleBuilder:
-    """Adds instructions beside the matched one; every opcode is a method.
+    """Adds instructions to the computation of the match; every opcode is a method.
 
     `b.transpose(m.x, dimensions=perm)`, `b.multiply(m.x, m.x)`, `b.splat(2, like=m.x)`: the methods
     of `hloc.ops.builder.Builder`, for values.
@@ -26,7 +26,7 @@ class RuleBuilder:
         self._root = root
 
     def constant(self, value: Any, dtype: str = "") -> Value:
-        """Add a constant; without `dtype` of the element type of the matched instruction."""
+        """Add a constant; `dtype` defaults to the element type of the matched instruction."""
         return Value(self._builder.constant(value, self._dtype(dtype)))
 
     def splat(self, value: Any, like: Value) -> Value:
@@ -59,7 +59,7 @@ class RuleBuilder:
 
 
 def fitted(new: Instruction, wanted: Instruction) -> bool:
-    """Give `new` the layout of `wanted` if that is all that differs; False if more does."""
+    """Give `new` the layout of `wanted`; False if the shapes differ in more than the layout."""
     if new.shape == wanted.shape:
         return True
     a, b = new.shape, wanted.shape

@@ -1,4 +1,4 @@
-"""What a rule sees: the instructions that the names of its pattern stand for."""
+"""The match that a rule receives: the instructions bound to the names of its pattern."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ class Value:
 
 
 class Found:
-    """`m` of a rule: `m.x` is what `x` of the pattern stands for, `m.root` the instruction itself.
+    """`m` of a rule: `m.x` is the instruction bound to `x`, `m.root` the root of the match.
 
-    Names that are no Python names, or are taken, are read as `m["x"]`.
+    Names that are not Python identifiers, or are taken, are read as `m["x"]`.
     """
 
     def __init__(self, root: Instruction, names: Mapping[str, Instruction]) -> None:

@@ -1,4 +1,4 @@
-"""`Pass`: a list of rules under a name; `ModulePass`: a pass that walks the module itself."""
+"""`Pass`: a list of rules under a name; `ModulePass`: a pass with its own walk over the module."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hloc.opt.rule import Rule, RuleSet
 
 
 class Pass:
-    """A pass that applies rules until none fires: `simplify = Pass("my-simplify", rules=[...])`.
+    """A pass that applies its rules to a fixpoint: `simplify = Pass("my-simplify", rules=[...])`.
 
-    Dead instructions go on the way. Each rewrite counts as `my-simplify/mul-zero`, so single steps,
-    `why`, `--trace-rewrites` and bisection work as for the passes of hloc.
+    Removes dead instructions as it goes. Each rewrite counts as `my-simplify/mul-zero`, so single
+    steps, `why`, `--trace-rewrites` and bisection work as for the passes of hloc.
 
     Args:
         name: kebab-case, not that of a pass of hloc.
-        rules: made by `@rule`, or rows `hloc.opt.rule.Rule`; tried in this order.
+        rules: from `@rule`, or `hloc.opt.rule.Rule` rows; tried in this order.
         doc: what it is for.
     """
 
@@ -72,7 +72,7 @@ class Pass:
 
 
 class ModulePass:
-    """Base of a pass that does its own walk: give it a `name` and `run(module, context)`.
+    """Base class of passes with their own walk: define `name` and `run(module, context)`.
 
     `run` returns True exactly when it changed something; each rewrite is done inside
     `with context.rewriting(module, self.name)`, after a look at `context.spent`. Fields with a
@@ -89,7 +89,7 @@ class ModulePass:
 def passes_of(names: Mapping[str, Any], module_name: str) -> dict[str, type[Any]]:
     """Return the pass classes among the global names of a file, by pass name.
 
-    Found are objects `Pass` and subclasses of `ModulePass` that the file itself defines.
+    These are its `Pass` objects and the subclasses of `ModulePass` that it defines.
     """
     found: dict[str, type[Any]] = {}
     for value in names.values():

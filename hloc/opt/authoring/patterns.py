@@ -31,17 +31,17 @@ PRED = frozenset({"pred"})
 
 
 def any_(name: str = "", *, dtypes: DTypes = (), when: Condition | None = None) -> P:
-    """Return a pattern for any instruction; a name used twice stands for the same one."""
+    """Return a pattern for any instruction; a name used twice must match the same instruction."""
     return P(bind=name, when=_all_of(of_dtypes(dtypes), _on_value(when)))
 
 
 def const(value: Any = None, *, name: str = "", dtypes: DTypes = ()) -> P:
-    """Return a pattern for a constant of one value, or a broadcast of one.
+    """Return a pattern for a scalar or splat constant, or a broadcast of one.
 
     Args:
         value: None for any. A whole number matches by value, zeros of either sign; a float matches
-            as it stands: `0.0` is not -0.0.
-        name: under which the matched instruction, the broadcast if there is one, is found.
+            bit for bit: `0.0` does not match -0.0.
+        name: bound to the matched instruction (the broadcast, if there is one).
         dtypes: element types.
     """
     return P(bind=name, when=_all_of(of_dtypes(dtypes), _has_value(value)))

@@ -1,4 +1,4 @@
-"""The decorator `rule`: a pattern, a function that says what stands for it, and a docstring."""
+"""The decorator `rule`: a pattern, a function that builds the replacement, and a docstring."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _EXACTNESS: dict[Exact, Exactness] = {
 
 @dataclass(frozen=True, slots=True)
 class AuthoredRule(Rule):
-    """A rule with where it is written and what it says of itself.
+    """A rule with its source location, docstring and example.
 
     Attributes:
         where: `mypass.py:6`.
@@ -61,13 +61,13 @@ def rule(
 ) -> Callable[[RuleFunction], AuthoredRule]:
     """Make a rule of the function below: `f(m)` or `f(m, b)`.
 
-    The function returns what stands for the matched instruction, one that is there (`m.x`) or a new
-    one (`b.negate(m.x)`), or None to leave it. Its docstring says the law.
+    The function returns the replacement, an existing instruction (`m.x`) or a new one
+    (`b.negate(m.x)`), or None to decline. Its docstring states the law.
 
     Args:
         pattern: what to look for.
         dtypes: element types of the instruction; all if not given.
-        exact: what the law does to a result; all but True need `--fast-math`.
+        exact: how the rule may change a result; anything but True needs `--fast-math`.
         when: condition on the whole match.
         name: kebab-case; that of the function if not given.
         example: HLO text in which the rule should fire.
@@ -156,7 +156,7 @@ class _Caller:
         return result.inst
 
     def _check(self, made: Instruction, inst: Instruction) -> None:
-        """Raise if `made` is of another type than `inst`; another layout alone is a no."""
+        """Raise if `made` and `inst` differ in type; a layout of its own only declines."""
         if made.shape.text_without_layout != inst.shape.text_without_layout:
             got, want = made.shape.text_without_layout, inst.shape.text_without_layout
             raise self._fault(f"returned {made.name} of shape {got}, expected {want}", inst)

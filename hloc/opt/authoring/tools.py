@@ -1,4 +1,4 @@
-"""Structural changes that are long to write by hand: a fusion, a value moved out of a loop."""
+"""Structural changes that are tedious to write by hand: fusing, hoisting out of a loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add_like(inst: Instruction, operands: Sequence[Instruction]) -> Instruction:
 
 
 def fuse(members: Sequence[Instruction]) -> Instruction:
-    """Put `members` into one fusion and return it; members that others read stay as well.
+    """Fuse `members` and return the fusion; members with users outside it also stay.
 
     Args:
         members: operands before users, all of one computation; the last is the root of the fusion.
@@ -52,10 +52,10 @@ def fuse(members: Sequence[Instruction]) -> Instruction:
 
 
 def hoist(loop: Instruction, values: Sequence[Instruction]) -> Instruction:
-    """Compute `values`, instructions of the body of a `while`, in front of it.
+    """Hoist `values`, instructions of the body of a `while`, out of the loop.
 
-    What they are made of is computed there too; the new loop, which is returned, carries each value
-    in its state. The values must hang on nothing that the loop changes: the caller's claim.
+    Their operands are hoisted too; the new loop, which is returned, carries each value in its
+    state. The caller guarantees that the values are loop-invariant.
 
     Raises:
         HloError: the state of the loop is more than a tuple of arrays.

@@ -1,4 +1,4 @@
-"""What the passes about convolution ask and change: dimension labels, windows."""
+"""Dimension labels and windows of convolutions, for passes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hloc.ir.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Which dimension of each array plays which part: two roles, then the spatial dimensions.
+    """Dimension numbers of each array: two roles, then the spatial dimensions.
 
     Attributes:
         input: batch, feature, spatial...

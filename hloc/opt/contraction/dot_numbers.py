@@ -1,4 +1,4 @@
-"""What the passes about dot ask and change: dimension numbers of one side, free dimensions."""
+"""Dimension numbers of a dot, side by side, for passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transposes of operands become dimension numbers of the dot or convolution that reads them."""
+"""Fold transposes into the dimension numbers of dots and convolutions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hloc.opt.walk import each_instruction
 
 @dataclass(frozen=True)
 class TransposeFolding:
-    """Write `dot(transpose(x), y)` as a dot of `x`, and so for convolutions and both operands.
+    """Fold transposed operands into dots and convolutions: `dot(transpose(x), y)` reads `x`.
 
-    A dot's free dimensions come out in the order of the operand, so a transpose that changes their
-    order stays. Of a convolution every dimension is named, so all transposes go; one of the result
-    goes too, if nobody else reads the convolution. Exact. Cost: O(instructions). The transposes
-    that nobody reads any more are left to `dce`. Source: XLA's pass of this name.
+    The free dimensions of a dot keep the order of the operand, so a transpose that reorders them
+    stays. A convolution labels every dimension, so every operand transpose folds; so does a
+    transpose of the result if it is the only user. Exact. Cost: O(instructions). Dead transposes
+    are left to `dce`. Source: XLA's pass of this name.
     """
 
     name: ClassVar[str] = "transpose-folding"
@@ -44,7 +44,7 @@ class TransposeFolding:
     def _change(
         self, inst: Instruction, context: PassContext
     ) -> tuple[list[Instruction], Any] | None:
-        """Return operands and attributes that do without transposes, None if nothing is folded."""
+        """Return operands and attributes with transposes folded, None if none folds."""
         if not inst.is_a("dot", "convolution"):
             return None
         folded = [operand.is_a("transpose") for operand in inst.operands]
@@ -115,7 +115,7 @@ def _is_transposed_convolution(inst: Instruction) -> bool:
 
 
 def _fold_result(inst: Instruction) -> None:
-    """Let the convolution write its result in the order of the transpose."""
+    """Fold a transpose of the result into the convolution's output labels."""
     (convolution,) = inst.operands
     permutation = inst.attributes.dimensions
     places = places_of(convolution)

@@ -1,4 +1,4 @@
-"""What conditional passes share: branches leaf by leaf, and picking a value without branching."""
+"""Shared by conditional passes: branches leaf by leaf, and `select` between values."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def _is_plain(shape: Shape) -> bool:
 def selected(
     computation: Computation, predicate: Instruction, values: Sequence[Instruction]
 ) -> Instruction:
-    """Return the one of `values` that `predicate`, a `pred[]` or `s32[]`, picks.
+    """Select one of `values` by `predicate`, a `pred[]` or `s32[]`.
 
-    True picks the first of two; an index out of range picks the last.
+    True selects the first of two; an index out of range selects the last.
     """
     shape = values[0].array
     *others, found = values

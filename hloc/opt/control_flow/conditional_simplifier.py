@@ -1,4 +1,4 @@
-"""Conditionals that need no branch, and arguments and results that branches need not pass."""
+"""Simplify conditionals: remove branching, and unneeded arguments and results of branches."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves, shape
 
 @dataclass(frozen=True)
 class ConditionalSimplifier:
-    """Take away branching that is not needed, and make what passes in and out of branches smaller.
+    """Remove unneeded branching, and shrink the arguments and results of branches.
 
-    - `known`: the predicate is a constant, or there is one branch: the branch stands there itself.
-    - `select`: no branch computes anything for a result: it is picked with `select`.
-    - `shrink`: results nobody uses, or that all branches take from the same place, are no longer
-      returned, and equal ones once; arguments that a branch does not read are no longer passed, and
-      constants are written in the branch.
+    - `known`: the predicate is constant, or there is one branch: the branch is inlined.
+    - `select`: no branch computes anything for a result: it becomes a `select`.
+    - `shrink`: unused results, and results that every branch takes from the same value, are
+      dropped, and equal results merged; unread arguments are dropped, and constant arguments move
+      into the branch.
 
-    Conditionals with control dependencies, dynamic dimensions or differing layouts stay, apart
-    from `known`. Semantics: XLA's conditional_simplifier. Cost: a few walks over each branch.
+    Skips conditionals with control dependencies, dynamic dimensions or differing layouts, except in
+    `known`. Semantics: XLA's conditional_simplifier. Cost: a few walks over each branch.
     """
 
     name: ClassVar[str] = "conditional-simplifier"
@@ -114,7 +114,7 @@ class _Plan:
 
 
 _SMALL_ELEMENTS = 1024
-"""Arrays up to so many elements are picked even if the conditional stays for other results."""
+"""Arrays of at most this many elements become selects even if the conditional stays."""
 
 
 def _plan(branches: Branches, effects: Effects, has_effects: bool) -> _Plan:
@@ -141,7 +141,7 @@ def _plan(branches: Branches, effects: Effects, has_effects: bool) -> _Plan:
 
 
 def _is_used(branches: Branches, n: int) -> bool:
-    """True if somebody takes leaf `n`, or the result as a whole, or a tuple in it."""
+    """True if leaf `n` is used, alone or as part of a tuple."""
     conditional = branches.conditional
     if conditional.is_root:
         return True

@@ -1,4 +1,4 @@
-"""Conditionals whose branches are so cheap that computing all of them beats branching."""
+"""Replace conditionals with cheap branches by `select`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True)
 class ConditionalToSelect:
-    """Compute all branches and pick the result with `select`.
+    """Execute all branches and `select` the result.
 
-    Done where the branches together are at most `max-instructions` elementwise instructions on
-    scalars, and, as XLA does, in functions that are applied element by element (`map`, `reduce`
-    and so on) whatever the number, as long as no loop and no side effect is in them. Nothing that
-    a branch computes can fail, so computing it in vain does no harm.
+    Applies where the branches together have at most `max-instructions` elementwise scalar
+    instructions and, as in XLA, without a limit in functions applied per element (`map`, `reduce`
+    and so on), unless they contain a loop or a side effect. No branch instruction can trap, so
+    speculation is safe.
 
     Semantics: XLA's conditional_to_select. Cost: O(instructions of the branches).
 

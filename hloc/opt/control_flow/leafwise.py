@@ -1,4 +1,4 @@
-"""Rewriting instructions leaf by leaf: tuples taken apart, put together, copied in part."""
+"""Leaf-by-leaf rewriting: split, rebuild and partially copy tuples."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def copied_constant(known: Instruction, into: Computation) -> Instruction:
 
 
 def remove_uncalled(*computations: Computation) -> None:
-    """Remove the computations that nobody calls, so that what they call has one caller less."""
+    """Remove those of `computations` without callers."""
     for computation in dict.fromkeys(computations):
         module = computation.module
         if not computation.callers and computation is not module.entry:
@@ -58,7 +58,7 @@ def remove_uncalled(*computations: Computation) -> None:
 def replace_leaves(
     inst: Instruction, number: Mapping[ShapeIndex, int], result: Callable[[int], Instruction]
 ) -> None:
-    """Let all users of `inst` use `result` of its leaves instead; `inst` itself stays."""
+    """Replace the leaves of `inst` by `result` in all its users; `inst` itself stays."""
     computation = inst.computation
     for user in tuple(inst.users):
         if not user.is_a("get-tuple-element") or has_control_dependencies(user):
@@ -126,6 +126,6 @@ class Copier:
 
 
 def _name_like(made: Instruction, old: Instruction) -> None:
-    """Give a new `get-tuple-element` that nobody uses yet the name of the one it stands for."""
+    """Give a new, still unused `get-tuple-element` the name of the one it replaces."""
     if not made.users and made.name.startswith("get-tuple-element"):
         made.computation.rename(made, old.name)

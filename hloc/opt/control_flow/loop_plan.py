@@ -1,4 +1,4 @@
-"""What can go from a loop's state: which leaves are needed, constant, equal to another."""
+"""Plan a smaller loop state: which leaves are needed, constant, or equal to another."""
 
 from __future__ import annotations
 
@@ -45,18 +45,17 @@ def plan_loop(
     merge: bool = True,
     known: Callable[[Instruction], bool] | None = None,
 ) -> NewState | None:
-    """Return the smallest state that gives the loop's results, None if nothing can go.
+    """Return the smallest equivalent loop state, None if it cannot shrink.
 
     Args:
         state: the loop.
         effects: finds side effects.
-        is_used: whether anybody needs a leaf of the loop's result.
-        merge: let one leaf stand for all that are equal to it, and take the result of a leaf that
-            never changes from its initial value.
+        is_used: whether a leaf of the loop's result is used.
+        merge: merge equal leaves, and replace the result of an invariant leaf by its initial value.
         known: which initial values may be copied into the loop.
     """
     has_effects = effects.any_in(state.loop)
-    # The order of effects may hang on a token that the body only hands on.
+    # A token that the body only forwards may order side effects.
     pinned = [n for n, s in enumerate(state.shapes) if s.dtype is TOKEN and has_effects]
     classes = LeafClasses(tuple(range(len(state))), frozenset())
     copied: dict[int, Instruction] = {}

@@ -1,4 +1,4 @@
-"""A while loop written anew with another state: fewer leaves, flat, some of them constants."""
+"""Rewrite a while loop with another state: fewer leaves, flat, some of them constants."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from hloc.shapes import ShapeIndex, TupleShape, shape_at
 
 @dataclass(frozen=True, slots=True)
 class NewState:
-    """How a loop's state becomes another one.
+    """Mapping from a loop's state to its new state.
 
     Attributes:
         kept: numbers of the leaves that stay, in order.
         stands_for: for each leaf, the kept one that is its value inside the loop.
-        known: leaves that are a value outside the loop that is copied into it: a constant, or a
-            few instructions over constants.
+        known: leaves rematerialised inside the loop: a constant, or a few instructions over
+            constants.
         invariant: leaves that never change: their result is their initial value.
-        hoisted: positions of the body whose value is one outside the loop from now on.
+        hoisted: positions of the body whose value now comes from outside the loop.
     """
 
     kept: tuple[int, ...]
@@ -45,11 +45,11 @@ class NewState:
 def rewrite_loop(
     state: LoopState, new: NewState, effects: Callable[[Computation], Iterable[Instruction]]
 ) -> Instruction | None:
-    """Replace the loop by one with state `new`; its old condition and body go if nobody calls them.
+    """Replace the loop by one with state `new`; removes the old condition and body if uncalled.
 
     Args:
         state: the loop as it is.
-        new: its new state. Where no leaf and nothing hoisted stays, the loop itself goes.
+        new: its new state. Without any leaf or hoisted value the loop itself is removed.
         effects: the instructions of a computation that have side effects.
 
     Returns:

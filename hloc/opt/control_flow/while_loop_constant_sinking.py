@@ -1,4 +1,4 @@
-"""State that starts as a constant and never changes becomes the constant, inside the loop."""
+"""Sink constants into while loops."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hloc.opt.pass_base import PassContext
 
 @dataclass(frozen=True)
 class WhileLoopConstantSinking:
-    """Write constants, iotas and broadcasts of constants into the loops they are handed to.
+    """Sink constants, iotas and broadcasts of constants into the loops that carry them.
 
-    The state loses those elements. `while-loop-simplifier` does the same for plain constants; this
-    pass also sinks what is cheaper to write down again than to load. Loops with control
-    dependencies, dynamic dimensions or differing layouts stay as they are.
+    Removes them from the loop state. `while-loop-simplifier` does the same for plain constants;
+    this pass also sinks values that are cheaper to recompute than to load. Skips loops with control
+    dependencies, dynamic dimensions or differing layouts.
 
     Semantics: XLA's while_loop_constant_sinking. Cost: a few walks over each body.
 
@@ -34,7 +34,7 @@ class WhileLoopConstantSinking:
     broadcasts: bool = True
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Sink into outer loops first, so that it may sink on into inner ones."""
+        """Sink into outer loops first, then on into inner ones."""
         before = context.rewrites
         effects = Effects()
         waiting = deque([module.entry])

@@ -1,4 +1,4 @@
-"""What a loop computes anew in every step although it never changes, computed once in front."""
+"""Hoist loop-invariant instructions out of while loops."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
 _EXPENSIVE = 4
-"""Weight of a division: from there on an array is kept, whatever it is computed from."""
+"""Weight of a division; results at least this expensive are always hoisted."""
 
 _SMALL_BYTES = 256
 
 
 @dataclass(frozen=True)
 class WhileLoopInvariantCodeMotion:
-    """Compute in front of a loop what its body computes from unchanging state and constants.
+    """Hoist instructions that depend only on loop-invariant state and constants.
 
-    Moves dots, reductions, transcendental functions and the like with all they are made of. Shape
-    changes, broadcasts and constants do not move for their own sake, nor does cheap arithmetic
-    whose result is larger than what it reads: computing it is cheaper than loading it. Loops that
-    run at most once, instructions with side effects or control dependencies, and whole loops and
-    branches stay. State that only the moved instructions read is left for `while-loop-simplifier`.
+    Hoists dots, reductions, transcendental functions and the like with their operands. Shape
+    changes, broadcasts and constants are not hoisted for their own sake, nor is cheap arithmetic
+    whose result is larger than its operands, since recomputing it is cheaper than loading it. Skips
+    loops that run at most once, instructions with side effects or control dependencies, and nested
+    loops and branches. State read only by hoisted instructions is left to `while-loop-simplifier`.
 
     Semantics: XLA's while_loop_invariant_code_motion. Cost: O(body) a loop.
     """
@@ -42,7 +42,7 @@ class WhileLoopInvariantCodeMotion:
     acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
 
     def run(self, module: Module, context: PassContext) -> bool:
-        """Move out of inner loops first, so that it may move on out of outer ones."""
+        """Hoist out of inner loops first, then on out of outer ones."""
         before = context.rewrites
         effects = Effects()
         for inst in each_instruction(module, context, "while"):
@@ -59,7 +59,7 @@ class WhileLoopInvariantCodeMotion:
         if not found:
             return
         if context.remarks is not None:
-            text = f"{len(found)} values that never change are computed in front of the loop"
+            text = f"{len(found)} loop-invariant values are hoisted"
             context.remarks.append(Remark("passed", self.name, loop.name, text))
         with context.rewriting(loop.computation.module, self.name):
             every = tuple(range(len(state)))
@@ -68,7 +68,7 @@ class WhileLoopInvariantCodeMotion:
 
 
 def _found(state: LoopState, effects: Effects) -> list[Position]:
-    """Return what is worth moving and something that stays needs."""
+    """Return the values worth hoisting that a remaining instruction uses."""
     body = state.loop.called[1]
     order = post_order(body)
     movable, worth = _movable(state, order, frozenset(effects(body)))
@@ -88,7 +88,7 @@ def _found(state: LoopState, effects: Effects) -> list[Position]:
 def _movable(
     state: LoopState, order: list[Instruction], effectful: frozenset[Instruction]
 ) -> tuple[dict[Instruction, int], set[Instruction]]:
-    """Return what could move, with the bytes that are really read for it, and what is worth it."""
+    """Return the hoistable instructions, with the bytes they really read, and those worth it."""
     invariant = leaf_classes(state).invariant
     pinned = {p for inst in state.loop.called[1].controlled for p in inst.control_predecessors}
     movable: dict[Instruction, int] = {}
@@ -142,13 +142,13 @@ def _is_worth(inst: Instruction, read: int) -> bool:
 
 
 def _is_free(inst: Instruction) -> bool:
-    """True for no work, or work that is cheaper than reading its result; goes with its users."""
+    """True if recomputing is cheaper than loading; hoisted only with its users."""
     moves = inst.opcode.data_movement and len(inst.operands) == 1
     return moves or inst.opcode.nop or inst.is_a("iota")
 
 
 def _copied_in_front(state: LoopState, found: list[Position]) -> list[Instruction]:
-    """Add copies of `found` and what they are made of beside the loop."""
+    """Copy `found` and their operands into the loop's computation."""
     loop = state.loop
     computation = loop.computation
     walk = SourceWalk()

@@ -1,4 +1,4 @@
-"""Loops that run once or never, and state that a loop need not carry."""
+"""Simplify while loops: trip counts of 0 and 1, and unneeded state."""
 
 from __future__ import annotations
 
@@ -27,19 +27,17 @@ from hloc.shapes import ShapeIndex
 
 @dataclass(frozen=True)
 class WhileLoopSimplifier:
-    """Take away loops that run once or never, and from the state of others what is not needed.
+    """Remove loops that run at most once, and unneeded state of the others.
 
     - `never`, `once`: the trip count is known to be 0 or 1, and the condition has no side effect.
-    - `compare`: a compare of the body whose answer is the same in every step, by the range of the
-      counter, becomes a constant.
-    - `final`: the counter of a loop whose trip count is known is a constant behind it.
-    - `state`: nested tuples become flat; elements equal to others from the first step on are
-      merged; elements that never change are read in front of the loop, and in the loop too if they
-      start as constants; elements that neither the condition, nor a side effect, nor the results
-      that somebody uses depend on go. Where nothing is left the loop itself goes, even one that
-      would never end, as it does when nobody uses its result.
+    - `compare`: a compare in the body whose result the counter's range decides becomes a constant.
+    - `final`: the final counter of a loop with a known trip count becomes a constant.
+    - `state`: nested tuples are flattened; elements that are always equal are merged; invariant
+      elements are read from the initial value, and inside the loop too if they are constants;
+      elements that no condition, side effect or used result depends on are removed. A loop without
+      remaining state or with an unused result is removed, even if it would not terminate.
 
-    Loops with control dependencies, dynamic dimensions or differing layouts stay as they are.
+    Skips loops with control dependencies, dynamic dimensions or differing layouts.
     Semantics: XLA's while_loop_simplifier and while_util. Cost: a few walks over each body.
     """
 
@@ -75,7 +73,7 @@ class WhileLoopSimplifier:
     def _shrink(
         self, loop: Instruction, effects: Effects, liveness: Liveness, context: PassContext
     ) -> Instruction | None:
-        """Take from the state what can go; return the loop, None if it went as a whole."""
+        """Shrink the state; return the loop, None if it was removed."""
         state = loop_state(loop)
         if state is None:
             if context.remarks is not None:
@@ -96,7 +94,7 @@ class WhileLoopSimplifier:
     def _inline(
         self, loop: Instruction, trips: TripCount, effects: Effects, context: PassContext
     ) -> bool:
-        """Replace a loop that runs once or never; False if it has to stay."""
+        """Replace a loop that runs at most once; False if it must stay."""
         condition, body = loop.called
         computation, module = loop.computation, loop.computation.module
         (init,) = loop.operands
@@ -117,7 +115,7 @@ class WhileLoopSimplifier:
     def _write_final_value(
         self, loop: Instruction, trips: TripCount, variable: ShapeIndex, context: PassContext
     ) -> None:
-        """Let users of the counter behind the loop use the constant it is there."""
+        """Replace uses of the final counter by its constant value."""
         computation = loop.computation
         readers = (
             [loop]
@@ -142,7 +140,7 @@ class WhileLoopSimplifier:
                 computation.replace(inst, value)
 
     def _decide_compares(self, loop: Instruction, context: PassContext) -> None:
-        """Replace compares of the body that have one answer in all steps."""
+        """Replace compares in the body that have the same result in every iteration."""
         condition, body = loop.called
         trips = trip_count(loop)
         if trips is None or context.spent or not _decided_compares(body, trips):
@@ -156,7 +154,7 @@ class WhileLoopSimplifier:
 
 
 def _decided_compares(body: Computation, trips: TripCount) -> list[tuple[Instruction, bool]]:
-    """Return the compares that have one answer in every step, and the answer."""
+    """Return the compares with the same result in every iteration, and that result."""
     ranges = body_ranges(body, trips)
     found = []
     for inst in body.instructions if ranges else ():

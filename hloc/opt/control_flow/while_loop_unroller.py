@@ -1,4 +1,4 @@
-"""Short loops written out step by step."""
+"""Unroll short while loops."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True)
 class WhileLoopUnroller:
-    """Replace a loop of few steps and a small body by its steps, one after another.
+    """Fully unroll loops with a small trip count and a small body.
 
-    The counter is a constant in every step then, and so are the places of slices and updates, once
-    `constant-folding` and `algebraic-simplifier` have run. Inner loops go first. Loops that stay:
-    those whose number of steps is not known, whose body holds another loop, whose condition has a
-    side effect, and those with control dependencies.
+    The counter, and with it the offsets of slices and updates, becomes constant once
+    `constant-folding` and `algebraic-simplifier` have run. Inner loops first. Skips loops with an
+    unknown trip count, a nested loop, a condition with a side effect, or control dependencies.
 
     Semantics: XLA's while_loop_unroller, full unrolling. Cost: O(instructions made).
 
     Attributes:
-        max_trip_count: most steps.
-        max_instructions: most instructions that one loop may become.
-        max_total_instructions: most instructions that all loops of a run may become.
-        maps_only: only loops that do the same to every element of large arrays, such as the rounds
-            of a random number generator: their steps join in one kernel, whose values stay in
+        max_trip_count: largest trip count.
+        max_instructions: limit on the size of one unrolled loop.
+        max_total_instructions: limit on the size of all unrolled loops of a run.
+        maps_only: only loops that are elementwise over large arrays, such as the rounds of a random
+            number generator: the unrolled iterations fuse into one kernel and keep values in
             registers.
     """
 
@@ -70,7 +69,7 @@ class WhileLoopUnroller:
         """Return why `loop` stays, "" if it goes."""
         condition, body = loop.called
         if trips is None:
-            return "the number of its steps is not known"
+            return "its trip count is unknown"
         if trips.count > self.max_trip_count:
             return f"it runs {trips.count} times, more than {self.max_trip_count}"
         size = trips.count * len(body)
@@ -79,7 +78,7 @@ class WhileLoopUnroller:
         if any(inst.is_a("while") for inst in body.instructions):
             return "there is a loop in its body"
         if self.maps_only and not _maps_large_arrays(body):
-            return "its steps are no map of large arrays"
+            return "its iterations are not elementwise over large arrays"
         if effects(condition):
             return "its condition has a side effect"
         if body.root.shape != loop.shape or loop.operands[0].shape != loop.shape:
@@ -88,11 +87,11 @@ class WhileLoopUnroller:
 
 
 _LARGE = 1 << 12
-"""Elements from which an array is better kept out of memory between steps."""
+"""Arrays of at least this many elements are better kept out of memory between iterations."""
 
 
 def _maps_large_arrays(body: Computation) -> bool:
-    """True if all that `body` computes of large arrays is elementwise, and there is such a one."""
+    """True if `body` computes large arrays, all of them elementwise."""
     found = False
     for inst in body.instructions:
         if not isinstance(inst.shape, ArrayShape) or inst.is_a("parameter", "get-tuple-element"):

@@ -1,1 +1,1 @@
-"""How sizes that are known only at run time travel through each opcode."""
+"""Propagation of dynamic dimension sizes through each opcode."""

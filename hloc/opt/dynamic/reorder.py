@@ -1,4 +1,4 @@
-"""Dynamic dimensions along which elements change places: concatenate, reverse, sort."""
+"""Opcodes that reorder elements along a dynamic dimension: concatenate, reverse, sort."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def reverse(scope: Scope, inst: Instruction) -> None:
 
 
 def sort(scope: Scope, inst: Instruction) -> None:
-    """Settle a sort: a last operand says which elements are present, and these come first."""
+    """Settle a sort: an extra operand marks the present elements, which sort first."""
     (dim,) = inst.attributes.dimensions
     sizes: dict[int, Instruction] = {}
     for operand in inst.operands:

@@ -1,6 +1,6 @@
-"""What dynamic dimensions of the operands mean for each opcode: sizes of the result, and masks.
+"""Dynamic dimensions per opcode: sizes of the result, and masks.
 
-A rule takes an instruction whose operands are settled and settles it. Source of semantics: XLA's
+A rule resolves one instruction whose operands are resolved. Source of semantics: XLA's
 dynamic dimension inference and dynamic padder, checked by experiment.
 """
 
@@ -24,7 +24,7 @@ Rule: TypeAlias = Callable[[Scope, Instruction], None]
 
 
 def rule_for(inst: Instruction) -> Rule:
-    """Return the rule of an opcode; those without one are refused when a size is dynamic."""
+    """Return the rule of an opcode; opcodes without one are refused if a size is dynamic."""
     if inst.opcode.name in _RULES:
         return _RULES[inst.opcode.name]
     return _elementwise if inst.opcode.elementwise or inst.is_a("map") else _batch_only
@@ -118,7 +118,7 @@ def _set_dimension_size(scope: Scope, inst: Instruction) -> None:
 
 
 def _clamped(scope: Scope, size: Instruction, bound: int) -> Instruction:
-    """Return a size that is in its bound, whatever the program computes."""
+    """Return `size` clamped to its bound."""
     if size.is_a("constant") and 0 <= int(size.attributes.literal.array) <= bound:
         return size
     return scope.b.clamp(scope.number(0), size, scope.number(bound))

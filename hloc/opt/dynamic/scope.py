@@ -1,8 +1,7 @@
-"""One computation on its way to static shapes: which sizes are values, and what masks by them.
+"""A computation being made static: which sizes are values, and masks by them.
 
-Arrays keep their bound; beside an array stands, for each dynamic dimension, the `s32[]` that holds
-the present size. Elements outside the present sizes have no meaning and are masked where they would
-count.
+Arrays keep their bounds; each dynamic dimension has an `s32[]` with its current size. Elements
+beyond the current sizes are undefined and are masked where they would matter.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class Scope:
         self.leaves[inst] = {index: sizes for index, sizes in found.items() if sizes}
 
     def become(self, inst: Instruction, new: Instruction, sizes: Sizes | None = None) -> None:
-        """Let `new` stand for `inst`, in the layout that `inst` has."""
+        """Replace `inst` by `new`, in the layout of `inst`."""
         wanted = static(inst.shape)
         if new.shape != wanted:
             new = self.b.instruction("copy", (new,), shape=wanted)
@@ -134,7 +133,7 @@ def inside_of(b: Builder, dims: tuple[int, ...], sizes: Sizes) -> Instruction | 
 
 
 def refuse(inst: Instruction, why: str) -> Any:
-    """Raise: no law is known for these dynamic sizes."""
+    """Raise: these dynamic sizes are not supported."""
     raise UnsupportedError(
         f"{inst.opcode.name} {inst.name} cannot run with dynamic sizes: {why}", inst.span
     )

@@ -1,1 +1,1 @@
-"""Fusion: which instructions become one kernel, and why."""
+"""Fusion: grouping instructions into kernels."""

@@ -1,7 +1,7 @@
-"""Attention fusion: two products and the softmax between them become one kernel.
+"""Attention fusion: two dots and the softmax between them in one kernel.
 
-The scores are by far the largest array of an attention. One kernel that takes a block of queries
-at a time keeps them in the cache, so they need no memory, and what a causal mask hides no time.
+The scores are by far the largest array of an attention. A kernel that works on a block of queries
+at a time keeps them in the cache and skips the keys that a causal mask hides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hloc.opt.fusion.attention_match import Attention, attention_of
 from hloc.opt.pass_base import PassContext, Remark
 
 _MIN_ROWS, _MIN_KEYS, _MIN_DEPTH, _MIN_SCORES = 12, 16, 8, 1024
-"""Sizes below which products and softmax on their own are as fast, or faster.
+"""Minimum sizes; below them separate dots and softmax are as fast, or faster.
 
 Time of the fusion over that without, f32, 16 heads, depth 64: 1.07 for 10 queries and 512 keys,
 0.64 for 12; 1.11 for 32 queries and 16 keys, 0.79 for 16 and 64, 1.99 for 16 and 16.
@@ -29,11 +29,11 @@ Time of the fusion over that without, f32, 16 heads, depth 64: 1.07 for 10 queri
 
 @dataclass(frozen=True)
 class AttentionFusion:
-    """Make one fusion of dot, mask, softmax and dot, where nothing else reads what lies between.
+    """Fuse dot, mask, softmax and dot if nothing else reads the intermediate values.
 
-    Masks, scales and converts of the scores come along, in any dimension numbers. Expects a module
-    without dead code. Leaves `fusion` instructions of kind kCustom with the second dot as root.
-    Cost: O(instructions), as only what leads to a dot is looked at, and at most 64 of that.
+    Masks, scales and converts of the scores are fused too, with any dimension numbers. Expects a
+    module without dead code. Leaves `fusion` instructions of kind kCustom with the second dot as
+    root. Cost: O(instructions), with at most 64 instructions matched per dot.
     """
 
     name: ClassVar[str] = "attention-fusion"
@@ -50,7 +50,7 @@ class AttentionFusion:
                     continue
                 reader = _reader_outside(attention)
                 if reader is not None:
-                    _remark(context, inst, "missed", f"{reader.name} is read by others, too")
+                    _remark(context, inst, "missed", f"{reader.name} has other users")
                     continue
                 if context.spent:
                     return context.rewrites > before
@@ -72,7 +72,7 @@ def _is_worth_it(attention: Attention) -> bool:
 
 
 def _reader_outside(attention: Attention) -> Instruction | None:
-    """Return a member that depends on the scores and is read by others than members."""
+    """Return a member that depends on the scores and has users outside the attention."""
     members = set(attention.members)
     for inst in attention.dims:
         if inst is not attention.result and not members.issuperset(inst.users):
@@ -88,7 +88,7 @@ def _remark(
 
 
 def _outline(computation: Computation, attention: Attention) -> None:
-    """Replace the result by a fusion and remove the members that nobody else reads."""
+    """Replace the result by a fusion and remove the dead members."""
     body, operands = outline(
         computation, attention.members, [attention.result], name="fused_attention"
     )

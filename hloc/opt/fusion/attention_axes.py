@@ -1,4 +1,4 @@
-"""Axes: which loops of a dot the dimensions of everything made of its result stand for.
+"""Axes: map dimensions of values computed from a dot to the dot's loops.
 
 Every dimension of a dot larger than 1 is an axis. A dimension of what is computed from the dot
 stands for some axes in order, as those of a reshape do, or, of a broadcast row value, for none

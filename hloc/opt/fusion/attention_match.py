@@ -1,12 +1,12 @@
-"""Attention as a pattern: a product, a softmax over one of its dimensions, a second product.
+"""Match attention: a dot, a softmax over one of its dimensions, a second dot.
 
     scores = dot(queries, keys)
     logits = scores scaled, masked, converted ...
     weights = exponential(logits - max(logits))
     result = dot(weights / sum(weights), values)
 
-in any dimension numbers, with moves and converts between. The pass that makes one fusion of it and
-the kernel that runs such a fusion both look for it here.
+with any dimension numbers, with data movement and converts in between. Used by the fusion pass and
+by the kernel that runs such a fusion.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_ROWS = ("broadcast", *_SAME_ELEMENTS)
 _SIDE_OPCODES = frozenset({"broadcast", "constant", "iota", *_MOVES})
 
 _MOST_MEMBERS = 64
-"""Instructions of one attention; more is something else."""
+"""Limit on the instructions of one attention."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -40,12 +40,12 @@ class Attention:
         place: which operand of `result` the probabilities are.
         scores: the first product; its dimensions larger than 1 are the axes.
         key_place: which operand of `scores` the keys are.
-        logits: what softmax is of, an array that is kept for a block of queries.
+        logits: the input of softmax, kept per block of queries.
         maximum, total: the reductions of softmax.
         weights: exponentials of `logits` less `maximum`.
-        numerator: the weights as the second product multiplies them, not divided yet.
+        numerator: the weights as the second product multiplies them, before the division.
         divisor: what they are divided by, the same for all keys.
-        dims: axes of all that is computed from `scores`, but for `result`.
+        dims: axes of all that is computed from `scores`, except `result`.
         batch, queries, key: the axes; both products have those of `batch`.
         members: all that is computed inside, operands first.
     """
@@ -204,13 +204,13 @@ def _joins(inst: Instruction, scores: int) -> bool:
 
 
 class _Matcher:
-    """Looks for one attention, from its end."""
+    """Matches one attention, starting at its result."""
 
     def __init__(self, result: Instruction, place: int) -> None:
         self.result, self.place = result, place
 
     def match(self) -> Attention | None:
-        """Return the attention, None at the first thing that is different."""
+        """Return the attention, None at the first mismatch."""
         probabilities = self.result.operands[self.place]
         values = self.result.operands[1 - self.place]
         division = _through(probabilities, _SAME_ELEMENTS)
@@ -248,7 +248,7 @@ class _Matcher:
 def _members(
     result: Instruction, place: int, parts: set[Instruction], logits: Instruction
 ) -> tuple[Instruction, ...]:
-    """Return all that is computed inside, operands first; nothing if that is too much."""
+    """Return the members, operands first; () if there are too many."""
     found: list[Instruction] = []
     done: set[Instruction] = set()
     stack = [(result, False)]

@@ -1,4 +1,4 @@
-"""Reductions that share their loops, and what is done to their results element by element."""
+"""Reductions that share their loops, with elementwise epilogues."""
 
 from __future__ import annotations
 

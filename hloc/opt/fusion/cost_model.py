@@ -1,7 +1,7 @@
-"""What it costs and saves to compute a producer inside the groups that read it.
+"""Cost and benefit of computing a producer inside the groups that read it.
 
 Work is counted in adds of one element; a byte to or from memory is a quarter of that, and a kernel
-of its own is 500. Rough numbers, for comparing with each other only.
+of its own is 500. Rough numbers, meaningful only relative to each other.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a producer is not computed inside its users; numbers go where the text has `{}`."""
+    """Why a producer does not join its users; `numbers` fill the `{}` of `text`."""
 
     text: str
     numbers: tuple[int, ...] = ()
@@ -89,7 +89,7 @@ def _has_room(inst: Instruction, group: Group, limits: Limits) -> bool:
 
 
 def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
-    """An update in place may not read its buffer elsewhere, nor have it made on the way."""
+    """True if an in-place update would read its buffer elsewhere or compute it in the fusion."""
     root = group.root
     if root.opcode.name not in ("dynamic-update-slice", "scatter"):
         return False
@@ -99,7 +99,7 @@ def _changes_what_it_reads(inst: Instruction, group: Group) -> bool:
 
 
 def _may_branch(inst: Instruction, reads: Mapping[Group, Maps]) -> bool:
-    """A branch for every element, which slows expensive functions beside it down."""
+    """False if a branch per element would slow down expensive functions in the group."""
     if len(inst.operands) > _MAX_CONCATENATED:
         return False
     return not any(weight_of(member) >= EXPENSIVE for group in reads for member in group.maps)
@@ -138,7 +138,7 @@ def _in_a_loop(reads: Mapping[Group, Maps]) -> bool:
 
 
 def _bytes_read(inst: Instruction) -> int:
-    """Return the bytes that computing `inst` reads; of what is broadcast, hardly any."""
+    """Return the bytes that computing `inst` reads, broadcasts and constants excluded."""
     if inst.opcode.name in ("slice", "dynamic-slice", "gather", "pad", "concatenate"):
         return inst.shape.size_bytes
     return sum(

@@ -1,8 +1,8 @@
-"""A kernel of a GPU in the making: its members, how often each is made, and how long that takes.
+"""A candidate GPU kernel: its members, how often each is computed, and the estimated time.
 
 Each member is read at some index maps (`index_maps`); members read at the same map are made once. A
 map also says along which dimension neighbouring threads read (`lanes`), which decides how much of
-what memory hands out is of use.
+each memory transaction is useful.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ class Setting:
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """One kernel in the making.
+    """One candidate kernel.
 
     Attributes:
         root: the member whose value it writes.
         indices: at which members and operands are read.
-        launches: functions that run one after another; none for a view.
+        launches: kernel launches; 0 for a view.
         members: the index maps at which each is read.
         operands: the same for what is read from memory.
         operations: of all threads, in instructions on f32.
-        made: values that one thread makes, which is also the length of the code.
+        made: values computed per thread, a proxy for code size.
         role: of the root.
         results: the members that it writes to memory.
         version: grows whenever a member joins.
@@ -132,7 +132,7 @@ class Draft:
         for operand, own in producer.operands.items():
             present = self.operands.get(operand, {})
             if same_index and own.keys() == {ROOT} and ROOT in present:
-                continue  # the very elements that it reads already
+                continue  # the same elements that it already reads
             read = ArrayRead(
                 operand.shape.size_bytes,
                 operand.array.dtype.storage_bytes,
@@ -174,13 +174,13 @@ class Draft:
     # ---- members
 
     def absorb(self, producer: Draft) -> None:
-        """Make all members of `producer`, which is read here, on the way."""
+        """Absorb all members of `producer`, which this kernel reads."""
         start = {producer.root: self.operands.pop(producer.root)}
         del self._read_seconds[producer.root]
         self._take(start, lambda inst: inst in producer.members or inst in self.members)
 
     def release(self, member: Instruction) -> None:
-        """Let go of a member, none of whose operands is one; it becomes an operand."""
+        """Remove a member without member operands; it becomes an operand."""
         self.operands[member] = self.members.pop(member)
         for operand in member.operands:
             if not any(user in self.members for user in operand.users):

@@ -1,4 +1,4 @@
-"""What may be part of a fusion, as its root or inside, and what its arithmetic weighs."""
+"""Roles of instructions in fusions, and the weight of their arithmetic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Role(Enum):
 
 
 EXPENSIVE = 10
-"""From this weight on, an element is never computed twice."""
+"""An element of at least this weight is never recomputed."""
 
 
 def is_one_step(computation: Computation) -> bool:
@@ -94,7 +94,7 @@ def weight_of(inst: Instruction) -> int:
 
 
 def producer_of(inst: Instruction) -> Instruction:
-    """Return the instruction that made the bytes of `inst`, seen through changes of view."""
+    """Return the producer of `inst`, looking through bitcasts, reshapes and copies."""
     while inst.is_a("bitcast", "reshape", "copy"):
         inst = inst.operands[0]
     return inst

@@ -1,4 +1,4 @@
-"""When a GPU should work row by row."""
+"""When a GPU kernel should work row by row."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STAGES = 3
 
 
 def why_not_rows_on_gpu(rows: Rows, device: DeviceSpec) -> str:
-    """Return why arrays should not be made row by row, "" if they may.
+    """Return why a GPU should not work row by row, "" if it may.
 
     A row has one block of threads at most, so that a few long rows leave most of a GPU idle.
     """

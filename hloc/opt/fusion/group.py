@@ -1,7 +1,7 @@
-"""A fusion in the making: its members, how often each is computed, what it reads.
+"""A candidate fusion: its members, how often each is computed, and its operands.
 
 For each member the group knows the index maps at which it is read, starting from the root's own
-index. Members read at the same map are computed once, which is how the kernel emitter works too.
+index. Members read at the same map are computed once, as in the kernel emitter.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ class Reads(NamedTuple):
 
     Attributes:
         asked: once for each element of the reader.
-        computed: without those that the innermost loop asks for again and again, which the
-            compiler of the kernel computes once, before the loop.
+        computed: without those that are invariant in the innermost loop, which LLVM hoists.
     """
 
     asked: int
@@ -111,7 +110,7 @@ class Group:
                 self.operands[operand] = None
 
     def leave(self, member: Instruction) -> None:
-        """Let go of `member`, none of whose operands is a member; it becomes an operand."""
+        """Remove `member`, which has no member operands; it becomes an operand."""
         del self.maps[member]
         self.operands[member] = None
         for operand in member.operands:

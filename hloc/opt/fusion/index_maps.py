@@ -1,7 +1,7 @@
-"""At which indices the members of a GPU's kernel are read, and along which lanes.
+"""Index maps at which the members of a GPU kernel are read, and their lanes.
 
 An index map says how the index of an element that is read follows from that of the root. Maps are
-numbered as they are met; two readings with the same number need the very same elements.
+numbered in order of discovery; reads with equal numbers need the same elements.
 """
 
 from __future__ import annotations

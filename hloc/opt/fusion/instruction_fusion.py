@@ -1,7 +1,7 @@
-"""Fusion: instructions that one kernel computes without storing what lies between them.
+"""Fusion: instructions that one kernel computes without storing intermediate values.
 
-Consumers are looked at before their producers, so that when a producer's turn comes all its users
-have their groups; it then joins them, or starts a group of its own. One pass, no search.
+Consumers are visited before producers, so the groups of all users are known when a producer either
+joins them or starts its own. One pass, no search.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from hloc.opt.pass_base import PassContext, Remark
 
 @dataclass(frozen=True)
 class InstructionFusion:
-    """Group elementwise and index-moving instructions, with a reduce or an update as root.
+    """Fuse elementwise and data-movement instructions, with a reduce or an update as root.
 
-    A producer that several groups read joins all of them if it is cheap, or none. A fusion has
+    A producer read by several groups joins all of them if it is cheap, else none. A fusion has
     several outputs where results of the computation depend on one another. Expects a module
     without dead code. Leaves `fusion` instructions of kind kLoop, or kInput with a reduce as root.
     Cost: O(instructions), as each producer is weighed once.
@@ -119,7 +119,7 @@ def _join(
 
 
 def _let_go_of_views(group: Group) -> None:
-    """Take reshapes at the edge out again: outside they are free, inside they cost divisions."""
+    """Remove reshapes at the boundary: outside they are free, inside they cost divisions."""
     waiting = [m for m in group.maps if m is not group.root and role_of(m) is Role.VIEW]
     for member in reversed(waiting):
         if not any(operand in group.maps for operand in member.operands):

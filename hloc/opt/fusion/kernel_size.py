@@ -1,4 +1,4 @@
-"""How many threads and launches a kernel of a GPU has, by the member that decides its loops."""
+"""Threads and launches of a GPU kernel, by the member that decides its loops."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hloc.ir.instruction import Instruction
 
 _NEIGHBOURS_PER_THREAD = 4
 _FEW_ELEMENTS = 1 << 16
-"""Elements up to which each has a thread of its own."""
+"""Up to this many elements each gets its own thread."""
 
 _REDUCED_PER_THREAD = 8
 _FEWEST_PER_ROW = 8

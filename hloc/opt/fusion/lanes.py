@@ -1,4 +1,4 @@
-"""Along which dimension the threads of a GPU that run in step read each array.
+"""Lanes: the dimension along which the threads of a warp read each array.
 
 A lane is the dimension of an array along which neighbouring threads read neighbouring indices,
 or one of `UNIFORM` (all read one element) and `SCATTERED` (anywhere).
@@ -19,7 +19,7 @@ UNIFORM: Lane = -1
 SCATTERED: Lane = -2
 
 _NEAR_BYTES = 32
-"""Neighbours so near share what memory hands out at once."""
+"""Neighbours within this distance share a memory transaction."""
 
 _FROM_BEST = (Pattern.UNIFORM, Pattern.NEIGHBOURS, Pattern.STRIDED)
 _SAME_DIMENSION = frozenset({"concatenate", "copy", "dynamic-slice", "pad", "reverse", "slice"})

@@ -1,4 +1,4 @@
-"""Writes the fusion of a region: one body, equal instructions once, a tuple of results."""
+"""Build the fusion of a region: one body, equal instructions merged, a tuple of results."""
 
 from __future__ import annotations
 

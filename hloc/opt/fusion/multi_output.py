@@ -1,9 +1,9 @@
-"""Multi-output fusion: kernels that walk over the same arrays become one with several results.
+"""Multi-output fusion: merge kernels that loop over the same arrays.
 
-Runs after `fusion`, on kernels. Three things come together: a producer and its users, where the
-producer's value is needed in memory or too dear to be computed twice; siblings that read the same
-large array; and rows: a reduction of the last dimensions with what is done to each row before
-and after, as in softmax and norms, where a row stays in the cache.
+Runs after `fusion`, on kernels. It merges a producer with its users, where the value is needed in
+memory or too expensive to recompute; siblings that read the same large array; and rows: a reduction
+of the last dimensions with its prologue and epilogue per row, as in softmax and norms, so that a
+row stays in the cache.
 """
 
 from __future__ import annotations
@@ -27,35 +27,35 @@ from hloc.opt.fusion.row_plan import MAX_TEMPORARY_BYTES
 from hloc.opt.pass_base import PassContext, Remark
 
 _WINDOW = 256
-"""Kernels further apart in the order stay apart: their arrays would live too long."""
+"""Kernels further apart in the order are not merged: their arrays would live too long."""
 
 _MAX_SIBLINGS = 2
-"""So many regions that read an array are thought of when another reader comes."""
+"""The latest readers of an array that are considered as siblings."""
 
 _KERNEL_BYTES = 1 << 12
-"""A kernel less is worth reading so many bytes of two small kernels in one."""
+"""Merging two small kernels is worth reading this many extra bytes."""
 
 _MIN_ROW = 5
 _LONG_ROW = 16
 _SMALL = 1 << 12
 """Rows shorter than `_MIN_ROW` are slow, and so are those shorter than `_LONG_ROW` whose sums go
-through functions, one by one. Neither matters for so few elements."""
+through functions, one by one. Neither matters below `_SMALL` elements."""
 
 _FEW_ROWS = 8
 _LARGE_BYTES = 1 << 20
-"""With fewer rows there is little to do in parallel, which matters from so many bytes on."""
+"""Fewer rows limit parallelism, which matters for arrays above `_LARGE_BYTES`."""
 
 
 @dataclass(frozen=True)
 class MultiOutputFusion:
-    """Merge kernels that read the same arrays, or each other's results, element by element.
+    """Merge kernels that read the same arrays, or each other's results, elementwise.
 
     Expects a module without dead code. Leaves fusions of kind kLoop with several results of one
     size, and of kind kInput with reductions and what belongs to them. Cost: O(instructions) but
     for the search for cycles, which is bounded by the window for every two kernels that meet.
 
     Attributes:
-        chip: of a GPU, as LLVM names it; "" is a processor.
+        chip: GPU chip by LLVM's name; "" for a CPU.
     """
 
     name: ClassVar[str] = "multi-output-fusion"
@@ -183,7 +183,7 @@ class _Merger:
         return sorted(weighed, key=lambda pair: (-pair[0], pair[1].start))
 
     def _why_not(self, own: Region, region: Region, saved: int) -> str:
-        """Return why the two may not be one, "" if they may."""
+        """Return why the two may not merge, "" if they may."""
         if self.rows_only and not (own.rows or region.rows):
             return "neither works by rows"
         if own.form is Form.COLUMNS or region.form is Form.COLUMNS:
@@ -248,7 +248,7 @@ class _Merger:
 
 
 def _bytes_saved(own: Region, region: Region) -> int:
-    """Return the bytes that need not be read or written if the two are one."""
+    """Return the bytes of memory traffic that merging the two saves."""
     saved = 0
     inside = {*own.instructions, *region.instructions}
     for value in own.reads:
@@ -321,7 +321,7 @@ def _why_not_columns(own: Region, region: Region) -> str:
 
 
 def _why_not_map(own: Region, region: Region) -> str:
-    """Return why a loop cannot be done to the results of column reductions as they come."""
+    """Return why a loop cannot be an epilogue of column reductions."""
     chained = [value for value in own.reads if value in region.values]
     rows = Rows(own.shape.elements, 1)
     kernel = own.kernels[0]

@@ -1,4 +1,4 @@
-"""Writes the fusion of some instructions into their computation."""
+"""Outline instructions into a fusion."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def outline_fusion(
     outputs: Sequence[Instruction],
     root: Instruction,
 ) -> None:
-    """Replace `outputs` by a fusion of `members` and remove those that nobody else reads.
+    """Replace `outputs` by a fusion of `members` and remove the dead members.
 
     Args:
         computation: where the members live.

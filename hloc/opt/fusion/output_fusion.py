@@ -1,7 +1,7 @@
-"""Output fusion: what is done to a product element by element becomes part of its kernel.
+"""Output fusion: fuse the elementwise epilogue of a dot or convolution into its kernel.
 
-The kernel works on some rows of the product as soon as their sums are final, so that they come from
-the cache, and the product takes no memory of its own.
+The kernel applies the epilogue to rows of the product as soon as they are final, while they are in
+the cache; the product itself takes no memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from hloc.opt.pass_base import PassContext, Remark
 from hloc.shapes import ArrayShape, leaves
 
 MIN_BYTES = 1 << 21
-"""Size from which on a product leaves the second-level cache before it is read.
+"""A product of at least this size leaves the second-level cache before it is read.
 
 Time of the fusion over that without, relu(x @ w + b) with sizes rows x depth x columns: f32 0.99
 for 256x256x256 and 512x512x512, 0.95 for 2048x64x512, 0.90 for 2048x256x2048, 0.74 for
@@ -35,7 +35,7 @@ gains 1 or 2 % of its time, and takes a seventh longer to compile.
 """
 
 _MIN_SIDE, _MIN_DEPTH = 17, 8
-"""Sizes below which products are not made in tiles of rows, but in other kernels."""
+"""Below these sizes other kernels than the tiled one compute the product."""
 
 _NARROW = (F32, BF16, F16)
 _SOURCES: dict[DType, tuple[DType, ...]] = {
@@ -50,16 +50,16 @@ _SOURCES: dict[DType, tuple[DType, ...]] = {
 
 @dataclass(frozen=True)
 class OutputFusion:
-    """Make one fusion of a large dot or convolution and the elementwise kernel that reads it.
+    """Fuse a large dot or convolution with the elementwise kernel that reads it.
 
-    Also of sums of windows and what makes means of them, of any size. Only where nothing else
-    reads the product. Expects the fusions that `fusion` makes of elementwise instructions; leaves
+    Also windowed sums with the division that makes them means, of any size. The product must have
+    no other users. Expects the fusions that `fusion` makes of elementwise instructions; leaves
     `fusion` instructions of kind kOutput. Cost: O(instructions).
 
     Attributes:
         min_bytes: size of the smallest product that is fused.
-        on_gpu: for kernels of GPUs, which make products of all sizes and types and keep the sums in
-            registers: there is one result, of any type.
+        on_gpu: for GPU kernels, which compute products of all sizes and types and keep the sums in
+            registers: one result, of any type.
     """
 
     min_bytes: int = MIN_BYTES
@@ -139,7 +139,7 @@ def _fills_tiles(product: Instruction) -> bool:
 
 
 def _reader(product: Instruction, *, one_result: bool) -> Instruction | None:
-    """Return the one reader of `product`, if its results are made of it one by one element.
+    """Return the one user of `product`, if its results are elementwise in it.
 
     Args:
         product: a dot, a convolution or windows.
@@ -164,7 +164,7 @@ def _reader(product: Instruction, *, one_result: bool) -> Instruction | None:
 
 
 def _is_scaled(reader: Instruction) -> bool:
-    """True if all that a kernel does is multiplying or dividing by a constant."""
+    """True if the kernel only multiplies or divides by a constant."""
     root = reader.called[0].root if reader.is_a("fusion") else reader
     source, factor = scaled_pool(root)
     return factor is not None and source.is_a("parameter")

@@ -1,7 +1,7 @@
-"""Priority fusion: on a GPU, the producer that gains most is computed inside its users first.
+"""Priority fusion for GPUs: fuse the most profitable producer into its users first.
 
-A producer joins all kernels that read it, and is then made in each of them, or none. What that
-gains is the time of its own kernel, and what the readers save, by the model of `gpu_performance`.
+A producer is duplicated into all kernels that read it, or into none. The gain is the time of its
+own kernel plus what the readers save, by the model of `gpu_performance`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from hloc.opt.fusion.row_parts import needed_in_memory, row_parts
 from hloc.opt.pass_base import PassContext, Remark
 
 _MAX_MAPS = 12
-"""Each index map at which a producer is read is code of its own in the kernel."""
+"""Each index map at which a producer is read emits its code once more."""
 
 _MAX_MADE = 1024
-"""Values that one thread makes: the length of the code."""
+"""Limit on the values computed per thread, that is, on code size."""
 
 _MAX_DUPLICATED = 128
 """Instructions that one step may add by computing a producer in several kernels."""
@@ -37,15 +37,15 @@ _MAX_DUPLICATED = 128
 
 @dataclass(frozen=True)
 class PriorityFusion:
-    """Fuse producers into all that read them, those first that save most time on a GPU.
+    """Fuse producers into all their users, most profitable first, by a GPU cost model.
 
     Reductions, scans and updates in place are roots of fusions only, so that no kernel reduces
-    twice, or goes over the result of its own reduction. Expects a module without dead code. Leaves
+    twice, or loops over the result of its own reduction. Expects a module without dead code. Leaves
     `fusion` instructions of kind kLoop, or kInput with a reduce as root. Cost: O(n log n) for n
     instructions, times the operands and readers of a kernel, which are bounded.
 
     Attributes:
-        chip: as LLVM names it, for the figures of the model; "" is sm_80.
+        chip: LLVM's name, for the figures of the model; "" is sm_80.
     """
 
     name: ClassVar[str] = "priority-fusion"
@@ -195,7 +195,7 @@ class _Queue:
             heappush(self.waiting, (-gain, -place, self.asked[draft], draft))
 
     def _whole_gain(self, producer: Draft, readers: list[Draft]) -> float:
-        """Return the time that is saved if `producer` joins `readers`.
+        """Return the time saved if `producer` joins `readers`.
 
         A reader that can write the result of the producer on its way, and needs no other reader to
         be done before, spares the kernel of the producer as well, unless the two do not fit after
@@ -264,7 +264,7 @@ class _Queue:
 
 
 def _is_free(inst: Instruction) -> bool:
-    """True for what a kernel makes of nothing: constants, copies of one, numbers in a row."""
+    """True if it reads no memory: constants, broadcasts of one, iotas."""
     if role_of(inst) is not Role.LOOP:
         return False
     name = inst.opcode.name
@@ -274,7 +274,7 @@ def _is_free(inst: Instruction) -> bool:
 
 
 def _changes_what_it_reads(producer: Draft, reader: Draft) -> bool:
-    """An update in place may not read its buffer elsewhere, nor have it made on the way."""
+    """True if an in-place update would read its buffer elsewhere or compute it in the fusion."""
     if reader.role is not Role.UPDATE:
         return False
     buffer = reader.root.operands[0]
@@ -282,7 +282,7 @@ def _changes_what_it_reads(producer: Draft, reader: Draft) -> bool:
 
 
 def _let_go_of_views(draft: Draft) -> None:
-    """Take reshapes at the edge out again: outside they are free, inside they cost divisions."""
+    """Remove reshapes at the boundary: outside they are free, inside they cost divisions."""
     places = draft.setting.positions
     for member in sorted(draft.members, key=places.__getitem__):
         if member is draft.root or role_of(member) is not Role.VIEW:

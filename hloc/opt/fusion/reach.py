@@ -1,4 +1,4 @@
-"""Which regions depend on which, so that merging instructions into one never makes a cycle.
+"""Dependencies between regions, so that merging never creates a cycle.
 
 A region is a set of instructions that will be one. Only regions of two or more have a number. For
 every instruction the numbers it depends on are kept as bits of an integer, and likewise for the

@@ -1,4 +1,4 @@
-"""Which instructions of a region with rows one kernel of a GPU should make, and write."""
+"""The instructions of a row region that one GPU kernel computes, and those it writes."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The order in which a fusion with rows makes one row: loops over it, and what they keep.
+"""Plan of a row fusion: the loops over one row and the values they keep.
 
 A reduction needs the whole row before its result can be used, so the work falls into stages, one
 loop over the row each. A value that several stages need is kept in a temporary row if it is
-dear, else made again.
+expensive, else recomputed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_TEMPORARY_BYTES = 1 << 17
 
 _PARAMETER_COST = 2
 _KEEP = 8
-"""From this cost on a value is kept rather than made again; in the unit of `Opcode.weight`."""
+"""Values of at least this cost are kept, not recomputed; in units of `Opcode.weight`."""
 
 _KEEP_OUTPUT = 4
 """The same for a value that is written to memory anyway."""

@@ -1,4 +1,4 @@
-"""Passes that no pipeline runs: `--passes=NAME` does, as do scripts and lessons.
+"""Passes that no pipeline runs; run them with `--passes=NAME`.
 
-They make forms that kernels of hloc do not need, or were measured to make nothing faster.
+They produce forms that hloc's kernels do not need, or measured no speed-up.
 """

@@ -1,4 +1,4 @@
-"""A loop that counts from 0, for passes that make a loop of one instruction."""
+"""A counted while loop, for passes that expand an instruction into a loop."""
 
 from __future__ import annotations
 

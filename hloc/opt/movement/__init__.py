@@ -1,1 +1,1 @@
-"""Passes that move data less: reshapes, transposes, converts, slices and copies."""
+"""Passes over data movement: reshapes, transposes, converts, slices and copies."""

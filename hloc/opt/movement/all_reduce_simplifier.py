@@ -1,4 +1,4 @@
-"""Collectives among one participant."""
+"""Remove collectives of one participant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chains of converts between floats."""
+"""Shorten chains of converts between floats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hloc.opt.values import is_float
 
 @dataclass(frozen=True)
 class SimplifyFpConversions:
-    """Skip converts to a wider float that the next convert undoes.
+    """Remove converts to a wider float that the next convert undoes.
 
     bf16 -> f32 -> bf16 is nothing, bf16 -> f64 -> f32 is one convert: exact. Under fast_math the
     way through a narrower float goes too (f32 -> bf16 -> f32), which keeps more bits than the text

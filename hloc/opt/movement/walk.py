@@ -1,4 +1,4 @@
-"""The walk that passes over single instructions share."""
+"""The walk shared by passes that rewrite single instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrite rules in themed files; a rule's pattern and builder are its law."""
+"""Rewrite rules, one file per theme; pattern and builder state the law."""
 
 from hloc.opt.rule import Rule
 from hloc.opt.rules.arithmetic import ARITHMETIC

@@ -1,1 +1,1 @@
-"""Passes about reduce-window, reduce and select-and-scatter."""
+"""Passes over reduce-window, reduce and select-and-scatter."""

@@ -1,4 +1,4 @@
-"""Long windows are folded one dimension after the other, in steps that double."""
+"""Rewrite long windows as folds by doubling, dimension by dimension."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from hloc.opt.pass_base import PassContext
 from hloc.opt.windows.regrouping import Regrouping, window_regrouping
 
 _VECTORISED = 16
-"""Size from which a window in the fastest dimension is folded by vectors."""
+"""Windows of at least this size in the minor dimension are vectorised."""
 
 
 @dataclass(frozen=True)
 class LongWindowRewriter:
     """Compute a reduce-window of long windows in O(n * log(window)) instead of O(n * window).
 
-    Each dimension is folded on its own: from windows of 1, 2, 4 ... elements one of any size is put
-    together; padding becomes the neutral value. Reducers are those whose folds may be regrouped
-    (regrouping.py): sums of floats come out in another order. Cost: O(log(window)) instructions per
-    reduce-window.
+    Folds each dimension separately: windows of 1, 2, 4 ... elements combine to one of any size;
+    padding becomes the neutral value. Needs an associative reducer (regrouping.py) and reassociates
+    sums of floats. Cost: O(log(window)) instructions per reduce-window.
 
-    Done from `min_work` folded elements on, where the steps are `gain` times less work than folding
-    every window. An element of a window that is padded or short in the fastest dimension counts
-    fourfold there: its loop is not vectorised, while every step is. With `leave_pools`, short
-    windows around many neighbours stay, for a kernel that folds some neighbours at a time.
+    Applies to at least `min_work` folded elements, if the steps are `gain` times less work than
+    folding every window. Elements of windows that are padded or short in the minor dimension count
+    fourfold: their loop is not vectorised, while every step is. With `leave_pools`, short windows
+    around many neighbours stay for the pooling kernel.
     """
 
     name: ClassVar[str] = "long-window-rewriter"

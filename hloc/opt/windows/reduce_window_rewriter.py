@@ -1,4 +1,4 @@
-"""Cumulative sums and their like: reduce-windows over everything so far become scans in blocks."""
+"""Rewrite cumulative reduce-windows as blocked scans."""
 
 from __future__ import annotations
 

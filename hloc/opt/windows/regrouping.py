@@ -1,4 +1,4 @@
-"""Reducers whose folds may be regrouped, and their use on whole arrays instead of scalars."""
+"""Associative reducers, and their application to whole arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A select-and-scatter of small windows becomes elementwise steps, one per element of a window."""
+"""Unroll select-and-scatter of small windows into elementwise instructions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from hloc.opt.windows.regrouping import Regrouping, regrouping_of
 class SelectAndScatterUnroller:
     """Replace a `select-and-scatter` whose windows have up to `max_positions` elements.
 
-    The strided slices of the operand, one per place in a window, are compared one after the other;
-    what is left says which place each window selects. Then the source goes back to each place that
-    was selected by a pad with interior padding, and these are folded. The scatter computation is
-    one whose folds may be regrouped (regrouping.py): sums of floats come out in another order.
-    Cost: O(places) instructions.
+    Compares the strided slices of the operand, one per position in a window, to find the position
+    each window selects. Pads with interior padding then move the source to the selected positions,
+    and the results are folded. Needs an associative scatter computation (regrouping.py) and
+    reassociates sums of floats. Cost: O(positions) instructions.
     """
 
     name: ClassVar[str] = "select-and-scatter-unroller"

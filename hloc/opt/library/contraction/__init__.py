@@ -1,1 +1,1 @@
-"""Passes about dot and convolution."""
+"""Passes over dot and convolution."""

@@ -1,4 +1,4 @@
-"""Dots without batch dimensions of size 1."""
+"""Remove batch dimensions of size 1 from dots."""
 
 from __future__ import annotations
 

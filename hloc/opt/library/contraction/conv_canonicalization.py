@@ -1,4 +1,4 @@
-"""Convolutions in one canonical order of dimensions: batch, spatial, features."""
+"""Canonical dimension order of convolutions: batch, spatial, features."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hloc.shapes import ArrayShape
 class ConvCanonicalization:
     """Transpose operands and result so that `b01f_01io->b01f` are the labels.
 
-    Features lie closest together, which is what inner loops want. Exact. Cost: O(instructions), and
+    Features become the minor dimension, for the inner loops. Exact. Cost: O(instructions), and
     the transposes copy. Not in -O2: hloc's kernels take any labels. Source: XLA's pass of this
     name.
     """

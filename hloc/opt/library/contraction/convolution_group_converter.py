@@ -1,4 +1,4 @@
-"""Convolutions in groups become convolutions without groups."""
+"""Expand grouped convolutions into ungrouped ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions that are products of matrices become dots."""
+"""Convert convolutions that are matrix products to dots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Dots in one canonical form, `[batch..., m, k]` times `[batch..., k, n]`."""
+"""Canonical form of dots, `[batch..., m, k]` times `[batch..., k, n]`."""
 
 from __future__ import annotations
 

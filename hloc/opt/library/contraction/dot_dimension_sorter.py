@@ -1,4 +1,4 @@
-"""Contracted dimensions of a dot in ascending order."""
+"""Sort the contracting dimensions of dots."""
 
 from __future__ import annotations
 

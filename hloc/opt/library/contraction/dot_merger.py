@@ -1,4 +1,4 @@
-"""Dots that share an operand become one dot of the other operands side by side."""
+"""Merge dots that share an operand into one dot of the concatenated others."""
 
 from __future__ import annotations
 

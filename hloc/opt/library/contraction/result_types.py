@@ -1,4 +1,4 @@
-"""Element types of dots and convolutions: operands as wide as the result, results as inferred."""
+"""Element types of dots and convolutions: upcast operands, cast results."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class OperandUpcaster:
 
 @dataclass(frozen=True)
 class ResultCaster:
-    """Let dots and convolutions have the wider type of their operands, and convert their result.
+    """Compute dots and convolutions in the wider operand type, and convert the result.
 
     `dot(f32, f32)` written as bf16 becomes an f32 dot and a convert: one rounding as before.
-    Integers wrap alike. Cost: O(instructions). Not in -O2: a convert more. Source: XLA's pass of
+    Integers wrap alike. Cost: O(instructions). Not in -O2: it adds a convert. Source: XLA's pass of
     this name.
     """
 

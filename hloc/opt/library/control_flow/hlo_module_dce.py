@@ -21,12 +21,11 @@ from hloc.opt.walk import each_instruction
 
 @dataclass(frozen=True)
 class HloModuleDce:
-    """Remove elements of loops' states, and parameters of calls, that reach no result.
+    """Remove dead loop state and dead parameters of calls.
 
-    Looks at the whole module at once (`hloc/analysis/liveness.py`), so state that travels round
-    through nested loops and calls without ever being used goes too. Dead instructions inside the
-    computations are left for `dce`. Loops with control dependencies, dynamic dimensions or
-    differing layouts stay as they are.
+    Looks at the whole module at once (`hloc/analysis/liveness.py`), so state that only circulates
+    through nested loops and calls is removed too. Dead instructions inside the computations are
+    left for `dce`. Skips loops with control dependencies, dynamic dimensions or differing layouts.
 
     Semantics: XLA's hlo_module_dce. Cost: O(leaves of all operands).
     """
@@ -64,7 +63,7 @@ class HloModuleDce:
                 rewrite_loop(state, new, effects)
 
     def _drop_parameters(self, computation: Computation, context: PassContext) -> None:
-        """Drop what nothing in a computation reads, if only calls call it."""
+        """Drop the unread parameters of a computation that only calls call."""
         callers = tuple(computation.callers)
         unread = [p for p in computation.parameters if not p.users and not p.is_root]
         if not unread or not callers or not all(c.is_a("call") for c in callers):

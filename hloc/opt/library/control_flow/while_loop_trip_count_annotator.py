@@ -1,4 +1,4 @@
-"""The number of steps of a loop, written down where XLA writes it."""
+"""Annotate loops with their trip counts, as XLA does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OURS = ("known_trip_count", "known_init_step", "known_induction_variable")
 
 @dataclass(frozen=True)
 class WhileLoopTripCountAnnotator:
-    """Say in `backend_config` how often a loop runs, where that can be known.
+    """Record the known trip count of a loop in `backend_config`.
 
     `{"known_trip_count":{"n":"5"},"known_init_step":{"init":"0","step":"1"},
     "known_induction_variable":{"tuple_index":"0"}}`, as XLA prints it; start and step only for

@@ -1,1 +1,1 @@
-"""Passes about gather, scatter and dynamic slices."""
+"""Passes over gather, scatter and dynamic slices."""

@@ -1,4 +1,4 @@
-"""Gathers and scatters without batching dimensions."""
+"""Remove batching dimensions from gathers and scatters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Start indices of dynamic slices as scalars, where the text has one vector of them."""
+"""Split vector start indices of dynamic slices into scalars."""
 
 from __future__ import annotations
 

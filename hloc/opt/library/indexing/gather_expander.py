@@ -1,4 +1,4 @@
-"""Gathers become dynamic slices, in a loop if there is more than one."""
+"""Expand gathers into dynamic slices, in a loop if there is more than one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathers in one canonical form: rows of index vectors, whole windows."""
+"""Canonical form of gathers: rows of index vectors, whole windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What gather and scatter have in common: index vectors, batching dimensions, window order."""
+"""Shared by gather and scatter passes: index vectors, batching dimensions, window order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scatters become loops that update one window after the other."""
+"""Expand scatters into loops that update one window per iteration."""
 
 from __future__ import annotations
 

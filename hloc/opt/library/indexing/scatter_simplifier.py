@@ -1,4 +1,4 @@
-"""Scatters in one canonical form: rows of index vectors, rows of whole windows."""
+"""Canonical form of scatters: rows of index vectors, rows of whole windows."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Passes about opcodes that decompose matrices or solve systems."""
+"""Passes over linear-algebra opcodes: cholesky, triangular-solve."""

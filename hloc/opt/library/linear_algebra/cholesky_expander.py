@@ -1,4 +1,4 @@
-"""A cholesky becomes a loop that finds one column of the factor a round."""
+"""Expand cholesky into a loop over the columns of the factor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A triangular-solve becomes a loop that finds one row of the solution a round."""
+"""Expand triangular-solve into a loop over the rows of the solution."""
 
 from __future__ import annotations
 

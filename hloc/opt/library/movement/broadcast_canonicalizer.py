@@ -1,4 +1,4 @@
-"""Broadcasts whose dimensions stand in ascending order."""
+"""Sort the dimensions of broadcasts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hloc.shapes import ArrayShape
 class BroadcastCanonicalizer:
     """Transpose the operand of a broadcast whose dimensions are not sorted.
 
-    The operand is the smaller array, and the transpose meets others that it may cancel with. Not
+    The operand is the smaller array, and the transpose may cancel with others. Not
     part of -O2: the kernels of broadcasts take dimensions in any order. Cost: O(instructions).
     """
 

@@ -1,4 +1,4 @@
-"""Equal computations, called under one name."""
+"""Deduplicate equal computations."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hloc.opt.pass_base import PassContext
 
 @dataclass(frozen=True)
 class ComputationDeduplicator:
-    """Let callers of equal computations call the first of them; the others are removed.
+    """Redirect callers of equal computations to the first of them, and remove the others.
 
-    Equal means: the same instructions in structure, names apart. Not part of -O2: code generation
-    compiles kernels of equal text once anyway, and it gives each body of a loop a computation of
-    its own again. Useful to read large dumps. Cost: O(instructions).
+    Equal means structurally equal, apart from names. Not part of -O2: code generation compiles
+    equal kernels once anyway, and clones shared loop bodies again. Useful for reading large dumps.
+    Cost: O(instructions).
     """
 
     name: ClassVar[str] = "computation-deduplicator"

@@ -1,4 +1,4 @@
-"""Converts moved to where fewer bytes pass through them."""
+"""Move converts so that less data is moved."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MOVES = ("broadcast", "concatenate", "reshape", "reverse", "slice", "transpose"
 
 @dataclass(frozen=True)
 class ConvertMover:
-    """Move narrowing converts up and widening converts down through moves of data.
+    """Move narrowing converts up and widening converts down through data movement.
 
-    What is moved is then as narrow as it can be. A convert never gets more elements to work on, and
-    a move that others read stays. Exact: a move does not look at values. Not part of -O2: fusion
-    computes converts in the kernels that move. Cost: O(instructions).
+    The moved data is then as narrow as possible. A convert never gets more elements, and a move
+    with other users stays. Exact: data movement does not change values. Not part of -O2: fusion
+    computes converts in the kernels that move data. Cost: O(instructions).
     """
 
     name: ClassVar[str] = "convert-mover"

@@ -1,4 +1,4 @@
-"""Reshapes and reductions that change the layout, as a copy and one that does not."""
+"""Split layout changes off reshapes and reductions, as copies."""
 
 from __future__ import annotations
 

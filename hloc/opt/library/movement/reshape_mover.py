@@ -1,4 +1,4 @@
-"""Reshapes and transposes moved below elementwise work."""
+"""Move reshapes and transposes below elementwise instructions."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True)
 class ReshapeMover:
-    """Do elementwise work before the one reshape or transpose that all its operands come from.
+    """Sink a reshape or transpose shared by all operands below an elementwise instruction.
 
-    `f(transpose(a), transpose(b))` becomes `transpose(f(a, b))`; constants of one value and scalars
-    go with anything. Rearrangements that others need too stay. Run the algebraic simplifier
-    afterwards: the rearrangements that come together may cancel. Not part of -O2: a row-major
-    reshape moves no bytes, and fusion reads transposed operands where they are (the sum of two
-    transposes took the same time either way). Cost: O(instructions).
+    `f(transpose(a), transpose(b))` becomes `transpose(f(a, b))`; splat constants and scalars do not
+    count. Reshapes and transposes with other users stay. Run the algebraic simplifier afterwards:
+    the rearrangements that come together may cancel. Not part of -O2: a row-major reshape moves no
+    bytes, and fusion reads transposed operands where they are (the sum of two transposes took the
+    same time either way). Cost: O(instructions).
     """
 
     name: ClassVar[str] = "reshape-mover"

@@ -1,4 +1,4 @@
-"""Elementwise work on all parts of an array, done on the whole."""
+"""Sink slices below elementwise instructions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True)
 class SliceSinker:
-    """Compute f(a, b) once where f is applied to slices of a and b that cover them.
+    """Compute f(a, b) once if f is applied to slices that cover a and b.
 
     `f(slice(a), slice(b))`, `f(slice'(a), slice'(b))` ... become slices of `f(a, b)`, if the parts
     have as many elements as a together, so that no work is added. One kernel in place of many.

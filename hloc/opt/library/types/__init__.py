@@ -1,1 +1,1 @@
-"""Passes about element types, and about opcodes that are formulas of simpler ones."""
+"""Passes over element types, and expansions of elementwise opcodes."""

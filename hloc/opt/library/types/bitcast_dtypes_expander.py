@@ -1,4 +1,4 @@
-"""Bitcasts between types of different widths become shifts."""
+"""Expand bitcasts between types of different widths into shifts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Chosen opcodes compute in another float type, with converts around them."""
+"""Compute chosen opcodes in another float type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Comparisons of floats by total order become comparisons of integers."""
+"""Expand total-order comparisons of floats into integer comparisons."""
 
 from __future__ import annotations
 

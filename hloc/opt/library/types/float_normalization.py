@@ -1,4 +1,4 @@
-"""Arithmetic of a narrow float type becomes f32 arithmetic with converts around each step."""
+"""Compute a narrow float type in f32, with converts around each instruction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FOLDS = ("reduce", "reduce-window")
 
 @dataclass(frozen=True)
 class FloatNormalization:
-    """Let every opcode that computes with floats of `type` do so in f32, rounding each result.
+    """Compute every opcode on floats of `type` in f32, rounding each result.
 
     Elementwise opcodes, dot, convolution, and reductions by a plain operation, which sum in f32 and
     round once. Opcodes that only move values keep the type. Exact: hloc computes narrow floats like

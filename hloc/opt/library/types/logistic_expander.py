@@ -1,4 +1,4 @@
-"""The logistic function by its formula."""
+"""Expand logistic into its formula."""
 
 from __future__ import annotations
 

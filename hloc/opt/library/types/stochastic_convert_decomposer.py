@@ -1,4 +1,4 @@
-"""Stochastic rounding by comparison of the random bits with the fraction."""
+"""Expand stochastic-convert into a comparison with the random bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layouts of types below a byte: how many bits an element takes in memory."""
+"""Element width of sub-byte types in layouts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class SubByteNormalization:
     `s4[8]{0:E(4)}` is packed, two elements to a byte; `s4[8]{0}` takes a byte each. The default
     takes E(n) out of every layout; `packed` writes it into those of 2 and 4 bits. Values are the
     same; hloc keeps such elements in a byte each either way. Cost: O(instructions). Not in -O2: it
-    changes what a printed module says of memory, nothing else. Source: XLA's pass of this name.
+    only changes the printed layouts. Source: XLA's pass of this name.
     """
 
     name: ClassVar[str] = "sub-byte-normalization"

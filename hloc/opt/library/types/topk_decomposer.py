@@ -1,4 +1,4 @@
-"""A topk becomes a stable sort of values and places, and slices of both."""
+"""Expand topk into a stable sort of values and indices, and slices."""
 
 from __future__ import annotations
 

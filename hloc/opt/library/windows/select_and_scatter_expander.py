@@ -1,4 +1,4 @@
-"""A select-and-scatter becomes a reduce-window that finds places and a scatter that fills them."""
+"""Expand select-and-scatter into a reduce-window of indices and a scatter."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hloc.shapes import ArrayShape
 
 @dataclass(frozen=True)
 class SelectAndScatterExpander:
-    """Replace `select-and-scatter` by a reduce-window of (value, place) and a scatter.
+    """Replace `select-and-scatter` by a reduce-window of (value, index) and a scatter.
 
-    A place is the number of the element in row-major order, -1 where a window holds none, which the
-    scatter skips. Of elements that select keeps over one another the first in the window wins, as
-    without the pass. Cost: O(1) instructions each. Not in -O2: hloc has a kernel that needs no
-    array of places. Source: XLA's pass of this name.
+    An index is the row-major position of the element, -1 for an empty window, which the scatter
+    skips. Ties go to the first element in the window, as without the pass. Cost: O(1) instructions
+    each. Not in -O2: hloc has a kernel that needs no array of indices. Source: XLA's pass of this
+    name.
     """
 
     name: ClassVar[str] = "select-and-scatter-expander"

@@ -1,4 +1,4 @@
-"""Long reductions in two steps: of pieces, then of their results."""
+"""Split long reductions in two stages: blocks, then their results."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hloc.shapes import ArrayShape, TupleShape
 
 @dataclass(frozen=True)
 class TreeReductionRewriter:
-    """Cut every reduced dimension longer than `window_size` into pieces that are reduced first.
+    """Split every reduced dimension longer than `window_size` into blocks that are reduced first.
 
-    Sums of floats come out in another order, with a smaller error. Reducers are those whose folds
-    may be regrouped (regrouping.py). Cost: O(instructions). Not in -O2: hloc's kernels sum in
-    blocks by themselves, and the pieces would go through memory. Source: XLA's pass of this name.
+    Reassociates sums of floats, with a smaller error. Needs an associative reducer (regrouping.py).
+    Cost: O(instructions). Not in -O2: hloc's kernels already sum in blocks, and the partial results
+    would go through memory. Source: XLA's pass of this name.
     """
 
     name: ClassVar[str] = "tree-reduction-rewriter"
