@@ -132,6 +132,26 @@ def makes_no_nan(inst: Instruction) -> bool:
     return not stack
 
 
+def is_above_zero(inst: Instruction) -> bool:
+    """True if every number of `inst` is above 0 (or NaN), as its last operations show.
+
+    Sees constants and bounds by `maximum` and `clamp`.
+    """
+    value = splat_value(inst)
+    if value is not None:
+        return bool(value > 0)
+    if inst.is_a("maximum"):
+        return any(map(_is_positive_splat, inst.operands))
+    if inst.is_a("clamp"):
+        return all(map(_is_positive_splat, (inst.operands[0], inst.operands[2])))
+    return False
+
+
+def _is_positive_splat(inst: Instruction) -> bool:
+    value = splat_value(inst)
+    return value is not None and bool(value > 0)
+
+
 def same_operands(a: Instruction, b: Instruction) -> bool:
     """True if `a` and `b` are the same instruction or splats of the same value."""
     if a is b:

@@ -12,7 +12,14 @@ from hloc.opt.make import like, make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Build, Rule
 from hloc.opt.rules.builders import answer, apply
-from hloc.opt.values import has_one_user, is_float, splat_of
+from hloc.opt.values import (
+    has_one_user,
+    is_above_zero,
+    is_float,
+    makes_no_nan,
+    splat_of,
+    splat_value,
+)
 
 x, y, z, w = P(bind="x"), P(bind="y"), P(bind="z"), P(bind="w")
 one = P(when=splat_of(1))
@@ -84,6 +91,19 @@ def _log_of_base(computation: Computation, inst: Instruction, found: Found) -> I
         found["y"],
         make(computation, "log", inst.shape, base),
     )
+
+
+def _has_real_log(inst: Instruction, found: Found) -> bool:
+    """Log(-2 ** 3) is NaN and log(0 ** 0) is 0: y * log(abs(x)) has neither answer.
+
+    An even power other than 0 has the same logarithm for x and -x, NaN if x is NaN.
+    """
+    exponent = splat_value(found["y"])
+    if not is_float(inst):
+        return False
+    if exponent is not None and exponent != 0 and float(exponent) % 2 == 0:
+        return True
+    return is_above_zero(found["x"]) and makes_no_nan(found["x"])
 
 
 def _reciprocal(computation: Computation, inst: Instruction, found: Found) -> Instruction:
@@ -177,7 +197,7 @@ POWERS = (
         "log-power",
         P("log", (P("power", (x, y), when=has_one_user),)),
         _log_of_base,
-        when=_float,
+        when=_has_real_log,
         exactness="assumes-finite",
     ),
     Rule(
