@@ -5,7 +5,7 @@ Source: `xla_data.proto` (PrimitiveType) and the format reference, "Primitive ty
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +22,11 @@ class DType:
         kind: `pred`, `signed`, `unsigned`, `float`, `complex` or `special`.
         numpy: type of the array that holds values, one element per `storage_bytes`.
         exponent_bits, mantissa_bits: layout of a float (mantissa without the hidden bit), else 0.
+        storage_bytes: bytes of one element in memory; types below a byte take a whole one.
+        is_integer: signed or unsigned; `pred` is not an integer.
+        is_narrow_float: computed in f32: bf16, f16 and below.
+        has_sign: a float with a sign bit: all but `f8e8m0fnu`.
+        is_special: `token` or `opaque`, which have no array of values.
     """
 
     name: str
@@ -30,6 +35,30 @@ class DType:
     numpy: np.dtype[Any]
     exponent_bits: int = 0
     mantissa_bits: int = 0
+    # Read for every element of generated code, so they are fields and not properties.
+    storage_bytes: int = field(init=False)
+    is_pred: bool = field(init=False)
+    is_signed: bool = field(init=False)
+    is_unsigned: bool = field(init=False)
+    is_integer: bool = field(init=False)
+    is_float: bool = field(init=False)
+    is_narrow_float: bool = field(init=False)
+    has_sign: bool = field(init=False)
+    is_complex: bool = field(init=False)
+    is_special: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_float = self.kind == "float"
+        facts = {
+            "storage_bytes": int(self.numpy.itemsize),
+            "is_integer": self.kind in ("signed", "unsigned"),
+            "is_narrow_float": is_float and self.bits < 32,
+            "has_sign": is_float and self.exponent_bits + self.mantissa_bits < self.bits,
+        }
+        for kind in ("pred", "signed", "unsigned", "float", "complex", "special"):
+            facts[f"is_{kind}"] = self.kind == kind
+        for name, value in facts.items():
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return self.name
@@ -42,46 +71,6 @@ class DType:
 
     def __deepcopy__(self, memo: object) -> DType:
         return self
-
-    @property
-    def storage_bytes(self) -> int:
-        """Bytes of one element in memory; types below a byte take a whole one."""
-        return int(self.numpy.itemsize)
-
-    @property
-    def is_signed(self) -> bool:
-        return self.kind == "signed"
-
-    @property
-    def is_unsigned(self) -> bool:
-        return self.kind == "unsigned"
-
-    @property
-    def is_integer(self) -> bool:
-        """Signed or unsigned; `pred` is not an integer."""
-        return self.kind in ("signed", "unsigned")
-
-    @property
-    def is_float(self) -> bool:
-        return self.kind == "float"
-
-    @property
-    def has_sign(self) -> bool:
-        """True of floats with a sign bit: all but `f8e8m0fnu`."""
-        return self.is_float and self.exponent_bits + self.mantissa_bits < self.bits
-
-    @property
-    def is_complex(self) -> bool:
-        return self.kind == "complex"
-
-    @property
-    def is_pred(self) -> bool:
-        return self.kind == "pred"
-
-    @property
-    def is_special(self) -> bool:
-        """`token` or `opaque`: no array of values."""
-        return self.kind == "special"
 
 
 def _rows() -> list[DType]:
@@ -138,6 +127,7 @@ F16, BF16, F32, F64 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64"))
 C64, C128 = DTYPES["c64"], DTYPES["c128"]
 TOKEN, OPAQUE = DTYPES["token"], DTYPES["opaque"]
 
+_PARTS, _COMPLEX = {C64: F32, C128: F64}, {F32: C64, F64: C128}
 _BY_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in DTYPES.values() if not d.is_special}
 
 
@@ -153,9 +143,9 @@ def dtype_of_numpy(numpy: np.dtype[Any]) -> DType | None:
 
 def component_of(dtype: DType) -> DType:
     """Return the type of the real part: `c64` -> `f32`, `c128` -> `f64`, others themselves."""
-    return {C64: F32, C128: F64}.get(dtype, dtype)
+    return _PARTS.get(dtype, dtype)
 
 
 def complex_of(dtype: DType) -> DType | None:
     """Return the complex type with parts of type `dtype`: `f32` -> `c64`, `f64` -> `c128`."""
-    return {F32: C64, F64: C128}.get(dtype)
+    return _COMPLEX.get(dtype)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hloc.codegen.builder import narrow_float
-from hloc.codegen.builder.values import Value, is_narrow_float
+from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, F64, PRED, U8, U32, U64, DType, complex_of, component_of
 
 _EXACT = ("minimum", "maximum", "fabs", "copysign", "floor", "ceil", "trunc", "roundeven", "round")
@@ -144,7 +144,7 @@ class ElementBuilder(ABC):
         if dtype.is_complex:
             part, z = component_of(dtype), complex(value)
             return self.complex(self.number(part, z.real), self.number(part, z.imag))
-        if is_narrow_float(dtype):
+        if dtype.is_narrow_float:
             number = np.asarray(value, np.float64).astype(dtype.numpy)
             return self.number(dtype, int.from_bytes(number.tobytes(), "little"))
         return self.number(dtype, value)
@@ -153,7 +153,7 @@ class ElementBuilder(ABC):
         """Return a constant with exactly the bits of NumPy scalar `element`."""
         if dtype.is_float and element != element:
             bits = int.from_bytes(element.tobytes(), "little")
-            if is_narrow_float(dtype):
+            if dtype.is_narrow_float:
                 return self.number(dtype, bits)
             return self.bitcast(self.number(U32 if dtype is F32 else U64, bits), dtype)
         if dtype.is_complex:
@@ -166,14 +166,17 @@ class ElementBuilder(ABC):
     # ---- floats
 
     def _float(self, op: str, x: Value, y: Value) -> Value:
-        dtype = x.dtype
-        if is_narrow_float(dtype):
-            value = self.float_operation(op, self._wide(x), self._wide(y))
-            return narrow_float.encode(self, value, dtype, plain_nan=self.keeps_nan)
+        if x.dtype.is_narrow_float:
+            return self.narrow_operation(op, x, y)
         return self.float_operation(op, x, y)
 
+    def narrow_operation(self, op: str, x: Value, y: Value) -> Value:
+        """Return `op` of two floats below f32, computed in f32 and rounded."""
+        value = self.float_operation(op, self._wide(x), self._wide(y))
+        return narrow_float.encode(self, value, x.dtype, plain_nan=self.keeps_nan)
+
     def _wide(self, x: Value) -> Value:
-        return self.convert(x, F32) if is_narrow_float(x.dtype) else x
+        return self.convert(x, F32) if x.dtype.is_narrow_float else x
 
     def _parts(self, op: Callable[..., Any], x: Value, y: Value) -> Value:
         real = op(self.real(x), self.real(y))
@@ -209,7 +212,7 @@ class ElementBuilder(ABC):
         dtype = x.dtype
         if dtype.is_complex:
             return self.complex(self.fneg(self.real(x)), self.fneg(self.imag(x)))
-        if is_narrow_float(dtype):
+        if dtype.is_narrow_float:
             return narrow_float.encode_exact(self, self.negated(self._wide(x)), dtype)
         return self.negated(x)
 
@@ -295,12 +298,12 @@ class ElementBuilder(ABC):
         source = x.dtype
         if source.is_pred:
             return self.select(x, self.const(dtype, 1), self.const(dtype, 0))
-        if is_narrow_float(dtype):
+        if dtype.is_narrow_float:
             if source is F64 or (source.is_integer and source.bits >= 32):
                 wide = self.convert(x, F64)
                 return narrow_float.encode(self, narrow_float.round_to_odd(self, wide), dtype)
             return narrow_float.encode(self, self.convert(x, F32), dtype)
-        if is_narrow_float(source):
+        if source.is_narrow_float:
             return self.convert(narrow_float.decode(self, x), dtype)
         return self.cast(x, dtype)
 
@@ -330,7 +333,7 @@ class ElementBuilder(ABC):
         if name == "fma" and not self.has_fma:
             return self.fadd(self.fmul(args[0], args[1]), args[2])
         dtype = args[0].dtype
-        if is_narrow_float(dtype):
+        if dtype.is_narrow_float:
             value = self.intrinsic(name, *(self._wide(x) for x in args))
             if name in _EXACT:
                 return narrow_float.encode_exact(self, value, dtype)
@@ -339,7 +342,7 @@ class ElementBuilder(ABC):
 
     def math(self, name: str, *args: Value) -> Value:
         dtype = args[0].dtype
-        if is_narrow_float(dtype):
+        if dtype.is_narrow_float:
             return self.convert(self.math(name, *(self._wide(x) for x in args)), dtype)
         return self.function(name, *args)
 

@@ -98,10 +98,10 @@ class LlvmBuilder(ElementBuilder):
 
     # ---- f16 where the machine computes with it: the same bits as by way of f32
 
-    def _float(self, op: str, x: Value, y: Value) -> Value:
+    def narrow_operation(self, op: str, x: Value, y: Value) -> Value:
         if x.dtype is F16 and self.has_half_arithmetic:
             return self._of_halves(F16, f"{op} {{kind}} {{0}}, {{1}}", x, y)
-        return super()._float(op, x, y)
+        return super().narrow_operation(op, x, y)
 
     def fneg(self, x: Value) -> Value:
         if x.dtype is F16 and self.has_half_arithmetic:

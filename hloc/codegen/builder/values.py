@@ -106,4 +106,4 @@ REPRESENTATIONS: dict[DType, Representation] = {
 
 def is_narrow_float(dtype: DType) -> bool:
     """True for floats that are computed in f32: bf16, f16 and below."""
-    return dtype.is_float and dtype.bits < 32
+    return dtype.is_narrow_float
