@@ -33,7 +33,7 @@ class Stage:
 
 
 class CompiledModule(Protocol):
-    """The result of a backend; stages are made when they are asked for.
+    """The result of a backend; stages are generated on demand.
 
     One that can run in this process has a method `load()` as well, which returns the program
     (`hloc.runtime.loading`).
@@ -128,19 +128,19 @@ def backend_origin(name: str) -> str:
 
 def stage_names() -> tuple[str, ...]:
     """Return the names of all stages of all backends; backends that fail have none."""
-    found: dict[str, None] = {}
+    result: dict[str, None] = {}
     for name in backend_names():
         try:
-            found |= dict.fromkeys(stage.name for stage in backend_for(name).stages)
+            result |= dict.fromkeys(stage.name for stage in backend_for(name).stages)
         except HloError:
             continue
-    return tuple(found)
+    return tuple(result)
 
 
 def processors_of(backend: Backend) -> dict[str, str]:
     """Return what `backend` says of the processors that it makes code for, by name."""
-    found: dict[str, str] = getattr(backend, "processors", dict)()
-    return found
+    result: dict[str, str] = getattr(backend, "processors", dict)()
+    return result
 
 
 def takes_cpu(backend: Backend) -> bool:

@@ -25,7 +25,7 @@ class Team:
     """Threads that a run shares its kernels with.
 
     Attributes:
-        run: address of the function that hands out parts, see `codegen/cpu/split_kernel.py`.
+        run: address of the function that distributes parts, see `codegen/cpu/split_kernel.py`.
         workers: threads, the caller included.
         worker_bytes: memory that each of the others needs for itself.
     """

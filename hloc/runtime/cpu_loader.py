@@ -86,8 +86,8 @@ def load_functions(
 
 
 def _wanted(objects: Iterable[bytes], allowed: frozenset[str]) -> list[str]:
-    found = {name for data in objects for name in undefined_symbols(data)}
-    return sorted(found & allowed)
+    result = {name for data in objects for name in undefined_symbols(data)}
+    return sorted(result & allowed)
 
 
 @cache

@@ -53,8 +53,8 @@ def callback_for(host: HostFunction, on_fault: Callable[[BaseException], None]) 
             if host.fills:
                 host.function(*arguments, *targets)
                 return
-            found = host.function(*arguments)
-            for target, value in zip(targets, found, strict=True):
+            result = host.function(*arguments)
+            for target, value in zip(targets, result, strict=True):
                 np.copyto(target, value)
         except BaseException as fault:
             for target in targets:

@@ -22,7 +22,7 @@ def padded_arguments(
     Raises:
         HloError: an array is larger than its bound.
     """
-    found = list(arrays)
+    result = list(arrays)
     sizes = []
     for hidden in boundary.parameters:
         array, shape = np.asarray(arrays[hidden.leaf]), shapes[hidden.leaf]
@@ -32,20 +32,20 @@ def padded_arguments(
                 f"but at most {list(shape.dims)} are possible"
             )
         sizes.append(np.int32(array.shape[hidden.dim]))
-        present = np.asarray(found[hidden.leaf])
+        present = np.asarray(result[hidden.leaf])
         room = [(0, 0)] * shape.rank
         room[hidden.dim] = (0, shape.dims[hidden.dim] - present.shape[hidden.dim])
-        found[hidden.leaf] = np.pad(present, room)
-    return [*found, *(np.asarray(size) for size in sizes)]
+        result[hidden.leaf] = np.pad(present, room)
+    return [*result, *(np.asarray(size) for size in sizes)]
 
 
 def cut_results(results: Sequence[Array], boundary: DynamicBoundary) -> list[Array]:
     """Return the declared results in their present sizes, without the hidden ones."""
     count = len(results) - len(boundary.results)
-    found = list(results[:count])
+    result = list(results[:count])
     for hidden, size in zip(boundary.results, results[count:], strict=True):
-        array = found[hidden.leaf]
+        array = result[hidden.leaf]
         kept = max(0, min(int(size), array.shape[hidden.dim]))
         part = tuple(slice(kept if dim == hidden.dim else None) for dim in range(array.ndim))
-        found[hidden.leaf] = array[part]
-    return found
+        result[hidden.leaf] = array[part]
+    return result

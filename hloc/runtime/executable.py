@@ -65,7 +65,7 @@ class ArraySpec:
         """Return `argument` as the code expects it in memory, copied only if need be.
 
         Raises:
-            HloError: it is no array, or has another type or shape.
+            HloError: it is not an array, or has another type or shape.
         """
         array = _as_array(self, argument)
         if array.dtype != self.numpy or array.shape != self.dims:
@@ -158,7 +158,7 @@ class Executable:
         """Get ready to run `compiled`.
 
         Args:
-            compiled: the module; looked at by nobody but those who ask for its stages.
+            compiled: the module; used only for its stages.
             manifest: its boundary and memory.
             load: brings its machine code into memory; not called if there is too little of it.
             team: threads that share its kernels, None for the caller's alone.
@@ -294,7 +294,7 @@ class Executable:
 
         `table` has the addresses of all arguments, which tell copies and overlaps.
         """
-        found = {}
+        result = {}
         for alias in self.aliases:
             number = alias.parameter
             if number not in donate or alias.how == "apart":
@@ -307,9 +307,9 @@ class Executable:
                 and self._alone(table, number)
             ):
                 spec = self._results[alias.output]
-                found[alias.output] = spec.over(array, self._specs[number])
-        left_out = {alias.group for alias in self.aliases if alias.output not in found}
-        return {o: array for o, array in found.items() if self._alias_of[o].group not in left_out}
+                result[alias.output] = spec.over(array, self._specs[number])
+        left_out = {alias.group for alias in self.aliases if alias.output not in result}
+        return {o: array for o, array in result.items() if self._alias_of[o].group not in left_out}
 
     def _alone(self, table: Any, number: int) -> bool:
         """True if no other argument shares memory with argument `number`."""
@@ -380,7 +380,7 @@ def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -
 
     `extra_bytes` are needed beside what `report` tells of.
     """
-    outputs = report.output_bytes + report.aliased_bytes  # nobody need give anything away
+    outputs = report.output_bytes + report.aliased_bytes  # donation is optional
     needed = report.arena_bytes + outputs + report.constant_bytes + extra_bytes
     limit = limit_bytes or physical_memory_bytes()
     if limit and needed > limit:

@@ -1,4 +1,4 @@
-"""A test mode: every array of a run stands against memory that nobody may touch.
+"""A test mode: every array of a run adjoins inaccessible memory.
 
 A kernel that reads or writes one byte too far ends the process, so runs belong in a child process.
 Temporaries get pages of their own with inaccessible pages between them; nothing is used again.

@@ -71,7 +71,7 @@ def with_native_processor(options: CompileOptions) -> CompileOptions:
     """Return options that name the processor of this machine where they name none, or `native`.
 
     Raises:
-        UnsupportedError: `native` is asked for, and there is none.
+        UnsupportedError: `native` is requested, and there is none.
     """
     where = NATIVE_PROCESSORS.get(options.target)
     if where is None or options.cpu not in ("", "native") or (options.simulate and not options.cpu):

@@ -1,4 +1,4 @@
-"""What this machine can do at best, in one thread: multiply-adds, and bytes from each memory.
+"""Peak rates of this machine, in one thread: multiply-adds, and bytes from each memory.
 
 Measured with two loops of LLVM IR: independent chains of fused multiply-adds on the widest vectors,
 and the triad `a = b + s * c` of the STREAM benchmark (McCalpin, 1995) over arrays that fit a cache
@@ -55,7 +55,7 @@ def _bandwidths(target: Target, width: int) -> list[tuple[str, float]]:
     code = _load(_triad_text(width), target)
     kind = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64, ctypes.c_int64)
     function = kind(code.address)
-    found = []
+    result = []
     sizes = (("L1", target.l1_bytes // 2), ("L2", target.l2_bytes // 2), ("memory", _MEMORY_BYTES))
     for name, size in sizes:
         step = width * 4
@@ -68,8 +68,8 @@ def _bandwidths(target: Target, width: int) -> list[tuple[str, float]]:
         ) -> None:
             function(*(x.ctypes.data for x in (a, b, c)), n, t)  # type: ignore[attr-defined]
 
-        found.append((name, 12.0 * count * times / _best(once)))
-    return found
+        result.append((name, 12.0 * count * times / _best(once)))
+    return result
 
 
 def _best(once: Callable[[], None]) -> float:

@@ -56,7 +56,7 @@ Compile: TypeAlias = Callable[[], CompiledModule]
 
 @dataclass(eq=False)
 class KeptModule:
-    """The compiled module behind a program from the cache; made again if somebody looks at it.
+    """The compiled module behind a program from the cache; recompiled on access.
 
     The backend is imported then, too: its emitters take longer than all else.
     """
@@ -78,9 +78,9 @@ class KeptModule:
         """The module as the compiler leaves it."""
         from hloc.codegen.cpu.backend import CpuModule
 
-        made = self.compile_again()
-        assert isinstance(made, CpuModule)
-        return made
+        value = self.compile_again()
+        assert isinstance(value, CpuModule)
+        return value
 
     @property
     def boundary(self) -> DynamicBoundary:
@@ -118,13 +118,13 @@ def load_or_compile(text: str, options: CompileOptions, compile_text: Compile) -
         return load_compiled(compile_text())
     machine = target_for(options.triple, options.cpu, options.features)
     name = _file_name(text, options, machine)
-    found = _loaded(name, machine, options, compile_text) if machine.is_host else None
-    if found is not None:
-        return found
-    made = load_compiled(compile_text())
-    if isinstance(made, Executable):
-        _keep(name, made)
-    return made
+    result = _loaded(name, machine, options, compile_text) if machine.is_host else None
+    if result is not None:
+        return result
+    value = load_compiled(compile_text())
+    if isinstance(value, Executable):
+        _keep(name, value)
+    return value
 
 
 def _can_be_kept(options: CompileOptions) -> bool:
@@ -184,16 +184,16 @@ def _file_name(text: str, options: CompileOptions, machine: Target) -> str:
 @cache
 def _source_digest() -> str:
     """Return a digest of names, sizes and times of hloc's source files, "" if there are none."""
-    found: list[tuple[str, int, int]] = []
+    result: list[tuple[str, int, int]] = []
     folders = [str(Path(__file__).parents[1])]
     try:
         while folders:
             for entry in os.scandir(folders.pop()):
                 if entry.name.endswith(_SOURCE_ENDINGS):
                     status = entry.stat()
-                    found.append((entry.path, status.st_size, status.st_mtime_ns))
+                    result.append((entry.path, status.st_size, status.st_mtime_ns))
                 elif entry.is_dir(follow_symlinks=False) and entry.name not in _NO_SOURCES:
                     folders.append(entry.path)
     except OSError:  # installed in an archive
         return ""
-    return hashlib.sha256(repr(sorted(found)).encode()).hexdigest() if found else ""
+    return hashlib.sha256(repr(sorted(result)).encode()).hexdigest() if result else ""

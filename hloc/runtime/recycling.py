@@ -1,7 +1,7 @@
 """Output arrays that are used again once the caller has dropped them.
 
-Fresh memory costs as much in page faults as writing it, so a frame keeps the arrays it handed out
-last and hands one out again when nobody else refers to it any more. Larger arrays begin at a cache
+Fresh memory costs as much in page faults as writing it, so a frame keeps the arrays it returned
+last and reuses one when nothing else refers to it any more. Larger arrays begin at a cache
 line, where NumPy's own need not: a vector that lies in two lines is written at half the speed.
 """
 
@@ -44,7 +44,7 @@ class Recycler:
         self._keeps = _COUNTS_REFERENCES and 0 < self._size_bytes <= _MAX_KEPT_BYTES
 
     def take(self) -> tuple[Array, int]:
-        """Return an array that nobody else refers to, and its address; its contents are open."""
+        """Return an unshared array, and its address; its contents are undefined."""
         for array, owner, address in self._kept:
             # Views of an aligned array hold its owner, not the array.
             if sys.getrefcount(array) == _UNSHARED and (

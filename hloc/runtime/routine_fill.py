@@ -1,6 +1,6 @@
 """Compile the routines of all sizes before any program needs them.
 
-They go into the user's cache, or into the package itself, as a library brings its kernels along:
+They go into the user's cache, or into the package itself, as a library ships its kernels:
 `hloc cache --fill`, and `hatch_build.py` where hloc is installed from its sources. Code is for this
 machine alone. It is found by a digest of text, processor and versions, so that another machine, or
 another version, compiles its own.
@@ -28,7 +28,7 @@ from hloc.runtime.threads import pool_unit
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """What became of the routines.
+    """Outcome of filling.
 
     Attributes:
         compiled: how many were compiled.

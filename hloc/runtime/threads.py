@@ -51,10 +51,10 @@ def thread_count(asked: int = 0) -> int:
     """Return how many threads a run uses, the caller's included.
 
     Args:
-        asked: `CompileOptions.threads`; 0 stands for HLOC_NUM_THREADS, or all cores without it.
+        asked: `CompileOptions.threads`; 0 for HLOC_NUM_THREADS, or all cores without it.
 
     Raises:
-        HloError: HLOC_NUM_THREADS is no number of threads.
+        HloError: HLOC_NUM_THREADS is not a number of threads.
     """
     if asked == 0:
         asked = _from_environment() or available_cores()
@@ -83,10 +83,10 @@ def pool(target: Target) -> Pool:
     data = cached_object(unit.text, target, unit.level, NEEDED)
     code = load_functions([data], target, (RUN, FORGET, STOP), NEEDED)
     plain = ctypes.CFUNCTYPE(None)
-    made = Pool(code.addresses[0], plain(code.addresses[1]), plain(code.addresses[2]), code)
-    os.register_at_fork(after_in_child=made.forget)
-    atexit.register(made.stop)
-    return made
+    result = Pool(code.addresses[0], plain(code.addresses[1]), plain(code.addresses[2]), code)
+    os.register_at_fork(after_in_child=result.forget)
+    atexit.register(result.stop)
+    return result
 
 
 class Shared(Protocol):
@@ -111,7 +111,7 @@ def team_for(compiled: Shared) -> Team | None:
     """Return the threads that runs of `compiled` share, None if one thread does all.
 
     Raises:
-        HloError: HLOC_NUM_THREADS is no number of threads.
+        HloError: HLOC_NUM_THREADS is not a number of threads.
     """
     workers = thread_count(compiled.options.threads)
     if workers == 1 or not compiled.is_split:

@@ -119,11 +119,11 @@ class ElementBuilder(ABC):
         """Return `pointer` moved by a constant number of bytes."""
 
     def half_to_float(self, x: Value) -> Value:
-        """Write the conversion of f16 to f32; asked for only with `has_half`."""
+        """Write the conversion of f16 to f32; called only with `has_half`."""
         raise NotImplementedError
 
     def float_to_half(self, x: Value) -> Value:
-        """Write the conversion of f32 to f16; asked for only with `has_half`."""
+        """Write the conversion of f32 to f16; called only with `has_half`."""
         raise NotImplementedError
 
     def scaled(self, x: Value, exponent: Value, n: Value, is_zero: Value | None = None) -> Value:

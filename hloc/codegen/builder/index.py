@@ -29,17 +29,17 @@ class IndexMath:
 
     def _emit(self, op: str, x: IndexValue, y: IndexValue) -> Value:
         key = (op, x, y)
-        found = self.body.find(key)
-        if found is None:
+        cached = self.body.find(key)
+        if cached is None:
             left = x if isinstance(x, int) else x.text
             right = y if isinstance(y, int) else y.text
             stride = lane_stride(op, x, y)
-            found = Value(S64, self.fn.index_arithmetic(op, str(left), str(right)))
+            cached = Value(S64, self.fn.index_arithmetic(op, str(left), str(right)))
             if stride is not None:
-                found = LaneIndex(S64, found.text, stride=stride)
-            self.body.keep(key, found)
-        assert isinstance(found, Value)
-        return found
+                cached = LaneIndex(S64, cached.text, stride=stride)
+            self.body.keep(key, cached)
+        assert isinstance(cached, Value)
+        return cached
 
     def add(self, x: IndexValue, y: IndexValue) -> IndexValue:
         if isinstance(x, int):
@@ -94,25 +94,25 @@ class IndexMath:
             }[direction]  # fmt: skip
             return Value(PRED, "true" if holds else "false")
         key = (direction, x, y)
-        found = self.body.find(key)
-        if found is None:
-            found = self.body.b.compare(direction, self.value(x), self.value(y))
-            self.body.keep(key, found)
-        assert isinstance(found, Value)
-        return found
+        cached = self.body.find(key)
+        if cached is None:
+            cached = self.body.b.compare(direction, self.value(x), self.value(y))
+            self.body.keep(key, cached)
+        assert isinstance(cached, Value)
+        return cached
 
     def is_below(self, x: IndexValue, size: int) -> Value:
         """Return whether 0 <= x < size, where `x` may be negative."""
         if isinstance(x, int):
             return Value(PRED, "true" if 0 <= x < size else "false")
         key = ("is_below", x, size)
-        found = self.body.find(key)
-        if found is None:
+        cached = self.body.find(key)
+        if cached is None:
             b = self.body.b
-            found = b.compare("LT", b.bitcast(x, U64), b.const(U64, size))
-            self.body.keep(key, found)
-        assert isinstance(found, Value)
-        return found
+            cached = b.compare("LT", b.bitcast(x, U64), b.const(U64, size))
+            self.body.keep(key, cached)
+        assert isinstance(cached, Value)
+        return cached
 
     def start_index(self, value: Value, highest: int) -> IndexValue:
         """Return an index operand as a position clamped to [0, highest], by its own sign."""

@@ -42,7 +42,7 @@ class LaneBuilder(LlvmBuilder):
         lanes: 0 if there are no vectors.
         is_inside: stack memory for one value is asked for by code that may be given lanes.
         streams: lanes are stored at aligned addresses, and not read soon.
-        part: only so many lanes, the first ones, are in memory; 0 if all are.
+        part: only this many leading lanes are in memory; 0 for all.
     """
 
     def __init__(self, fn: FunctionWriter, target: Target, lanes: int = 0) -> None:
@@ -316,9 +316,9 @@ class LaneBuilder(LlvmBuilder):
         kind = REPRESENTATIONS[dtype].register
         symbol = f"@llvm.vector.reduce.{short}.{self._suffix(dtype)}"
         self.fn.declare(f"declare {kind} {symbol}({vector})")
-        found = self.fn.value(f"call nnan nsz reassoc {kind} {symbol}({vector} {self.vector(x)})")
+        result = self.fn.value(f"call nnan nsz reassoc {kind} {symbol}({vector} {self.vector(x)})")
         return self.select(
-            self.any_lane(self.is_nan(x)), self.const(dtype, float("nan")), Value(dtype, found)
+            self.any_lane(self.is_nan(x)), self.const(dtype, float("nan")), Value(dtype, result)
         )
 
     def _suffix(self, dtype: DType) -> str:

@@ -36,9 +36,9 @@ class Body:
     def find(self, key: Hashable) -> Any:
         """Return what was kept under `key` in this or an outer region, or None."""
         for scope in reversed(self._scopes):
-            found = scope.get(key)
-            if found is not None:
-                return found
+            result = scope.get(key)
+            if result is not None:
+                return result
         return None
 
     def keep(self, key: Hashable, value: Any) -> None:
@@ -165,12 +165,12 @@ class Body:
 
     def all_of(self, conditions: Sequence[Value]) -> Value:
         """Return whether all conditions hold; true if there are none."""
-        found: Value | None = None
+        result: Value | None = None
         for condition in conditions:
             if condition.text == "true":
                 continue
-            found = condition if found is None else self.b.and_(found, condition)
-        return found or Value(PRED, "true")
+            result = condition if result is None else self.b.and_(result, condition)
+        return result or Value(PRED, "true")
 
 
 class WhileRegion:

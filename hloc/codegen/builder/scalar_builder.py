@@ -128,10 +128,10 @@ class LlvmBuilder(ElementBuilder):
     def _of_halves(self, dtype: DType, text: str, *args: Value) -> Value:
         """Write an instruction on f16; `text` has places for the type and the operands."""
         halves = [self.fn.value(f"bitcast i16 {x.text} to half") for x in args]
-        made = self.fn.value(text.format(*halves, kind="half"))
+        result = self.fn.value(text.format(*halves, kind="half"))
         if dtype is F16:
-            made = self.fn.value(f"bitcast half {made} to i16")
-        return Value(dtype, made)
+            result = self.fn.value(f"bitcast half {result} to i16")
+        return Value(dtype, result)
 
     def _half_kind(self, args: Sequence[Value]) -> str:
         """Return LLVM's type of operands of f16."""

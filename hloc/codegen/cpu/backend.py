@@ -43,7 +43,7 @@ from hloc.options import CompileOptions
 
 _KERNELS_PER_UNIT = 32
 _TINY_NANOSECONDS = 6
-"""Estimated time of a kernel up to which it is made without LLVM's passes, if it runs once.
+"""Kernels that run once skip LLVM's passes up to this estimated time.
 
 The sum of two `f32[8]` then takes 20 ns more to run, and 4 ms less to compile.
 """
@@ -53,7 +53,7 @@ _SHORT_VECTORS = 16
 to, then take 1.2 ns instead of 3.4."""
 
 _KERNELS_WITH_ENTRY = 4
-"""Kernels without passes up to which they are part of the unit of the control flow."""
+"""At most this many kernels without passes join the unit of the control flow."""
 
 _STACK_BYTES = 64 << 10
 _UNROLLED_FROM = {"convolution": 2, "scatter": 3, "sort": 3}
@@ -75,7 +75,7 @@ STAGES = (
 
 @dataclass(slots=True, eq=False)
 class CpuModule:
-    """A compiled module; objects and texts are made when asked for, and kept.
+    """A compiled module; objects and texts are generated on demand and kept.
 
     Attributes:
         module: as it was scheduled; not to be changed.
@@ -161,7 +161,7 @@ class CpuBackend:
         share_outputs: temporaries may lie in outputs that are not written yet.
         stack_bytes: working memory of a kernel that lies on the stack if it is not larger.
         takes_cpu: processors and features can be named.
-        libraries: that can take the place of kernels.
+        libraries: that can replace kernels.
     """
 
     name: str = "cpu"

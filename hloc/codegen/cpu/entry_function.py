@@ -94,14 +94,14 @@ def _outside(
 
 def _arguments(plan: Plan, loops: Mapping[LoopStep, LoopFunction]) -> dict[int, int]:
     """Return how many arrays each kernel takes that is called outside of `loops`, by number."""
-    found = {
+    calls = {
         number: len(step.arguments)
         for _, steps in _outside(plan, loops)
         for step in steps
         if isinstance(step, KernelStep)
         for number in step.kernels
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(calls.items()))
 
 
 def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attributes: str) -> str:
@@ -318,29 +318,29 @@ class _Writer:
 
     def _pointer(self, place: Place) -> str:
         """Return the name of a pointer to `place`."""
-        found = self._places.get(place)
-        if found is None:
+        pointer = self._places.get(place)
+        if pointer is None:
             base = self._slot(place.slot)
             if place.offset == 0:
-                found = base
+                pointer = base
             else:
-                found = f"%p{len(self._places)}"
+                pointer = f"%p{len(self._places)}"
                 self.pointers.append(
-                    f"  {found} = getelementptr i8, ptr {base}, i64 {place.offset}"
+                    f"  {pointer} = getelementptr i8, ptr {base}, i64 {place.offset}"
                 )
-            self._places[place] = found
-        return found
+            self._places[place] = pointer
+        return pointer
 
     def _slot(self, slot: int) -> str:
         """Return the name of the pointer in `slot` of the table."""
         if slot in self.slots:
             return f"%slot{slot}"
-        found = self._loaded.get(slot)
-        if found is None:
-            found = self._loaded[slot] = f"%slot{slot}"
+        pointer = self._loaded.get(slot)
+        if pointer is None:
+            pointer = self._loaded[slot] = f"%slot{slot}"
             self.pointers.append(f"  %at{slot} = getelementptr ptr, ptr %table, i64 {slot}")
-            self.pointers.append(f"  {found} = load ptr, ptr %at{slot}")
-        return found
+            self.pointers.append(f"  {pointer} = load ptr, ptr %at{slot}")
+        return pointer
 
     def _name(self) -> str:
         self._values += 1

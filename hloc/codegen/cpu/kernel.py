@@ -83,7 +83,7 @@ def emit_kernel(
         request: what to compute.
         name: of the function.
         target: whose instructions it may use.
-        stack_bytes: scratch memory of at most so many bytes lies on the stack.
+        stack_bytes: scratch memory of at most this many bytes lies on the stack.
         with_lanes: its loops may be written over lanes; else LLVM looks for vectors.
 
     Raises:
@@ -146,7 +146,7 @@ def _written(
     split: Split | None,
     lanes: int,
 ) -> Kernel:
-    """Write the kernel with loops over so many lanes.
+    """Write the kernel with loops over this many lanes.
 
     Raises:
         NeedsScalars: it needs something that lanes cannot do.

@@ -1,4 +1,4 @@
-"""Libraries whose routines take the place of kernels for the processor, where a user asks for them.
+"""Libraries whose routines replace CPU kernels on request.
 
 A row of the table says which instructions a library takes over; each becomes a custom call, which
 the host runs. They are plain instructions of their own: what is fused keeps hloc's kernel.

@@ -26,7 +26,7 @@ from hloc.codegen.plan.plan import (
 )
 
 _MOST_LINES = 1200
-"""Lines of all kernels of a loop, above which it stays outside."""
+"""A loop whose kernels have more lines than this stays outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, Loop
         _MOST_LINES + 1 if k.routines or k.split is not None else k.text.count("\n")
         for k in kernels
     ]
-    found: dict[LoopStep, LoopFunction] = {}
+    result: dict[LoopStep, LoopFunction] = {}
     pending = [0]
     seen = {0}
     while pending:
@@ -65,12 +65,12 @@ def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, Loop
             if isinstance(step, LoopStep):
                 loop = _loop_function(plan, lines, step)
                 if loop is not None:
-                    found[step] = loop
+                    result[step] = loop
                     continue
             new = [number for number in called_by(step) if number not in seen]
             seen.update(new)
             pending += new
-    return found
+    return result
 
 
 def called_by(step: Step) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ MOST_ARRAYS = 16
 _NUMBERS = ("extent", "grain", "step", "most", "worker_bytes")
 
 MIN_NANOSECONDS = 80_000
-"""Estimated time of a kernel from which on it is split: twice what it takes to wake a thread."""
+"""Kernels with at least this estimated time are split: twice what waking a thread takes."""
 
 _PART_NANOSECONDS = 40_000
 _MOST_PARTS = 256
@@ -53,7 +53,7 @@ _BYTES_PER_NANOSECOND = 12
 
 _REPEATED_BYTES_PER_NANOSECOND = 4
 _MOST_REPEATED = 4
-"""Work that every part repeats is less than one in so many of all."""
+"""Work that every part repeats is less than one part in this many of the total."""
 
 _FLOPS_PER_NANOSECOND = 32
 _PRODUCT_FLOPS_PER_NANOSECOND = 100
@@ -153,7 +153,7 @@ def _grain(step_nanoseconds: float) -> int:
 
 @cache
 def split_routine(arguments: int, mode: FloatMode | None = None) -> Routines:
-    """Return the function that runs any kernel of so many arrays on the threads it is given.
+    """Return the function that runs any kernel with this many arrays on the given threads.
 
         split(threads, kernel, extent, grain, step, most, worker_bytes, arrays...)
 
@@ -177,7 +177,7 @@ def split_routine(arguments: int, mode: FloatMode | None = None) -> Routines:
 
 
 def split_numbers(extent: int, split: Split, scratch_bytes: int) -> tuple[int, ...]:
-    """Return what the routine is told of a kernel.
+    """Return the arguments that describe a kernel to the routine.
 
     Args:
         extent: end of the outermost loop.

@@ -21,10 +21,10 @@ from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 
 
 class Frame:
-    """One computation being written, with what its parameters stand for.
+    """One computation being written, with the values of its parameters.
 
     Attributes:
-        sources: what an instruction stands for: a value, the arrays of its leaves, or an
+        sources: the source of an instruction: a value, the arrays of its leaves, or an
             instruction of another frame.
     """
 
@@ -79,9 +79,9 @@ class ElementGenerator:
     ) -> Value:
         """Return element `index` of leaf `path` of `inst`."""
         request: Request = (frame, inst, path, index)
-        found = self.body.find(request)
-        if found is not None:
-            return found  # type: ignore[no-any-return]
+        result = self.body.find(request)
+        if result is not None:
+            return result  # type: ignore[no-any-return]
         stack: list[tuple[Request, Rule]] = [(request, self._start(request))]
         answer: Any = None
         while True:
@@ -106,9 +106,9 @@ class ElementGenerator:
         leaf = shape_at(inst.shape, path)
         if isinstance(leaf, ArrayShape) and leaf.elements == 0:
             return _of_nothing(self, leaf)
-        found = RULES.get(inst.opcode.name)
-        if found is not None:
-            return found(self, frame, inst, path, index)
+        result = RULES.get(inst.opcode.name)
+        if result is not None:
+            return result(self, frame, inst, path, index)
         if inst.opcode.elemental is None:
             raise UnsupportedError(
                 f"{inst.opcode.name} inside a fused computation is not supported on cpu", inst.span
@@ -221,14 +221,14 @@ def constant_array(
 ) -> IrArray:
     """Return the constant as an array of the program's read-only data."""
     key = ("constant", literal)
-    found = g.body.find(key)
-    if found is None:
+    result = g.body.find(key)
+    if result is None:
         values = literal.array.transpose(tuple(reversed(shape.minor_to_major)))
         name = g.body.fn.byte_constant(values.tobytes())
-        found = array_in_memory(Value(shape.dtype, name), shape)
-        g.body.keep(key, found)
-    assert isinstance(found, IrArray)
-    return found
+        result = array_in_memory(Value(shape.dtype, name), shape)
+        g.body.keep(key, result)
+    assert isinstance(result, IrArray)
+    return result
 
 
 @rule("tuple")

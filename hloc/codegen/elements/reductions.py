@@ -65,7 +65,7 @@ def identity_of(name: str, dtype: DType) -> Any:
 
 
 LONG_SUM = 4096
-"""Addends from which on a sum that is made element by element needs f64 to stay accurate."""
+"""Sequential sums of at least this many addends accumulate in f64 to stay accurate."""
 
 
 def is_float_sum(reduce: Instruction) -> bool:
@@ -186,8 +186,8 @@ def _reduce(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
     key = ("reduce", frame, inst, index)
-    found = g.body.find(key)
-    if found is None:
+    cached = g.body.find(key)
+    if cached is None:
         shape = inst.operands[0].array
         reduced = set(inst.attributes.dimensions)
         sums = Accumulators(g, inst, prod(shape.dims[d] for d in reduced))
@@ -202,9 +202,9 @@ def _reduce(
             for operand in sums.inputs:
                 elements.append((yield frame, operand, (), tuple(at)))
             sums.add(elements)
-        found = sums.finish()
-        g.body.keep(key, found)
-    return found[result_number(path)]  # type: ignore[no-any-return]
+        cached = sums.finish()
+        g.body.keep(key, cached)
+    return cached[result_number(path)]  # type: ignore[no-any-return]
 
 
 @rule("reduce-window")
@@ -212,8 +212,8 @@ def _reduce_window(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
     key = ("reduce-window", frame, inst, index)
-    found = g.body.find(key)
-    if found is None:
+    cached = g.body.find(key)
+    if cached is None:
         sums = Accumulators(g, inst)
         for number, start in enumerate(sums.starts):
             sums.start(number, (yield frame, start, (), ()))
@@ -228,9 +228,9 @@ def _reduce_window(
                 for operand in sums.inputs:
                     elements.append((yield frame, operand, (), at))
                 sums.add(elements)
-        found = sums.finish()
-        g.body.keep(key, found)
-    return found[result_number(path)]  # type: ignore[no-any-return]
+        cached = sums.finish()
+        g.body.keep(key, cached)
+    return cached[result_number(path)]  # type: ignore[no-any-return]
 
 
 def window_position(

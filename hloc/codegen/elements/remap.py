@@ -111,10 +111,10 @@ def _bitcast_index(
         [target.dims[d] for d in new_order],
         [source.dims[d] for d in old_order],
     )
-    found: list[IndexValue] = [0] * source.rank
+    result: list[IndexValue] = [0] * source.rank
     for dim, position in zip(old_order, physical, strict=True):
-        found[dim] = position
-    return tuple(found)
+        result[dim] = position
+    return tuple(result)
 
 
 @rule("reshape", "dynamic-reshape")

@@ -35,7 +35,7 @@ def _conditional(
 
 
 def _switch(g: ElementGenerator, selector: Value, requests: Sequence[Request]) -> Rule:
-    """Return the element of request number `selector`; of the last if there is no such one."""
+    """Return the element of request number `selector`; of the last if it is out of range."""
     fn, after = g.body.fn, g.body.fn.new_block()
     incoming = []
     for number, request in enumerate(requests):
@@ -58,8 +58,8 @@ def _while(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
     key = ("while", frame, inst)
-    found = g.body.find(key)
-    if found is None:
+    result = g.body.find(key)
+    if result is None:
         condition, body = inst.called
         paths = [at for at, _ in leaves(inst.shape)]
         state = [
@@ -78,9 +78,9 @@ def _while(
                 values.append((yield step, body.root, at, ()))
             for array, value in zip(state, values, strict=True):
                 array.store(g.math, (), value)
-        found = {at: a.load(g.math, ()) for at, a in zip(paths, state, strict=True)}
-        g.body.keep(key, found)
-    return found[path]  # type: ignore[no-any-return]
+        result = {at: a.load(g.math, ()) for at, a in zip(paths, state, strict=True)}
+        g.body.keep(key, result)
+    return result[path]  # type: ignore[no-any-return]
 
 
 def _scalar(inst: Instruction, leaf: object) -> ArrayShape:

@@ -31,7 +31,7 @@ COMMON_STAGES = (
 
 @dataclass(slots=True, eq=False)
 class GpuModule(ABC):
-    """A compiled module; texts are made when asked for.
+    """A compiled module; texts are generated on demand.
 
     Attributes:
         module: as it was scheduled; not to be changed.

@@ -35,9 +35,9 @@ def shuffle(k: GpuContext, how: str, value: Value, lanes: int | Value) -> Value:
         )
     other = lanes if isinstance(lanes, Value) else b.const(S32, lanes)
     if dtype is F32:
-        found = k.call(f"shuffle.{how}.float", value, other)
-        assert found is not None
-        return found
+        result = k.call(f"shuffle.{how}.float", value, other)
+        assert result is not None
+        return result
     kind = REPRESENTATIONS[dtype].register
     bits = REPRESENTATIONS[dtype].bytes * 8
     word = k.fn.value(f"bitcast double {value.text} to i64") if kind == "double" else value.text
@@ -59,9 +59,9 @@ def shuffle(k: GpuContext, how: str, value: Value, lanes: int | Value) -> Value:
 
 
 def _exchange(k: GpuContext, how: str, text: str, lanes: Value) -> str:
-    found = k.call(f"shuffle.{how}.i32", Value(S32, text), lanes)
-    assert found is not None
-    return found.text
+    result = k.call(f"shuffle.{how}.i32", Value(S32, text), lanes)
+    assert result is not None
+    return result.text
 
 
 def lane_reduce(
@@ -76,18 +76,18 @@ def lane_reduce(
         lane: number of this lane in its group, which has a power of two of them.
         count: lanes of the group that hold something.
     """
-    found = list(values)
+    result = list(values)
     offset = 1 << max(count - 1, 0).bit_length() >> 1
     while offset:
-        others = [shuffle(k, "down", value, offset) for value in found]
-        joined = combine(found, others)
+        others = [shuffle(k, "down", value, offset) for value in result]
+        joined = combine(result, others)
         if 2 * offset > count:  # some lanes have no partner
             has = k.math.compare("LT", lane, count - offset)
-            joined = [k.b.select(has, new, old) for new, old in zip(joined, found, strict=True)]
-        found = joined
+            joined = [k.b.select(has, new, old) for new, old in zip(joined, result, strict=True)]
+        result = joined
         offset //= 2
         count = min(count, 2 * offset) if offset else count
-    return found
+    return result
 
 
 def block_reduce(
@@ -100,12 +100,12 @@ def block_reduce(
     if warps == 1:
         return lane_reduce(k, values, combine, lane, count)
     # The last warp may be partly filled: it is reduced by the lanes that it has.
-    found = lane_reduce_of_warp(k, values, combine, count)
-    slots = [k.shared_array(value.dtype, (warps,)) for value in found]
+    result = lane_reduce_of_warp(k, values, combine, count)
+    slots = [k.shared_array(value.dtype, (warps,)) for value in result]
     warp = k.math.div(thread, WARP_THREADS)
     first = k.body.all_of([k.math.compare("EQ", lane, 0), k.math.compare("LT", warp, warps)])
     with k.body.when(first):
-        for slot, value in zip(slots, found, strict=True):
+        for slot, value in zip(slots, result, strict=True):
             slot.store(k.math, (warp,), value)
     k.barrier()
     with_value = k.math.minimum(lane, warps - 1)
@@ -144,17 +144,17 @@ def lane_reduce_of_warp(
     lane = k.math.rem(thread, WARP_THREADS)
     if count % WARP_THREADS == 0:
         return lane_reduce(k, values, combine, lane, WARP_THREADS)
-    found = list(values)
+    result = list(values)
     offset = WARP_THREADS // 2
     while offset:
-        others = [shuffle(k, "down", value, offset) for value in found]
-        joined = combine(found, others)
+        others = [shuffle(k, "down", value, offset) for value in result]
+        joined = combine(result, others)
         has = k.body.all_of(
             [
                 k.math.compare("LT", k.math.add(lane, offset), WARP_THREADS),
                 k.math.compare("LT", k.math.add(thread, offset), count),
             ]
         )
-        found = [k.b.select(has, new, old) for new, old in zip(joined, found, strict=True)]
+        result = [k.b.select(has, new, old) for new, old in zip(joined, result, strict=True)]
         offset //= 2
-    return found
+    return result

@@ -71,7 +71,7 @@ class GpuContext(KernelContext):
         assert value is not None
         return Value(S64, self.fn.value(f"zext i32 {value.text} to i64"))
 
-    # ---- who am I
+    # ---- thread and block indices
 
     def thread(self, axis: str = "x") -> IndexValue:
         """Return the number of this thread in its block along `axis`."""
@@ -110,7 +110,7 @@ class GpuContext(KernelContext):
         return Value(dtype, self.fn.value(text))
 
     def barrier(self) -> None:
-        """Wait for all threads of the block; what they wrote is seen afterwards."""
+        """Wait for all threads of the block and make their writes visible."""
         self.call("barrier")
 
     def shared_array(self, dtype: DType, dims: Sequence[int]) -> IrArray:
@@ -162,7 +162,7 @@ class GpuContext(KernelContext):
         return name
 
     def finish(self) -> GpuFunction:
-        """Return the function as it stands."""
+        """Return the function."""
         return GpuFunction(
             self.fn.name,
             self._parameters,

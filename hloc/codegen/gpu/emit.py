@@ -27,9 +27,9 @@ def plan_kernel(
         inst: an instruction or a fusion.
         libraries: those that may make it instead of a kernel.
     """
-    found = library_call(inst, libraries)
-    if found is not None:
-        library, call = found
+    result = library_call(inst, libraries)
+    if result is not None:
+        library, call = result
         finish = partial(_finish, library, call)
         plan = GpuPlan(finish, scratch_bytes=call.workspace_bytes, library=call)
         return PlannedKernel(Emitter(library.name, lambda inst: plan), plan)

@@ -52,7 +52,7 @@ WARPGROUP_HELPERS: dict[str, Helper] = {
     "phase.init": Helper("void", (_SHARED, "i32")),
     "phase.publish": Helper("void"),  # what this thread initialised, to copies
     "phase.arrive": Helper("void", (_SHARED, "i32")),  # if the number is not 0
-    "phase.expect": Helper("void", (_SHARED, "i32")),  # arrive, and so many bytes will
+    "phase.expect": Helper("void", (_SHARED, "i32")),  # arrive, and expect this many bytes
     "phase.wait": Helper("void", (_SHARED, "i32")),
     # copies of tiles, which arrive at a barrier: target, barrier, map, first index by dimension
     "copy_tile.prepare": Helper("void", ("ptr",)),
@@ -84,7 +84,7 @@ WARPGROUP_HELPERS: dict[str, Helper] = {
 """What chips have whose tensor cores read both sides from shared memory: NVIDIA's sm_90a."""
 
 HELPERS: dict[str, Helper] = {
-    # who am I
+    # thread and block indices
     **{f"thread.{axis}": Helper("i32") for axis in "xyz"},
     **{f"block.{axis}": Helper("i32") for axis in "xyz"},
     "grid.x": Helper("i32"),

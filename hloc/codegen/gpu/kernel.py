@@ -34,7 +34,7 @@ class GpuFunction:
         shared: definitions of arrays in shared memory.
         helpers: names of the functions `@gpu.*` that it calls.
         declarations: what else it needs outside.
-        dynamic_shared_bytes: shared memory that is asked for at the launch.
+        dynamic_shared_bytes: shared memory requested at the launch.
         min_blocks: blocks that should fit on one processor at once, 0 if it does not matter.
         tiled: what it copies a tile at a time; a description of each follows the pointers.
         takes_turns: any number of blocks along x up to that of `grid` does all of the work; as
@@ -61,7 +61,7 @@ class GpuFunction:
         return x * y * z
 
     def grid_on(self, processors: int) -> Extent:
-        """Return how many blocks are launched on a device with so many processors."""
+        """Return how many blocks are launched on a device with this many multiprocessors."""
         x, y, z = self.grid
         return (min(x, processors) if self.takes_turns else x, y, z)
 

@@ -77,7 +77,7 @@ class FourierCall:
 
 @dataclass(frozen=True, slots=True)
 class CholeskyCall:
-    """cuSOLVER: factors of `batch` square matrices, row by row in memory, made in place of a copy.
+    """cuSOLVER: factors of `batch` square matrices, row by row in memory, in place, in a copy.
 
     Attributes:
         lower: which triangle is read and written.

@@ -20,10 +20,10 @@ def load_neighbours(
     parts = count * (2 if dtype.is_complex else 1)
     kind, at = f"<{parts} x {r.memory}>", k.b.address(pointer, dtype, index)
     whole = k.fn.value(f"load {kind}, ptr {at}, align {parts * r.bytes}")
-    found = [_part(k, dtype, kind, whole, number) for number in range(parts)]
+    result = [_part(k, dtype, kind, whole, number) for number in range(parts)]
     if not dtype.is_complex:
-        return found
-    return [k.b.complex(*found[i : i + 2]) for i in range(0, parts, 2)]
+        return result
+    return [k.b.complex(*result[i : i + 2]) for i in range(0, parts, 2)]
 
 
 def _part(k: GpuContext, dtype: DType, kind: str, whole: str, number: int) -> Value:

@@ -66,7 +66,7 @@ def straight_runs(
     plan: Plan, kernels: Sequence[GpuKernel], streams: int = STREAMS
 ) -> tuple[tuple[StraightRun | Step, ...], ...]:
     """Return the steps of every computation, with neighbouring straight ones put together."""
-    found = []
+    result = []
     for computation, steps in enumerate(plan.computations):
         items: list[StraightRun | Step] = []
         for is_straight, group in groupby(steps, lambda s: isinstance(s, KernelStep | CopyStep)):
@@ -81,8 +81,8 @@ def straight_runs(
                 for step, (stream, waits) in zip(straight, assigned, strict=True)
             )
             items.append(StraightRun(computation, len(items), placed, ends))
-        found.append(tuple(items))
-    return tuple(found)
+        result.append(tuple(items))
+    return tuple(result)
 
 
 def accesses_of(step: StraightStep, plan: Plan, kernels: Sequence[GpuKernel]) -> tuple[Access, ...]:
@@ -98,14 +98,14 @@ def accesses_of(step: StraightStep, plan: Plan, kernels: Sequence[GpuKernel]) ->
     sizes = [*read, *written]
     if len(step.arguments) > len(sizes):
         sizes.append(kernels[step.kernel].scratch_bytes)
-    found = [
+    result = [
         Access(place, size, number >= len(read))
         for number, (place, size) in enumerate(zip(step.arguments, sizes, strict=True))
         if size
     ]
     if inst.opcode.side_effect:
-        found.append(Access(_OUTSIDE, 1, True))
-    return tuple(found)
+        result.append(Access(_OUTSIDE, 1, True))
+    return tuple(result)
 
 
 @dataclass(slots=True)
@@ -120,10 +120,10 @@ def dependencies(accesses: Sequence[Sequence[Access]]) -> tuple[frozenset[int], 
     """Return for each step earlier steps that must end before it; others follow from these.
 
     Two steps are ordered if they touch the same bytes and one of them writes. A write hides what
-    was done before to the bytes that it covers, since whoever waits for it waits for that too.
+    was done before to the bytes that it covers, since a wait for it covers them, too.
     """
     slots: dict[int, _Slot] = {}
-    found = []
+    result = []
     for number, touched in enumerate(accesses):
         before: set[int] = set()
         for access in touched:
@@ -143,8 +143,8 @@ def dependencies(accesses: Sequence[Sequence[Access]]) -> tuple[frozenset[int], 
                 slot.writes.append((begin, end, number))
             else:
                 slot.reads.append((begin, end, number))
-        found.append(frozenset(before - {number}))
-    return tuple(found)
+        result.append(frozenset(before - {number}))
+    return tuple(result)
 
 
 def assign(
@@ -161,7 +161,7 @@ def assign(
     last = [-1] * streams  # the latest step of each stream
     stream_of: list[int] = []
     known: list[list[int]] = []  # per step: the latest step of each stream that ended before it
-    found = []
+    result = []
     for number, needed in enumerate(before):
         ready = [s for s in range(streams) if last[s] in needed]
         if ready:
@@ -177,5 +177,5 @@ def assign(
         seen[stream] = last[stream] = number
         stream_of.append(stream)
         known.append(seen)
-        found.append((stream, tuple(sorted(waits))))
-    return tuple(found), tuple(sorted(n for n in last[1:] if n >= 0))
+        result.append((stream, tuple(sorted(waits))))
+    return tuple(result), tuple(sorted(n for n in last[1:] if n >= 0))

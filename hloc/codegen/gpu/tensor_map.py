@@ -26,7 +26,7 @@ class TensorMapArgument:
         dims: elements along each dimension.
         strides: bytes between neighbours along each dimension but the first.
         box: elements of a tile along each dimension.
-        swizzle_bytes: in shared memory, pieces of 16 bytes within rows of so many bytes change
+        swizzle_bytes: in shared memory, 16-byte pieces within rows of this many bytes change
             places, by the number of the row; 0 for none.
     """
 

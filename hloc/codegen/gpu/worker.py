@@ -69,10 +69,10 @@ class _Child:
                 raise InternalError(
                     f"LLVM's backend for {backend} ended while it compiled {job.source}"
                 )
-            found: dict[str, str] = json.loads(answer)
-            if "fault" in found:
-                raise InternalError(f"generated LLVM IR of {job.source} is wrong: {found['fault']}")
-            return base64.b64decode(found["code"])
+            result: dict[str, str] = json.loads(answer)
+            if "fault" in result:
+                raise InternalError(f"invalid LLVM IR of {job.source}: {result['fault']}")
+            return base64.b64decode(result["code"])
 
     def _running(self) -> subprocess.Popen[str]:
         """Return the child, started anew if there is none; a child is not shared by forks."""

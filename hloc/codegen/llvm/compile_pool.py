@@ -69,10 +69,10 @@ def process_count(threads: int = 0) -> int:
     there cost more than they bring.
 
     Args:
-        threads: `CompileOptions.threads`: no more than so many, if it is not 0.
+        threads: `CompileOptions.threads`, an upper bound; 0 for none.
 
     Raises:
-        HloError: HLOC_COMPILE_PROCESSES is no number of processes.
+        HloError: HLOC_COMPILE_PROCESSES is not a number of processes.
     """
     text = os.environ.get(VARIABLE, "").strip()
     if text and not (text.isascii() and text.isdigit() and len(text) < 10):
@@ -142,7 +142,7 @@ def compile_units(
 
 
 def _next(order: deque[int]) -> int | None:
-    """Take the next number, which no other thread gets; None if there are no more."""
+    """Take the next number, unique to this thread; None when all are taken."""
     try:
         return order.popleft()
     except IndexError:
@@ -190,7 +190,7 @@ class _Helper:
             return
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(Exception):  # it has died, or says what is no answer
+        with suppress(Exception):  # it has died, or its answer is invalid
             pickle.dump(self._setting, process.stdin)
             while (number := _next(self._order)) is not None:
                 unit = self._units[number]
@@ -216,9 +216,9 @@ def serve() -> None:
 
     An answer is the bytes of the object, or None for a fault.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who started this
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # whatever LLVM prints is no answer
+    os.dup2(2, 1)  # keep LLVM's output out of the answers
     with suppress(EOFError, BrokenPipeError):
         target, also = pickle.load(sys.stdin.buffer)
         while True:
@@ -231,5 +231,5 @@ def serve() -> None:
 def _object_or_none(text: str, target: Target, level: int, also: frozenset[str]) -> bytes | None:
     try:
         return compile_object(text, target, level, also)
-    except Exception:  # told by whoever compiles it again
+    except Exception:  # reported when the parent compiles it again
         return None

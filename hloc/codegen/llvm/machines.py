@@ -30,7 +30,7 @@ class Machine:
 
     Attributes:
         arch: first part of its triples.
-        triple: what `arch` alone stands for.
+        triple: what `arch` alone means.
         cpu: LLVM's name for the oldest processor.
         features: what every processor has, beside what the triple says.
         abi: as in `Target`.

@@ -49,23 +49,23 @@ def cached_objects(
         processes: how many may run; fewer do where more would not pay.
     """
     names = [_name_of(unit, target) for unit in units]
-    found = {name: kept_object(name) for name in names}
-    for data in found.values():
+    kept = {name: kept_object(name) for name in names}
+    for data in kept.values():
         if data is not None:
             check_symbols(data, also=also)
-    missing = {n: unit for n, unit in zip(names, units, strict=True) if found[n] is None}
+    missing = {n: unit for n, unit in zip(names, units, strict=True) if kept[n] is None}
 
     def compile_here(unit: Unit) -> bytes:
         return compile_object(unit.text, target, unit.level, also=also)
 
     helpers = helpers_for(tuple(missing.values()), processes)
-    made = compile_units(tuple(missing.values()), target, also, compile_here, helpers)
-    for name, data in zip(missing, made, strict=True):
-        found[name] = data
+    compiled = compile_units(tuple(missing.values()), target, also, compile_here, helpers)
+    for name, data in zip(missing, compiled, strict=True):
+        kept[name] = data
         write_cached(name, sealed(name, data))
     if missing:
         trim_cache_daily(MAX_CACHE_BYTES)
-    return tuple(data for name in names if (data := found[name]) is not None), 1 + helpers
+    return tuple(data for name in names if (data := kept[name]) is not None), 1 + helpers
 
 
 def _name_of(unit: Unit, target: Target) -> str:

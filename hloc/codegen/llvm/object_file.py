@@ -143,11 +143,11 @@ def undefined_symbols(data: bytes) -> tuple[str, ...]:
     """
     if data[:5] != b"\x7fELF\x02":
         return ()
-    found: set[str] = set()
+    result: set[str] = set()
     defined = {""}
     for name, section in _elf_symbols(data):
-        (defined if section else found).add(name)
-    return tuple(sorted(found - defined))
+        (defined if section else result).add(name)
+    return tuple(sorted(result - defined))
 
 
 def check_symbols(data: bytes, *, also: frozenset[str] = frozenset()) -> None:

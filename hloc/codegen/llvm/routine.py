@@ -24,7 +24,7 @@ class Routines:
     Attributes:
         name: of the unit; on one machine, equal names mean equal texts.
         declarations: per function its declaration; names begin with that of the unit.
-        source: the text of the whole unit, or what writes it: where it comes compiled, nobody asks.
+        source: the text of the whole unit, or what writes it.
         level: LLVM's; 0 for functions whose work is in long blocks or that run seldom, which
             compile in a third of the time without LLVM's register allocator.
     """

@@ -58,22 +58,22 @@ def read_index(directory: Path, machine: str) -> Mapping[str, str]:
 
 def _loaded_files() -> list[str]:
     """Return the sources of all loaded modules on this floor and below, within the package."""
-    found = []
+    result = []
     for key, module in sorted(sys.modules.items()):
         package, _, rest = key.partition(".")
         file = getattr(module, "__file__", None)
         if package == _PACKAGE.name and rest.split(".")[0] not in _UPPER_FLOORS and file:
-            found.append(Path(file).relative_to(_PACKAGE).as_posix())
-    return found
+            result.append(Path(file).relative_to(_PACKAGE).as_posix())
+    return result
 
 
 def _status(files: Iterable[str]) -> str:
     """Return a digest of sizes and times; what writes to a file changes one of its times."""
-    found = []
+    result = []
     for file in files:
         status = os.stat(f"{_PACKAGE}{os.sep}{file}")
-        found.append((status.st_size, status.st_mtime_ns, status.st_ctime_ns))
-    return hashlib.sha256(repr(found).encode()).hexdigest()
+        result.append((status.st_size, status.st_mtime_ns, status.st_ctime_ns))
+    return hashlib.sha256(repr(result).encode()).hexdigest()
 
 
 def _contents(files: Iterable[str]) -> str:

@@ -65,7 +65,7 @@ class Target:
 
     @property
     def has_vectors(self) -> bool:
-        """True if there are vector registers; LLVM warns where it is told to use them in vain."""
+        """True if there are vector registers; LLVM warns about the option otherwise."""
         return not self.triple.startswith("riscv") or self.has("v")
 
     @property

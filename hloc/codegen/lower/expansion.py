@@ -20,7 +20,7 @@ EXPANSION = (
     "tuple-simplifier,all-reduce-simplifier,dce,batch-norm-expander,ragged-dot-rewriter,rng-expander,"
     "scaled-dot-rewriter,scan-expander,dynamic-padder,dce"
 )
-"""Tuples that are taken apart and dead code go first: what nobody needs is not refused."""
+"""Tuples that are taken apart and dead code go first: unused instructions are not refused."""
 
 FUSION = "fusion,dce,multi-output-fusion,dce"
 """For targets that have no kernel for a whole attention, or for a product and what follows it."""

@@ -1,4 +1,4 @@
-"""Make every copy one of an array: copies of tuples fall apart, changes of layout show up.
+"""Make every copy one of an array: tuple copies become leaf copies, layout changes become copies.
 
 Text may give an array one layout where it is made and another where a tuple or a loop holds it;
 since naming and grouping move no bytes, a copy has to stand between. A loop keeps its state as its
@@ -29,7 +29,7 @@ def make_copies_explicit(module: Module) -> None:
 
 
 def _make_explicit(inst: Instruction) -> None:
-    """Settle one instruction; its operands and called computations are settled."""
+    """Process one instruction, after its operands and called computations."""
     computation = inst.computation
     if inst.is_a("all-reduce"):
         _convert_operands(inst)

@@ -16,8 +16,8 @@ from hloc.opt.pass_base import PassContext
 class FusionSplitter:
     """Replace fusions that no emitter takes by the instructions inside.
 
-    Expects verified IR and leaves verified IR; fusions inside fusions come to the surface and are
-    looked at in turn. Cost: one walk, O(instructions).
+    Expects verified IR and leaves verified IR; fusions inside fusions are inlined in turn if they
+    need it. Cost: one walk, O(instructions).
 
     Attributes:
         needs_defusion: which fusions the target cannot make a kernel of.
@@ -43,7 +43,7 @@ class FusionSplitter:
                     inline(fusion)
                 changed = True
                 if holds_fusions:
-                    found = [i for i in computation.instructions if i.is_a("fusion")]
-                    pending += [i for i in found if i not in seen]
-                    seen.update(found)
+                    result = [i for i in computation.instructions if i.is_a("fusion")]
+                    pending += [i for i in result if i not in seen]
+                    seen.update(result)
         return changed

@@ -1,6 +1,6 @@
 """Custom calls of LAPACK become those of hloc's own algorithms, which need no host.
 
-The targets and views that result are those of `codegen/kernels/linalg/calls.py`; calls whose arrays
+The targets and views used here are those of `codegen/kernels/linalg/calls.py`; calls whose arrays
 do not fit stay as they are, and so do targets that a program has registered a function for.
 """
 
@@ -34,7 +34,7 @@ _Choice: TypeAlias = tuple[str, tuple[str, ...]]
 
 
 def own_linear_algebra(module: Module, *, with_lapack: bool = False) -> None:
-    """Let custom calls that need no host name what serves them; changes `module` in place.
+    """Retarget custom calls that need no host to hloc's routines; changes `module` in place.
 
     Args:
         module: the calls are those of its control flow.
@@ -56,10 +56,10 @@ def own_linear_algebra(module: Module, *, with_lapack: bool = False) -> None:
 
 def _target(inst: Instruction, *, with_lapack: bool) -> str:
     """Return the new target of a custom call, "" if it stays as it is."""
-    found = _TARGET.fullmatch(inst.attributes.custom_call_target)
-    if found is None:
+    match = _TARGET.fullmatch(inst.attributes.custom_call_target)
+    if match is None:
         return ""
-    name, attributes = found[1], lapack_attributes(inst)
+    name, attributes = match[1], lapack_attributes(inst)
     if name in _LAPACK_LETTERS and with_lapack and has_lapack():
         letters = "".join(attributes.get(key, usual) for key, usual in _LAPACK_LETTERS[name])
         return lapack_target(inst, name, letters)
@@ -94,7 +94,7 @@ def _solve(a: dict[str, Any]) -> _Choice:
 
 
 def _multiply(a: dict[str, Any]) -> _Choice:
-    """Choose what multiplies by Q: from the right, by its transpose where rows are columns."""
+    """Choose the routine that multiplies by Q: from the right, by its transpose if row-major."""
     is_left = bool(a["left"]) if "left" in a else a.get("side", "L") == "L"
     is_plain = not a["transpose"] if "transpose" in a else a.get("trans", "N") == "N"
     name = {

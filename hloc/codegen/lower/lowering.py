@@ -1,6 +1,6 @@
 """The last changes to a module before it gets an order and memory; every level makes them.
 
-Also the place where a module is refused: all that the target cannot run is told at once.
+Also the place where a module is refused: one error lists all that the target cannot run.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _shape_reason(inst: Instruction) -> str:
 
 
 def _handed_on(inst: Instruction) -> Iterator[tuple[Shape, Shape]]:
-    """Yield pairs of shapes that stand for the same bytes, though they are written twice."""
+    """Yield pairs of shapes that must describe the same bytes."""
     operands = [operand.shape for operand in inst.operands]
     if inst.is_a("tuple"):
         yield inst.shape, TupleShape(tuple(operands))

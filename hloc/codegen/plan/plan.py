@@ -52,7 +52,7 @@ class KernelStep:
 
     @property
     def kernels(self) -> tuple[int, ...]:
-        """The numbers of all kernels of which it calls one."""
+        """The numbers of all kernels it may call."""
         return (self.kernel,) if self.in_place is None else (self.kernel, self.in_place.kernel)
 
 
@@ -161,7 +161,7 @@ def calls_host(inst: Instruction) -> bool:
 
 
 def does_nothing(inst: Instruction) -> bool:
-    """True if `inst` makes no bytes: it names, groups or hands on what is there."""
+    """True if `inst` writes no bytes: it names, groups or forwards existing arrays."""
     return (
         (not inst.opcode.has_kernel and not inst.opcode.control_flow)
         or forwards(inst)
@@ -171,7 +171,7 @@ def does_nothing(inst: Instruction) -> bool:
 
 
 def copies_bytes(inst: Instruction) -> bool:
-    """True if `inst` is a copy that keeps the order of dimensions; that of a tuple falls apart."""
+    """True if `inst` is a copy that keeps the order of dimensions; tuples are copied by leaf."""
     if inst.is_a("copy") and isinstance(inst.shape, TupleShape):
         return True
     return inst.is_a("copy") and inst.array.minor_to_major == inst.operands[0].array.minor_to_major
@@ -188,8 +188,8 @@ class _Planner:
     hosts: list[HostFunction] = field(default_factory=list)
 
     def steps(self, order: tuple[Instruction, ...]) -> list[Step]:
-        found = (self._step(inst) for inst in order)
-        return [step for step in found if step is not None]
+        result = (self._step(inst) for inst in order)
+        return [step for step in result if step is not None]
 
     def _step(self, inst: Instruction) -> Step | None:
         if inst.opcode.control_flow:
@@ -258,9 +258,9 @@ class _Planner:
         return InPlaceKernel(number, places[operand], places[len(places) - results + output])
 
     def _host_call(self, inst: Instruction) -> Step:
-        found = host_function(inst)
-        assert found is not None, f"nobody runs {inst.name}"
-        slot = self._host_slot(found)
+        result = host_function(inst)
+        assert result is not None, f"no host function runs {inst.name}"
+        slot = self._host_slot(result)
         return HostStep(len(self.hosts) - 1, slot, self._arguments(inst))
 
     def _host_slot(self, function: HostFunction) -> int:
@@ -271,7 +271,7 @@ class _Planner:
     def _arguments(self, inst: Instruction) -> tuple[Place, ...]:
         """Return the places of the operand leaves, then of the result leaves.
 
-        A leaf without elements gets a pointer that nobody follows.
+        A leaf without elements gets a pointer that is never dereferenced.
         """
         return tuple(
             self._place(owner, index) if shape.size_bytes else Place(ARENA_SLOT)

@@ -100,7 +100,7 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
 
 
 class _KernelPlans:
-    """The plan of each kernel, made when first asked for and again if its instruction changed."""
+    """The plan of each kernel, computed on demand and again if its instruction changed."""
 
     def __init__(self, rules: KernelRules) -> None:
         self._rules = rules
@@ -116,14 +116,14 @@ class _KernelPlans:
 
     def of_module(self, module: Module) -> dict[Instruction, PlannedKernel]:
         """Return the plans of all instructions that need a kernel."""
-        found: dict[Instruction, PlannedKernel] = {}
+        result: dict[Instruction, PlannedKernel] = {}
         for computation in control_flow_computations(module):
             for inst in computation.instructions:
                 if not _runs_without_kernel(inst) and not calls_host(inst):
                     plan = self._plan(inst)
                     assert plan is not None, inst.name  # else it was refused
-                    found[inst] = plan
-        return found
+                    result[inst] = plan
+        return result
 
     def _plan(self, inst: Instruction) -> PlannedKernel | None:
         versions = tuple(computation.version for computation in inst.called)

@@ -16,7 +16,7 @@ ENTRY = "hloc_entry"
 ARENA_SLOT, STOP_SLOT, THREADS_SLOT, FIRST_SLOT = 0, 1, 2, 3
 """Slots of the arena, the flag that ends loops early, the threads of a run, and all that follows.
 
-For threads see `split_kernel`; a null pointer there means that there are none.
+For threads see `split_kernel`; a null pointer there means one thread.
 """
 
 
@@ -30,7 +30,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class TableLayout:
-    """Where the pointer table holds what; slots count from 0."""
+    """Slots of the pointer table, counted from 0."""
 
     constants: int
     parameters: int

@@ -42,9 +42,9 @@ def tuned(compiled: NvptxModule, device: CudaDevice) -> NvptxModule:
     """
     kernels = []
     for request, kernel in zip(compiled.plan.kernels, compiled.kernels, strict=True):
-        found = [] if kernel.library else alternatives(request, kernel, compiled.chip)
-        if len(found) > 1:
-            kernel = found[_best(compiled, request, found, device)]
+        result = [] if kernel.library else alternatives(request, kernel, compiled.chip)
+        if len(result) > 1:
+            kernel = result[_best(compiled, request, result, device)]
         kernels.append(kernel)
     return replace(compiled, kernels=tuple(kernels), _ptx=None)
 
@@ -72,10 +72,10 @@ def _kept(name: str, count: int) -> int | None:
     """Return what the cache says, None if it says nothing that makes sense."""
     data = read_cached(name)
     try:
-        found = json.loads(data)["best"] if data else None
+        result = json.loads(data)["best"] if data else None
     except (ValueError, TypeError, KeyError):
         return None
-    return found if isinstance(found, int) and 0 <= found < count else None
+    return result if isinstance(result, int) and 0 <= result < count else None
 
 
 def _seconds(
@@ -111,11 +111,11 @@ def _arguments(memory: Allocations, request: KernelRequest, scratch_bytes: int) 
     """Return memory for all arguments of a kernel, operands filled with random numbers."""
     inst = request.inst
     rng = np.random.default_rng(0)
-    found = [
+    result = [
         memory.holding(_random(rng, leaf)) for o in inst.operands for leaf in array_leaves(o.shape)
     ]
-    found += [memory.new(leaf.size_bytes) for leaf in array_leaves(inst.shape)]
-    return [*found, memory.new(scratch_bytes)] if scratch_bytes else found
+    result += [memory.new(leaf.size_bytes) for leaf in array_leaves(inst.shape)]
+    return [*result, memory.new(scratch_bytes)] if scratch_bytes else result
 
 
 def _random(rng: np.random.Generator, shape: ArrayShape) -> Array:

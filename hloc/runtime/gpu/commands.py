@@ -23,7 +23,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a library; `kernel` is the name of what it takes the place of."""
+    """One call of a library; `kernel` is the name of the kernel it replaces."""
 
     call: LibraryCall
     kernel: str
@@ -60,7 +60,7 @@ def commands_of(
     run: StraightRun, kernels: Sequence[GpuKernel], address: Callable[[Place], int]
 ) -> list[Command]:
     """Return the commands of a run whose places lie where `address` says."""
-    found = []
+    result = []
     for placed in run.steps:
         step = placed.step
         actions: tuple[Action, ...]
@@ -73,5 +73,5 @@ def commands_of(
             if kernel.library is not None:
                 call = Call(kernel.library, kernel.name, arguments, kernel.source)
                 actions = (call, *actions)
-        found.append(Command(actions, placed.stream, placed.waits))
-    return found
+        result.append(Command(actions, placed.stream, placed.waits))
+    return result

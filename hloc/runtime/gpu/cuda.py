@@ -171,22 +171,22 @@ class CudaDevice:
         return CudaCode(loaded, calls)
 
     def unload(self, code: CudaCode) -> None:
-        """Give code back that is no longer used."""
+        """Unload code that is no longer used."""
         code.calls.close()
         if code.image is not None:
             self._driver.attempt("cuLibraryUnload", code.image)
 
     def _function(self, code: CudaCode, function: GpuFunction) -> Any:
-        found = code.functions.get(function.name)
-        if found is None:
+        result = code.functions.get(function.name)
+        if result is None:
             kernel = self._driver.call("cuLibraryGetKernel", code.image, function.name.encode())
             shared = function.dynamic_shared_bytes
             if shared > _SHARED_WITHOUT_ASKING:
                 which = self._api.CUfunction_attribute
                 maximum = which.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 self._driver.call("cuKernelSetAttribute", maximum, shared, kernel, self._device)
-            found = code.functions[function.name] = self._api.CUfunction(int(kernel))
-        return found
+            result = code.functions[function.name] = self._api.CUfunction(int(kernel))
+        return result
 
     # ---- memory
 
@@ -359,7 +359,7 @@ class CudaDevice:
         self._driver.attempt("cuGraphExecDestroy", graph)
 
     def _events_for(self, count: int) -> list[Any]:
-        """Return so many events without times, which are used again."""
+        """Return this many events without timing; they are reused."""
         flags = self._api.CUevent_flags.CU_EVENT_DISABLE_TIMING
         while len(self._events) < count:
             self._events.append(self._driver.call("cuEventCreate", flags))

@@ -54,16 +54,16 @@ class CudaDriver:
         Returns:
             Status and results as the package gives them.
         """
-        found: tuple[Any, ...] = getattr(self.api, function)(*arguments)
-        return found
+        result: tuple[Any, ...] = getattr(self.api, function)(*arguments)
+        return result
 
     def _described(self, status: Any) -> tuple[str, str]:
         """Return name and text of an error."""
         success = self.api.CUresult.CUDA_SUCCESS
         texts = []
         for function in (self.api.cuGetErrorName, self.api.cuGetErrorString):
-            found, text = function(status)
-            texts.append(text.decode() if found == success and text else str(status))
+            result, text = function(status)
+            texts.append(text.decode() if result == success and text else str(status))
         return texts[0], texts[1]
 
 

@@ -31,7 +31,7 @@ def capture(
     Raises:
         CudaError: the driver refuses something; the streams are as before.
     """
-    # Relaxed: other threads, and whoever gives memory back meanwhile, may call what they like.
+    # Relaxed: other threads, and finalizers that free memory, may make any CUDA call meanwhile.
     mode = driver.api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     driver.call("cuStreamBeginCapture", streams[0], mode)
     try:

@@ -1,4 +1,4 @@
-"""Tensor maps by the driver: what copies of tiles are told about an array.
+"""Tensor maps by the driver: the descriptors of arrays for tile copies.
 
 Source: CUDA driver API, `cuTensorMapEncodeTiled`.
 """
@@ -18,7 +18,7 @@ def encode_tensor_map(driver: CudaDriver, tiled: TensorMapArgument, address: int
     """Return the tensor map of an array at `address`, which a launch takes as an argument.
 
     Raises:
-        CudaError: the driver refuses it, as for an address that is no multiple of 16.
+        CudaError: the driver refuses it, as for an address that is not a multiple of 16.
     """
     api = driver.api
     swizzle = f"{tiled.swizzle_bytes}B" if tiled.swizzle_bytes else "NONE"

@@ -83,4 +83,4 @@ class RecordingDevice(Device, Protocol):
         """Give a graph back; it is not running."""
 
     def unload(self, code: Any) -> None:
-        """Give code back that is no longer used."""
+        """Unload code that is no longer used."""

@@ -144,8 +144,8 @@ def tensor_in(capsule: Any) -> Tensor:
     """Return the tensor that a capsule holds; it lives as long as the capsule."""
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype, get.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    found: Tensor = ManagedTensor.from_address(get(capsule, _NAME)).tensor
-    return found
+    result: Tensor = ManagedTensor.from_address(get(capsule, _NAME)).tensor
+    return result
 
 
 def _checked(tensor: Tensor, spec: ArraySpec, capsule: object) -> Borrowed:

@@ -15,7 +15,7 @@ from hloc.runtime.gpu.dlpack_export import export
 
 
 class DeviceArray:
-    """One array on a CUDA device, complete; its memory is given back when nobody refers to it.
+    """One array on a CUDA device, complete; its memory is freed with the last reference.
 
     Attributes:
         shape, dtype: as of a NumPy array.
@@ -36,10 +36,10 @@ class DeviceArray:
             raise ValueError("an array on a device cannot be read without a copy")
         spec = self._spec
         data = self._device.read(self.address, spec.shape.size_bytes)
-        found: Array = data.view(spec.numpy).reshape(spec.physical_dims)
+        result: Array = data.view(spec.numpy).reshape(spec.physical_dims)
         if spec.axes is not None:
-            found = found.transpose(spec.axes)
-        return found if dtype is None else found.astype(dtype)
+            result = result.transpose(spec.axes)
+        return result if dtype is None else result.astype(dtype)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return CUDA, self._device.number
@@ -58,7 +58,7 @@ class DeviceArray:
         the form before version 1 are taken by all.
 
         Raises:
-            BufferError: a copy or another device is asked for, or DLPack lacks the element type.
+            BufferError: a copy or another device is requested, or DLPack lacks the element type.
         """
         if copy or dl_device not in (None, self.__dlpack_device__()):
             raise BufferError("only this memory can be handed out, not a copy of it")
@@ -91,7 +91,7 @@ class DeviceArray:
 
 
 def _give_back(device: CudaDevice, address: int, ways: set[str]) -> None:
-    """Free memory; who took it may have let it go while its own work was still on the way."""
+    """Free memory; the consumer may have released it while its own work was still running."""
     if ways:
         device.free_shared(address)
     else:

@@ -45,7 +45,7 @@ done:
 
 
 class _Record(ctypes.Structure):
-    """What a capsule points to; `mark` is set once nobody uses it."""
+    """What a capsule points to; `mark` is set once it is unused."""
 
     _fields_ = (("managed", ManagedTensor), ("mark", ctypes.c_int32))
 
@@ -60,7 +60,7 @@ class _Exports:
     def __init__(self) -> None:
         initialize_llvm()
         # A capsule that another package has taken has another name, and is that package's to
-        # delete; the destructor is for those that nobody took.
+        # delete; the destructor is for those never consumed.
         text = _CODE.format(
             manager=ManagedTensor.manager.offset,
             name=ctypes.cast(_NAME, ctypes.c_void_p).value,
@@ -90,10 +90,10 @@ class _Exports:
 
 @cache
 def _exports() -> _Exports:
-    found = _Exports()
+    result = _Exports()
     # Never freed: other packages call the code and set marks after Python's own objects are gone.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(found))
-    return found
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(result))
+    return result
 
 
 def _address(function: str) -> int:
@@ -110,7 +110,7 @@ def export(
     device: tuple[int, int],
     owner: object,
 ) -> Any:
-    """Return a capsule `dltensor`; `owner` is kept until whoever takes it is done.
+    """Return a capsule `dltensor`; `owner` is kept alive until the consumer is done.
 
     Args:
         address: of the first element.
@@ -145,5 +145,5 @@ def export(
 
 
 def sweep() -> int:
-    """Forget the memory that nobody uses any more; returns how many capsules are in use."""
+    """Release memory no longer in use; returns how many capsules are in use."""
     return _exports().sweep()

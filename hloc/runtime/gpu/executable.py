@@ -163,7 +163,7 @@ class GpuExecutable:
 
     @contextmanager
     def _frame(self) -> Iterator[Frame]:
-        """Lend the memory of one run: one that is kept, or new and given back."""
+        """Lend the memory of one run: a kept frame, or a new one that is freed."""
         if self._kept:
             yield self._kept[0]
             return
@@ -200,7 +200,7 @@ def _release(runner: Runner, memory: Allocations, kept: list[Frame]) -> None:
 
 
 def load_compiled(compiled: GpuModule) -> GpuExecutable:
-    """Load a module onto the first GPU, or into what stands for one if its options ask for that.
+    """Load a module onto the first GPU, or onto the simulator that its options name.
 
     Raises:
         UnsupportedError: there is no GPU, no driver for it, or no way to run code for such a one.

@@ -11,7 +11,7 @@ from hloc.runtime.gpu.commands import Command
 from hloc.runtime.gpu.device import RecordingDevice
 
 FEWEST_STEPS = 2
-"""Shorter runs are asked for step by step: a graph saves nothing over a single launch."""
+"""Shorter runs are issued step by step: a graph saves nothing over a single launch."""
 
 _KEPT_PER_RUN = 4
 
@@ -21,7 +21,7 @@ _Key: TypeAlias = tuple[int, int, tuple[int, ...]]
 class GraphCache:
     """Graphs of the straight runs of one module, by run and addresses.
 
-    The first time a run is asked for with some addresses it is issued step by step, the second
+    The first run with some addresses is issued step by step, the second
     time it is recorded: what runs once does not pay for a graph.
     """
 

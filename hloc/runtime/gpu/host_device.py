@@ -73,7 +73,7 @@ class HostDevice:
         """Compile kernels for this machine; `level` is LLVM's, 1 to 3.
 
         Raises:
-            UnsupportedError: they need what there is only on a GPU.
+            UnsupportedError: they need GPU hardware.
         """
         build = host_build(kernels)
         names = list(build.sites)

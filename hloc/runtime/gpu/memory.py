@@ -10,7 +10,7 @@ from hloc.runtime.manifest import constant_data
 
 
 class Allocations:
-    """Memory that is given back together."""
+    """Memory that is freed together."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -50,7 +50,7 @@ class Frame:
     def __init__(
         self, device: Device, plan: Plan, constants: Sequence[int], argument_bytes: Sequence[int]
     ) -> None:
-        """Allocate; what was allocated is given back if there is not enough."""
+        """Allocate; on failure everything allocated so far is freed."""
         self._plan, self._memory = plan, Allocations(device)
         layout, assignment = plan.table, plan.assignment
         self.table = [0] * layout.size

@@ -83,7 +83,7 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
     costs: dict[Computation, Cost] = {}
     for computation in reachable_computations(executable.compiled.module.entry):
         costs[computation] = computation_cost(computation, costs.__getitem__)
-    found = []
+    result = []
     compiled = executable.compiled
     for kernel, request in zip(compiled.kernels, compiled.plan.kernels, strict=True):
         names = [function.name for function in kernel.functions]
@@ -94,7 +94,7 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
             continue
         runs = len(each[0]) // len(names)
         is_timed = isinstance(each[0][0], float)
-        found.append(
+        result.append(
             KernelProfile(
                 kernel.source,
                 request.inst.opcode.name,
@@ -105,9 +105,9 @@ def profile(executable: Any, arrays: Sequence[Any]) -> ModuleProfile:
                 () if is_timed else tuple(each[0]),
             )
         )
-    found.sort(key=lambda k: (-(k.seconds or 0.0), -k.instructions, k.source))
+    result.sort(key=lambda k: (-(k.seconds or 0.0), -k.instructions, k.source))
     name = executable.device.name
-    return ModuleProfile(name, spec_of_device(name), tuple(found))
+    return ModuleProfile(name, spec_of_device(name), tuple(result))
 
 
 def _measured(

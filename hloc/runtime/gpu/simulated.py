@@ -16,7 +16,7 @@ from hloc.ptx.tensor_maps import TensorMap
 from hloc.runtime.gpu.device import Array
 
 _UNIT_BYTES = 16
-"""LLVM may read the whole of an aligned unit where only its beginning is asked for."""
+"""LLVM may read a whole aligned unit where only its beginning is needed."""
 
 PROCESSORS = 3
 """Blocks that take turns: few, so that they do even where there is little work."""
@@ -29,7 +29,7 @@ class SimulatedDevice:
     """The interpreter of PTX as a device.
 
     Attributes:
-        reports: what each launch did, by name of the function, if `metrics` are asked for.
+        reports: what each launch did, by name of the function, if `metrics` are requested.
     """
 
     name = "simulated GPU"
@@ -78,7 +78,7 @@ class SimulatedDevice:
             self.reports.append((function.name, report))
 
     def watch(self, function: GpuFunction, arguments: Sequence[int]) -> Watch | None:
-        """Return who looks on while a function runs: nobody, but subclasses may."""
+        """Return the observer of a function's run: None here; subclasses may override."""
         return None
 
     def synchronize(self) -> None:
@@ -86,7 +86,7 @@ class SimulatedDevice:
 
 
 def _tensor_map(tiled: TensorMapArgument, arguments: Sequence[int]) -> bytes:
-    """Return what stands for the device's own description of an array that tiles are copied of."""
+    """Return the stand-in for the device's tensor map of an array."""
     address, size = arguments[tiled.argument], tiled.dtype.storage_bytes
     return TensorMap(
         address, size, tiled.dims, tiled.strides, tiled.box, tiled.swizzle_bytes

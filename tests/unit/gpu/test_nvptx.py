@@ -90,7 +90,7 @@ define ptx_kernel void @k(ptr %p) {
 
 
 def test_wrong_text_is_told_with_its_kernel() -> None:
-    with pytest.raises(InternalError, match=r"generated LLVM IR of add\.1 is wrong"):
+    with pytest.raises(InternalError, match=r"invalid LLVM IR of add\.1"):
         compile_job(Job("add.1", "define void @k(", TRIPLE, "sm_80", "", 2))
 
 

@@ -53,7 +53,7 @@ def emit_math(b: MathBuilder, name: str, args: Sequence[Value]) -> Value:
         logistic: Value = exponential.logistic(b, *args)
         return logistic
     if name == "fmod" and b.has_fma and any(isinstance(x, VARYING) for x in args):
-        return lane_remainder(b, *args)  # type: ignore[arg-type]  # who has lanes can do that
+        return lane_remainder(b, *args)  # type: ignore[arg-type]  # a builder with lanes supports it
     if b.target.has_libm and not _has_own(b, name):
         return b.libm(name, *args)
     if name == "fmod":

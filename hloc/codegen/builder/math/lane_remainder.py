@@ -27,8 +27,8 @@ def lane_remainder(b: LaneMathBuilder, x: Value, y: Value) -> Value:
     def is_large(now: Value) -> Value:
         return b.compare("GE", now, divisor)
 
-    found = _while_any(b, rest, is_large, lambda now: _less(b, now, divisor))
-    return b.select(is_good, with_sign(b, found, x), b.const(x.dtype, NAN))
+    result = _while_any(b, rest, is_large, lambda now: _less(b, now, divisor))
+    return b.select(is_good, with_sign(b, result, x), b.const(x.dtype, NAN))
 
 
 def _less(b: LaneMathBuilder, rest: Value, divisor: Value) -> Value:

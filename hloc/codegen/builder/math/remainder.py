@@ -73,8 +73,8 @@ def _reduced(b: MathBuilder, rest: Value, n: Value, shift: Value, step: int) -> 
     )
     fn.branch(b.compare("GT", remaining, b.const(S64, 0)).text, head, after)
     fn.start_block(after)
-    found = fn.value(f"phi i64 [ {rest.text}, %{before} ], [ {following.text}, %{head} ]")
-    return Value(U64, found)
+    result = fn.value(f"phi i64 [ {rest.text}, %{before} ], [ {following.text}, %{head} ]")
+    return Value(U64, result)
 
 
 def _scaled(b: MathBuilder, x: Value, exponent: Value, form: _Format) -> Value:

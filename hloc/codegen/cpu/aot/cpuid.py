@@ -1,7 +1,7 @@
 """LLVM text that asks an x86-64 processor which levels it and its operating system support.
 
 The levels are those of the x86-64 System V ABI supplement; where the bits are, and that AVX counts
-only if the system saves its registers, is said in Intel's manual, volume 2, CPUID and XGETBV.
+only if the system saves its registers, see Intel's manual, volume 2, CPUID and XGETBV.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def detection_text(name: str) -> str:
     lines = [
         f"define internal i32 @{name}() noinline nounwind {{",
         "entry:",
-        # What a processor says of a leaf that it does not have means nothing.
+        # The result of an unsupported leaf is meaningless.
         *_cpuid("basic", 0),
         *_cpuid("extended", 0x80000000),
     ]
@@ -106,7 +106,7 @@ def _cumulated(held: dict[str, str]) -> Iterator[str]:
     v2, v3, v4 = (held[level] for level in LEVELS[1:])
     yield f"  %has.v3 = and i1 %{v2}, %{v3}"
     yield f"  %first = zext i1 %{v2} to i32"
-    # XGETBV is no instruction of a processor without OSXSAVE, which is one of the bits of v3.
+    # XGETBV needs OSXSAVE, which is one of the bits of v3.
     yield "  br i1 %has.v3, label %saved, label %done"
     yield "saved:"
     registers = "={ax},={dx},{cx},~{dirflag},~{fpsr},~{flags}"

@@ -1,4 +1,4 @@
-"""What a program sees of a module compiled ahead of time: its arguments, results and memory."""
+"""C interface of a module compiled ahead of time: its arguments, results and memory."""
 
 from __future__ import annotations
 

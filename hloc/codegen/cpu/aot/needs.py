@@ -31,7 +31,7 @@ def _undefined32(data: bytes) -> tuple[str, ...]:
     header = _HEADER32.unpack_from(data)
     offset, size, count = header[6], header[11], header[12]
     sections = [_SECTION32.unpack_from(data, offset + i * size) for i in range(count)]
-    found = set()
+    result = set()
     for section in sections:
         if section[1] != _SYMBOL_TABLE:
             continue
@@ -40,8 +40,8 @@ def _undefined32(data: bytes) -> tuple[str, ...]:
             name, _value, _size, _info, _other, index = _SYMBOL32.unpack_from(data, at)
             if index == 0 and name:
                 end = data.index(b"\0", names + name)
-                found.add(data[names + name : end].decode("ascii", "replace"))
-    return tuple(sorted(found))
+                result.add(data[names + name : end].decode("ascii", "replace"))
+    return tuple(sorted(result))
 
 
 class _Reader:

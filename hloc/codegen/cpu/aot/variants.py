@@ -26,7 +26,7 @@ def levels_of(names: Sequence[str]) -> tuple[str, ...]:
     """Return the levels called `names`, lowest first.
 
     Raises:
-        HloError: a processor that is no level of x86-64; code cannot ask for it.
+        HloError: a processor that is not an x86-64 level; code cannot test for it.
     """
     for name in names:
         if name not in LEVELS:
@@ -39,7 +39,7 @@ def levels_of(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def symbol_of(level: str) -> str:
-    """Return what stands for `level` in the name of a function: `x86_64_v3`."""
+    """Return `level` as part of a function name: `x86_64_v3`."""
     return level.replace("-", "_")
 
 
@@ -77,7 +77,7 @@ def choice_text(levels: Sequence[str]) -> str:
         "ask:",
         f"  %level = call i32 @{_DETECT}()",
         *_number_of_level(levels),
-        "  %plus = add i32 %number, 2",  # 0 stays free for "nobody has asked"
+        "  %plus = add i32 %number, 2",  # 0 means "not yet detected"
         f"  store atomic i32 %plus, ptr @{_KNOWN} monotonic, align 4",
         "  ret i32 %number",
         "known:",
@@ -90,12 +90,12 @@ def choice_text(levels: Sequence[str]) -> str:
 
 def _number_of_level(levels: Sequence[str]) -> Iterator[str]:
     """Set `%number`: the last of `levels` that is not above `%level`, -1 if all are."""
-    found = "-1"
+    result = "-1"
     for i, level in enumerate(levels):
         name = "number" if i == len(levels) - 1 else f"number.{i}"
         yield f"  %enough.{i} = icmp sge i32 %level, {LEVELS.index(level)}"
-        yield f"  %{name} = select i1 %enough.{i}, i32 {i}, i32 {found}"
-        found = f"%{name}"
+        yield f"  %{name} = select i1 %enough.{i}, i32 {i}, i32 {result}"
+        result = f"%{name}"
 
 
 def variant_module(units: Sequence[tuple[str, int]], target: Target) -> llvm.ModuleRef:

@@ -153,12 +153,12 @@ def _function(head: str, plan: Plan, interface: Interface) -> Iterator[str]:
     else:
         yield "  br label %lists"
     yield "lists:"
-    found = "false"
+    result = "false"
     for name in arrays:
         yield f"  %no.{name} = icmp eq ptr %{name}, null"
-        yield f"  %bad.{name} = or i1 {found}, %no.{name}"
-        found = f"%bad.{name}"
-    yield f"  br i1 {found}, label %no.lists, label %call"
+        yield f"  %bad.{name} = or i1 {result}, %no.{name}"
+        result = f"%bad.{name}"
+    yield f"  br i1 {result}, label %no.lists, label %call"
     yield "no.lists:"
     yield f"  ret i32 {BAD_ARRAYS}"
     yield "call:"

@@ -34,7 +34,7 @@ STAGES = (
 
 @dataclass(slots=True, eq=False)
 class AmdgcnModule(GpuModule):
-    """A compiled module; its code is made when asked for, by all kernels at once."""
+    """A compiled module; code of all kernels is generated together, on demand."""
 
     target: str = "amdgcn"
     stages: tuple[Stage, ...] = STAGES
@@ -60,7 +60,7 @@ class AmdgcnBackend:
     takes_cpu: bool = True
 
     def processors(self) -> dict[str, str]:
-        """Return what each chip is."""
+        """Return a description of each chip."""
         marks = {DEFAULT_CHIP: "; the default"}
         return {name: chip.summary + marks.get(name, "") for name, chip in CHIPS.items()}
 
@@ -78,7 +78,7 @@ class AmdgcnBackend:
 
 
 def _refuse_unknown_helpers(kernels: Sequence[GpuKernel]) -> None:
-    """Raise one `UnsupportedError` for all kernels that need what the prelude does not have."""
+    """Raise one `UnsupportedError` for all kernels that need functions missing from the prelude."""
     faults = []
     for kernel in kernels:
         helpers = dict.fromkeys(name for f in kernel.functions for name in f.helpers)

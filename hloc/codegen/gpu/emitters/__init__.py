@@ -1,1 +1,1 @@
-"""Writers of GPU kernels, one file per form of loop; `table` says which is taken."""
+"""GPU kernel emitters, one file per loop form; `table` selects one."""

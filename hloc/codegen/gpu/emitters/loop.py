@@ -81,7 +81,7 @@ def _elements(
     k: GpuContext, outputs: Sequence[_Output], positions: Sequence[IndexValue], elements: int
 ) -> None:
     """Make the elements at `positions` in memory; all are read before any is written."""
-    made = [
+    result = [
         (
             output.flat(elements),
             at,
@@ -90,7 +90,7 @@ def _elements(
         for path, output in ((path, k.outputs[number]) for path, number in outputs)
         for at in positions
     ]
-    for output, at, value in made:
+    for output, at, value in result:
         output.store(k.math, (at,), value)
 
 
@@ -101,11 +101,11 @@ def _ordered(w: LaunchWriter, outputs: Sequence[_Output], shape: ArrayShape) -> 
         index: list[IndexValue] = [0] * shape.rank
         for dim, at in zip(order, position, strict=True):
             index[dim] = at
-        made = [
+        result = [
             (k.outputs[number], k.g.element(k.frame, k.root, tuple(index), path))
             for path, number in outputs
         ]
-        for output, value in made:
+        for output, value in result:
             output.store(k.math, tuple(index), value)
 
 

@@ -1,7 +1,7 @@
-"""The way of last resort: the emitters of the processor, each independent part on one thread.
+"""Fallback: the CPU emitters, each independent part on one thread.
 
 Kernels whose loops the processor may split get a thread per part; others run on a single thread.
-Right for everything, fast for nothing: an opcode that matters has an emitter of its own.
+Correct for every opcode but slow: opcodes that matter have GPU emitters of their own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
 
 _MOST_STACK_BYTES = 1 << 10
-"""Working memory up to which every thread has its own, as local memory."""
+"""Scratch of at most this many bytes is local memory of each thread."""
 
 _MOST_SCRATCH_BYTES = 1 << 26
-"""Working memory of all threads together; fewer threads run where it is not enough."""
+"""Limit on the scratch of all threads; larger kernels run on fewer threads."""
 
 
 def on_threads(emitter: Emitter[KernelContext]) -> Emitter[LaunchWriter]:

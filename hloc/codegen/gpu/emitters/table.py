@@ -1,4 +1,4 @@
-"""The emitters of GPU kernels in the order in which they are asked."""
+"""GPU kernel emitters in order of preference."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ EMITTERS: tuple[Emitter[LaunchWriter], ...] = (
 
 def emitter_for(inst: Instruction) -> Emitter[LaunchWriter] | None:
     """Return the first emitter that can write the kernel of `inst`, or None."""
-    found = first_plan(EMITTERS, inst)
-    return found.emitter if found else None
+    result = first_plan(EMITTERS, inst)
+    return result.emitter if result else None

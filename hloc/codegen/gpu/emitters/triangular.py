@@ -1,8 +1,8 @@
 """triangular-solve and cholesky: a block of threads per matrix, one unknown or column at a time.
 
-What is found is subtracted from all that is not yet known, or a column is made from all before it:
-both by many threads, with barriers between. Every number is summed up by one thread, in the order
-in which the processor's emitter does it.
+A solved unknown is subtracted from all that remain, or a column is computed from all before it:
+both by many threads, with barriers between. One thread sums each number, in the order of the CPU
+emitter.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from hloc.dtypes import PRED, component_of
 from hloc.ir.instruction import Instruction
 
 _COLUMNS = 32
-"""Right-hand sides that a block solves for."""
+"""Right-hand sides per block."""
 
 _ROWS = BLOCK_THREADS // _COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
 class _Matrix:
-    """A matrix of the batch, perhaps transposed and conjugated; None stands for the result."""
+    """A matrix of the batch, perhaps transposed and conjugated; None means the result."""
 
     k: GpuContext
     operand: Instruction | None
@@ -77,7 +77,7 @@ def emit_solve(w: LaunchWriter) -> None:
             k.math.rem(k.block_index("x"), grid[0]),
         )
         column = k.math.add(k.math.mul(strip, _COLUMNS), k.thread("x"))
-        # Threads without a right-hand side only wait at the barriers.
+        # Threads without a right-hand side only reach the barriers.
         mine = [k.math.compare("LT", column, count)] if count % _COLUMNS else []
         _solve(k, tuple(k.math.delinear(matrix, batch)), size, column, k.body.all_of(mine))
 
@@ -109,11 +109,11 @@ def _solve(
                 x.store(at, column, b.fdiv(x.load(at, column), left.load(at, at)))
             k.barrier()
         with k.body.when(mine):
-            found = x.load(place(known), column)
+            result = x.load(place(known), column)
             start = m.add(m.add(known, 1), k.thread("y"))
             with k.body.loop(start, size, _ROWS) as row:
                 at = place(row)
-                product = b.fmul(left.load(at, place(known)), found)
+                product = b.fmul(left.load(at, place(known)), result)
                 x.store(at, column, b.fsub(x.load(at, column), product))
         k.barrier()
 

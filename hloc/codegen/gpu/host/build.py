@@ -34,7 +34,7 @@ def host_build(kernels: Sequence[GpuKernel]) -> HostBuild:
     """Return the module of all functions of `kernels`.
 
     Raises:
-        UnsupportedError: they need what there is only on a GPU.
+        UnsupportedError: they need GPU hardware.
     """
     functions = [f for kernel in kernels for f in kernel.functions]
     exchanges = dict.fromkeys(name for f in functions for name in exchanges_of(f))
@@ -44,7 +44,7 @@ def host_build(kernels: Sequence[GpuKernel]) -> HostBuild:
     shared = [line for f in functions for line in f.shared]
     if any(f.dynamic_shared_bytes for f in functions):
         raise UnsupportedError("the host build has no shared memory that a launch asks for")
-    made = {f.name: coroutine(f) for f in functions}
+    coroutines = {f.name: coroutine(f) for f in functions}
     texts = [exchange_text(name) for name in exchanges]
     parts = [
         *declarations.values(),
@@ -53,13 +53,13 @@ def host_build(kernels: Sequence[GpuKernel]) -> HostBuild:
         COPIES,
         *texts,
         *(ARITHMETIC[name] for name in arithmetic),
-        *(c.text for c in made.values()),
+        *(c.text for c in coroutines.values()),
     ]
-    return HostBuild("\n".join(parts), {name: c.sites for name, c in made.items()})
+    return HostBuild("\n".join(parts), {name: c.sites for name, c in coroutines.items()})
 
 
 def _declared(text: str) -> str:
     """Return the name that a declaration or a constant gives."""
-    found = _NAME.search(text)
-    assert found is not None
-    return found[0]
+    match = _NAME.search(text)
+    assert match is not None
+    return match[0]

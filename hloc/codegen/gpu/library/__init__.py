@@ -1,1 +1,1 @@
-"""Routines of NVIDIA's libraries that take the place of kernels where the user asks for them."""
+"""NVIDIA library routines that replace kernels on request."""

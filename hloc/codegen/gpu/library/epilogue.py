@@ -48,7 +48,7 @@ def epilogue_of(inst: Instruction, product: Instruction, dimension: int) -> Epil
 
 
 def _bias(inst: Instruction, product: Instruction, dimension: int) -> Instruction | None:
-    """Return the parameter that is broadcast along `dimension`, None if `inst` is no such thing."""
+    """Return the parameter that `inst` broadcasts along `dimension`, else None."""
     if not inst.is_a("broadcast") or not inst.operands[0].is_a("parameter"):
         return None
     (source,) = inst.operands

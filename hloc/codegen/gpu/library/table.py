@@ -1,4 +1,4 @@
-"""The libraries that take the place of kernels, by the names of `--use-library`."""
+"""The libraries that can replace kernels, by their names in `--use-library`."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ STAGES = (
 
 @dataclass(slots=True, eq=False)
 class NvptxModule(GpuModule):
-    """A compiled module; its PTX is kept once it was asked for."""
+    """A compiled module; its PTX is generated on demand and kept."""
 
     target: str = "nvptx64"
     stages: tuple[Stage, ...] = STAGES
@@ -52,7 +52,7 @@ class NvptxBackend:
     libraries: tuple[str, ...] = NAMES
 
     def processors(self) -> dict[str, str]:
-        """Return what each chip is good for."""
+        """Return a description of each chip."""
         marks = {DEFAULT_CHIP: "; the default"}
         return {name: chip.summary + marks.get(name, "") for name, chip in CHIPS.items()}
 

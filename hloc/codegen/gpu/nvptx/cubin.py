@@ -92,9 +92,9 @@ def _library_paths() -> Iterator[str]:
         package = None
     for place in (package.submodule_search_locations or ()) if package else ():
         yield from map(str, sorted(Path(place).glob("*/lib/libnvJitLink.so*")))
-    found = ctypes.util.find_library("nvJitLink")
-    if found:
-        yield found
+    match = ctypes.util.find_library("nvJitLink")
+    if match:
+        yield match
 
 
 def _by_library(library: Any, ptx: str, chip: str) -> Assembled:
@@ -144,10 +144,10 @@ def _uses(log: str) -> dict[str, KernelUse]:
     uses: dict[str, KernelUse] = {}
     name, spills = "", 0
     for line in log.splitlines():
-        if found := _NAME.search(line):
-            name = found[1] or found[2]
-        if found := _SPILLS.search(line):
-            spills = int(found[1]) + int(found[2])
-        if found := _USED.search(line):
-            uses[name] = KernelUse(int(found[1]), spills, int(found[2] or 0))
+        if match := _NAME.search(line):
+            name = match[1] or match[2]
+        if match := _SPILLS.search(line):
+            spills = int(match[1]) + int(match[2])
+        if match := _USED.search(line):
+            uses[name] = KernelUse(int(match[1]), spills, int(match[2] or 0))
     return uses

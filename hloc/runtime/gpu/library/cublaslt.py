@@ -25,7 +25,7 @@ _TRANSPOSED = 1
 
 
 class Matmul:
-    """One product, prepared; its descriptors are given back by `close`."""
+    """One prepared gemm; `close` destroys its descriptors."""
 
     def __init__(self, api: Any, handle: int, call: MatmulCall) -> None:
         """Choose an algorithm.
@@ -78,7 +78,7 @@ class Matmul:
             self._describe(api.MatmulDescAttribute.BIAS_POINTER, np.uint64(256))
         held = np.array([self._call.workspace_bytes], np.uint64)
         which = int(api.MatmulPreferenceAttribute.MAX_WORKSPACE_BYTES)
-        found = api.MatmulHeuristicResult()
+        best = api.MatmulHeuristicResult()
         count = np.zeros(1, np.int32)
         left, right, result = self._layouts
         preference = api.matmul_preference_create()
@@ -86,13 +86,13 @@ class Matmul:
             api.matmul_preference_set_attribute(preference, which, held.ctypes.data, held.nbytes)
             api.matmul_algo_get_heuristic(
                 self._handle, self._operation, left, right, result, result,
-                preference, 1, found.ptr, count.ctypes.data,
+                preference, 1, best.ptr, count.ctypes.data,
             )  # fmt: skip
         finally:
             api.matmul_preference_destroy(preference)
         if not count[0]:
             raise UnsupportedError("cuBLASLt has no algorithm for this product")
-        return found
+        return best
 
     def run(self, arguments: Sequence[int], stream: int) -> None:
         """Ask for the product on a stream."""

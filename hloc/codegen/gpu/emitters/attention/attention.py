@@ -1,10 +1,10 @@
-"""Attention as one kernel: scores, softmax and weighted values, a tile of keys after the other.
+"""Attention as one kernel: scores, softmax and weighted values, tile of keys by tile of keys.
 
-A block has some queries. It makes their scores with a tile of keys, turns these into weights
+A block has some queries. It computes their scores with a tile of keys, turns these into weights
 relative to the largest logit so far, and adds the weighted values; the scores are never in memory.
-Tiles that a causal mask hides from the whole block are left out if that cannot be seen: each row
-has a logit beside which hidden ones vanish, and no value is infinite or NaN. Few queries and many
-keys are cut along the keys; a second launch joins the parts in order.
+Tiles that a causal mask hides from the whole block are skipped if that cannot change the result:
+the logits of each row make hidden weights exactly 0, and no value is infinite or NaN. Few queries
+and many keys are split along the keys; a second launch combines the parts in order.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from hloc.ir.instruction import Instruction
 def plan(inst: Instruction) -> GpuPlan | None:
     """Plan a fusion that is an attention whose rows fit into registers.
 
-    The scratch memory, for parts or flags, is that of the chip that needs most.
+    Scratch memory, for parts or flags, is the maximum over all chips.
     """
     problem = attention_problem(inst)
     if problem is None:
@@ -70,20 +70,20 @@ class _Kernel:
 
     def __init__(self, k: GpuContext, spread: Spread) -> None:
         self.k, self.spread = k, spread
-        self.products: TensorCoreGemms | ScalarGemms = (
+        self.gemms: TensorCoreGemms | ScalarGemms = (
             TensorCoreGemms(k, spread) if spread.by_tensor_cores else ScalarGemms(k, spread)
         )
-        self.softmax = self.products.softmax
+        self.softmax = self.gemms.softmax
         m = k.math
         self.head, tile = m.delinear(k.block_index("x"), [spread.heads, spread.row_tiles])
-        if spread.skips:  # those with most keys begin first
+        if spread.skips:  # blocks with most keys start first
             tile = m.sub(spread.row_tiles - 1, tile)
         self.first_row = m.mul(tile, spread.rows)
 
     def write(self) -> None:
         """Write all of it."""
         k, m, spread = self.k, self.k.math, self.spread
-        self.products.start(self.head, self.first_row)
+        self.gemms.start(self.head, self.first_row)
         self.softmax.start(self.head, self.first_row)
         part = k.block_index("y")
         if spread.skips:
@@ -98,14 +98,14 @@ class _Kernel:
         self._write(part)
 
     def _tiles(self, first: IndexValue, stop: IndexValue) -> None:
-        self.products.begin(first, stop)
+        self.gemms.begin(first, stop)
         with self.k.body.loop(first, stop) as tile:
-            self.products.make_scores(tile, stop)
+            self.gemms.make_scores(tile, stop)
             self.softmax.take(tile)
-            self.products.add_values(tile, stop)
+            self.gemms.add_values(tile, stop)
 
     def _write(self, part: IndexValue) -> None:
-        """Write the result, or what is known of the rows after a part of the keys."""
+        """Write the result, or the sums and statistics of a part of the keys."""
         k, b, m, softmax, spread = self.k, self.k.b, self.k.math, self.softmax, self.spread
         count = len(softmax.patch.rows)
         maxima, totals = (
@@ -114,22 +114,22 @@ class _Kernel:
         )
         if spread.parts == 1:
             pairs = zip(totals, maxima, strict=True)
-            self.products.write(part, [softmax.inverse(*pair) for pair in pairs])
+            self.gemms.write(part, [softmax.inverse(*pair) for pair in pairs])
             return
-        self.products.write(part, [b.const(F32, 1)] * count)
+        self.gemms.write(part, [b.const(F32, 1)] * count)
         lane = m.rem(k.thread("x"), softmax.patch.lanes)
         for number, row in enumerate(softmax.patch.rows):
             at_row = m.add(self.first_row, row)
             is_mine = [m.compare("EQ", lane, 0)]
             is_mine.append(m.compare("LT", at_row, spread.problem.scores.rows.count))
             with k.body.when(k.body.all_of(is_mine)):
-                for array, found in zip(part_statistics(k, spread), (maxima, totals), strict=True):
-                    array.store(m, (part, self.head, at_row), found[number])
+                for array, result in zip(part_statistics(k, spread), (maxima, totals), strict=True):
+                    array.store(m, (part, self.head, at_row), result[number])
 
     # ---- causal masks
 
     def _visible_tiles(self) -> None:
-        """Go through the tiles that the mask does not hide, and through others if they count."""
+        """Loop over the visible tiles, and over hidden ones if they affect the result."""
         k, b, m, spread = self.k, self.k.b, self.k.math, self.spread
         start_slot, stop_slot = b.allocate(S64), b.allocate(S64)
         b.store(start_slot, 0, m.value(0))
@@ -143,7 +143,7 @@ class _Kernel:
             b.store(stop_slot, 0, b.select(self._may_stop(stop), stop, all_tiles))
 
     def _seen_tiles(self) -> IndexValue:
-        """Return how many tiles some query of the block sees."""
+        """Return the number of tiles visible to some query of the block."""
         m, spread = self.k.math, self.spread
         plan = spread.problem.loops
         assert plan.mask is not None
@@ -167,4 +167,4 @@ class _Kernel:
 
 
 EMITTER = Emitter("attention", plan)
-"""Both products of attention and the softmax between them."""
+"""Both gemms of attention and the softmax between them."""

@@ -1,4 +1,4 @@
-"""Launches round that of an attention: one before causal masks, one behind parts of the keys."""
+"""Extra launches of attention: one before causal masks, one that combines parts of the keys."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ _THREADS = 128
 
 
 def holds_for_all(k: GpuContext, condition: Value) -> Value:
-    """Return whether a condition holds in all threads of the block; all of them must ask."""
+    """Return whether a condition holds in all threads of the block; all threads must call it."""
 
     def both(left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
         return [k.b.and_(left[0], right[0])]
 
     threads = k.block[0]
-    found = block_reduce(k, [condition], both, threads)
-    return share(k, found, threads)[0]
+    result = block_reduce(k, [condition], both, threads)
+    return share(k, result, threads)[0]
 
 
 # ---- which tiles of values are finite
 
 
 def finite_flags(k: GpuContext, spread: Spread) -> IrArray:
-    """Return where the flags are: by batch element and tile of keys, 1 if all is finite."""
+    """Return the flags: by batch element and tile of keys, 1 if all values are finite."""
     return k.scratch_array(0, S32, (spread.heads, spread.key_tiles))
 
 
 def emit_finite_flags(w: LaunchWriter, spread: Spread) -> None:
-    """Write the launch that looks at all values: a weight of 0 makes NaN of those not finite."""
+    """Write the launch that checks all values: a weight of 0 times inf or NaN is NaN."""
     p = spread.problem.result
     values, columns = p.right, p.columns.count
     with w.launch((spread.heads * spread.key_tiles, 1, 1), (_THREADS, 1, 1)) as k:
@@ -49,7 +49,7 @@ def emit_finite_flags(w: LaunchWriter, spread: Spread) -> None:
         assert array is not None
         start = m.linear(m.delinear(head, p.batch.sizes), values.batch)
         steps = (values.depth[0], values.line[0])
-        is_by_key = steps[0] == 1  # neighbours are read by neighbours
+        is_by_key = steps[0] == 1  # adjacent threads read adjacent elements
         sizes = (columns, spread.keys) if is_by_key else (spread.keys, columns)
         total = b.allocate(F32)
         zero = b.const(F32, 0)
@@ -63,16 +63,16 @@ def emit_finite_flags(w: LaunchWriter, spread: Spread) -> None:
             x = b.convert(b.load(array.pointer, array.dtype, m.value(place)), F32)
             b.store(total, 0, b.fadd(b.load(total, F32, 0), b.fmul(x, zero)))
         is_finite = b.compare("EQ", b.load(total, F32, 0), zero)
-        found = holds_for_all(k, is_finite)
+        result = holds_for_all(k, is_finite)
         with k.body.when(m.compare("EQ", k.thread("x"), 0)):
-            finite_flags(k, spread).store(m, (head, tile), b.convert(found, S32))
+            finite_flags(k, spread).store(m, (head, tile), b.convert(result, S32))
 
 
 # ---- parts of the keys
 
 
 def part_statistics(k: GpuContext, spread: Spread) -> tuple[IrArray, IrArray]:
-    """Return where the largest logits and the sums of weights of parts are, behind their results.
+    """Return the arrays of largest logits and of sums of weights of parts, after their results.
 
     By part, batch element and row.
     """
@@ -83,7 +83,7 @@ def part_statistics(k: GpuContext, spread: Spread) -> tuple[IrArray, IrArray]:
 
 
 def emit_joined(w: LaunchWriter, spread: Spread) -> None:
-    """Write the launch that joins all parts in order; a thread has neighbours of one row."""
+    """Write the launch that combines all parts in order; a thread has neighbours of one row."""
     p = spread.problem.result
     heads, rows, columns = spread.heads, p.rows.count, p.columns.count
     width = min(p.result_width, 4)
@@ -106,8 +106,8 @@ def emit_joined(w: LaunchWriter, spread: Spread) -> None:
             place: tuple[IndexValue, ...] = (part, head, row)
             share_of = softmax.shrunk(maxima.load(m, place), reference)
             at = m.linear((*place, column), sums.strides)
-            found = load_neighbours(k, sums.pointer, F32, at, width)
-            for slot, x in enumerate([totals.load(m, place), *found]):
+            result = load_neighbours(k, sums.pointer, F32, at, width)
+            for slot, x in enumerate([totals.load(m, place), *result]):
                 old = b.load(slots, F32, slot)
                 b.store(slots, slot, b.fadd(old, b.fmul(x, share_of)))
         inverse = softmax.inverse(b.load(slots, F32, 0), largest)

@@ -1,4 +1,4 @@
-"""Attention as two matrix products that share their rows.
+"""Attention as two gemms that share their rows.
 
 scores[batch, query, key] = sum over depth of query[batch, query, depth] * key[batch, key, depth]
 result[batch, query, column] = sum over key of weight[batch, query, key] * value[batch, key, column]
@@ -19,20 +19,20 @@ from hloc.dtypes import F32
 from hloc.ir.instruction import Instruction
 
 _MOST_DEPTH = 256
-"""Addends of a score, and columns of the values, for whose sums a thread has registers."""
+"""Maximum depth of a score, and columns of the values: a thread holds their sums in registers."""
 
 _LOWEST_START = -1e30
-"""Where the largest logit may start from: it must not be larger than what is masked."""
+"""Initial largest logits: they must not be larger than masked logits."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class AttentionProblem:
-    """Both products.
+    """Both gemms.
 
     Attributes:
         loops: axes and steps.
-        scores: the first product; where it would be written does not matter.
-        result: the second one; its left side, the weights, is never in memory.
+        scores: the first gemm; its output layout does not matter.
+        result: the second gemm; its left side, the weights, is never in memory.
     """
 
     loops: AttentionLoops
@@ -41,7 +41,7 @@ class AttentionProblem:
 
 
 def attention_problem(inst: Instruction) -> AttentionProblem | None:
-    """Return the products of a fusion that is an attention a kernel can make, None for others."""
+    """Return the gemms of a fusion that the attention kernel supports, None for others."""
     loops = attention_loops(inst)
     if loops is None or max(loops.attention.depth, loops.value.size) > _MOST_DEPTH:
         return None
@@ -120,7 +120,7 @@ def _space(loops: AttentionLoops, axes: Sequence[int]) -> Space:
 
 
 def _query_steps(loops: AttentionLoops) -> tuple[dict[int, int], tuple[int, ...]]:
-    """Return the steps of batch and query axes in the queries, and those of what is contracted."""
+    """Return the strides of batch and query axes in the queries, and of the contracted axes."""
     attention = loops.attention
     a, place = attention.scores.attributes, 1 - attention.key_place
     shape = attention.query_operand.array

@@ -1,7 +1,7 @@
-"""Both products of attention without tensor cores: a thread makes 8 by 4, or 4 by 4, scores.
+"""Both gemms of attention without tensor cores: a thread computes 8x4 or 4x4 scores.
 
-All that is multiplied comes through shared memory, some steps of depth or keys at a time, one step
-ahead of the arithmetic. Weights go there, too, since every thread needs those of all keys.
+Factors are staged in shared memory, some steps of depth or keys at a time, one step ahead of the
+arithmetic. So are weights, since every thread needs those of all keys.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PADDING = 4
 
 
 class ScalarGemms:
-    """Writes both products of one block.
+    """Writes both gemms of one block.
 
     Attributes:
         softmax: works on the scores of each tile between the two.
@@ -39,7 +39,7 @@ class ScalarGemms:
         columns = max(64, 1 << (problem.loops.value.size - 1).bit_length())
         scores, result = problem.scores, problem.result
         self.row_threads = spread.threads // _COLUMN_THREADS
-        # All threads bring 4 elements of each side.
+        # Each thread loads 4 elements of each side.
         self.depth_step = _VECTOR * spread.threads // spread.rows
         self.key_step = _VECTOR * spread.threads // columns
         first = Tile(
@@ -80,11 +80,11 @@ class ScalarGemms:
     # ---- tiles
 
     def start(self, head: IndexValue, first_row: IndexValue) -> None:
-        """Note which queries the block has."""
+        """Set the queries of the block."""
         self.head, self.first_row = head, first_row
 
     def begin(self, first: IndexValue, stop: IndexValue) -> None:
-        """Nothing is brought before it is needed."""
+        """Does nothing: this variant does not prefetch."""
 
     def make_scores(self, tile: IndexValue, stop: IndexValue) -> None:
         """Put the scores of a tile of keys into slots."""
@@ -151,11 +151,11 @@ class ScalarGemms:
         firsts: Sequence[IndexValue],
     ) -> list[Value]:
         """Return this thread's lines at one step of depth."""
-        found: list[Value] = []
+        elements: list[Value] = []
         for first in firsts:
             at = self.k.math.linear((buffer, depth, first), loader.shared.strides)
-            found += load_neighbours(self.k, loader.shared.pointer, F32, at, _VECTOR)
-        return found
+            elements += load_neighbours(self.k, loader.shared.pointer, F32, at, _VECTOR)
+        return elements
 
     def _weights(self, row: IndexValue, key: IndexValue) -> list[Value]:
         at = self.k.math.linear((row, key), self.weights.strides)

@@ -1,7 +1,7 @@
-"""Softmax over keys that come a tile at a time: the largest logit so far, and sums relative to it.
+"""Online softmax over tiles of keys: the largest logit so far, and sums relative to it.
 
-When a larger logit comes, what was summed is scaled down, since exp(x - new) is
-exp(x - old) * exp(old - new). Powers are those of 2, which GPUs have a unit for. Arithmetic is in
+When a larger logit comes, the sums are rescaled, since exp(x - new) is
+exp(x - old) * exp(old - new). Exponentials are exp2, which GPUs have a unit for. Arithmetic is in
 f32, whatever the types between the steps are; only what conversions do to logits before the
 subtraction is done, too.
 """
@@ -27,18 +27,18 @@ from hloc.opt.fusion.attention_match import Attention
 _LOG2_E = 1.4426950408889634
 
 _VANISHING = 110.0
-"""How far below the largest logit the weight of another is exactly 0, even in f32."""
+"""Distance below the largest logit at which a weight is exactly 0, even in f32."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Which elements of a tile of scores, and of the block's result, a thread has.
+    """The elements of a tile of scores, and of the block's result, that a thread has.
 
     Attributes:
-        rows, keys: places in the tile.
-        scores: per row the numbers of its slots, one for each key.
-        results: per row the numbers of its slots in the result.
-        lanes: threads beside each other that have the same rows, a power of two.
+        rows, keys: positions in the tile.
+        scores: per row the indices of its slots, one for each key.
+        results: per row the indices of its slots in the result.
+        lanes: adjacent threads that share the same rows, a power of two.
     """
 
     rows: Sequence[IndexValue]
@@ -49,7 +49,7 @@ class Patch:
 
 
 class OnlineSoftmax:
-    """Turns scores in slots into weights, and keeps what is known of each row.
+    """Turns scores in slots into weights, and keeps the statistics of each row.
 
     Attributes:
         patch: of this thread.
@@ -68,13 +68,13 @@ class OnlineSoftmax:
         self.maxima, self.totals = k.b.allocate(F32, count), k.b.allocate(F32, count)
         self.scale = plain_scale(self.attention)
         self.factor = _LOG2_E * (1.0 if self.scale is None else self.scale)
-        # A larger factor could make infinity of the largest logit.
+        # A larger factor could overflow the largest logit.
         self.is_one_step = self.scale is not None and self.factor <= 1.0
         self.batch: dict[int, IndexValue] = {}
         self.positions: list[dict[int, IndexValue]] = []
 
     def start(self, head: IndexValue, first_row: IndexValue) -> None:
-        """Begin with no keys; rows beyond the last one go on with the last one."""
+        """Start without keys; rows past the end repeat the last row."""
         b, m, problem = self.b, self.k.math, self.spread.problem
         plan = problem.loops
         sizes = [plan.attention.sizes[axis] for axis in plan.batch]
@@ -99,7 +99,7 @@ class OnlineSoftmax:
             self._weigh(number)
 
     def _make_logits(self, tile: IndexValue) -> None:
-        """Put the logits of all keys in the place of their scores, -inf where there is no key."""
+        """Replace the scores of all keys by their logits, -inf past the last key."""
         b, m, a, keys = self.b, self.k.math, self.attention, self.spread.keys
         count = a.keys
         first = m.mul(tile, keys)
@@ -123,7 +123,7 @@ class OnlineSoftmax:
                         b.store(self.scores, slots[c], b.select(exists, logit, lowest))
 
     def _weigh(self, number: int) -> None:
-        """Turn the logits of one row into weights; scale what was summed before."""
+        """Turn the logits of one row into weights; rescale the sums so far."""
         b, k, a, slots = self.b, self.k, self.attention, self.patch.scores[number]
         logits = [self._logit(b.load(self.scores, F32, slot)) for slot in slots]
         compared = [self._operand(a.maximum.operands[0], logit) for logit in logits]
@@ -150,7 +150,7 @@ class OnlineSoftmax:
             b.store(self.results, slot, b.fmul(b.load(self.results, F32, slot), shrunk))
 
     def finish(self) -> None:
-        """Join the sums of weights that lanes have; then all have the sum of their row."""
+        """All-reduce the lanes' sums of weights: each lane gets the sum of its row."""
         b, k = self.b, self.k
         for number in range(len(self.patch.rows)):
             total, lanes = b.load(self.totals, F32, number), self.patch.lanes
@@ -160,7 +160,7 @@ class OnlineSoftmax:
             b.store(self.totals, number, total)
 
     def inverse(self, total: Value, largest: Value) -> Value:
-        """Return what a row is multiplied by at the end: one over its divisor."""
+        """Return the final scale factor of a row: the reciprocal of its divisor."""
         b, a = self.b, self.attention
         first = self._converted(a.total.operands[1], {}, {})
         known = {
@@ -170,7 +170,7 @@ class OnlineSoftmax:
         return b.fdiv(b.const(F32, 1), self._converted(a.divisor, {}, known))
 
     def vanishes(self, number: int) -> Value:
-        """Return whether what a causal mask hides has a weight of exactly 0 in a row."""
+        """Return whether keys that a causal mask hides have weight exactly 0 in a row."""
         b, mask = self.b, self.spread.problem.loops.mask
         assert mask is not None
         hidden = self._converted(mask.hidden, {}, {})
@@ -184,9 +184,9 @@ class OnlineSoftmax:
 
         As long as all logits are -inf their weights are 0; if they all are, 0 / 0 makes the NaN.
         """
-        b, found = self.b, self.subtracted(largest)
-        is_lowest = b.compare("EQ", found, b.const(F32, -math.inf))
-        return b.select(is_lowest, b.const(F32, 0), found)
+        b, result = self.b, self.subtracted(largest)
+        is_lowest = b.compare("EQ", result, b.const(F32, -math.inf))
+        return b.select(is_lowest, b.const(F32, 0), result)
 
     def power(self, x: Value, reference: Value) -> Value:
         """Return exp(x - reference), the logits scaled if that is still to be done."""
@@ -197,7 +197,7 @@ class OnlineSoftmax:
         return self._power_of_2(b.intrinsic("fma", x, factor, scaled))
 
     def shrunk(self, largest: Value, reference: Value) -> Value:
-        """Return the factor of sums that were relative to a largest logit of before."""
+        """Return the factor that rescales sums relative to an earlier largest logit."""
         b, factor, before = self.b, self.b.const(F32, self.factor), self.subtracted(largest)
         if not self.is_one_step:
             return self.power(before, reference)
@@ -208,9 +208,9 @@ class OnlineSoftmax:
         return self._power_of_2(exponent)
 
     def _power_of_2(self, x: Value) -> Value:
-        made = self.k.call("exp2", x)
-        assert made is not None
-        return made
+        value = self.k.call("exp2", x)
+        assert value is not None
+        return value
 
     def _larger(self, x: Value, y: Value) -> Value:
         return self.b.intrinsic("maximum", x, y)
@@ -238,12 +238,12 @@ class OnlineSoftmax:
     def _converted(
         self, inst: Instruction, at: Mapping[int, IndexValue], known: Mapping[Instruction, Value]
     ) -> Value:
-        made = attention_element(self.k, self.attention, inst, at, known)
-        return self.b.convert(made, F32)
+        value = attention_element(self.k, self.attention, inst, at, known)
+        return self.b.convert(value, F32)
 
 
 def plain_scale(attention: Attention) -> float | None:
-    """Return by what positive number scores are multiplied, if that is all that makes logits.
+    """Return the positive scale of scores if logits are nothing but scaled scores, else None.
 
     Then softmax scales differences of scores, in one multiplication with the base of its powers.
     """
@@ -257,8 +257,8 @@ def plain_scale(attention: Attention) -> float | None:
     (other,) = [x for x in a.logits.operands if x is not a.scores] or [a.scores]
     while other.opcode.name == "broadcast":
         other = other.operands[0]
-    found = _number(other)
-    return found if found is not None and 0 < found < math.inf else None
+    result = _number(other)
+    return result if result is not None and 0 < result < math.inf else None
 
 
 def _number(inst: Instruction) -> float | None:

@@ -1,4 +1,4 @@
-"""How an attention is spread over blocks: some queries each, and all keys or a part of them."""
+"""Work distribution of attention: a block has some queries, and all keys or a part of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import kind_of_factors
 from hloc.codegen.gpu.helpers import WARP_THREADS
 
 _FEWEST_TILES = 4
-"""Tiles of keys that a part should have at least."""
+"""Minimum key tiles per part."""
 
 _SMALL_DEPTH = 64
 _MIDDLE_DEPTH = 128
@@ -23,14 +23,14 @@ _SCALAR_TILE, _SCALAR_THREADS = 64, 128
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Spread:
-    """Which tiles there are, and who makes them.
+    """Tile sizes, and how blocks share the tiles.
 
     Attributes:
         rows, keys: queries of a block, and keys that it takes at a time.
         threads: of a block.
-        by_tensor_cores: the products are made by tensor cores.
-        parts: of the keys; their results are joined by a second launch.
-        skips: tiles of keys that a causal mask hides from a whole block are left out.
+        by_tensor_cores: the gemms run on tensor cores.
+        parts: of the keys; a second launch combines their results.
+        skips: skip key tiles that a causal mask hides from a whole block.
     """
 
     problem: AttentionProblem
@@ -53,7 +53,7 @@ class Spread:
 
     @property
     def key_tiles(self) -> int:
-        """Steps in which all keys are taken."""
+        """Steps that cover all keys."""
         return -(-self.problem.scores.columns.count // self.keys)
 
     @property
@@ -63,7 +63,7 @@ class Spread:
 
     @property
     def statistics(self) -> int:
-        """Numbers that the parts keep of all rows: a largest logit each, or a sum."""
+        """Per-row statistics of all parts: a largest logit each, or a sum."""
         return self.parts * self.heads * self.problem.scores.rows.count
 
     @property
@@ -73,7 +73,7 @@ class Spread:
 
     @property
     def scratch_bytes(self) -> int:
-        """Room for the results of parts, or for what is known of the values in each tile."""
+        """Scratch for the results of parts, or for the finite flag of each tile of values."""
         if self.skips:
             return 4 * self.heads * self.key_tiles
         return 4 * (self.sums + 2 * self.statistics) if self.parts > 1 else 0
@@ -92,7 +92,7 @@ class Spread:
 
 
 def spread_of(problem: AttentionProblem, *, by_tensor_cores: bool) -> Spread:
-    """Return how the kernel goes."""
+    """Return the work distribution of the kernel."""
     spread = _tensor_tiles(problem) if by_tensor_cores else _scalar_tiles(problem)
     blocks = spread.row_tiles * spread.heads
     if problem.loops.mask is not None and spread.seen(spread.rows - 1) + spread.keys <= (
@@ -111,13 +111,13 @@ def _with(s: Spread, parts: int = 1, *, skips: bool = False) -> Spread:
 
 
 def suits_tensor_cores(problem: AttentionProblem) -> bool:
-    """True if both products have factors of 16 bits, or both of TF32 and not too long."""
+    """True if the factors of both gemms have 16 bits, or are TF32 and not too long."""
     bytes_ = factor_bytes(problem)
     return bytes_ == 2 or (bytes_ == 4 and _longest(problem) <= _MIDDLE_DEPTH)
 
 
 def factor_bytes(problem: AttentionProblem) -> int:
-    """Return the size of what tensor cores multiply, 0 if they do not make both products."""
+    """Return the bytes of a tensor core factor, 0 if tensor cores cannot run both gemms."""
     kinds = [kind_of_factors(p) for p in (problem.scores, problem.result)]
     sizes = {kind.factors.storage_bytes if kind else 0 for kind in kinds}
     return sizes.pop() if len(sizes) == 1 else 0
@@ -128,7 +128,7 @@ def _longest(problem: AttentionProblem) -> int:
 
 
 def _tensor_tiles(problem: AttentionProblem) -> Spread:
-    """Return 64 or 128 queries, fewer if there are no more; 64 keys, 32 where they are long.
+    """Return 64 or 128 queries, or fewer if that is all; 64 keys, 32 where they are long.
 
     Depths count in factors of 16 bits.
     """

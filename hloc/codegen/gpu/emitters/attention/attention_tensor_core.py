@@ -1,8 +1,8 @@
-"""Both products of attention on tensor cores: a warp has 16 or 32 queries, and all keys of a tile.
+"""Both gemms of attention on tensor cores: a warp has 16 or 32 queries and all keys of a tile.
 
 Tiles of keys and values take turns in a ring in shared memory; those ahead are copied beside the
-arithmetic. Queries stay in registers, and so do weights: the sums of the first product lie in lanes
-as the left side of the second wants them.
+arithmetic. Queries and weights stay in registers: the accumulators of the first gemm have the lane
+layout that the second gemm needs for its left side.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.dtypes import F32, S32
 
 _RING_BYTES = (48 << 10) - 256
-"""What a block may have without asking for more, less what threads agree about masks in."""
+"""Static shared memory of a block, less what the vote on masks needs."""
 
 _STEP_BYTES = 32
-"""Depth of one instruction."""
+"""Depth (k) of one instruction."""
 
 _SLAB_BYTES = 4 * SLAB_ELEMENTS
 
 
 class TensorCoreGemms:
-    """Writes both products of one block.
+    """Writes both gemms of one block.
 
     Attributes:
         softmax: works on the scores of each tile between the two.
@@ -73,7 +73,7 @@ class TensorCoreGemms:
         self.first_tile: IndexValue = 0
 
     def _patch(self) -> Patch:
-        """Return what a lane has of 16 by 8 elements: two neighbours in rows g and g + 8."""
+        """Return the elements of a lane in a 16x8 fragment: two neighbours in rows g and g + 8."""
         m = self.k.math
         quad, pair = m.div(self.lane, 4), m.mul(m.rem(self.lane, 4), 2)
         rows = [(i, half) for i in range(self.down) for half in range(2)]
@@ -94,7 +94,7 @@ class TensorCoreGemms:
     # ---- tiles
 
     def start(self, head: IndexValue, first_row: IndexValue) -> None:
-        """Bring the queries of the block to registers."""
+        """Load the queries of the block into registers."""
         k = self.k
         self.head, self.first_row = head, first_row
         place = self.query_place or self.shared
@@ -111,14 +111,14 @@ class TensorCoreGemms:
         return [self.queries.fragments(place, self.row, step, row) for row in rows]
 
     def begin(self, first: IndexValue, stop: IndexValue) -> None:
-        """Begin to bring the tiles of keys from `first` on; nobody reads earlier ones any more."""
+        """Prefetch the tiles of keys from `first` on; earlier ones are no longer read."""
         self.k.barrier()
         self.first_tile = first
         for number in range(2 * self.pairs - 1):
             self._ahead(first, number, stop)
 
     def _ahead(self, tile: IndexValue, number: int, stop: IndexValue) -> None:
-        """Begin to bring what is `number` steps after the keys of `tile`: keys, or values."""
+        """Prefetch the keys or values `number` steps after the keys of `tile`."""
         k = self.k
         wanted = k.math.add(tile, number // 2)
         with k.body.when(k.math.compare("LT", wanted, stop)):
@@ -144,7 +144,7 @@ class TensorCoreGemms:
         loader.put(base)
 
     def _arrive(self, tile: IndexValue, number: int, stop: IndexValue) -> None:
-        """Wait for what is `number` steps after the keys of `tile`, and begin with what follows."""
+        """Wait for the copy `number` steps after the keys of `tile`, and prefetch the next one."""
         self.k.call(f"copy_async.wait.{2 * self.pairs - 2}")
         self.k.barrier()
         self._ahead(tile, number + 2 * self.pairs - 1, stop)
@@ -180,7 +180,7 @@ class TensorCoreGemms:
             k.b.store(self.sums, number, value)
 
     def _weights(self, i: int, step: int) -> list[Value]:
-        """Return the words of a step of weights of 16 queries, as a left side has them."""
+        """Return the weights of 16 queries at one step, packed as a left fragment."""
         words = []
         for tile in [step] if self.is_tf32 else [2 * step, 2 * step + 1]:
             start = 4 * (i * self.score_tiles + tile)

@@ -76,10 +76,10 @@ def axes_of(root: Instruction) -> list[Axis]:
     sizes = dict(zip(axes, length, strict=True))
     last = axes.pop()
     if copies_spectrum(root):
-        found = [Axis(dims, d, sizes[d], dims[d], "spectrum", "spectrum") for d in axes]
-        return [*found, Axis(dims, last, sizes[last], results[last], "spectrum", "result")]
-    found = [Axis(dims, last, sizes[last], results[last], "operand", "result")]
-    return found + [Axis(results, d, sizes[d], results[d], "result", "result") for d in axes]
+        result = [Axis(dims, d, sizes[d], dims[d], "spectrum", "spectrum") for d in axes]
+        return [*result, Axis(dims, last, sizes[last], results[last], "spectrum", "result")]
+    result = [Axis(dims, last, sizes[last], results[last], "operand", "result")]
+    return result + [Axis(results, d, sizes[d], results[d], "result", "result") for d in axes]
 
 
 def _fits(n: int, dtype: DType) -> bool:
@@ -217,8 +217,8 @@ class _Transform:
         return Line(self.k, array, (row,))
 
     def _index(self, row: IndexValue, i: IndexValue) -> Index:
-        found = self.k.math.delinear(row, self.a.others)
-        return (*found[: self.a.axis], i, *found[self.a.axis :])
+        result = self.k.math.delinear(row, self.a.others)
+        return (*result[: self.a.axis], i, *result[self.a.axis :])
 
     def input(self, row: IndexValue, i: IndexValue) -> Value:
         """Return element i of a row; half a spectrum is continued by its mirror image."""

@@ -75,9 +75,9 @@ class Passes:
         j, s = m.rem(step, done), m.div(step, done)
         first = m.mul(s, done)
         inputs = [self._split(source.load(m.add(step, distance * p))) for p in range(factor)]
-        found = self.butterflies.transform(inputs)
+        result = self.butterflies.transform(inputs)
         place = m.add(j, m.mul(first, factor))
-        for q, x in enumerate(found):
+        for q, x in enumerate(result):
             if q and done * factor != self.n:
                 w = self._split(self.table.load(m, (m.mul(first, q),)))
                 x = self.butterflies.mul(x, w)

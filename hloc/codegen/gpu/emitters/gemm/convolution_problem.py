@@ -44,8 +44,8 @@ def convolution_problem(inst: Instruction) -> MatrixProblem:
     root = gemm_root(inst)
     lhs, rhs = root.operands
     left = _strides(inst, lhs)
-    found = _loops_of(root, left, _strides(inst, rhs))
-    batch, rows, columns, depth = found.batch, found.rows, found.columns, found.depth
+    loops = _loops_of(root, left, _strides(inst, rhs))
+    batch, rows, columns, depth = loops.batch, loops.rows, loops.columns, loops.depth
     places = root.attributes.dim_labels.input_spatial
     reaches = tuple(
         Reach(d, lhs.array.dims[places[n]], left[places[n]], _find(rows, n), _find(depth, n))

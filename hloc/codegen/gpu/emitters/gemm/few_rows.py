@@ -192,11 +192,11 @@ class _Writer:
 
     def _left(self, row: int, depth: IndexValue, count: int) -> list[Value]:
         """Return `count` elements of a row from `depth` on, however wide its reads are."""
-        found: list[Value] = []
+        result: list[Value] = []
         for start in range(0, count, self.left.runs.width):
             at = self.k.math.add(depth, start)
-            found += self.left.neighbours(self.batch, row, at, (False, False))
-        return self._converted(found)
+            result += self.left.neighbours(self.batch, row, at, (False, False))
+        return self._converted(result)
 
     def _join(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
         return [add(self.k, x, y) for x, y in zip(left, right, strict=True)]

@@ -31,7 +31,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
 
 SMALL_WORK = 1 << 12
-"""Multiplications up to which a thread per element is best."""
+"""Gemms with at most this many multiplications use one thread per element."""
 
 _FEWEST_LINES = 8
 """Rows and columns below which most of the smallest tile would be empty."""
@@ -78,12 +78,12 @@ def candidates(p: MatrixProblem, target: Target) -> list[Candidate]:
     if kind is None or not has_tensor_cores(target):
         return [Candidate(plan, emit_tiles) for plan in tiled_gemm.plans_for(p)]
     single = partial(emit_tensor_core, kind=kind)
-    found = [Candidate(plan, single) for plan in tensor_core.plans_for(p, kind)]
+    result = [Candidate(plan, single) for plan in tensor_core.plans_for(p, kind)]
     if not has_warpgroups(target) or not warpgroup_gemm.suits(p, kind):
-        return found
+        return result
     joint = partial(emit_warpgroup_gemm, kind=kind)
     others = [Candidate(plan, joint) for plan in warpgroup_gemm.plans_for(p)]
-    return others + found if warpgroup_gemm.is_faster(p, kind) else found + others
+    return others + result if warpgroup_gemm.is_faster(p, kind) else result + others
 
 
 def plan(inst: Instruction) -> GpuPlan | None:

@@ -20,8 +20,8 @@ def emit_elements(w: LaunchWriter, p: MatrixProblem) -> None:
     """Write one launch over all elements."""
     loops = _loops_of_result(p)
     with w.each(prod(loop.size for loop in loops)) as (k, number):
-        found = k.math.delinear(number, [loop.size for loop in loops])
-        at = {loop.place: index for loop, index in zip(loops, found, strict=True)}
+        result = k.math.delinear(number, [loop.size for loop in loops])
+        at = {loop.place: index for loop, index in zip(loops, result, strict=True)}
         batches, rows, columns = (
             [at[space, n] for n in range(len(sizes))] for space, sizes in enumerate(_spaces(p))
         )

@@ -70,7 +70,7 @@ class TilePlan:
 
     @property
     def row_group(self) -> int:
-        """Rows of tiles that blocks beside each other make, column by column."""
+        """Tile rows that adjacent blocks compute, column by column (rasterisation order)."""
         return next(size for size in _ROW_GROUPS if self.row_tiles % size == 0)
 
 

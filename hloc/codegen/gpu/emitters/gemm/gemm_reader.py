@@ -57,11 +57,11 @@ class Reader:
         position, exists = self.place(batch, line, depth, edges)
         if self.array is None and exists.text != "true":
             return self._computed_if(position, exists)
-        found = self.at(position)
+        result = self.at(position)
         if exists.text == "true":
-            return found
+            return result
         zero = b.const(self.side.dtype, 0)
-        return [k.b.select(exists, value, zero) for value in found]
+        return [k.b.select(exists, value, zero) for value in result]
 
     def place(
         self, batch: IndexValue, line: IndexValue, depth: IndexValue, edges: tuple[bool, bool]
@@ -76,8 +76,8 @@ class Reader:
             depth = m.minimum(depth, self.p.depth.count - (width if self.runs.by_depth else 1))
         lines, depths = m.delinear(line, self.lines.sizes), m.delinear(depth, self.p.depth.sizes)
         batches = m.delinear(batch, self.p.batch.sizes)
-        position, found = self.find(batches, lines, depths)
-        return position, self.k.body.all_of([*conditions, found])
+        position, result = self.find(batches, lines, depths)
+        return position, self.k.body.all_of([*conditions, result])
 
     def find(
         self,
@@ -191,13 +191,13 @@ class ResultWriter:
     def _finished(self, position: IndexValue, values: Sequence[Value]) -> list[Value]:
         """Return what is stored: sums in the type of the result, and what is fused behind them."""
         k, root = self.k, self.p.root
-        found = [k.b.convert(value, root.array.dtype) for value in values]
+        result = [k.b.convert(value, root.array.dtype) for value in values]
         if not self.has_epilogue:
-            return found
+            return result
         index = index_at(k, root.array, position)
         fastest = root.array.minor_to_major[0] if root.array.rank else 0
         made = []
-        for i, value in enumerate(found):
+        for i, value in enumerate(result):
             frame = Frame({**k.frame.sources, root: value})
             made.append(k.g.element(frame, k.root, next_to(k, index, fastest, i)))
         return made

@@ -161,7 +161,7 @@ class _Writer:
         k, m, sums = self.k, self.k.math, self.kind.sums
         base = moved(k, self.shared, m.mul(stage, self.stage_bytes))
         right_base = moved(k, base, self.left.stage_bytes)
-        found = [k.b.load(self.slots, sums, n) for n in range(self.down * self.across * 4)]
+        result = [k.b.load(self.slots, sums, n) for n in range(self.down * self.across * 4)]
         for step in range(_DEPTH_BYTES // 32):
             left = [
                 self.left.fragments(base, m.add(self.row, 16 * i), step) for i in range(self.down)
@@ -173,13 +173,13 @@ class _Writer:
             for i in range(self.down):
                 for j in range(self.across):
                     at = 4 * (i * self.across + j)
-                    made = k.call(self.kind.helper, *left[i], *right[j], *found[at : at + 4])
+                    made = k.call(self.kind.helper, *left[i], *right[j], *result[at : at + 4])
                     assert made is not None
                     kind = "float" if sums.is_float else "i32"
-                    found[at : at + 4] = [
+                    result[at : at + 4] = [
                         Value(sums, word.text) for word in words_of(k, made, kind)
                     ]
-        for number, value in enumerate(found):
+        for number, value in enumerate(result):
             k.b.store(self.slots, number, value)
 
     # ---- the result

@@ -55,7 +55,7 @@ class TileLoader:
 
     def _places(self) -> list[tuple[IndexValue, IndexValue]]:
         """Return row and piece of what this thread brings; neighbours read neighbours."""
-        m, found = self.k.math, []
+        m, result = self.k.math, []
         by_rows = not self.by_lines or self.keeps_lines
         for number in range(self.count):
             piece = m.add(self.k.thread("x"), number * self.tile.threads)
@@ -63,8 +63,8 @@ class TileLoader:
                 row, at = m.delinear(piece, [self.rows, self.pieces])
             else:
                 at, row = m.delinear(piece, [self.pieces, self.rows])
-            found.append((row, at))
-        return found
+            result.append((row, at))
+        return result
 
     def _logical(self, row: IndexValue, piece: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return line and depth, in the tile, of the first element of a piece."""
@@ -164,10 +164,10 @@ class TileLoader:
                     line = m.add(line, start)
                 else:
                     depth = m.add(depth, start)
-                found = self.reader.neighbours(
+                result = self.reader.neighbours(
                     batch, m.add(first_line, line), m.add(first_depth, depth), self.edges
                 )
-                for value in found:
+                for value in result:
                     k.b.store(self.slots, slot, k.b.convert(value, self.kind.factors))
                     slot += 1
 
@@ -221,14 +221,14 @@ class TileLoader:
         # Rows of a matrix are 8 that belong together, so the place in them decides which key.
         key = in_matrix if self.pieces >= 8 else m.div(in_matrix, 8 // self.pieces)
         keyed = more_pieces % min(self.pieces, 8)
-        found = (self, "fragments", base, line, keyed, interleaved)
-        place = k.body.find(found)
+        fragments = (self, "fragments", base, line, keyed, interleaved)
+        place = k.body.find(fragments)
         if place is None:
             swapped = k.b.xor(m.value(piece), m.value(key))
             swapped = k.b.xor(swapped, k.b.const(swapped.dtype, keyed)) if keyed else swapped
             of_lane = m.mul(m.add(m.mul(row, self.pieces), swapped), PIECE_BYTES)
             place = anchored(k, moved(k, base, of_lane).text, 3)
-            k.body.keep(found, place)
+            k.body.keep(fragments, place)
         known = (more_rows * self.pieces + more_pieces - keyed) * PIECE_BYTES
         words = k.call(helper, moved(k, place, known))
         assert words is not None

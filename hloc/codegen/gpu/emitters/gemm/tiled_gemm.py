@@ -105,13 +105,13 @@ class FactorLoader:
         by_depth = self.reader.runs.by_depth
         sizes = [self.lines, self.tile.depth] if by_depth else [self.tile.depth, self.lines]
         sizes[1] //= width
-        found = []
+        result = []
         for number in range(self.count // width):
             run = m.add(self.k.thread("x"), number * self.tile.threads)
             slow, fast = m.delinear(run, sizes)
             fast = m.mul(fast, width)
-            found.append((slow, fast) if by_depth else (fast, slow))
-        return found
+            result.append((slow, fast) if by_depth else (fast, slow))
+        return result
 
     def read(self, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue) -> None:
         """Read this thread's share of a tile into registers."""
@@ -206,11 +206,11 @@ class _TileWriter:
     def _lines(
         self, shared: IrArray, buffer: IndexValue, depth: int, firsts: Sequence[IndexValue]
     ) -> list[Value]:
-        found: list[Value] = []
+        result: list[Value] = []
         for first in firsts:
             at = self.k.math.linear((buffer, depth, first), shared.strides)
-            found += load_neighbours(self.k, shared.pointer, shared.dtype, at, self.vector)
-        return found
+            result += load_neighbours(self.k, shared.pointer, shared.dtype, at, self.vector)
+        return result
 
     def _write(
         self, part: IndexValue, batch: IndexValue, row: IndexValue, column: IndexValue

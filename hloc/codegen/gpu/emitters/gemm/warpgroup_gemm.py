@@ -259,11 +259,11 @@ class _Writer:
         """Call a helper that takes all sums and returns all."""
         k = self.k
         sums = [k.b.load(self.slots, F32, number) for number in range(self.count)]
-        made = k.call(helper, *others, *sums)
-        assert made is not None
+        result = k.call(helper, *others, *sums)
+        assert result is not None
         for number in range(self.count):
             kind = sums_type(self.tile.columns)
-            text = k.fn.value(f"extractvalue {kind} {made.text}, {number}")
+            text = k.fn.value(f"extractvalue {kind} {result.text}, {number}")
             k.b.store(self.slots, number, Value(F32, text))
 
     # ---- the result

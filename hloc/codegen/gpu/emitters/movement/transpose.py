@@ -64,9 +64,9 @@ class _Tile:
         order = (plan.batch, plan.rows, plan.columns, self.run)
         for number in range(self._steps):
             with self._element(number, order, swapped=False) as (place, index):
-                made = {hero: k.g.element(k.frame, hero, index) for hero in plan.heroes}
+                result = {hero: k.g.element(k.frame, hero, index) for hero in plan.heroes}
                 for hero, array in self.arrays.items():
-                    array.store(k.math, place, made[hero])
+                    array.store(k.math, place, result[hero])
         k.barrier()
         outer = k.frame.sources
         order = (plan.batch, plan.columns, plan.rows, self.run)
@@ -120,7 +120,7 @@ class _Tile:
         """Return the place of element `number` of this thread in a tile of sizes `order`.
 
         Where the threads of a block fill whole lines, the first place is found once, and the
-        others are so many lines further.
+        others are a fixed number of lines further.
         """
         m, thread = self.k.math, self.k.thread("x")
         _, lines, size, run = order

@@ -26,7 +26,7 @@ _TILE_ELEMENTS = _TILE * _TILE
 _SECTOR_BYTES = 32
 _MOST_SHARED_BYTES = 32 << 10
 _FEWEST_ELEMENTS = 1 << 10
-"""Elements of an array from which on tiles pay."""
+"""Arrays with at least this many elements are tiled."""
 
 Dims: TypeAlias = tuple[int, ...]
 """Dimensions of the result, slowest first."""
@@ -48,7 +48,7 @@ class TransposeTiles:
 
     Attributes:
         heroes: members whose elements go through tiles; the root if all is made before.
-        batch, rows, columns: so many of `others`, `written` and `read` are in a tile, powers of
+        batch, rows, columns: extents of `others`, `written` and `read` in a tile, powers of
             two; `run` is whole.
     """
 
@@ -65,19 +65,19 @@ class TransposeTiles:
 
 
 def transpose_tiles(inst: Instruction) -> TransposeTiles | None:
-    """Return how `inst` goes by tiles, None if it is no transposition that gains from them."""
+    """Return the tiling of `inst`, None if it is not a transpose or tiles do not pay."""
     shapes = array_leaves(inst.shape)
     if len(shapes) != 1 or not is_generated(inst) or is_flat(inst):
         return None
     root, (shape,) = root_of(inst), shapes
     members = post_order(inst.called[0]) if inst.opcode.name == "fusion" else [inst]
-    found = {member: exchange_of(member, shape) for member in members}
+    exchanges = {member: exchange_of(member, shape) for member in members}
     here = _at_own_index(root, reversed(members))
-    direct = [m for m, exchange in found.items() if exchange and m in here]
-    exchange = found[direct[0]] if direct else next(filter(None, found.values()), None)
+    direct = [m for m, exchange in exchanges.items() if exchange and m in here]
+    exchange = exchanges[direct[0]] if direct else next(filter(None, exchanges.values()), None)
     if exchange is None or shape.elements < _FEWEST_ELEMENTS:
         return None
-    heroes = tuple(m for m in direct if found[m] == exchange) or (root,)
+    heroes = tuple(m for m in direct if exchanges[m] == exchange) or (root,)
     return _tiles(heroes, exchange, shape)
 
 

@@ -102,20 +102,20 @@ class _Scan:
     # ---- elements
 
     def _joined(self, x: Value, y: Value) -> Value:
-        (found,) = combine(self.k.g, self.k.root.called[0], [x], [y])
-        return self.k.b.convert(found, self.dtype)
+        (result,) = combine(self.k.g, self.k.root.called[0], [x], [y])
+        return self.k.b.convert(result, self.dtype)
 
     def _start(self) -> Value:
         return self.k.b.convert(self.k.read(self.init, ()), self.dtype)
 
     def _index(self, row: IndexValue, position: IndexValue) -> tuple[IndexValue, ...]:
         plan = self.plan
-        found: list[IndexValue] = [0] * len(plan.dims)
+        result: list[IndexValue] = [0] * len(plan.dims)
         sizes = [plan.dims[dim] for dim in plan.others]
         for dim, at in zip(plan.others, self.k.math.delinear(row, sizes), strict=True):
-            found[dim] = at
-        found[plan.form.dim] = position
-        return tuple(found)
+            result[dim] = at
+        result[plan.form.dim] = position
+        return tuple(result)
 
     def _read(self, row: IndexValue, step: IndexValue) -> Value:
         """Return element number `step` of a scan, in its order."""

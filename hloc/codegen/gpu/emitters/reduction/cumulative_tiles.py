@@ -79,6 +79,6 @@ class Tiles:
         with k.body.when(m.compare("EQ", self.lane, last)):
             self.shared.store(m, (self.warp,), inclusive)
         k.barrier()
-        found = [self.shared.load(m, (number,)) for number in range(self.shared.dims[0])]
+        result = [self.shared.load(m, (number,)) for number in range(self.shared.dims[0])]
         k.barrier()  # before the next tile is put there
-        return found
+        return result

@@ -156,18 +156,18 @@ class Reduction:
     ) -> tuple[IndexValue, ...]:
         """Return the index of one of the neighbours at `position` of the result `row`."""
         plan, math = self.plan, self.k.math
-        found: list[IndexValue] = [0] * len(plan.dims)
+        result: list[IndexValue] = [0] * len(plan.dims)
         kept = [plan.dims[d] for d in plan.kept]
         for dim, at in zip(plan.kept, math.delinear(row, kept), strict=True):
-            found[dim] = at
+            result[dim] = at
         if plan.reduced:
             sizes = [plan.dims[d] for d in plan.reduced]
             sizes[-1] //= plan.width
             for dim, at in zip(plan.reduced, math.delinear(position, sizes), strict=True):
-                found[dim] = at
+                result[dim] = at
             fastest = plan.reduced[-1]
-            found[fastest] = math.add(math.mul(found[fastest], plan.width), neighbour)
-        return tuple(found)
+            result[fastest] = math.add(math.mul(result[fastest], plan.width), neighbour)
+        return tuple(result)
 
     def add_up(self, row: IndexValue, first: IndexValue, end: IndexValue) -> list[Value]:
         """Return the results of one thread, over anything if there is nothing for it.
@@ -181,11 +181,11 @@ class Reduction:
 
         def element(at: IndexValue, neighbour: int) -> list[Value]:
             index = self.index(row, at, neighbour)
-            found = []
+            result = []
             for root, dtypes in zip(self.roots, self.dtypes, strict=True):
                 for operand, dtype in zip(root.operands, dtypes, strict=False):
-                    found.append(k.b.convert(k.read(operand, index), dtype))
-            return found
+                    result.append(k.b.convert(k.read(operand, index), dtype))
+            return result
 
         def neighbours(at: IndexValue) -> list[Value]:
             return reduce(self.combine, [element(at, i) for i in range(self.plan.width)])
@@ -253,14 +253,14 @@ class _Combine:
     dtypes: list[list[DType]]
 
     def __call__(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        found: list[Value] = []
+        result: list[Value] = []
         first = 0
         for root, dtypes in zip(self.roots, self.dtypes, strict=True):
             last = first + len(dtypes)
             made = combine(self.g, root.called[0], left[first:last], right[first:last])
-            found += [self.g.b.convert(v, d) for v, d in zip(made, dtypes, strict=True)]
+            result += [self.g.b.convert(v, d) for v, d in zip(made, dtypes, strict=True)]
             first = last
-        return found
+        return result
 
 
 EMITTER = Emitter("reduce", plan)

@@ -26,7 +26,7 @@ _PER_COLUMN_THREAD = 4
 _VECTOR_BYTES = 16
 _SECTOR_BYTES = 32
 _MOST_MEMBERS = 64
-"""Instructions of a fusion up to which threads take several neighbours, each code of its own."""
+"""Fusions with at most this many instructions compute several neighbours per thread, unrolled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _part_length(length: int, width: int, parts: int) -> int:
 
 
 def _power_of_two(count: int) -> int:
-    """Return the first power of two that is no less than `count`."""
+    """Return the smallest power of two that is at least `count`."""
     return 1 << max(count - 1, 0).bit_length()
 
 

@@ -96,13 +96,13 @@ def emit(plan: RowPlan, w: LaunchWriter) -> None:
 
 
 class _Row:
-    """One row: what is finished of it takes the place of its instruction in the frame."""
+    """One row: finished values replace their instructions in the frame."""
 
     def __init__(self, k: GpuContext, plan: RowPlan, group: Group, row: IndexValue) -> None:
         self.k, self.plan, self.group = k, plan, group
         whole = plan.rows.count % k.block[1] == 0
         self.is_mine = k.body.all_of([] if whole else [k.math.compare("LT", row, plan.rows.count)])
-        # Threads beyond the last row take part in exchanges for it.
+        # Threads past the last row take part in its shuffles.
         self.row = k.math.minimum(row, plan.rows.count - 1)
         self.outer = k.math.delinear(self.row, plan.dims[: plan.outer])
         self.sources = dict(k.frame.sources)
@@ -176,17 +176,17 @@ class _Row:
         k, plan = self.k, self.plan
         inner = k.math.delinear(position, plan.dims[plan.outer :])
         index = (*self.outer, *inner)
-        made = {inst: self._value(inst, index) for inst in (*stage.keeps, *stage.writes)}
+        result = {inst: self._value(inst, index) for inst in (*stage.keeps, *stage.writes)}
         added = [[self._value(operand, index) for operand in total.inputs] for total in sums]
         for inst in stage.keeps:
-            k.b.store(self.kept[inst], number, made[inst])
+            k.b.store(self.kept[inst], number, result[inst])
         for inst in stage.writes:
-            self._store(inst, made[inst], self._index(inst, index))
+            self._store(inst, result[inst], self._index(inst, index))
         for total, elements in zip(sums, added, strict=True):
             total.add(elements, is_first=number == 0)
 
     def _finish(self, total: _Sum, count: int) -> None:
-        """Let the result of a reduction stand for it from here on, in all threads."""
+        """Replace a reduction by its result in the frame of all threads."""
         k, threads = self.k, self.group.threads
         if threads > WARP_THREADS:
             values = block_reduce(k, total.values(), total.combine, count)
@@ -243,25 +243,25 @@ class _Sum:
             b.store(slot, 0, value)
 
     def values(self) -> list[Value]:
-        """Return the results as they stand."""
+        """Return the current results."""
         return [self.k.b.load(s, d, 0) for s, d in zip(self.slots, self.dtypes, strict=True)]
 
     def combine(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        """Join two lists of results."""
-        made = combine(self.k.g, self.computation, left, right)
-        return [self.k.b.convert(v, d) for v, d in zip(made, self.dtypes, strict=True)]
+        """Combine two lists of results."""
+        result = combine(self.k.g, self.computation, left, right)
+        return [self.k.b.convert(v, d) for v, d in zip(result, self.dtypes, strict=True)]
 
     def with_start(self, values: Sequence[Value]) -> list[Value]:
-        """Return the results of the row in their own types, initial values put in."""
+        """Return the results of the row in their own types, combined with the initial values."""
         k = self.k
         starts = [
             k.b.convert(k.read(start, ()), dtype)
             for start, dtype in zip(self.starts, self.dtypes, strict=True)
         ]
-        made = self.combine(starts, values)
+        result = self.combine(starts, values)
         return [
             k.b.convert(value, start.array.dtype)
-            for value, start in zip(made, self.starts, strict=True)
+            for value, start in zip(result, self.starts, strict=True)
         ]
 
 

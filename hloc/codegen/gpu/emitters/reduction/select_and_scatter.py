@@ -1,4 +1,4 @@
-"""select-and-scatter: one launch finds what every window selects, one adds up by element.
+"""select-and-scatter: one launch finds the element each window selects, one sums by element.
 
 The thread of an element goes through the windows that cover it, in their order, and takes the
 source values of those that have selected it: no atomics, and the sums are those of one thread.
@@ -22,7 +22,7 @@ from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 
 _NOTHING = -1
-"""What a window has selected that lies in the padding as a whole."""
+"""Marks a window that lies wholly in the padding: it selects nothing."""
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
@@ -59,12 +59,12 @@ def _selected(k: GpuContext) -> IrArray:
 def _select(k: GpuContext, window: Index) -> None:
     """Write the number of the element that a window selects."""
     operand = k.root.operands[0].array
-    found, best = k.b.allocate(PRED), k.b.allocate(operand.dtype)
+    selected, best = k.b.allocate(PRED), k.b.allocate(operand.dtype)
     place = [k.b.allocate(S64) for _ in operand.dims]
-    select_in_window(k, window, found, best, place)
+    select_in_window(k, window, selected, best, place)
     at = [k.b.load(slot, S64, 0) for slot in place]
     number = k.math.value(k.math.linear(at, row_major_strides(operand.dims)))
-    number = k.b.select(k.b.load(found, PRED, 0), number, k.b.const(S64, _NOTHING))
+    number = k.b.select(k.b.load(selected, PRED, 0), number, k.b.const(S64, _NOTHING))
     _selected(k).store(k.math, window, number)
 
 

@@ -23,10 +23,10 @@ from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
 
 _THREADS = 1 << 14
-"""Threads that are wanted in all."""
+"""Target total of threads."""
 
 _MOST_OWNERS = 1 << 10
-"""Threads that share the windows: each reads all indices."""
+"""Maximum threads that share the windows: each reads all indices."""
 
 
 def plan(inst: Instruction) -> GpuPlan | None:

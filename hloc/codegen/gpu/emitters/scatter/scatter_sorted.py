@@ -32,16 +32,16 @@ from hloc.dtypes import S32, S64
 from hloc.ir.instruction import Instruction
 
 _LEAST_WINDOWS = 1 << 11
-"""Windows from which it takes too long that threads look at all of them."""
+"""Minimum number of windows: with fewer, each thread can scan all of them."""
 
 _MOST = (1 << 31) - 1
-"""Windows, and places in the operand, are counted in s32; one place stands for those outside."""
+"""Windows and places in the operand are s32; one place marks windows out of bounds."""
 
 _PAIR_BYTES = 2 * S32.storage_bytes
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
-    """Plan a scatter of many windows that either are the same or have nothing in common.
+    """Plan a scatter of many windows that are pairwise equal or disjoint.
 
     Places and numbers of all windows are in scratch memory, twice.
     """
@@ -90,7 +90,7 @@ class _Windows:
         self.outer, self.inner = window_loops(k.root)
 
     def _pairs(self, number: int) -> list[IrArray]:
-        """Return places and numbers after so many merges."""
+        """Return places and numbers after `number` merges."""
         room = _room(self.windows)
         first = number % 2 * 2 * room
         return [self.k.scratch_array(first + i * room, S32, (self.windows,)) for i in range(2)]

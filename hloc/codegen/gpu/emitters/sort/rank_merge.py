@@ -117,8 +117,8 @@ class RankMerge:
                 following = m.value(m.add(middle, 1))
                 k.b.store(low, 0, k.b.select(precedes, following, first))
                 k.b.store(high, 0, k.b.select(precedes, last, m.value(middle)))
-        found = k.b.load(low, S64, 0)
-        before = m.sub(found, self._either(m.compare("LT", other, count), other, count))
+        result = k.b.load(low, S64, 0)
+        before = m.sub(result, self._either(m.compare("LT", other, count), other, count))
         store(m.add(m.add(pair, m.sub(position, start)), before), mine)
 
     def _and_not(self, position: IndexValue, bits: IndexValue) -> IndexValue:

@@ -27,7 +27,7 @@ from hloc.ir.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class SortPlan:
-    """How a sort is spread over threads.
+    """Work distribution of a sort.
 
     Attributes:
         dim: that is sorted, of `size` elements; `rows` is the number of sorts.
@@ -51,7 +51,7 @@ class SortPlan:
 
 
 def _plan_of(root: Instruction) -> SortPlan:
-    """Return how a sort is spread."""
+    """Return the work distribution of a sort."""
     (dim,) = root.attributes.dimensions
     dims = root.operands[0].array.dims
     element_bytes = sum(operand.array.dtype.storage_bytes for operand in root.operands)
@@ -94,12 +94,12 @@ class _Sorter:
 
     def _index(self, row: IndexValue, position: IndexValue) -> Index:
         """Return the index of element `position` of sort number `row`."""
-        found: list[IndexValue] = [0] * len(self.dims)
+        index: list[IndexValue] = [0] * len(self.dims)
         sizes = [self.dims[d] for d in self.rest]
         for dim, at in zip(self.rest, self.k.math.delinear(row, sizes), strict=True):
-            found[dim] = at
-        found[self.plan.dim] = position
-        return tuple(found)
+            index[dim] = at
+        index[self.plan.dim] = position
+        return tuple(index)
 
     def _copies(self) -> list[IrArray]:
         """Return the arrays in scratch memory."""

@@ -1,7 +1,7 @@
 """topk: blocks sort chunks of a row and keep the first elements of each, until one chunk is left.
 
-Where most of a chunk is wanted, nothing is gained by keeping less: sorted runs are merged until a
-row is one run, and its first elements are the result. The order is total, ties by place, so it does
+Where k is most of a chunk, sorted runs are merged instead until a row is one run, and its first
+elements are the result. The order is total, ties by place, so it does
 not matter how rows are cut.
 """
 
@@ -27,7 +27,7 @@ from hloc.ir.instruction import Instruction
 
 @dataclass(frozen=True, slots=True)
 class TopkPlan:
-    """How rows are cut.
+    """How rows are split into chunks.
 
     Attributes:
         sizes: elements of a row before each round; the last round has one chunk.
@@ -47,7 +47,7 @@ class TopkPlan:
 
 
 def _plan_of(root: Instruction) -> TopkPlan:
-    """Return how the rows of `root` are cut."""
+    """Return how the rows of `root` are split."""
     *outer, size = root.operands[0].array.dims
     count: int = root.attributes.k
     chunk = chunk_for(size, root.operands[0].array.dtype.storage_bytes + S32.storage_bytes)
