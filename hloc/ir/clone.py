@@ -84,18 +84,34 @@ def copy_instructions(
     found = dict(values)
     for inst in post_order(source):
         if inst not in found:
-            found[inst] = into.add(
-                inst.opcode,
-                inst.shape,
-                [found[o] for o in inst.operands],
-                inst.attributes,
-                inst.called,
-                name=inst.name + suffix,
-                common=inst.common,
-                control_predecessors=[found[p] for p in inst.control_predecessors],
-                span=inst.span,
+            operands = [found[o] for o in inst.operands]
+            predecessors = [found[p] for p in inst.control_predecessors]
+            found[inst] = copy_instruction(
+                inst, into, operands, name=inst.name + suffix, control_predecessors=predecessors
             )
     return found
+
+
+def copy_instruction(
+    inst: Instruction,
+    into: Computation,
+    operands: Sequence[Instruction],
+    *,
+    name: str = "",
+    control_predecessors: Sequence[Instruction] = (),
+) -> Instruction:
+    """Add a copy of `inst` with other operands to `into`, named like `inst` by default."""
+    return into.add(
+        inst.opcode,
+        inst.shape,
+        operands,
+        inst.attributes,
+        inst.called,
+        name=name or inst.name,
+        common=inst.common,
+        control_predecessors=control_predecessors,
+        span=inst.span,
+    )
 
 
 def clone_computation(computation: Computation, *, suffix: str = ".clone") -> Computation:
@@ -161,37 +177,29 @@ def outline(
         its parameters.
     """
     body = computation.module.add_computation(name)
-    parameter = opcode_row("parameter")
-    assert parameter.attributes is not None
     inside = set(members)
     found: dict[Instruction, Instruction] = {}
     operands: list[Instruction] = []
     for inst in members:
         for operand in inst.operands:
             if operand not in inside and operand not in found:
-                found[operand] = body.add(
-                    parameter,
-                    operand.shape,
-                    attributes=parameter.attributes(number=len(operands)),
-                    name=f"param_{len(operands)}",
-                )
+                found[operand] = add_parameter(body, operand.shape, len(operands))
                 operands.append(operand)
-        found[inst] = body.add(
-            inst.opcode,
-            inst.shape,
-            [found[o] for o in inst.operands],
-            inst.attributes,
-            inst.called,
-            name=inst.name,
-            common=inst.common,
-            span=inst.span,
-        )
+        found[inst] = copy_instruction(inst, body, [found[o] for o in inst.operands])
     if len(outputs) == 1:
         body.set_root(found[outputs[0]])
     else:
         shape: Shape = TupleShape(tuple(o.shape for o in outputs))
         body.set_root(body.add(opcode_row("tuple"), shape, [found[o] for o in outputs]))
     return body, tuple(operands)
+
+
+def add_parameter(body: Computation, shape: Shape, number: int) -> Instruction:
+    """Add parameter `number` to an outlined computation, called `param_N`."""
+    row = opcode_row("parameter")
+    assert row.attributes is not None
+    attributes = row.attributes(number=number)
+    return body.add(row, shape, attributes=attributes, name=f"param_{number}")
 
 
 def common_of(inst: Instruction) -> CommonAttributes:

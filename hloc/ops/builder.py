@@ -79,6 +79,13 @@ class Builder:
 
         return add
 
+    def scalar_function(self, opcode: str, dtype: DType, name: str = "") -> Computation:
+        """Add a computation that applies `opcode` to two scalars, for reductions and scatters."""
+        inner = Builder(self.computation.module.add_computation(name or opcode))
+        x, y = (inner.parameter(number, ArrayShape(dtype)) for number in (0, 1))
+        inner.computation.set_root(inner.instruction(opcode, (x, y)))
+        return inner.computation
+
     # ---- values
 
     def parameter(self, number: int, shape: Shape) -> Instruction:

@@ -73,10 +73,7 @@ class _Norm:
     def sum(self, x: Instruction) -> Instruction:
         """Return the sum per feature."""
         b = self.b
-        adder = b.computation.module.add_computation("add")
-        inner = Builder(adder)
-        scalar = ArrayShape(x.array.dtype)
-        adder.set_root(inner.add(inner.parameter(0, scalar), inner.parameter(1, scalar)))
+        adder = b.scalar_function("add", x.array.dtype)
         dims = [dim for dim in range(len(self.dims)) if dim != self.feature]
         return b.reduce([x], [self.number(0, x)], dims, adder)
 

@@ -14,9 +14,9 @@ from hloc.evaluator import evaluate_computation
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations, post_order
 from hloc.literal import MAX_EMPTY_GROUPS, empty_groups, literal_of
+from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
 
@@ -88,11 +88,9 @@ class ConstantFolding:
         self, inst: Instruction, value: np.ndarray[Any, Any], context: PassContext
     ) -> None:
         computation = inst.computation
-        row = opcode_row("constant")
-        assert row.attributes is not None
         literal = literal_of(np.array(value), inst.array.dtype)
         with context.rewriting(computation.module, self.name):
-            folded = computation.add(row, inst.shape, attributes=row.attributes(literal=literal))
+            folded = make(computation, "constant", inst.shape, literal=literal)
             computation.replace(inst, folded)
 
 

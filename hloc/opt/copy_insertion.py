@@ -15,8 +15,8 @@ from hloc.analysis.dataflow import Dataflow, analyse_dataflow, array_leaves
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
 from hloc.opt.flatten_call_graph import FlattenCallGraph
+from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, shape_at
 
@@ -194,7 +194,7 @@ def _with_copies(
     if index in wanted:
         times, shape = wanted[index]
         for _ in range(times):
-            inst = computation.add(opcode_row("copy"), shape, [inst])
+            inst = make(computation, "copy", shape, inst)
         return inst
     if not isinstance(inst.shape, TupleShape) or not _any_below(wanted.keys(), index):
         return inst
@@ -203,7 +203,7 @@ def _with_copies(
         for i in range(len(inst.shape.elements))
     ]
     shapes: tuple[Shape, ...] = tuple(element.shape for element in elements)
-    return computation.add(opcode_row("tuple"), TupleShape(shapes), elements)
+    return make(computation, "tuple", TupleShape(shapes), *elements)
 
 
 def _any_below(wanted: Set[ShapeIndex], index: ShapeIndex) -> bool:
@@ -213,6 +213,4 @@ def _any_below(wanted: Set[ShapeIndex], index: ShapeIndex) -> bool:
 def _element(computation: Computation, inst: Instruction, i: int) -> Instruction:
     if inst.is_a("tuple"):
         return inst.operands[i]
-    row = opcode_row("get-tuple-element")
-    assert row.attributes is not None
-    return computation.add(row, shape_at(inst.shape, (i,)), [inst], row.attributes(index=i))
+    return make(computation, "get-tuple-element", shape_at(inst.shape, (i,)), inst, index=i)

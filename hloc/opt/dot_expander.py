@@ -11,6 +11,7 @@ from hloc.dtypes import F32, F64, S32
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
+from hloc.ops.contraction import free_dims
 from hloc.opt.expander import expand_all
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
@@ -59,7 +60,7 @@ def _ragged(inst: Instruction) -> Instruction:
         wide = b.broadcast(lhs, dims, range(lhs.array.rank))
         chosen = b.select(mask, wide, b.broadcast(_zero(b, lhs), dims))
         count = len(a.lhs_batch_dims)
-        free = len(_free(lhs, a.lhs_batch_dims, a.lhs_contracting_dims))
+        free = len(free_dims(lhs.array.rank, a.lhs_batch_dims, a.lhs_contracting_dims))
         place = count + free  # the group dimension of the result: the last free dimension of lhs
         rest = list(inst.array.dims[1:])
         result = _dot(b, inst, chosen, rhs, [*rest[:place], groups, *rest[place:]], _numbers(a))
@@ -73,8 +74,8 @@ def _ragged_rows(b: Builder, inst: Instruction, groups: int) -> Instruction:
     a = inst.attributes
     lhs, rhs, _ = inst.operands
     (group_dim,) = a.rhs_group_dims
-    free = _free(lhs, a.lhs_batch_dims, a.lhs_contracting_dims)
-    rhs_free = _free(rhs, a.rhs_batch_dims, a.rhs_contracting_dims)
+    free = free_dims(lhs.array.rank, a.lhs_batch_dims, a.lhs_contracting_dims)
+    rhs_free = free_dims(rhs.array.rank, a.rhs_batch_dims, a.rhs_contracting_dims)
     kept = [*a.lhs_batch_dims, *free]
     dims = [lhs.array.dims[d] for d in kept] + [rhs.array.dims[d] for d in rhs_free]
     place = len(kept) + rhs_free.index(group_dim)
@@ -91,7 +92,9 @@ def _ragged_rows(b: Builder, inst: Instruction, groups: int) -> Instruction:
         every,
         b.broadcast(_zero(b, every), dims),
     )
-    return b.reduce([chosen], [_zero(b, every)], [place], _adder(b, every))
+    return b.reduce(
+        [chosen], [_zero(b, every)], [place], b.scalar_function("add", every.array.dtype)
+    )
 
 
 def _group_mask(b: Builder, inst: Instruction, dims: tuple[int, ...]) -> Instruction:
@@ -108,7 +111,9 @@ def _group_mask(b: Builder, inst: Instruction, dims: tuple[int, ...]) -> Instruc
     earlier = b.compare(b.iota(S32, square, rank - 2), b.iota(S32, square, rank - 1), "LE")
     spread = b.broadcast(sizes, square, range(rank - 1))
     counted = b.select(earlier, spread, b.broadcast(b.constant(0, S32), square))
-    ends = b.reduce([counted], [b.constant(0, S32)], [rank - 2], _adder(b, counted))
+    ends = b.reduce(
+        [counted], [b.constant(0, S32)], [rank - 2], b.scalar_function("add", counted.array.dtype)
+    )
     places = [*outer, lhs.array.rank]
     end = b.broadcast(ends, dims, places)
     start = b.subtract(end, b.broadcast(sizes, dims, places))
@@ -123,12 +128,8 @@ def _outer(inst: Instruction) -> list[int]:
     if ragged in a.lhs_contracting_dims:
         before = a.lhs_contracting_dims[: a.lhs_contracting_dims.index(ragged)]
         return [*a.lhs_batch_dims, *before]
-    free = _free(lhs, a.lhs_batch_dims, a.lhs_contracting_dims)
+    free = free_dims(lhs.array.rank, a.lhs_batch_dims, a.lhs_contracting_dims)
     return [*a.lhs_batch_dims, *free[: free.index(ragged)]]
-
-
-def _free(inst: Instruction, batch: tuple[int, ...], contracting: tuple[int, ...]) -> list[int]:
-    return [dim for dim in range(inst.array.rank) if dim not in (*batch, *contracting)]
 
 
 def _numbers(a: Any) -> dict[str, Any]:
@@ -150,14 +151,6 @@ def _dot(
 def _zero(b: Builder, like: Instruction) -> Instruction:
     dtype = like.array.dtype
     return b.constant(np.zeros((), dtype.numpy), dtype)
-
-
-def _adder(b: Builder, like: Instruction) -> Any:
-    computation = b.computation.module.add_computation("add")
-    inner = Builder(computation)
-    scalar = ArrayShape(like.array.dtype)
-    computation.set_root(inner.add(inner.parameter(0, scalar), inner.parameter(1, scalar)))
-    return computation
 
 
 # ---------------------------------------------------------------- scaled-dot

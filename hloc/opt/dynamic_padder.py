@@ -18,7 +18,6 @@ from hloc.ir.clone import inline
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
 from hloc.ops.custom_call_targets import is_call_of
 from hloc.opt.call_inliner import CallInliner
@@ -26,6 +25,7 @@ from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.dynamic.rules import rule_for
 from hloc.opt.dynamic.scope import Scope, has_dynamic, static
 from hloc.opt.flatten_call_graph import FlattenCallGraph
+from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves
 
@@ -331,7 +331,4 @@ def _sliced(scope: Scope, inst: Instruction, found: Any) -> Instruction:
 
 
 def _call(scope: Scope, target: str, operands: Sequence[Instruction], shape: Shape) -> Instruction:
-    row = opcode_row("custom-call")
-    assert row.attributes is not None
-    attributes = row.attributes(custom_call_target=target)
-    return scope.computation.add(row, shape, operands, attributes)
+    return make(scope.computation, "custom-call", shape, *operands, custom_call_target=target)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 from hloc.dtypes import F32, DType
@@ -10,6 +10,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations
+from hloc.ops.builder import Builder
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, TupleShape
 
@@ -66,6 +67,16 @@ def _replace(inst: Instruction, new: Instruction) -> None:
             )
     computation.replace(inst, new)
     computation.remove(inst)
+
+
+def tuple_like(b: Builder, inst: Instruction, values: Sequence[Instruction]) -> Instruction:
+    """Return the tuple of `values` in the layouts that `inst` has."""
+    assert isinstance(inst.shape, TupleShape)
+    parts = []
+    for value, shape in zip(values, inst.shape.elements, strict=True):
+        same = value.shape == shape
+        parts.append(value if same else b.instruction("copy", (value,), shape=shape))
+    return b.tuple(parts)
 
 
 def working_type(dtype: DType) -> DType:

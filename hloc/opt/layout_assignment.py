@@ -9,7 +9,7 @@ from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.movement.walk import candidates, is_elementwise
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.opt.values import is_splat
 from hloc.shapes import ArrayShape, Layout
 
@@ -51,9 +51,8 @@ class LayoutAssignment:
             if not _changes(inst, chain[-1], order):
                 continue
             if not _writes_well(chain[-1], order):
-                if context.remarks is not None:
-                    text = f"{chain[-1].name} would write, or read an operand, with large strides"
-                    context.remarks.append(Remark("missed", self.name, inst.name, text))
+                text = f"{chain[-1].name} would write, or read an operand, with large strides"
+                context.remark("missed", self.name, inst, text)
                 continue
             with context.rewriting(module, self.name):
                 for part in chain:

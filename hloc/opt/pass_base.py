@@ -117,6 +117,13 @@ class PassContext:
         self.rule = ""
         self.count(by)
 
+    def remark(
+        self, kind: Literal["passed", "missed", "analysis"], by: str, inst: Instruction, text: str
+    ) -> None:
+        """Add a remark of pass `by` about `inst`, if remarks are on."""
+        if self.remarks is not None:
+            self.remarks.append(Remark(kind, by, inst.name, text))
+
     def count(self, by: str) -> None:
         """Count one rewrite by `pass` or `pass/rule`."""
         self.rewrites += 1

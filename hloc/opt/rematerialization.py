@@ -12,12 +12,13 @@ from hloc.analysis.dataflow import Dataflow, Position, analyse_dataflow, array_l
 from hloc.analysis.in_place import InPlace
 from hloc.analysis.memory_order import depth_first_order, greedy_order
 from hloc.analysis.memory_peak import MemoryFacts, memory_facts, peak_of
+from hloc.ir.clone import copy_instruction
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.opt.flatten_call_graph import FlattenCallGraph
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, ShapeIndex
 
 _MAX_RECIPE = 8
@@ -66,10 +67,9 @@ class HloRematerialization:
         if before <= limit:
             return changed
         work.reduce(limit)
-        if context.remarks is not None:
-            text = f"temporaries {before} bytes, now {work.best} bytes, limit {limit} bytes"
-            kind: Literal["passed", "missed"] = "passed" if work.best <= limit else "missed"
-            context.remarks.append(Remark(kind, self.name, module.entry.root.name, text))
+        text = f"temporaries {before} bytes, now {work.best} bytes, limit {limit} bytes"
+        kind: Literal["passed", "missed"] = "passed" if work.best <= limit else "missed"
+        context.remark(kind, self.name, module.entry.root, text)
         if work.done:
             work.store_order()
         return changed or work.done > 0
@@ -260,16 +260,8 @@ def _recompute(computation: Computation, candidate: _Candidate) -> list[Instruct
 def _copy(
     computation: Computation, inst: Instruction, copies: Mapping[Instruction, Instruction]
 ) -> Instruction:
-    return computation.add(
-        inst.opcode,
-        inst.shape,
-        [copies.get(operand, operand) for operand in inst.operands],
-        inst.attributes,
-        inst.called,
-        name=f"{inst.name}.remat",
-        common=inst.common,
-        span=inst.span,
-    )
+    operands = [copies.get(operand, operand) for operand in inst.operands]
+    return copy_instruction(inst, computation, operands, name=f"{inst.name}.remat")
 
 
 class _View:

@@ -11,7 +11,7 @@ from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all
+from hloc.opt.expander import expand_all, tuple_like
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, TupleShape
 
@@ -43,7 +43,7 @@ def _expanded(inst: Instruction) -> Instruction:
     (dim,) = inst.attributes.dimensions
     steps = inputs[0].array.dims[dim]
     if not steps:
-        return _as_declared(b, inst, [*outputs, *carries])
+        return tuple_like(b, inst, [*outputs, *carries])
     first = b.tuple([b.constant(0, S32), *carries, *outputs, *inputs])
     condition = inst.computation.module.add_computation(inst.name + ".condition")
     c = Builder(condition)
@@ -55,17 +55,7 @@ def _expanded(inst: Instruction) -> Instruction:
     loop = b.instruction("while", (first,), called=(condition, body))
     carried = [b.get_tuple_element(loop, 1 + i) for i in range(len(carries))]
     stacked = [b.get_tuple_element(loop, 1 + len(carries) + i) for i in range(len(outputs))]
-    return _as_declared(b, inst, [*stacked, *carried])
-
-
-def _as_declared(b: Builder, inst: Instruction, values: list[Instruction]) -> Instruction:
-    """Return the tuple of `values` in the layouts that `inst` has."""
-    assert isinstance(inst.shape, TupleShape)
-    results = []
-    for value, shape in zip(values, inst.shape.elements, strict=True):
-        same = value.shape == shape
-        results.append(value if same else b.instruction("copy", (value,), shape=shape))
-    return b.tuple(results)
+    return tuple_like(b, inst, [*stacked, *carried])
 
 
 def _write_step(

@@ -11,7 +11,7 @@ from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.opt.walk import each_instruction
 
 
@@ -36,9 +36,8 @@ class TopkRewriter:
             if found is None:
                 continue
             if not context.fast_math and _orders_zeros(inst):
-                if context.remarks is not None:
-                    text = "a stable sort keeps -0 and 0 in place, topk orders them"
-                    context.remarks.append(Remark("missed", self.name, inst.name, text))
+                text = "a stable sort keeps -0 and 0 in place, topk orders them"
+                context.remark("missed", self.name, inst, text)
                 continue
             with context.rewriting(module, self.name):
                 _rewrite(inst, *found)

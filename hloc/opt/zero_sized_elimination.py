@@ -11,10 +11,10 @@ from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations
 from hloc.literal import MAX_EMPTY_GROUPS, Literal, empty_groups
 from hloc.ops.builder import Builder
+from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
 
@@ -52,10 +52,8 @@ def _empty(computation: Computation, shape: ArrayShape) -> Instruction:
     if empty_groups(shape.dims) > MAX_EMPTY_GROUPS:
         zero = b.constant(np.zeros((), shape.dtype.numpy), shape.dtype)
         return b.instruction("broadcast", (zero,), shape=shape, dimensions=())
-    row = opcode_row("constant")
-    assert row.attributes is not None
     literal = Literal(shape.with_layout(None), np.zeros(shape.dims, shape.dtype.numpy))
-    return computation.add(row, shape, attributes=row.attributes(literal=literal))
+    return make(computation, "constant", shape, literal=literal)
 
 
 def _is_empty(inst: Instruction) -> bool:

@@ -13,6 +13,7 @@ from hloc.ir.opcode import opcode_row
 from hloc.opt.control_flow.leafwise import Copier, part_of
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.control_flow.rewrite_loop import NewState, rewrite_loop
+from hloc.opt.fusion.outline_fusion import remove_dead
 
 
 def add_like(inst: Instruction, operands: Sequence[Instruction]) -> Instruction:
@@ -45,9 +46,7 @@ def fuse(members: Sequence[Instruction]) -> Instruction:
     attributes = row.attributes(kind="kLoop")
     fusion = computation.add(row, root.shape, operands, attributes, (body,))
     computation.replace(root, fusion)
-    for member in reversed(members):
-        if not member.users and not member.is_root:
-            computation.remove(member)
+    remove_dead(members)
     return fusion
 
 

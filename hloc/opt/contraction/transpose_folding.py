@@ -9,7 +9,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.contraction.convolution_numbers import Places, places_of
 from hloc.opt.contraction.dot_numbers import Side, numbered, sides
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.opt.walk import each_instruction
 
 
@@ -52,9 +52,8 @@ class TransposeFolding:
             for number, side in enumerate(sides(inst)):
                 if folded[number] and not _keeps_free_order(side):
                     folded[number] = False
-                    if context.remarks is not None:
-                        text = f"operand {number} has free dimensions in another order"
-                        context.remarks.append(Remark("missed", self.name, inst.name, text))
+                    text = f"operand {number} has free dimensions in another order"
+                    context.remark("missed", self.name, inst, text)
         if not any(folded):
             return None
         operands = [

@@ -18,7 +18,7 @@ from hloc.opt.control_flow.leafwise import (
     replace_leaves,
 )
 from hloc.opt.control_flow.loop_plan import Effects
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
 
 
@@ -56,8 +56,7 @@ class ConditionalToSelect:
                 refusal = self._refusal(inst, applied, effects)
                 branches = branches_of(inst)
                 if refusal or branches is None:
-                    if context.remarks is not None:
-                        context.remarks.append(Remark("missed", self.name, inst.name, refusal))
+                    context.remark("missed", self.name, inst, refusal)
                     continue
                 with context.rewriting(module, self.name):
                     _select(branches)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from hloc.analysis.dataflow import Position
 from hloc.analysis.leaf_source import SourceWalk, leaf_source
+from hloc.ir.clone import copy_instruction
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.opt.make import make
@@ -97,16 +98,10 @@ class Copier:
         for inst, index in positions:
             walk.add(inst, index)
         for inst in walk.order:
-            self._copies[inst] = self.into.add(
-                inst.opcode,
-                inst.shape,
-                [self.part(operand, ()) for operand in inst.operands],
-                inst.attributes,
-                inst.called,
-                name=inst.name,
-                common=inst.common,
-                control_predecessors=[self.part(p, ()) for p in inst.control_predecessors],
-                span=inst.span,
+            operands = [self.part(operand) for operand in inst.operands]
+            predecessors = [self.part(p) for p in inst.control_predecessors]
+            self._copies[inst] = copy_instruction(
+                inst, self.into, operands, control_predecessors=predecessors
             )
 
     def part(self, inst: Instruction, index: ShapeIndex = ()) -> Instruction:

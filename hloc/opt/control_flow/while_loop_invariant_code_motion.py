@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.dataflow import Position
-from hloc.analysis.leaf_source import SourceWalk, leaf_source
+from hloc.analysis.leaf_source import leaf_source
 from hloc.analysis.loop_state import LoopState, leaf_classes, loop_state
 from hloc.analysis.trip_count import trip_count
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order, reachable_computations
-from hloc.opt.control_flow.leafwise import has_control_dependencies, part_of
+from hloc.opt.control_flow.leafwise import Copier, has_control_dependencies, part_of
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.control_flow.rewrite_loop import NewState, rewrite_loop
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.opt.walk import each_instruction
-from hloc.shapes import ArrayShape, ShapeIndex, leaves
+from hloc.shapes import ArrayShape, leaves
 
 _EXPENSIVE = 4
 """Weight of a division; results at least this expensive are always hoisted."""
@@ -58,9 +58,8 @@ class WhileLoopInvariantCodeMotion:
         found = _found(state, effects)
         if not found:
             return
-        if context.remarks is not None:
-            text = f"{len(found)} loop-invariant values are hoisted"
-            context.remarks.append(Remark("passed", self.name, loop.name, text))
+        text = f"{len(found)} loop-invariant values are hoisted"
+        context.remark("passed", self.name, loop, text)
         with context.rewriting(loop.computation.module, self.name):
             every = tuple(range(len(state)))
             hoisted = dict(zip(found, _copied_in_front(state, found), strict=True))
@@ -150,27 +149,6 @@ def _is_free(inst: Instruction) -> bool:
 def _copied_in_front(state: LoopState, found: list[Position]) -> list[Instruction]:
     """Copy `found` and their operands into the loop's computation."""
     loop = state.loop
-    computation = loop.computation
-    walk = SourceWalk()
-    for at in found:
-        walk.add(*at)
-    copies: dict[Instruction, Instruction] = {}
-
-    def part(inst: Instruction, index: ShapeIndex) -> Instruction:
-        source, index = leaf_source(inst, index)
-        if source is state.parameter:
-            return part_of(loop.operands[0], index)
-        return part_of(copies[source], index)
-
-    for inst in walk.order:
-        copies[inst] = computation.add(
-            inst.opcode,
-            inst.shape,
-            [part(operand, ()) for operand in inst.operands],
-            inst.attributes,
-            inst.called,
-            name=inst.name,
-            common=inst.common,
-            span=inst.span,
-        )
-    return [part(*at) for at in found]
+    copier = Copier(loop.computation, lambda index: part_of(loop.operands[0], index))
+    copier.copy(found)
+    return [copier.part(*at) for at in found]

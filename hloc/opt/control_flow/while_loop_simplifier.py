@@ -20,7 +20,7 @@ from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_unca
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
 from hloc.opt.make import constant
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.opt.walk import each_instruction
 from hloc.shapes import ShapeIndex
 
@@ -76,9 +76,8 @@ class WhileLoopSimplifier:
         """Shrink the state; return the loop, None if it was removed."""
         state = loop_state(loop)
         if state is None:
-            if context.remarks is not None:
-                text = "its state has dynamic dimensions or changes its layout"
-                context.remarks.append(Remark("missed", self.name, loop.name, text))
+            text = "its state has dynamic dimensions or changes its layout"
+            context.remark("missed", self.name, loop, text)
             return loop
         new = plan_loop(
             state,

@@ -13,7 +13,7 @@ from hloc.ir.module import Module
 from hloc.ops.folding import works_per_element
 from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_uncalled
 from hloc.opt.control_flow.loop_plan import Effects
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape
 
@@ -55,8 +55,7 @@ class WhileLoopUnroller:
             trips = trip_count(inst)
             refusal = self._refusal(inst, trips, effects, room)
             if refusal or trips is None:
-                if context.remarks is not None:
-                    context.remarks.append(Remark("missed", self.name, inst.name, refusal))
+                context.remark("missed", self.name, inst, refusal)
                 continue
             room -= trips.count * len(inst.called[1])
             with context.rewriting(module, self.name):

@@ -7,7 +7,7 @@ from hloc.ir.clone import copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
-from hloc.opt.dynamic.scope import Scope, Sizes, inside_of
+from hloc.opt.dynamic.scope import Scope, inside_of
 from hloc.shapes import ArrayShape, TupleShape
 
 
@@ -61,7 +61,7 @@ def sort(scope: Scope, inst: Instruction) -> None:
     for operand in inst.operands:
         sizes = {**scope.sizes(operand), **sizes}
     if dim not in sizes:
-        _settle(scope, inst, sizes)
+        scope.settle_all(inst, sizes)
         return
     b, dims = scope.b, inst.operands[0].array.dims
     present = inside_of(b, dims, {dim: sizes[dim]})
@@ -77,13 +77,6 @@ def sort(scope: Scope, inst: Instruction) -> None:
     result = b.tuple(parts)
     scope.computation.replace(inst, result)
     scope.leaves[result] = {(i,): sizes for i in range(len(parts))}
-
-
-def _settle(scope: Scope, inst: Instruction, sizes: Sizes) -> None:
-    if isinstance(inst.shape, TupleShape):
-        scope.settle_leaves(inst, {(i,): sizes for i in range(len(inst.shape.elements))})
-    else:
-        scope.settle(inst, sizes)
 
 
 def _present_first(comparator: Computation, count: int) -> Computation:

@@ -12,7 +12,6 @@ from math import prod
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import opcode_row
 from hloc.opt.dynamic.scope import Scope, Sizes, refuse
 
 
@@ -165,16 +164,15 @@ def _compacted(
     out_bounds, in_bounds = ([scope.number(d) for d in ds] for ds in (out_dims, in_dims))
     number = _join(scope, _split(scope, place, out_bounds, count), out_sizes, count)
     where = _join(scope, _split(scope, number, in_sizes, count), in_bounds, count)
-    row = opcode_row("gather")
-    assert row.attributes is not None
-    attributes = row.attributes(
+    gathered = b.gather(
+        flat,
+        where,
         offset_dims=(0, 2),
         collapsed_slice_dims=(1,),
         start_index_map=(1,),
         index_vector_dim=1,
         slice_sizes=(prod(before), 1, prod(after)),
     )
-    gathered = b.instruction("gather", (flat, where), attributes)
     return b.reshape(gathered, operand.array.dims)
 
 

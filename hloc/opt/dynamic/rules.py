@@ -13,12 +13,13 @@ import numpy as np
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
+from hloc.ops.contraction import free_dims
 from hloc.ops.custom_call_targets import is_call_of, target_of
 from hloc.ops.folding import identity_of, recognised_reducer
 from hloc.opt.dynamic.reorder import concatenate, reverse, sort
 from hloc.opt.dynamic.reshape import dynamic_reshape, reshape
 from hloc.opt.dynamic.scope import Scope, Sizes, refuse, same_size
-from hloc.shapes import ArrayShape, TupleShape
+from hloc.shapes import TupleShape
 
 Rule: TypeAlias = Callable[[Scope, Instruction], None]
 
@@ -302,7 +303,7 @@ def _reduce(scope: Scope, inst: Instruction) -> None:
     sizes = _sizes_of_any(scope, inst.operands[:count])
     scope.computation.set_operands(inst, [*masked, *inst.operands[count:]])
     found = {kept.index(dim): size for dim, size in sizes.items() if dim in kept}
-    _settle_all(scope, inst, found)
+    scope.settle_all(inst, found)
 
 
 def _masked_inputs(
@@ -336,14 +337,6 @@ def _sizes_of_any(scope: Scope, operands: Sequence[Instruction]) -> dict[int, In
     return sizes
 
 
-def _settle_all(scope: Scope, inst: Instruction, sizes: Sizes) -> None:
-    """Give every leaf of the result the same sizes."""
-    if isinstance(inst.shape, TupleShape):
-        scope.settle_leaves(inst, {(i,): sizes for i in range(len(inst.shape.elements))})
-    else:
-        scope.settle(inst, sizes)
-
-
 def _reduce_window(scope: Scope, inst: Instruction) -> None:
     count = len(inst.operands) // 2
     sizes = _sizes_of_any(scope, inst.operands[:count])
@@ -351,7 +344,7 @@ def _reduce_window(scope: Scope, inst: Instruction) -> None:
     found = {dim: _windows(scope, size, windows[dim]) for dim, size in sizes.items()}
     masked = _masked_inputs(scope, inst, count, list(sizes))
     scope.computation.set_operands(inst, [*masked, *inst.operands[count:]])
-    _settle_all(scope, inst, found)
+    scope.settle_all(inst, found)
 
 
 def _windows(scope: Scope, size: Instruction, d: Any) -> Instruction:
@@ -388,8 +381,8 @@ def _dot(scope: Scope, inst: Instruction) -> None:
         scope.masked(rhs, scope.zero(rhs), right_dims),
     ]
     scope.computation.set_operands(inst, operands)
-    free_left = _free(lhs.array, a.lhs_batch_dims, a.lhs_contracting_dims)
-    free_right = _free(rhs.array, a.rhs_batch_dims, a.rhs_contracting_dims)
+    free_left = free_dims(lhs.array.rank, a.lhs_batch_dims, a.lhs_contracting_dims)
+    free_right = free_dims(rhs.array.rank, a.rhs_batch_dims, a.rhs_contracting_dims)
     found = [
         lhs_sizes.get(x, rhs_sizes.get(y))
         for x, y in zip(a.lhs_batch_dims, a.rhs_batch_dims, strict=True)
@@ -397,10 +390,6 @@ def _dot(scope: Scope, inst: Instruction) -> None:
     found += [lhs_sizes.get(dim) for dim in free_left]
     found += [rhs_sizes.get(dim) for dim in free_right]
     scope.settle(inst, {dim: size for dim, size in enumerate(found) if size is not None})
-
-
-def _free(shape: ArrayShape, batch: Sequence[int], contracting: Sequence[int]) -> list[int]:
-    return [dim for dim in range(shape.rank) if dim not in (*batch, *contracting)]
 
 
 def _convolution(scope: Scope, inst: Instruction) -> None:
@@ -450,7 +439,7 @@ def _batch_only(scope: Scope, inst: Instruction) -> None:
     first = rank if used is None else rank - used(inst)
     if used is None or any(dim >= first for dim in sizes):
         refuse(inst, "the opcode has no rule for them")
-    _settle_all(scope, inst, sizes)
+    scope.settle_all(inst, sizes)
 
 
 _USED_DIMS: dict[str, Callable[[Instruction], int]] = {

@@ -92,6 +92,13 @@ class Scope:
         self.computation.set_shape(inst, static(inst.shape))
         self.leaves[inst] = {index: sizes for index, sizes in found.items() if sizes}
 
+    def settle_all(self, inst: Instruction, sizes: Sizes) -> None:
+        """Give `inst` a static shape, and every leaf of its result the same sizes."""
+        if isinstance(inst.shape, TupleShape):
+            self.settle_leaves(inst, {(i,): sizes for i in range(len(inst.shape.elements))})
+        else:
+            self.settle(inst, sizes)
+
     def become(self, inst: Instruction, new: Instruction, sizes: Sizes | None = None) -> None:
         """Replace `inst` by `new`, in the layout of `inst`."""
         wanted = static(inst.shape)

@@ -7,17 +7,17 @@ at a time keeps them in the cache and skips the keys that a causal mask hides.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.ir.clone import common_of, outline
+from hloc.ir.clone import outline
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
 from hloc.opt.fusion.attention_match import Attention, attention_of
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.fusion.outline_fusion import add_fusion, remove_dead
+from hloc.opt.pass_base import PassContext
 
 _MIN_ROWS, _MIN_KEYS, _MIN_DEPTH, _MIN_SCORES = 12, 16, 8, 1024
 """Minimum sizes; below them separate dots and softmax are as fast, or faster.
@@ -50,13 +50,15 @@ class AttentionFusion:
                     continue
                 reader = _reader_outside(attention)
                 if reader is not None:
-                    _remark(context, inst, "missed", f"{reader.name} has other users")
+                    context.remark("missed", self.name, inst, f"{reader.name} has other users")
                     continue
                 if context.spent:
                     return context.rewrites > before
                 context.at = inst
                 saved = 2 * attention.scores.shape.size_bytes
-                _remark(context, inst, "passed", f"scores stay in the cache, saves {saved} bytes")
+                context.remark(
+                    "passed", self.name, inst, f"scores stay in the cache, saves {saved} bytes"
+                )
                 with context.rewriting(module, self.name):
                     _outline(computation, attention)
         return context.rewrites > before
@@ -80,30 +82,13 @@ def _reader_outside(attention: Attention) -> Instruction | None:
     return None
 
 
-def _remark(
-    context: PassContext, inst: Instruction, kind: Literal["passed", "missed"], text: str
-) -> None:
-    if context.remarks is not None:
-        context.remarks.append(Remark(kind, AttentionFusion.name, inst.name, text))
-
-
 def _outline(computation: Computation, attention: Attention) -> None:
     """Replace the result by a fusion and remove the dead members."""
     body, operands = outline(
         computation, attention.members, [attention.result], name="fused_attention"
     )
-    row = opcode_row("fusion")
-    assert row.attributes is not None
-    fusion = computation.add(
-        row,
-        body.root.shape,
-        operands,
-        row.attributes(kind="kCustom"),
-        (body,),
-        name="attention_fusion",
-        common=common_of(attention.result),
+    fusion = add_fusion(
+        computation, body, operands, "kCustom", "attention_fusion", attention.result
     )
     computation.replace(attention.result, fusion)
-    for member in reversed(attention.members):
-        if not member.users and not member.is_root:
-            computation.remove(member)
+    remove_dead(attention.members)

@@ -12,7 +12,7 @@ by the kernel that runs such a fusion.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from hloc.dtypes import BF16, F16, F32
@@ -340,10 +340,7 @@ def _with_axes(parts: Attention) -> Attention | None:
         return None
     if len(_large(values, (*value_batch, *value_contracted))) != 1:
         return None
-    return Attention(
-        result, parts.place, scores, key_place, parts.logits, parts.maximum, parts.weights,
-        parts.total, parts.numerator, parts.divisor, dims, batch, queries, key[0], parts.members,
-    )  # fmt: skip
+    return replace(parts, key_place=key_place, batch=batch, queries=queries, key=key[0])
 
 
 def _larger_axes(scores: Instruction, dims: range) -> Axes:

@@ -18,7 +18,7 @@ from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
 from hloc.opt.fusion.fusible import Role, is_one_step, role_of
 from hloc.opt.fusion.group import Group, Maps
 from hloc.opt.fusion.outline_fusion import outline_fusion
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class InstructionFusion:
                 if context.spent:
                     return context.rewrites > before
                 context.at = group.root
-                if context.remarks is not None:
-                    context.remarks.append(_remark(group))
+                context.remark("passed", self.name, group.root, _gain_text(group))
                 with context.rewriting(module, self.name):
                     _outline(computation, group)
         return context.rewrites > before
@@ -104,9 +103,7 @@ def _join(
         return ()
     refusal = why_not_join(inst, reads, limits)
     if refusal is not None:
-        if context.remarks is not None:
-            name = InstructionFusion.name
-            context.remarks.append(Remark("missed", name, inst.name, str(refusal)))
+        context.remark("missed", InstructionFusion.name, inst, str(refusal))
         return ()
     if is_output and not is_constant:
         (group, maps), *others = reads.items()
@@ -126,11 +123,10 @@ def _let_go_of_views(group: Group) -> None:
             group.leave(member)
 
 
-def _remark(group: Group) -> Remark:
+def _gain_text(group: Group) -> str:
     inside = [m for m in group.maps if m not in group.outputs and m.opcode.name != "constant"]
     saved = sum(2 * member.shape.size_bytes for member in inside)
-    text = f"{len(group.maps)} instructions in one, saves {saved} bytes"
-    return Remark("passed", InstructionFusion.name, group.root.name, text)
+    return f"{len(group.maps)} instructions in one, saves {saved} bytes"
 
 
 def _is_worth_it(group: Group) -> bool:

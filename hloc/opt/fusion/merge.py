@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from hloc.ir.clone import common_of
+from hloc.ir.clone import add_parameter, copy_instruction
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import opcode_row
+from hloc.opt.fusion.outline_fusion import add_fusion
 from hloc.opt.fusion.region import Form, Kernel, Region
 from hloc.opt.fusion.row_plan import row_plan
 from hloc.opt.make import make
@@ -23,18 +24,9 @@ def merge(computation: Computation, region: Region) -> None:
     body.finish(outputs)
     by_rows = region.form is Form.ROWS
     assert not by_rows or row_plan(body.computation), f"{region.kernels[-1].inst} has no rows"
-    row = opcode_row("fusion")
-    assert row.attributes is not None
     last = region.kernels[-1].inst
-    fusion = computation.add(
-        row,
-        body.computation.root.shape,
-        body.operands,
-        row.attributes(kind="kLoop" if region.form is Form.LOOP else "kInput"),
-        (body.computation,),
-        name=_name(region),
-        common=common_of(last),
-    )
+    kind = "kLoop" if region.form is Form.LOOP else "kInput"
+    fusion = add_fusion(computation, body.computation, body.operands, kind, _name(region), last)
     for number, value in enumerate(outputs):
         result = fusion
         if len(outputs) > 1:
@@ -89,32 +81,16 @@ class _Body:
 
     def _operand(self, outside: Instruction) -> Instruction:
         if outside not in self.inner:
-            row = opcode_row("parameter")
-            assert row.attributes is not None
             number = len(self.operands)
             self.operands.append(outside)
-            self.inner[outside] = self.computation.add(
-                row,
-                outside.shape,
-                attributes=row.attributes(number=number),
-                name=f"param_{number}",
-            )
+            self.inner[outside] = add_parameter(self.computation, outside.shape, number)
         return self.inner[outside]
 
     def _copy(self, inst: Instruction, operands: list[Instruction]) -> Instruction:
         key = (inst.opcode.name, inst.shape, tuple(o.uid for o in operands), inst.attributes)
         same = None if inst.called else self.known.get(key)
         if same is None:
-            same = self.known[key] = self.computation.add(
-                inst.opcode,
-                inst.shape,
-                operands,
-                inst.attributes,
-                inst.called,
-                name=inst.name,
-                common=inst.common,
-                span=inst.span,
-            )
+            same = self.known[key] = copy_instruction(inst, self.computation, operands)
         return same
 
     def finish(self, outputs: list[Instruction]) -> None:

@@ -24,7 +24,7 @@ from hloc.opt.fusion.merge import merge
 from hloc.opt.fusion.reach import Reach
 from hloc.opt.fusion.region import Form, Kernel, Region, common_rows, fits, kernel_of, reads_alike
 from hloc.opt.fusion.row_plan import MAX_TEMPORARY_BYTES
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 
 _WINDOW = 256
 """Kernels further apart in the order are not merged: their arrays would live too long."""
@@ -236,15 +236,9 @@ class _Merger:
         return ""
 
     def _remark(self, inst: Instruction, region: Region, reason: str, saved: int) -> None:
-        if self.context.remarks is None:
-            return
         other = region.kernels[-1].inst.name
-        if reason:
-            remark = Remark("missed", self.limits.name, inst.name, f"not with {other}: {reason}")
-        else:
-            text = f"with {other}, saves {saved} bytes"
-            remark = Remark("passed", self.limits.name, inst.name, text)
-        self.context.remarks.append(remark)
+        text = f"not with {other}: {reason}" if reason else f"with {other}, saves {saved} bytes"
+        self.context.remark("missed" if reason else "passed", self.limits.name, inst, text)
 
 
 def _bytes_saved(own: Region, region: Region) -> int:

@@ -26,27 +26,39 @@ def outline_fusion(
         root: the member that decides how the kernel runs, by rows if it is a reduce.
     """
     body, operands = outline(computation, members, outputs, name="fused_computation")
-    row = opcode_row("fusion")
-    assert row.attributes is not None
     kind = "kInput" if root.opcode.name == "reduce" else "kLoop"
-    fusion = computation.add(
-        row,
-        body.root.shape,
-        operands,
-        row.attributes(kind=kind),
-        (body,),
-        name=_fusion_name(root, members),
-        common=common_of(root),
-    )
+    name = _fusion_name(root, members)
+    fusion = add_fusion(computation, body, operands, kind, name, root)
     if len(outputs) == 1:
         computation.replace(outputs[0], fusion)
     else:
         for index, output in enumerate(outputs):
             element = make(computation, "get-tuple-element", output.shape, fusion, index=index)
             computation.replace(output, element)
+    remove_dead(members)
+
+
+def add_fusion(
+    computation: Computation,
+    body: Computation,
+    operands: Sequence[Instruction],
+    kind: str,
+    name: str,
+    replaced: Instruction,
+) -> Instruction:
+    """Add a fusion of `body` with the metadata of the instruction that it replaces."""
+    row = opcode_row("fusion")
+    assert row.attributes is not None
+    attributes, common = row.attributes(kind=kind), common_of(replaced)
+    shape = body.root.shape
+    return computation.add(row, shape, operands, attributes, (body,), name=name, common=common)
+
+
+def remove_dead(members: Sequence[Instruction]) -> None:
+    """Remove those of `members`, operands before users, that nothing uses any more."""
     for member in reversed(members):
         if not member.users and not member.is_root:
-            computation.remove(member)
+            member.computation.remove(member)
 
 
 def _fusion_name(root: Instruction, members: Sequence[Instruction]) -> str:

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.epilogue import PRODUCTS, follows, results_of
 from hloc.analysis.in_place import InPlace
 from hloc.analysis.pools import pool_of, scaled_pool
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
-from hloc.ir.clone import common_of, copy_instructions
+from hloc.ir.clone import add_parameter, copy_instruction, copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
 from hloc.opt.fusion.fusible import Role, role_of
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.fusion.outline_fusion import add_fusion
+from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, leaves
 
 MIN_BYTES = 1 << 21
@@ -81,13 +81,15 @@ class OutputFusion:
                 if inst.is_a("reduce-window") and not _is_scaled(reader):
                     continue
                 if _overwrites_state(module, reader):
-                    _remark(context, inst, "missed", f"{reader.name} overwrites a state")
+                    context.remark("missed", self.name, inst, f"{reader.name} overwrites a state")
                     continue
                 if context.spent:
                     return context.rewrites > before
                 context.at = inst
                 saved = 2 * inst.array.size_bytes
-                _remark(context, inst, "passed", f"{reader.name} joins it, saves {saved} bytes")
+                context.remark(
+                    "passed", self.name, inst, f"{reader.name} joins it, saves {saved} bytes"
+                )
                 with context.rewriting(module, self.name):
                     _fuse(computation, inst, reader)
         return context.rewrites > before
@@ -104,13 +106,6 @@ class OutputFusion:
         if inst.array.size_bytes < self.min_bytes:
             return False
         return self.on_gpu or _is_made_in_tiles_of_rows(inst)
-
-
-def _remark(
-    context: PassContext, inst: Instruction, kind: Literal["passed", "missed"], text: str
-) -> None:
-    if context.remarks is not None:
-        context.remarks.append(Remark(kind, OutputFusion.name, inst.name, text))
 
 
 def _is_made_in_tiles_of_rows(inst: Instruction) -> bool:
@@ -196,50 +191,19 @@ def _is_state(inst: Instruction) -> bool:
 def _fuse(computation: Computation, product: Instruction, reader: Instruction) -> None:
     """Replace `product` and `reader` by one fusion."""
     body = computation.module.add_computation("fused_computation")
-    row = opcode_row("parameter")
-    assert row.attributes is not None
     outside = [o for o in (*product.operands, *reader.operands) if o is not product]
     operands = tuple(dict.fromkeys(outside))
-    inner = {
-        operand: body.add(
-            row, operand.shape, attributes=row.attributes(number=n), name=f"param_{n}"
-        )
-        for n, operand in enumerate(operands)
-    }
-    inner[product] = _copied(product, body, inner)
+    inner = {o: add_parameter(body, o.shape, n) for n, o in enumerate(operands)}
+    inner[product] = copy_instruction(product, body, [inner[o] for o in product.operands])
     if reader.is_a("fusion"):
         (old,) = reader.called
         known = {p: inner[o] for p, o in zip(old.parameters, reader.operands, strict=True)}
         body.set_root(copy_instructions(old, body, known)[old.root])
     else:
-        body.set_root(_copied(reader, body, inner))
-    row = opcode_row("fusion")
-    assert row.attributes is not None
+        body.set_root(copy_instruction(reader, body, [inner[o] for o in reader.operands]))
     source = product.opcode.name.replace("-", "_")
-    fusion = computation.add(
-        row,
-        reader.shape,
-        operands,
-        row.attributes(kind="kOutput"),
-        (body,),
-        name=f"{source}_{reader.name.removesuffix('_fusion')}_fusion",
-        common=common_of(reader),
-    )
+    name = f"{source}_{reader.name.removesuffix('_fusion')}_fusion"
+    fusion = add_fusion(computation, body, operands, "kOutput", name, reader)
     computation.replace(reader, fusion)
     computation.remove(reader)
     computation.remove(product)
-
-
-def _copied(
-    inst: Instruction, body: Computation, inner: dict[Instruction, Instruction]
-) -> Instruction:
-    return body.add(
-        inst.opcode,
-        inst.shape,
-        [inner[o] for o in inst.operands],
-        inst.attributes,
-        inst.called,
-        name=inst.name,
-        common=inst.common,
-        span=inst.span,
-    )

@@ -23,7 +23,7 @@ from hloc.opt.fusion.multi_output import MultiOutputFusion, row_regions
 from hloc.opt.fusion.outline_fusion import outline_fusion
 from hloc.opt.fusion.region import Region
 from hloc.opt.fusion.row_parts import needed_in_memory, row_parts
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 
 _MAX_MAPS = 12
 """Each index map at which a producer is read emits its code once more."""
@@ -260,7 +260,7 @@ class _Queue:
             return
         gain = self._whole_gain(producer, readers)
         text = f"joins {len(readers)} kernels, saves {gain * 1e6:.2f} microseconds"
-        self.context.remarks.append(Remark("passed", self.limits.name, producer.root.name, text))
+        self.context.remark("passed", self.limits.name, producer.root, text)
 
 
 def _is_free(inst: Instruction) -> bool:

@@ -10,7 +10,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.opt.windows.regrouping import Regrouping, window_regrouping
 
 
@@ -46,9 +46,9 @@ class ReduceWindowRewriter:
             if self.leave_plain and plain_scan(inst) is not None:
                 return False
             known = window_regrouping(inst, trusted=self.any_reducer) is not None
-            if not known and context.remarks is not None:
+            if not known:
                 text = f"{inst.called[0].name} is not known to be associative"
-                context.remarks.append(Remark("missed", self.name, inst.name, text))
+                context.remark("missed", self.name, inst, text)
             return known
 
         def rewritten(inst: Instruction) -> Instruction:

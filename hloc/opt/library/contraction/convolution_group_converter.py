@@ -10,7 +10,7 @@ from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.convolution_numbers import is_grouped, places_of
 from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
 
 
@@ -35,9 +35,9 @@ class ConvolutionGroupConverter:
             if not is_static(inst) or not is_grouped(inst):
                 return False
             groups = inst.attributes.feature_group_count
-            if groups > self.max_groups and context.remarks is not None:
+            if groups > self.max_groups:
                 text = f"{groups} feature groups, the limit is {self.max_groups}"
-                context.remarks.append(Remark("missed", self.name, inst.name, text))
+                context.remark("missed", self.name, inst, text)
             return bool(groups <= self.max_groups)
 
         changed = expand_all(

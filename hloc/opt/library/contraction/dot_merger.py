@@ -13,7 +13,7 @@ from hloc.ir.traversal import live_computations, post_order
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, dot_of, sides
 from hloc.opt.expander import is_static
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -63,9 +63,9 @@ class DotMerger:
                 other = inst.operands[1 - shared]
                 if other.array.size_bytes <= self.max_bytes:
                     groups.setdefault((*_key(inst, shared), depths[inst]), []).append(inst)
-                elif context.remarks is not None:
+                else:
                     text = f"{other.name} has {other.array.size_bytes} bytes"
-                    context.remarks.append(Remark("missed", self.name, inst.name, text))
+                    context.remark("missed", self.name, inst, text)
         return (group for group in groups.values() if len(group) > 1)
 
 

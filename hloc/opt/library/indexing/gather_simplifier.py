@@ -8,6 +8,7 @@ from typing import ClassVar
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
+from hloc.opt.contraction.dot_numbers import resized
 from hloc.opt.expander import expand_all, is_static
 from hloc.opt.library.indexing.index_vectors import (
     Places,
@@ -15,7 +16,6 @@ from hloc.opt.library.indexing.index_vectors import (
     inverse,
     moved,
     operand_order,
-    resized,
     without_batching,
 )
 from hloc.opt.pass_base import PassContext

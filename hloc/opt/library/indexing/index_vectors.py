@@ -90,8 +90,3 @@ def moved(b: Builder, x: Instruction, order: Sequence[int]) -> Instruction:
 def inverse(order: Sequence[int]) -> list[int]:
     """Return the permutation that undoes `order`."""
     return [list(order).index(dim) for dim in range(len(order))]
-
-
-def resized(b: Builder, x: Instruction, dims: Sequence[int]) -> Instruction:
-    """Return `x` reshaped; `x` itself if it has those sizes."""
-    return x if x.array.dims == tuple(dims) else b.reshape(x, dims)

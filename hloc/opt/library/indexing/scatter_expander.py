@@ -10,12 +10,12 @@ from hloc.dtypes import PRED, S64
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
+from hloc.opt.expander import expand_all, is_static, tuple_like
 from hloc.opt.library.counted_loop import counted_loop, row_of, scalars_of
 from hloc.opt.library.indexing.scatter_simplifier import is_simple_scatter, simplified_scatter
-from hloc.opt.pass_base import PassContext, Remark
+from hloc.opt.pass_base import PassContext
 from hloc.opt.scalar_body import applied, is_elementwise_body
-from hloc.shapes import ArrayShape, TupleShape
+from hloc.shapes import TupleShape
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,8 @@ class ScatterExpander:
                 return False
             if _is_plain(inst):
                 return True
-            if context.remarks is not None:
-                text = f"{inst.called[0].name} is not elementwise steps of the operands' types"
-                context.remarks.append(Remark("missed", self.name, inst.name, text))
+            text = f"{inst.called[0].name} is not elementwise steps of the operands' types"
+            context.remark("missed", self.name, inst, text)
             return False
 
         return expand_all(module, context, self.name, ("scatter",), _expanded, is_expanded)
@@ -107,11 +106,7 @@ def _looped(inst: Instruction) -> Instruction:
     found = counted_loop(b, inst.name, rounds, inst.operands, step)[:count]
     if not isinstance(inst.shape, TupleShape):
         return found[0]
-    parts = []
-    for x, shape in zip(found, inst.shape.elements, strict=True):
-        assert isinstance(shape, ArrayShape)
-        parts.append(x if x.shape == shape else b.instruction("copy", (x,), shape=shape))
-    return b.tuple(parts)
+    return tuple_like(b, inst, found)
 
 
 def _inside(

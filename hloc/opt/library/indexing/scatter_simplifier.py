@@ -9,18 +9,17 @@ from typing import ClassVar
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
+from hloc.opt.contraction.dot_numbers import resized
+from hloc.opt.expander import expand_all, is_static, tuple_like
 from hloc.opt.library.indexing.index_vectors import (
     Places,
     flat_vectors,
     inverse,
     moved,
     operand_order,
-    resized,
     without_batching,
 )
 from hloc.opt.pass_base import PassContext
-from hloc.shapes import ArrayShape, TupleShape
 
 
 @dataclass(frozen=True)
@@ -94,13 +93,9 @@ def simplified_scatter(inst: Instruction) -> Instruction:
     )
     if count == 1:
         return moved(b, result, inverse(order))
-    assert isinstance(inst.shape, TupleShape)
-    parts = []
-    for i, shape in enumerate(inst.shape.elements):
-        assert isinstance(shape, ArrayShape)
-        part = moved(b, b.get_tuple_element(result, i), inverse(order))
-        parts.append(part if part.shape == shape else b.instruction("copy", (part,), shape=shape))
-    return b.tuple(parts)
+    back = inverse(order)
+    parts = (moved(b, b.get_tuple_element(result, i), back) for i in range(count))
+    return tuple_like(b, inst, list(parts))
 
 
 def _rows(b: Builder, inst: Instruction, update: Instruction, order: list[int]) -> Instruction:

@@ -25,7 +25,6 @@ from hloc.opt.library.linear_algebra.matrices import (
     swapped,
 )
 from hloc.opt.pass_base import PassContext
-from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
@@ -90,11 +89,7 @@ def _checked(b: Builder, factor: Instruction) -> Instruction:
         b.compare(real, filled(b, real, 0), "GT"), b.instruction("is-finite", (real,))
     )
     good = b.logical_or(b.logical_not(is_diagonal), positive)
-    both = Builder(b.computation.module.add_computation("both"))
-    scalar = ArrayShape(PRED)
-    both.computation.set_root(
-        both.logical_and(both.parameter(0, scalar), both.parameter(1, scalar))
-    )
-    every = b.reduce([good], [b.constant(True, PRED)], [rank - 2, rank - 1], both.computation)
+    both = b.scalar_function("and", PRED, "both")
+    every = b.reduce([good], [b.constant(True, PRED)], [rank - 2, rank - 1], both)
     mask = b.broadcast(every, dims, range(rank - 2))
     return b.select(mask, factor, filled(b, factor, np.nan))

@@ -78,8 +78,5 @@ def _joined(b: Builder, x: Instruction, wide: DType) -> Instruction:
     dims = x.array.dims
     shifts = _shifts(b, wide, dims, x.array.dtype.bits)
     parts = b.instruction("shift-left", (b.convert(x, wide), shifts))
-    reducer = Builder(b.computation.module.add_computation("join_bits"))
-    scalar = ArrayShape(wide)
-    p, q = reducer.parameter(0, scalar), reducer.parameter(1, scalar)
-    reducer.computation.set_root(reducer.logical_or(p, q))
-    return b.reduce([parts], [b.constant(0, wide)], [len(dims) - 1], reducer.computation)
+    reducer = b.scalar_function("or", wide, "join_bits")
+    return b.reduce([parts], [b.constant(0, wide)], [len(dims) - 1], reducer)

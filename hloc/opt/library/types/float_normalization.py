@@ -97,19 +97,14 @@ def _folded_wide(inst: Instruction) -> Instruction:
     """Add a reduction in f32 by the same operation, and convert its result."""
     b = Builder(inst.computation)
     kind = recognised_reducer(inst.called[0])
-    reducer = Builder(inst.computation.module.add_computation(f"{kind}_f32"))
-    scalar = ArrayShape(F32)
-    operation = reducer.instruction(
-        kind, (reducer.parameter(0, scalar), reducer.parameter(1, scalar))
-    )
-    reducer.computation.set_root(operation)
+    reducer = b.scalar_function(kind, F32, f"{kind}_f32")
     operands = [b.convert(operand, F32) for operand in inst.operands]
     wide = inst.computation.add(
         inst.opcode,
         inst.array.with_dtype(F32),
         operands,
         inst.attributes,
-        (reducer.computation,),
+        (reducer,),
         common=inst.common,
     )
     return b.convert(wide, inst.array.dtype)

@@ -10,9 +10,9 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
+from hloc.opt.expander import expand_all, is_static, tuple_like
 from hloc.opt.pass_base import PassContext
-from hloc.shapes import ArrayShape, TupleShape
+from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,9 @@ def _sorted(inst: Instruction) -> Instruction:
         "sort", (x, places), called=(comparator,), dimensions=(last,), is_stable=True
     )
     limits = (*dims[:last], inst.attributes.k)
-    assert isinstance(inst.shape, TupleShape)
-    parts = []
-    for i, shape in enumerate(inst.shape.elements):
-        assert isinstance(shape, ArrayShape)
-        part = b.slice(b.get_tuple_element(found, i), [0] * len(dims), limits)
-        parts.append(part if part.shape == shape else b.instruction("copy", (part,), shape=shape))
-    return b.tuple(parts)
+    starts = [0] * len(dims)
+    parts = [b.slice(b.get_tuple_element(found, i), starts, limits) for i in range(2)]
+    return tuple_like(b, inst, parts)
 
 
 def _comparator(inst: Instruction) -> Computation:
