@@ -16,9 +16,10 @@ import numpy as np
 
 from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.lane_builder import LaneBuilder
+from hloc.codegen.builder.lane_gather import gather, scatter
 from hloc.codegen.builder.loops import Body, IndexValue, WhileRegion
 from hloc.codegen.builder.scalar_builder import LlvmBuilder, pointer_value
-from hloc.codegen.builder.values import VARYING, LaneIndex, Value
+from hloc.codegen.builder.values import VARYING, LaneIndex, Lanes, Value
 from hloc.dtypes import S32, S64, DType, component_of
 
 ELEMENT, REAL, NUMBER = "element", "real", "number"
@@ -251,14 +252,13 @@ class Work:
         end: IndexValue,
     ) -> None:
         """Copy operands into a region; lanes beyond the last matrix get the last one."""
-        m, b = self.math, self.b
-        with self.body.loop(0, self.width) as lane:
-            matrix = m.minimum(m.add(first, lane), m.sub(end, 1)) if self.lanes else first
-            base = m.mul(matrix, source.batch)
-            with self.body.loop(0, columns) as j, self.body.loop(0, target.rows) as i:
-                at = m.add(base, m.add(m.mul(i, source.row), m.mul(j, source.column)))
-                value = b.load(source.pointer, source.dtype, at)
-                b.store(target.pointer, m.add(target.place(i, j), lane), value)
+        offsets = self._offsets(source, first, end)
+        with self.body.loop(0, columns) as j, self.body.loop(0, target.rows) as i:
+            pointer = self._element(source, first, i, j)
+            if offsets is None:
+                target.store(i, j, self.b.load(pointer, source.dtype, 0))
+            else:
+                target.store(i, j, gather(self.b, pointer, source.dtype, offsets))
 
     def write(
         self,
@@ -269,14 +269,32 @@ class Work:
         end: IndexValue,
     ) -> None:
         """Copy a region into results."""
-        m, b = self.math, self.b
-        count = m.minimum(self.width, m.sub(end, first)) if self.lanes else 1
-        with self.body.loop(0, count) as lane:
-            base = m.mul(m.add(first, lane), target.batch)
-            with self.body.loop(0, columns) as j, self.body.loop(0, source.rows) as i:
-                at = m.add(base, m.add(m.mul(i, target.row), m.mul(j, target.column)))
-                value = b.load(source.pointer, source.dtype, m.add(source.place(i, j), lane))
-                b.store(target.pointer, at, value)
+        offsets = self._offsets(target, first, end)
+        if offsets is not None:
+            position = LaneIndex(S64, self.math.value(first).text)
+            is_there = self.b.compare("LT", position, self.math.value(end))
+        with self.body.loop(0, columns) as j, self.body.loop(0, source.rows) as i:
+            pointer, value = self._element(target, first, i, j), source.load(i, j)
+            if offsets is None:
+                self.b.store(pointer, 0, value)
+            else:
+                scatter(self.b, pointer, value, offsets, is_there)
+
+    def _offsets(self, array: Strided, first: IndexValue, end: IndexValue) -> Lanes | None:
+        """Return per lane the distance from the first matrix to its own, None without lanes."""
+        if not self.lanes:
+            return None
+        b, m = self.b, self.math
+        position = LaneIndex(S64, m.value(first).text)
+        last = b.intrinsic("smin", position, m.value(m.sub(end, 1)))
+        number = b.isub(last, m.value(first))
+        return b.as_lanes(b.imul(number, m.value(array.batch)))
+
+    def _element(self, array: Strided, first: IndexValue, i: IndexValue, j: IndexValue) -> Value:
+        """Return the address of an element of matrix `first`."""
+        m = self.math
+        at = m.add(m.mul(first, array.batch), m.add(m.mul(i, array.row), m.mul(j, array.column)))
+        return pointer_value(self.b.address(array.pointer, array.dtype, at))
 
     # ---- numbers
 

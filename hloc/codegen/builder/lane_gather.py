@@ -1,0 +1,52 @@
+"""Loads and stores of lanes whose elements lie apart in memory, at offsets that are computed."""
+
+from __future__ import annotations
+
+from hloc.codegen.builder.lane_builder import LaneBuilder
+from hloc.codegen.builder.values import REPRESENTATIONS, Lanes, Value
+from hloc.dtypes import DType, component_of
+
+_ELEMENT_NAMES = {"float": "f32", "double": "f64"}
+
+
+def gather(b: LaneBuilder, pointer: Value, dtype: DType, offsets: Lanes) -> Lanes:
+    """Return the elements at `offsets` from `pointer`, one per lane."""
+    part = component_of(dtype)
+    kind, pointers, name = _names(b, "gather", part)
+    flags = b.vector_type("i1")
+    b.fn.declare(f"declare {kind} {name}({pointers}, i32, {flags}, {kind})")
+    rest = f"i32 {REPRESENTATIONS[part].bytes}, {flags} splat (i1 true), {kind} poison"
+    parts = [
+        b.fn.value(f"call {kind} {name}({pointers} {places}, {rest})")
+        for places in _places(b, pointer, dtype, offsets)
+    ]
+    return Lanes(dtype, *parts)
+
+
+def scatter(b: LaneBuilder, pointer: Value, value: Value, offsets: Lanes, mask: Value) -> None:
+    """Write the lanes in which `mask` holds to `offsets` from `pointer`."""
+    dtype, part = value.dtype, component_of(value.dtype)
+    kind, pointers, name = _names(b, "scatter", part)
+    flags = b.vector_type("i1")
+    b.fn.declare(f"declare void {name}({kind}, {pointers}, i32, {flags})")
+    parts = [b.real(value), b.imag(value)] if dtype.is_complex else [value]
+    for number, places in zip(parts, _places(b, pointer, dtype, offsets), strict=True):
+        given = f"{kind} {b.vector(number)}, {pointers} {places}"
+        rest = f"i32 {REPRESENTATIONS[part].bytes}, {flags} {b.vector(mask)}"
+        b.fn.line(f"call void {name}({given}, {rest})")
+
+
+def _names(b: LaneBuilder, what: str, dtype: DType) -> tuple[str, str, str]:
+    """Return the types of the lanes and of pointers to them, and the name of the intrinsic."""
+    register = REPRESENTATIONS[dtype].register
+    suffix = f"v{b.lanes}{_ELEMENT_NAMES.get(register, register)}.v{b.lanes}p0"
+    return b.kind(dtype), b.vector_type("ptr"), f"@llvm.masked.{what}.{suffix}"
+
+
+def _places(b: LaneBuilder, pointer: Value, dtype: DType, offsets: Lanes) -> list[str]:
+    """Return vectors of addresses: of the elements, or of both parts of complex ones."""
+    memory = REPRESENTATIONS[dtype].memory
+    index = f"ptr {pointer.text}, {b.vector_type('i64')} {offsets.text}"
+    if not dtype.is_complex:
+        return [b.fn.value(f"getelementptr {memory}, {index}")]
+    return [b.fn.value(f"getelementptr [2 x {memory}], {index}, i64 {part}") for part in (0, 1)]
