@@ -69,7 +69,7 @@ def memory_facts(
         computation: one that runs step by step.
         dataflow: of its module.
         peaks: bytes that each called computation needs at its worst moment.
-        scratch_bytes: working memory that an instruction wants while it runs.
+        scratch_bytes: scratch bytes that an instruction needs while it runs.
     """
     root = computation.root
     elsewhere = {dataflow.source(root, index) for index, _ in array_leaves(root.shape)}

@@ -237,7 +237,7 @@ def _causes(
 def diff_snapshots(
     before: Snapshot, after: Snapshot, events: Iterable[Event] = (), *, names: bool = False
 ) -> ModuleDiff:
-    """Return what is different in `after`.
+    """Return the changes from `before` to `after`.
 
     Args:
         before: one state.

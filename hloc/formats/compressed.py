@@ -1,4 +1,4 @@
-"""gzip files, without letting a small one become a huge one."""
+"""gzip files, with limits against decompression bombs."""
 
 from __future__ import annotations
 

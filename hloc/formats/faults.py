@@ -1,4 +1,4 @@
-"""The fault of a value inside a message; the reader adds where the message stands."""
+"""Invalid values in messages; the reader adds the path of the message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from hloc.formats.enums import ENUMS, enum_name
 
 
 class BadMessage(Exception):
-    """A message that has the right form, but says something that cannot be."""
+    """A well-formed message with an invalid value."""
 
 
 def name_of(enum: str, number: int) -> str:

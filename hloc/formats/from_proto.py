@@ -1,7 +1,7 @@
 """`HloModuleProto` to a module.
 
-Messages are believed as little as text is: what the parser checks of single instructions is checked
-here by the same functions, and `read_module` verifies the whole.
+Messages are as untrusted as text: the same functions check single instructions, and `read_module`
+verifies the whole.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where each attribute of an opcode stands in `HloInstructionProto`: one table, read both ways."""
+"""The field of each attribute in `HloInstructionProto`: one table for both directions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """How to read one attribute from an instruction message, and how to write it there."""
+    """Reader and writer of one attribute of an instruction message."""
 
     read: Callable[[Any, Context], Any]
     write: Callable[[Any, Any, Context], None]

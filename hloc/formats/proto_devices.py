@@ -59,7 +59,7 @@ def _tile_words(proto: Any) -> list[str]:
 
 
 def iota_text(reshape: Iterable[int], transpose: Iterable[int]) -> str:
-    """Return `<=[2,2]T(1,0)`; `BadMessage` for more devices than anyone has."""
+    """Return `<=[2,2]T(1,0)`; `BadMessage` above 2^20 devices."""
     dims = tuple(reshape)
     if len(dims) > 64 or any(dim < 1 for dim in dims) or prod(dims) > MAX_DEVICES:
         raise BadMessage("an iota list has dimensions above 0 and at most 2^20 devices")

@@ -1,4 +1,4 @@
-"""The way in: bytes of any format to modules."""
+"""Read modules from bytes of any format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file holds: a module, and perhaps the arguments and result of one run."""
+"""File contents: a module, and optionally the arguments and result of a run."""
 
 from __future__ import annotations
 

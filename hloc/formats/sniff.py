@@ -1,4 +1,4 @@
-"""What a file is, by its first bytes; text is decided after looking at 4 KB of it."""
+"""Detect the format of a file from its first 4 KB."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def kind_of(data: bytes) -> str:
 
 
 def _proto_kind(data: bytes) -> str:
-    """Return which message `data` looks like, "" if like none."""
+    """Return the message type that `data` resembles, "" if none."""
     if _is_module(data, 0, len(data)):
         return MODULE
     found = _first(data, 0, len(data), 1)

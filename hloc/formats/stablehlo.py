@@ -1,6 +1,6 @@
-"""StableHLO, text and bytecode, by way of jaxlib.
+"""StableHLO text and bytecode, through jaxlib.
 
-jaxlib ends the process on some inputs, so it works in a process of its own.
+jaxlib aborts on some inputs, so it runs in a subprocess.
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ def to_hlo(data: bytes, kind: str, name: str) -> bytes:
     Raises:
         HloError: jaxlib is not installed, or does not take the module.
     """
-    return _work("to-hlo", data, f"{name} is {kind}", name)
+    return _work("to-hlo", data, f"{name} is {kind}: reading it", name)
 
 
 def from_hlo(text: str, name: str) -> bytes:
     """Return HLO text as StableHLO text; faults as for `to_hlo`."""
-    return _work(
-        "from-hlo", text.encode("utf-8", "surrogateescape"), "StableHLO is asked for", name
-    )
+    return _work("from-hlo", text.encode("utf-8", "surrogateescape"), "writing StableHLO", name)
 
 
 def _work(task: str, data: bytes, what: str, name: str) -> bytes:
     if find_spec("jaxlib") is None:
-        raise HloError(f"{what}, which hloc converts with jaxlib", notes=(_INSTALL,))
+        raise HloError(f"{what} needs jaxlib", notes=(_INSTALL,))
     try:
         done = subprocess.run(
             [sys.executable, "-P", str(_WORKER), task],
@@ -52,7 +50,7 @@ def _work(task: str, data: bytes, what: str, name: str) -> bytes:
 
 
 def _reason(output: bytes) -> str:
-    """Return the line of jaxlib's output that says most."""
+    """Return the most informative line of jaxlib's output."""
     lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith(("@", "***"))]
     errors = [line for line in lines if "error:" in line]

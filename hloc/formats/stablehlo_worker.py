@@ -1,4 +1,4 @@
-"""The process that `stablehlo` starts: a module on stdin, its other form on stdout."""
+"""Subprocess of `stablehlo`: converts a module from stdin to stdout."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The wire form of protocol buffers: a walk that finds faults and their place before parsing.
+"""Wire format of protocol buffers: a check before parsing that locates faults.
 
-The protobuf runtime says only that a message is broken, and makes objects of hundreds of bytes out
-of two. This walk visits every message, counts what they would cost, and names the path of a fault.
+The protobuf runtime reports no location, and may allocate hundreds of bytes for two. This walk
+visits every message, sums their memory cost, and names the path of a fault.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MAX_DEPTH = 60
 """Deepest nesting of messages; the runtime itself stops at 100."""
 
 MAX_COST = 1 << 30
-"""Most bytes that the message objects of one file may take."""
+"""Limit on the memory of the message objects of one file."""
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _WIRE_OF = {"float": _FIXED32, "double": _FIXED64, "bytes": _BYTES}

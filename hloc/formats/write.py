@@ -1,4 +1,4 @@
-"""The way out: a module to the bytes of any format."""
+"""Write a module as bytes of any format."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The IR: modules of computations of instructions, and the one API that changes them."""
+"""The IR: modules, computations and instructions, and the API that changes them."""

@@ -59,7 +59,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionDimensions:
-    """`dim_labels=b01f_01io->b01f`: which dimension of each array plays which part.
+    """`dim_labels=b01f_01io->b01f`: the role of each dimension.
 
     `text` keeps the labels as they are printed; unused dimensions are written `?`.
     """
@@ -99,7 +99,7 @@ class PaddingDimension:
 
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """A value that hloc keeps as it was written, checked only for its outer form."""
+    """A value kept as written, with only its outer form checked."""
 
     text: str
 

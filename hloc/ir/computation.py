@@ -153,7 +153,7 @@ class Computation:
             operand.users[inst] = None
 
     def set_called(self, inst: Instruction, called: Iterable[Computation]) -> None:
-        """Let `inst` call other computations."""
+        """Set the called computations of `inst`."""
         new = tuple(called)
         if new == inst.called:
             return
@@ -202,7 +202,7 @@ class Computation:
         inst.name = unique
 
     def replace(self, old: Instruction, new: Instruction) -> None:
-        """Let every user of `old` use `new`, which stands for the same value.
+        """Replace all uses of `old` by `new`, an equal value.
 
         Metadata goes over to an instruction that has none; `old` stays until removed (`dce`).
         """
@@ -230,7 +230,7 @@ class Computation:
         new.users[user] = None
 
     def remove(self, inst: Instruction) -> None:
-        """Take out `inst`, which has no users and is not the root."""
+        """Remove `inst`, which has no users and is not the root."""
         assert not inst.users, f"{inst.name} still has users"
         assert self._root is not inst, f"{inst.name} is the root"
         self.module.log.record(Removed(inst, self, self.module.log.by))

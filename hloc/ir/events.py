@@ -1,4 +1,4 @@
-"""The change log: what happened to a module, in order, and which rewrite did it.
+"""The change log: every change of a module, in order, with the rewrite that made it.
 
 Undo, single steps, diffs by identity, provenance and bisection are readers of this one list.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """An instruction came into being."""
+    """An instruction was added."""
 
     inst: Instruction
     computation: Computation
@@ -26,7 +26,7 @@ class Created:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """All uses of `old` (and its place as root) went to `new`, which stands for the same value."""
+    """All uses of `old`, and its role as root, were replaced by `new`."""
 
     old: Instruction
     new: Instruction
@@ -35,7 +35,7 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """An instruction went away; it had no users."""
+    """An instruction without users was removed."""
 
     inst: Instruction
     computation: Computation
@@ -90,7 +90,7 @@ class ChangeLog:
 
     @contextmanager
     def acting(self, by: str) -> Iterator[None]:
-        """Attribute the events inside to `by`, then to whoever was acting before."""
+        """Attribute the events inside to `by`; restore the previous actor afterwards."""
         before, self.by = self.by, by
         try:
             yield

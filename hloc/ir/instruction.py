@@ -51,7 +51,7 @@ class Instruction:
 
     @property
     def array(self) -> ArrayShape:
-        """The shape, which the caller knows to be an array."""
+        """The shape as an array; the caller guarantees that it is one."""
         assert isinstance(self.shape, ArrayShape), self
         return self.shape
 

@@ -100,7 +100,7 @@ class Module(NotebookView):
         return self._next_uid
 
     def reserve_uids(self, highest: int) -> None:
-        """Never hand out an id up to `highest` again (used by `clone`)."""
+        """Reserve all ids up to `highest` (used by `clone`)."""
         self._next_uid = max(self._next_uid, highest)
 
     def add_computation(self, name: str, *, execution_thread: str = "main") -> Computation:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class NameUniquer:
-    """Hands out names; a clash gets the smallest free number after a dot."""
+    """Makes names unique; a clash gets the smallest free number after a dot."""
 
     _used: dict[str, set[int]] = field(default_factory=dict)  # numbers by stem
     _next: dict[str, int] = field(default_factory=dict)  # where to look for a free one
 
     def unique(self, name: str) -> str:
-        """Return `name`, or `root.N` if it was handed out before.
+        """Return `name`, or `root.N` if it is taken.
 
         `add.5` is number 5 of `add`, and a name without a number is number 0.
         """

@@ -1,4 +1,4 @@
-"""Objects that notebooks show as more than their text; what draws them is registered from above."""
+"""Rich display of objects in notebooks; renderers are registered by upper layers."""
 
 from __future__ import annotations
 

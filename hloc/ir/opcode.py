@@ -1,6 +1,6 @@
 """The type of an opcode row, and the registry of rows.
 
-Everything hloc knows of an operation stands in its row (`hloc/ops/`): arity, attributes, shape
+Everything hloc knows about an opcode is in its row (`hloc/ops/`): arity, attributes, shape
 rule, evaluator, elemental emitter, cost, law. Parser, printer, verifier, REPL and docs read it from
 here.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ShapeRequest:
-    """What a shape rule sees.
+    """The input of a shape rule.
 
     Attributes:
         operands: shapes of the operands.
@@ -60,7 +60,7 @@ class ScalarValue(Protocol):
 
 
 class ScalarBuilder(Protocol):
-    """What an elemental emitter may ask of code generation; one method per machine idea.
+    """The builder interface of elemental emitters.
 
     Values are typed by HLO element type. Narrow floats (bf16, f16, fp8 ...) are computed in f32 and
     every arithmetic result is rounded to its type; use `convert(x, F32)` first to round only once.

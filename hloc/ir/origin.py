@@ -1,4 +1,4 @@
-"""Where an instruction came from in the user's program, from metadata and stack frames."""
+"""Source locations of instructions, from metadata and stack frames."""
 
 from __future__ import annotations
 

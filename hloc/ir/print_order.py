@@ -1,4 +1,4 @@
-"""In which order XLA prints computations and instructions (format reference, 13.2 and 13.3)."""
+"""XLA's print order of computations and instructions (format reference, 13.2 and 13.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exercises that are questions: the right answers are read from the module, never written down."""
+"""Question exercises: the right answers are computed from the module."""
 
 from __future__ import annotations
 

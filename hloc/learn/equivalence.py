@@ -1,4 +1,4 @@
-"""Does a changed module answer as before? Evaluated on inputs that break wrong laws."""
+"""Check that a changed module is equivalent, on inputs that break wrong rules."""
 
 from __future__ import annotations
 

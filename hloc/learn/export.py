@@ -1,4 +1,4 @@
-"""Cells as a file: Markdown for a handout, HTML with a slider for the projector, a notebook."""
+"""Export cells: Markdown, HTML with a slider, or a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goals are about: counts of a module, its cost with loops multiplied out, its peak memory."""
+"""Quantities for goals: instruction counts, cost including trip counts, peak memory."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def units(cost: Cost) -> int:
 
 
 def peak(computation: Computation, order: Sequence[Instruction]) -> int:
-    """Return the bytes alive at the worst moment if `computation` runs in `order`.
+    """Return the peak of live bytes if `computation` runs in `order`.
 
     Parameters, constants and outputs are not counted; nothing is overwritten in place.
     """

@@ -1,4 +1,4 @@
-"""Cells as one HTML page that needs no network: a slider goes through the commands.
+"""Cells as one self-contained HTML page with a slider over the commands.
 
 Texts are escaped; the page runs nothing but its own few lines of script.
 """

@@ -1,4 +1,4 @@
-"""What check.toml says: the kind of exercise, modules with goals, questions."""
+"""Contents of check.toml: the kind of exercise, modules with goals, questions."""
 
 from __future__ import annotations
 

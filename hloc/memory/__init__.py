@@ -1,1 +1,1 @@
-"""From instructions to memory: order, live ranges, buffers."""
+"""Memory planning: schedules, live ranges, buffer assignment."""

@@ -1,7 +1,7 @@
-"""Outputs that may lie in the memory of an argument the caller gives away.
+"""Outputs that may alias donated arguments.
 
-`input_output_alias` names the pairs; `buffer_donor` names arguments, and the pairs are found here,
-as XLA does it: each donor goes to the first output of its shape that is free.
+`input_output_alias` names the pairs; `buffer_donor` names arguments, which are paired here as in
+XLA: each donor with the first free output of its shape.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AliasedOutput:
 
     @property
     def is_shared(self) -> bool:
-        """True if the output needs no memory of its own once the argument is given away."""
+        """True if the output needs no memory of its own once the argument is donated."""
         return self.how in ("in place", "overwritten")
 
 
@@ -62,8 +62,8 @@ def share_with_parameters(
 ) -> list[tuple[Value, AliasedOutput]]:
     """Merge outputs with the parameters they may lie in, where live ranges allow.
 
-    Comes after what must share, before what would like to. Returns the pairs with the value of the
-    parameter; all that are shared are called `overwritten` (see `settle`).
+    Runs after the required merges and before the optional ones. Returns the pairs with the value of
+    the parameter; all that are shared are called `overwritten` (see `settle`).
     """
     explicit = list(_explicit_pairs(module, coalescer, boundary))
     outputs = {pair.output for _, pair in explicit}
@@ -114,7 +114,7 @@ def _donor_pairs(
 
 
 def _origin(coalescer: Coalescer, result: Value) -> Value:
-    """Return the value that `result` has grown from by updates, each of which would be a copy."""
+    """Return the value that `result` updates in place through a chain of updates."""
     values, in_place = coalescer.values, coalescer.in_place
     while True:
         inst = result.inst
@@ -136,7 +136,7 @@ def _origin(coalescer: Coalescer, result: Value) -> Value:
 
 
 def _share(coalescer: Coalescer, parameter: Value, result: Value) -> bool:
-    """Put both into one buffer if that is possible; nobody may overwrite other parameters."""
+    """Put both into one buffer if possible; no other parameter may be overwritten."""
     own = coalescer.class_of[parameter.number]
     own.fixed = False
     if coalescer.may_share(parameter, result):

@@ -1,4 +1,4 @@
-"""Where every array of a scheduled module lies while it runs.
+"""Buffer assignment of a scheduled module.
 
 Parameters, outputs and constants are allocations of their own; all temporaries share one arena.
 """
@@ -33,7 +33,7 @@ ARENA, CONSTANT, PARAMETER, OUTPUT = "arena", "constant", "parameter", "output"
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A place in memory.
+    """An allocation and an offset in it.
 
     Attributes:
         kind: `arena`, `constant`, `parameter` or `output`.
@@ -57,11 +57,11 @@ class ConstantArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Buffer:
-    """Memory that one or several values have in turn.
+    """A buffer: memory that one or more values use in turn.
 
     Attributes:
-        values: those that share it; empty for working memory.
-        inst: whose working memory it is, or what makes the first value.
+        values: the values that share it; empty for scratch memory.
+        inst: the instruction whose scratch memory it is, or that defines the first value.
         busy: events of the timeline, first and last, between which it is in use.
         is_guest: a temporary in an output that is not written yet.
     """
@@ -78,9 +78,9 @@ class BufferReport:
     """Bytes by kind of allocation, and what sharing saved.
 
     Attributes:
-        output_bytes: outputs that need memory of their own even if all arguments are given away.
+        output_bytes: outputs that need memory of their own even if all arguments are donated.
         aliased_bytes: the other outputs, which count among the parameters.
-        peak_bytes: temporaries at the worst moment; no arena can be smaller.
+        peak_bytes: temporaries at the peak; a lower bound on the arena.
         in_place: results that lie in the buffer of an operand, copies left out.
         copies, copies_elided: copies of the module, and those that cost nothing at run time.
     """
@@ -107,7 +107,7 @@ class BufferReport:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BufferAssignment:
-    """The answer to: where does leaf `index` of this instruction lie?
+    """The buffer of every leaf of every instruction.
 
     Attributes:
         constants: data of the allocations of kind `constant`, by number.
@@ -130,7 +130,7 @@ class BufferAssignment:
     _same_memory: Mapping[Slice, Slice] = field(default_factory=dict)
 
     def slice_of(self, inst: Instruction, index: ShapeIndex = ()) -> Slice:
-        """Return where leaf `index` of `inst` lies; the leaf has elements."""
+        """Return the slice of leaf `index` of `inst`, which has elements."""
         return self._slices[self.values.at(inst, index).number]
 
     def slice_of_value(self, value: Value) -> Slice:
@@ -138,7 +138,7 @@ class BufferAssignment:
         return self._slices[value.number]
 
     def scratch(self, inst: Instruction) -> Slice | None:
-        """Return the working memory of `inst`, None if it asked for none."""
+        """Return the scratch memory of `inst`, None if it has none."""
         return self._scratch.get(inst)
 
     def arena_ranges(self) -> list[tuple[int, int]]:
@@ -148,13 +148,13 @@ class BufferAssignment:
         return sorted(found)
 
     def aliased(self, inst: Instruction, *, given: bool = False) -> tuple[int | None, ...]:
-        """Return per array leaf of the result the operand leaf it overwrites, None for no one.
+        """Return, per array leaf of the result, the operand leaf it overwrites, or None.
 
         Operand leaves are counted over all operands, those without elements included.
 
         Args:
             inst: makes arrays.
-            given: for a call whose caller gives away all arguments that an output may overwrite.
+            given: for a call whose caller donates all arguments that an output may overwrite.
         """
         same = self._same_memory if given else {}
         operands: dict[Slice, int] = {}
@@ -196,12 +196,12 @@ def assign_buffers(
     *,
     share_outputs: bool = True,
 ) -> BufferAssignment:
-    """Return the places of all arrays of a scheduled module.
+    """Assign a buffer to every array of a scheduled module.
 
     Args:
         module: after `flatten-call-graph` and `copy-insertion`.
         schedule: of this module.
-        scratch_bytes: working memory that an instruction wants while it runs.
+        scratch_bytes: scratch bytes that an instruction needs while it runs.
         pack: places temporaries in the arena.
         share_outputs: temporaries may lie in outputs that are not written yet.
 
@@ -344,7 +344,7 @@ class _Assigner:
     def _placed(
         self, requests: list[Request], outputs: dict[int, BufferClass]
     ) -> tuple[list[Slice], Packing]:
-        """Place temporaries in outputs that are idle meanwhile, the rest in the arena."""
+        """Place temporaries in idle outputs, the rest in the arena."""
         rooms = [
             Room(found.members[0].size_bytes, [(i.first, i.last) for i in found.intervals])
             for found in outputs.values()

@@ -1,7 +1,7 @@
-"""Which values share one buffer: loop state, branch results, copies, in-place updates.
+"""Coalescing: values that share one buffer (loop state, branch results, copies, updates).
 
-Starts with one class per value and merges. What must share is merged without asking but checked;
-what may share is merged when the live ranges of the two classes allow it.
+Starts with one class per value and merges. Required merges are made and checked; optional merges
+are made if the live ranges of the two classes do not interfere.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Coalescer:
     _allowed: dict[tuple[Value, Value], bool] = field(default_factory=dict)
 
     def start(self, ranges: Iterable[tuple[Interval, ...]]) -> None:
-        """Give each value a class of its own."""
+        """Start with one class per value."""
         for value, intervals in zip(self.values.all, ranges, strict=True):
             self.class_of.append(BufferClass([value], list(intervals), value.fixed))
 
@@ -47,7 +47,7 @@ class Coalescer:
         assert merged, f"{a} and {b} must share a buffer, but both are needed at one time"
 
     def may_share(self, a: Value, b: Value) -> bool:
-        """Merge the classes of `a` and `b` if nothing speaks against it; return if they are one."""
+        """Merge the classes of `a` and `b` if they do not interfere; True if they are one."""
         first, second = self.class_of[a.number], self.class_of[b.number]
         if first is second:
             return True
@@ -148,7 +148,7 @@ def _joined_with(inst: Instruction, values: Values) -> Iterator[tuple[Value, Val
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """`result` would like to take the buffer of `operand`; `saves_copy` if work is saved too."""
+    """`result` may reuse the buffer of `operand`; `saves_copy` if that elides a copy."""
 
     operand: Value
     result: Value
@@ -169,7 +169,7 @@ def _wishes(coalescer: Coalescer) -> Iterator[_Wish]:
 
 
 def _loop_depth(value: Value, dataflow: Dataflow) -> int:
-    """Return how many loops stand around `value`."""
+    """Return the loop depth of `value`."""
     depth = 0
     caller = dataflow.caller(value.inst.computation)
     while caller is not None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 ALIGNMENT_BYTES = 64
 
 _MAX_OVERLAPS = 1_000_000
-"""Pairs of buffers alive together up to which packing by size is tried."""
+"""Packing by size is tried up to this many pairs of simultaneously live buffers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Packing:
     """Offsets in the order of the requests.
 
     Attributes:
-        lower_bound_bytes: what is alive at the worst moment; no packing can be smaller.
+        lower_bound_bytes: live bytes at the peak.
     """
 
     offsets: tuple[int, ...]
@@ -84,7 +84,7 @@ def _total(requests: Sequence[Request], offsets: Sequence[int]) -> int:
 
 
 def _most_alive(requests: Sequence[Request], size_of: Callable[[int], int]) -> int:
-    """Return the bytes of the requests alive at the worst moment."""
+    """Return the live bytes of the requests at the peak."""
     changes: dict[int, int] = {}
     for request in requests:
         size = size_of(request.size_bytes)
@@ -98,7 +98,7 @@ def _most_alive(requests: Sequence[Request], size_of: Callable[[int], int]) -> i
 
 
 def _neighbours(requests: Sequence[Request]) -> list[list[int]] | None:
-    """Return who is alive together with whom, or None if that are too many pairs."""
+    """Return the interference graph, None if it has too many edges."""
     found: list[list[int]] = [[] for _ in requests]
     alive: dict[int, None] = {}
     ends: list[tuple[int, int]] = []
@@ -118,12 +118,12 @@ def _neighbours(requests: Sequence[Request]) -> list[list[int]] | None:
 
 
 def _by_size(requests: Sequence[Request]) -> list[int]:
-    """The largest first."""
+    """Largest first."""
     return sorted(range(len(requests)), key=lambda i: (-requests[i].size_bytes, i))
 
 
 def _by_duration(requests: Sequence[Request]) -> list[int]:
-    """What lives longest first, of those the largest."""
+    """Longest live range first, then largest."""
     return sorted(
         range(len(requests)),
         key=lambda i: (requests[i].first - requests[i].last, -requests[i].size_bytes, i),
@@ -133,7 +133,7 @@ def _by_duration(requests: Sequence[Request]) -> list[int]:
 def _pack_in_order(
     requests: Sequence[Request], neighbours: list[list[int]], order: Sequence[int]
 ) -> list[int]:
-    """Place one after the other, each in the smallest gap that its neighbours leave."""
+    """Place requests in order, each in the smallest gap that fits."""
     offsets = [-1] * len(requests)
     for i in order:
         taken = sorted(
@@ -146,7 +146,7 @@ def _pack_in_order(
 
 
 def best_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """Return where `size` bytes go: into the smallest gap they fit in, or behind all others.
+    """Return where `size` bytes go: the smallest gap that fits, or the end.
 
     Args:
         taken: ranges in use, start and end, sorted; they may overlap.

@@ -1,4 +1,4 @@
-"""When each value is needed: intervals on the timeline of a scheduled module.
+"""Live ranges: intervals on the timeline of a scheduled module.
 
 Both ends of an interval belong to it. A value that a loop reads from outside lives until the loop
 ends; one that only some branches of a conditional read is dead in the others.
@@ -14,7 +14,7 @@ from hloc.memory.values import Timeline, Value, Values, read_at_end, read_leaves
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The events `first..last` of the timeline, during which `value` must keep its bytes."""
+    """The events `first..last` of the timeline in which `value` is live."""
 
     first: int
     last: int
@@ -54,7 +54,7 @@ def is_condition(computation: Computation, values: Values) -> bool:
 
 
 def made_at(value: Value, timeline: Timeline) -> int:
-    """Return the event at which `value` comes into being."""
+    """Return the event that defines `value`."""
     if value.inst.is_a("parameter"):
         return timeline.begin[value.inst.computation]
     return timeline.end[value.inst]

@@ -1,4 +1,4 @@
-"""Order and buffers of a lowered module, chosen together.
+"""Choose the schedule and buffer assignment of a lowered module together.
 
 The schedule decides by an estimate; where a module is small, whole buffer assignments are compared,
 which also know of gaps, alignment and temporaries that lie in outputs.
@@ -16,7 +16,7 @@ from hloc.memory.heap import PackFunction, pack
 from hloc.memory.schedule import HEURISTICS, Schedule, schedule_module
 
 _FEW_INSTRUCTIONS = 1500
-"""Up to so many, several assignments take less time than the code generation of the module."""
+"""Up to this many instructions, several assignments take less time than code generation."""
 
 
 def plan_memory(
@@ -26,11 +26,11 @@ def plan_memory(
     *,
     share_outputs: bool = True,
 ) -> tuple[Schedule, BufferAssignment]:
-    """Return a schedule and an assignment that need little memory for temporaries.
+    """Return the schedule and assignment with the least memory for temporaries.
 
     Args:
         module: after `flatten-call-graph` and `copy-insertion`; not changed.
-        scratch_bytes: working memory that an instruction wants while it runs.
+        scratch_bytes: scratch bytes that an instruction needs while it runs.
         pack: places temporaries in the arena.
         share_outputs: temporaries may lie in outputs that are not written yet.
     """

@@ -1,7 +1,7 @@
-"""The order in which the instructions of each computation run.
+"""Instruction schedules.
 
-The order decides how long values live: a copy waits until its value is needed, whoever reads an
-array goes before whoever overwrites it, and new loop state is written last.
+The order determines live ranges: copies run as late as possible, readers of an array before its
+in-place writer, and new loop state is written last.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from hloc.ir.traversal import post_order
 from hloc.shapes import ShapeIndex
 
 _SEARCH_BUDGET = 200_000
-"""Instructions that may be looked at, per computation, to let readers run before writers."""
+"""Budget of visited instructions per computation for moving readers before writers."""
 
 _MAX_READERS = 64
-"""An array with more readers is left alone; their order would cost more than a copy."""
+"""Arrays with more readers are skipped; ordering them would cost more than a copy."""
 
 
 Heuristic = Literal["post-order", "depth-first", "greedy"]
@@ -39,7 +39,7 @@ _MAX_INSTRUCTIONS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Orders of the entry and of all computations that loops, branches and calls run."""
+    """Schedules of the entry and of all computations run by control flow."""
 
     orders: Mapping[Computation, tuple[Instruction, ...]]
 
@@ -58,12 +58,12 @@ def schedule_module(
 ) -> Schedule:
     """Return a schedule; a module marked `is_scheduled` keeps its order but for late copies.
 
-    Per computation the best order that a heuristic finds, by the bytes that are alive at the worst
-    moment; the first of several. Expects `copy-insertion`. Cost: O(n log n) in the instructions.
+    Takes, per computation, the heuristic order with the lowest peak of live bytes; the first of
+    equals. Expects `copy-insertion`. Cost: O(n log n) in the instructions.
 
     Args:
         module: not changed.
-        scratch_bytes: working memory that an instruction wants while it runs.
+        scratch_bytes: scratch bytes that an instruction needs while it runs.
         heuristics: to choose from.
     """
     dataflow = analyse_dataflow(module)
@@ -152,7 +152,7 @@ def _waits(inst: Instruction) -> bool:
 
 
 def _final_copies(computation: Computation) -> dict[Instruction, int]:
-    """Return the root and the copies that only feed it: they run when all else is done."""
+    """Return the root and the copies that only feed it; they run last."""
     root = computation.root
     found = {root: 2} if root.is_a("tuple", "copy") and not root.users else {}
     stack = [root] if root in found else []
@@ -208,7 +208,7 @@ def _readers_before_writers(
 def _updates_of_state(
     final: dict[Instruction, int], in_place: InPlace
 ) -> dict[Instruction, list[int]]:
-    """Return the instructions that make new loop state out of old, and which operand that is.
+    """Return the instructions that update loop state, and the operand with the old state.
 
     Where they can do so in place, no copy is needed, provided that all others have read the old
     state before.
@@ -229,7 +229,7 @@ def _updates_of_state(
 
 
 def _kept_parameters(module: Module) -> frozenset[Instruction]:
-    """Return the parameters of the entry whose memory no output may take."""
+    """Return the entry parameters that no output may alias."""
     config = module.config
     given = {alias.parameter for alias in config.aliases}
     given.update(number for number, _ in config.buffer_donors)
@@ -237,7 +237,7 @@ def _kept_parameters(module: Module) -> frozenset[Instruction]:
 
 
 def _readers(inst: Instruction, kept: frozenset[Instruction]) -> Iterator[Instruction]:
-    """Yield the users of the array `inst`, through instructions that hand it on.
+    """Yield the users of the array `inst`, through forwarding instructions.
 
     Nobody can overwrite a constant or the parameters `kept`, so their readers do not matter.
     """

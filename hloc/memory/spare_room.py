@@ -1,7 +1,7 @@
-"""Temporaries in outputs that are not written yet.
+"""Place temporaries in outputs that are not written yet.
 
-The caller's memory for an output lies idle until the output is computed; a temporary that is dead
-by then costs nothing there.
+An output buffer is idle until the output is computed; a temporary that is dead by then can use it
+for free.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from hloc.memory.heap import Request, best_gap
 
 _SEARCH_BUDGET = 2_000_000
-"""Occupants that may be looked at; what is not placed by then goes into the arena."""
+"""Budget of visited occupants; the remaining requests go into the arena."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class _Occupant:
 
 @dataclass(slots=True)
 class Room:
-    """Memory of a fixed size that is idle at times.
+    """Memory of a fixed size that is idle part of the time.
 
     Attributes:
         busy: times `first..last` at which all of it is in use.

@@ -1,4 +1,4 @@
-"""What a buffer assignment spends: the worst moment, what is alive then, buffers one by one."""
+"""Memory usage of a buffer assignment: the peak, what is live then, and all buffers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from hloc.memory.buffer_assignment import ARENA, Buffer, BufferAssignment
 
 @dataclass(frozen=True, slots=True)
 class WorstMoment:
-    """When the arena holds most.
+    """The peak of the arena.
 
     Attributes:
         time: event of the timeline.
         inst: what runs then.
-        buffers: what is alive, the largest first.
+        buffers: the live buffers, largest first.
     """
 
     time: int
@@ -30,7 +30,7 @@ def in_arena(assignment: BufferAssignment) -> tuple[Buffer, ...]:
 
 
 def worst_moment(assignment: BufferAssignment) -> WorstMoment | None:
-    """Return the first moment at which the arena holds most, None if it is never used."""
+    """Return the first peak of the arena, None if it is unused."""
     buffers = in_arena(assignment)
     if not buffers:
         return None
@@ -55,7 +55,7 @@ def span(buffer: Buffer) -> tuple[int, int]:
 
 
 def running_at(assignment: BufferAssignment, time: int) -> Instruction:
-    """Return the instruction that runs at `time`: the last that has started by then."""
+    """Return the instruction that runs at `time`: the last one started."""
     start = assignment.timeline.start
     found = assignment.timeline.order[0]
     for inst in assignment.timeline.order:

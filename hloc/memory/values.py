@@ -1,4 +1,4 @@
-"""Values: the array leaves that instructions really make, numbered in the order they are made.
+"""Values: the array leaves that instructions define, in program order.
 
 Tuples, calls and everything else that moves no bytes make no values (see `analysis/dataflow.py`).
 """
@@ -17,12 +17,11 @@ from hloc.shapes import ArrayShape, ShapeIndex
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Value:
-    """An array that is made at one place; `number` counts from 0 in program order.
+    """An array with one definition; `number` counts from 0 in program order.
 
     Attributes:
-        fixed: a parameter of the entry or a constant, whose bytes nobody may overwrite.
-        joined: stands for several values, one of which it has at a time: loop state, the result of
-            a loop or a conditional.
+        fixed: an entry parameter or a constant, which must not be overwritten.
+        joined: a phi of several values: loop state, the result of a loop or a conditional.
     """
 
     number: int

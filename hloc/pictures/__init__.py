@@ -1,1 +1,1 @@
-"""Pictures of modules: graphs and rooflines, as files that need no network and no other program."""
+"""Pictures of modules: graphs and rooflines, as self-contained files."""

@@ -1,4 +1,4 @@
-"""The boxes of a picture and the edges between them, and how some boxes become one."""
+"""Boxes of a picture, the edges between them, and grouping of boxes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class Box:
     Attributes:
         sort: `instruction`, `computation`, `scope`, `repeat` or `part`.
         title: the first line, `maximum(·, 0)`; `name` and `shape` make the second.
-        children: what a group opens into.
-        bodies: what an instruction opens into, the roots of called computations.
+        children: what a group expands into.
+        bodies: what an instruction expands into, the roots of called computations.
         edges: of a computation: those between its instructions.
         layers: where the children stand.
         symbol: equal for boxes that show the same but for names.

@@ -1,4 +1,4 @@
-"""What a module has that an earlier one had not, by instruction, for the marks in a picture."""
+"""Changes from an earlier module, by instruction, for the marks in a picture."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Changes:
 
 
 def changes_between(before: Module, after: Module, diff: ModuleDiff | None = None) -> Changes:
-    """Return what is different in `after`.
+    """Return the changes from `before` to `after`.
 
     Args:
         before: an earlier module; neither is changed.

@@ -1,4 +1,4 @@
-"""What colour an opcode has: XLA's conventions, so that eyes trained on its graphs find their way.
+"""Colours of opcodes, by the conventions of XLA's graphs.
 
 Every kind has a fill, a border and a text colour in three palettes: XLA's own, the same for dark
 pages, and one that stays distinct for colour-blind people (after Okabe and Ito).
@@ -92,7 +92,7 @@ COLOUR_BLIND = {
 PALETTES = {"xla": XLA, "dark": DARK, "colour-blind": COLOUR_BLIND}
 
 STATUS = {"added": "#1a9e4b", "removed": "#d1242f", "changed": "#d98a00", "rewired": "#8250df"}
-"""Border colours of what a pass or another module did differently."""
+"""Border colours of changed boxes."""
 
 
 def kind_of(opcode: str) -> str:

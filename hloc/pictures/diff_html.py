@@ -16,7 +16,7 @@ _CLASSES = {"+": "add", "-": "gone", " ": "quiet"}
 def diff_html(diff: ModuleDiff) -> str:
     """Return the rows of `diff` that are not the same, at most `MOST_ROWS`, with their rules.
 
-    The glyph says the kind, the colour the same again. All texts are escaped.
+    Glyph and colour both show the kind. All texts are escaped.
     """
     rows = [_row(row) for row in diff.header]
     for computation in diff.computations:

@@ -1,4 +1,4 @@
-"""A picture as text for Graphviz, for those who have it and want another layout."""
+"""Graphviz text of a picture."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hloc.pictures.scene import Scene
 
 
 def dot(scene: Scene, most: int) -> str:
-    """Return `scene`, opened to at most `most` boxes, as a `digraph`."""
+    """Return `scene`, expanded to at most `most` boxes, as a `digraph`."""
     root = opened(scene, most)
     place(root)
     lines = [

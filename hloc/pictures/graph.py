@@ -1,4 +1,4 @@
-"""Writes a graph: HTML that opens and closes, SVG for papers, or text for Graphviz."""
+"""Write a graph: interactive HTML, SVG, or Graphviz text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write(
         path: ends in .html, .svg or .dot.
         around: the name of an instruction, for it and what is near; or of a computation.
         radius: how many steps along operands and users are near.
-        before: an earlier module; what is different is marked, what is gone is drawn dashed.
+        before: an earlier module; changes are marked, removed instructions dashed.
         diff: what changed since `before`, if both are states of one module and share uids.
 
     Returns:

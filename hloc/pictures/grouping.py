@@ -1,7 +1,7 @@
-"""How a computation of thousands of instructions becomes a few boxes that open.
+"""Group a computation of thousands of instructions into a few expandable boxes.
 
-By `op_name` scope, as the user's program is divided; then equal neighbours become one box "×12";
-then what is still too many is cut into parts along the order of the instructions.
+Groups by `op_name` scope, then merges repeated neighbours into one box "×12", then cuts what is
+still too large into parts in instruction order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hloc.pictures.repeats import with_repeats
 from hloc.pictures.scopes import by_scope
 
 MOST_CHILDREN = 120
-"""More boxes than this are cut into parts."""
+"""Larger groups are cut into parts."""
 
 _PART = 24
 
@@ -52,7 +52,7 @@ def _shorten(root: Box, work: Work) -> None:
         single = [child for child in group.children if not child.children]
         if group.sort != "repeat":
             fewer = with_repeats(groups, work), with_repeats(single, work)
-            if sum(map(len, fewer)) > 1:  # a box that holds only one box adds nothing
+            if sum(map(len, fewer)) > 1:  # a group of one box adds nothing
                 groups, single = fewer
         stack += [box for box in (*groups, *single) if box.children]
         if len(groups) + len(single) > MOST_CHILDREN:

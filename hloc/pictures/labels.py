@@ -1,4 +1,4 @@
-"""The words in a box: what an instruction does, and what is written there instead of drawn.
+"""Labels of boxes, and operands that are written inline instead of drawn.
 
 Constants, scalars, broadcasts of scalars and, in large computations, small vectors that are
 parameters stand inside their users; get-tuple-element is looked through.
@@ -21,7 +21,7 @@ _DRAWN = "·"
 
 
 def shown(text: str, most: int = 0) -> str:
-    """Return `text` without what no picture may hold, cut in the middle to `most` letters."""
+    """Return `text` without control characters, shortened in the middle to `most` characters."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else "?" for c in text)
     if most and len(text) > most:

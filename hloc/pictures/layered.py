@@ -1,4 +1,4 @@
-"""Layers of a directed graph: which row every box stands in, in which order, and where exactly.
+"""Layered graph layout: rows, order within rows, and coordinates.
 
 Rows by longest path, order by barycentre sweeps, places by isotonic regression, so that boxes stand
 under what they use and never overlap. Edges that pass a few rows get a bend in each of them; longer
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 MOST_BENDS = 10
-"""An edge that passes more rows goes straight."""
+"""An edge across more rows is drawn straight."""
 
 _ORDER_SWEEPS = 8
 _PLACE_SWEEPS = 8
@@ -71,7 +71,7 @@ def layers(count: int, edges: Sequence[tuple[int, int]]) -> Layers:
 
 
 def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the rows: below all operands; what has none stands right above its first user."""
+    """Return the rows: below all operands; sources are placed right above their first user."""
     rank = [0] * count
     has_operand = [False] * count
     for a, b in edges:  # sorted by `a`, so the rank of `a` is final

@@ -1,7 +1,7 @@
-"""A picture as a page: one HTML file that needs no network and runs nothing it was given.
+"""A picture as one self-contained HTML page.
 
-The boxes stand in it as JSON, with rows and order; the script of the page finds the places, so that
-a box opens where it stands. The content security policy admits that script and no other.
+The page holds the boxes as JSON, with rows and order; its script computes coordinates, so that a
+box expands in place. The content security policy allows only that script.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCRIPTS = ("layout.js", "drawing.js", "controls.js")
 
 
 def page(scene: Scene, most: int) -> str:
-    """Return the page of `scene`, which opens with at most `most` boxes."""
+    """Return the page of `scene`, which initially shows at most `most` boxes."""
     folder = files("hloc.pictures").joinpath("page")
     style = folder.joinpath("graph.css").read_text(encoding="utf-8")
     script = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in _SCRIPTS)
@@ -52,7 +52,7 @@ def _hash(text: str) -> str:
 
 
 def _embedded(data: Any) -> str:
-    """Return JSON that can stand inside a `script` element: no `<` can end it."""
+    """Return JSON that is safe inside a `script` element."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

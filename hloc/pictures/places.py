@@ -1,7 +1,6 @@
-"""Where everything stands: which boxes are open, how large they are, and the way of every edge.
+"""Layout of a static picture: open boxes, sizes, coordinates and edge routes.
 
-The page does the same in the browser when a box is opened (`page/layout.js`); this is for pictures
-that stay as they are.
+The HTML page does the same in the browser (`page/layout.js`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from hloc.pictures.layered import Layers, places
 from hloc.pictures.scene import Scene
 
 BOXES_AT_START = 150
-"""A picture opens with no more boxes than this."""
+"""Limit on the boxes shown initially."""
 
 TITLE_LETTER, SMALL_LETTER = 7.3, 6.65
 _MARGIN, _LINE, _GAP, _ROW_GAP, _HEAD, _PAD = 18.0, 16.0, 22.0, 34.0, 26.0, 14.0
@@ -23,7 +22,7 @@ _LEAST_WIDTH, _SIGN = 56.0, 22.0
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A box in a picture; `nodes` are what it is opened into.
+    """A box in a picture; `nodes` are what it expands into.
 
     Attributes:
         x, y: the upper left corner on paper, once `placed` is done.
@@ -61,7 +60,7 @@ class Node:
 
 
 def content(box: Box) -> tuple[Sequence[Box], Layers | None]:
-    """Return what a box opens into; several called computations stand side by side."""
+    """Return what a box expands into; several called computations are placed side by side."""
     if box.children:
         return box.children, box.layers
     if len(box.bodies) == 1:
@@ -70,7 +69,7 @@ def content(box: Box) -> tuple[Sequence[Box], Layers | None]:
 
 
 def lines_of(box: Box) -> tuple[str, str]:
-    """Return the two lines in a box; dots say that it has operands or users that are not drawn."""
+    """Return the two lines in a box; dots mark operands or users that are not drawn."""
     if box.inst is not None:
         return box.title, f"{box.shape}  {box.name}{' …' if box.hidden else ''}"
     if box.sort == "computation":
@@ -83,7 +82,7 @@ def lines_of(box: Box) -> tuple[str, str]:
 
 
 def opened(scene: Scene, most: int = BOXES_AT_START) -> Node:
-    """Return the picture as it opens: level by level, small groups first, at most `most` boxes.
+    """Return the initial view: expanded level by level, small groups first, up to `most` boxes.
 
     Scopes open before computations. Parts open where most of them can, fusions where there is room
     to spare, repeated blocks in small modules only.
@@ -114,7 +113,7 @@ _SCOPE, _CALL, _PART, _FUSION, _REPEAT = range(5)
 
 
 def _eagerness(node: Node) -> tuple[int, int]:
-    """Return when a box is opened, the lowest first."""
+    """Return the priority for expanding a box, lowest first."""
     box = node.box
     if box.sort == "part":
         return _PART, 0
@@ -134,7 +133,7 @@ def _open(node: Node) -> None:
 
 
 def place(root: Node) -> None:
-    """Give every node its size and place, the root at 0, 0."""
+    """Set the size and position of every node, the root at 0, 0."""
     order = list(all_nodes(root))
     for node in reversed(order):
         _size(node)
@@ -262,7 +261,7 @@ def _ports(pairs: list[tuple[Node, Node]]) -> dict[tuple[Node, Node], float]:
 
 
 def _path(source: Node, target: Node, home: Node, port: float) -> tuple[str, bool]:
-    """Return the way from the bottom of `source` to the top of `target`."""
+    """Return the route from the bottom of `source` to the top of `target`."""
     a, b = _parting(source, target, home)
     parent = a.parent
     assert parent is not None

@@ -1,9 +1,9 @@
-"""The verifier: what must hold of every module between two passes.
+"""The verifier: invariants of a module between passes.
 
-`verify` checks a module that a user wrote or a pass left behind, in stages: calls between
-computations, the graph of each computation, each instruction, what concerns several instructions,
-the header. A stage runs only over what the one before found sound. Rules: XLA's
-`hlo_verifier.cc`; shapes by the rows' `infer`. Time is linear in the size of the module.
+`verify` checks in stages: calls between computations, the graph of each computation, each
+instruction, constraints across instructions, the header. A stage runs only on what the previous one
+accepted. Rules: XLA's `hlo_verifier.cc`; shapes by the rows' `infer`. Time is linear in the size of
+the module.
 """
 
 from __future__ import annotations

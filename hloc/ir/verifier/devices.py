@@ -1,4 +1,4 @@
-"""Do replica groups and shardings make sense: devices named once, groups that are not empty."""
+"""Verify replica groups and shardings: devices named once, no empty groups."""
 
 from __future__ import annotations
 

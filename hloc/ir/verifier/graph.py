@@ -1,4 +1,4 @@
-"""Is the graph sound: calls, operands and users, order, parameters."""
+"""Verify the graph: calls, operands and users, order, parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the `HloModule` line fit the entry computation: layouts, aliases, donors, counts."""
+"""Verify the `HloModule` line against the entry: layouts, aliases, donors, counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hloc.source import Span
 
 
 def check_header(module: Module) -> Iterator[Diagnostic]:
-    """Yield the faults of what the header says of the entry computation."""
+    """Yield the faults of the header."""
     for name, count in (
         ("replica_count", module.config.replica_count),
         ("num_partitions", module.config.num_partitions),

@@ -1,4 +1,4 @@
-"""Is every instruction right by itself: operand count, layouts, shape as its row infers.
+"""Verify single instructions: operand count, layouts, inferred shape.
 
 Real modules repeat: 20,000 instructions share a few hundred combinations of opcode, shapes and
 attributes, so what was found for one holds for the next of the same.
