@@ -81,11 +81,31 @@ def _rows_together(k: KernelContext, plan: RowPlan) -> int:
     return next((rows for most, rows in _TOGETHER if vectors <= most), 1)
 
 
-class _Row:
+class RowElements:
+    """Elements of a region, on every target; `index` is that of an element in `plan.dims`."""
+
+    def __init__(self, k: KernelContext, plan: RowPlan) -> None:
+        self.k, self.plan = k, plan
+
+    def _value(self, inst: Instruction, index: Index) -> Value:
+        return self.k.g.element(self.k.frame, inst, self._index(inst, index))
+
+    def _index(self, inst: Instruction, index: Index) -> Index:
+        if inst.array.dims == self.plan.dims:
+            return index
+        return self.k.math.reshape(index, self.plan.dims, inst.array.dims)
+
+    def _store(self, inst: Instruction, value: Value, index: Index) -> None:
+        for output, array in zip(self.plan.outputs, self.k.outputs, strict=True):
+            if output is inst:
+                array.store(self.k.math, index, value)
+
+
+class _Row(RowElements):
     """One row: what is finished of it takes the place of its instruction in the frame."""
 
     def __init__(self, k: KernelContext, plan: RowPlan, row: IndexValue) -> None:
-        self.k, self.plan = k, plan
+        super().__init__(k, plan)
         self.sources = dict(k.frame.sources)
         self.frame = Frame(self.sources)
         outer = plan.dims[: plan.outer]
@@ -219,19 +239,6 @@ class _Row:
             self._store(inst, made[inst], self._index(inst, index))
         for total, elements in zip(sums, added, strict=True):
             total.add(elements)
-
-    def _value(self, inst: Instruction, index: Index) -> Value:
-        return self.k.g.element(self.k.frame, inst, self._index(inst, index))
-
-    def _index(self, inst: Instruction, index: Index) -> Index:
-        if inst.array.dims == self.plan.dims:
-            return index
-        return self.k.math.reshape(index, self.plan.dims, inst.array.dims)
-
-    def _store(self, inst: Instruction, value: Value, index: Index) -> None:
-        for output, array in zip(self.plan.outputs, self.k.outputs, strict=True):
-            if output is inst:
-                array.store(self.k.math, index, value)
 
 
 def _divides(inst: Instruction) -> bool:

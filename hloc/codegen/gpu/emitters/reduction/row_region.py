@@ -95,11 +95,14 @@ def emit(plan: RowPlan, w: LaunchWriter) -> None:
         _Row(k, plan, group, row).write()
 
 
-class _Row:
+class _Row(row_region.RowElements):
     """One row: finished values replace their instructions in the frame."""
 
+    k: GpuContext
+
     def __init__(self, k: GpuContext, plan: RowPlan, group: Group, row: IndexValue) -> None:
-        self.k, self.plan, self.group = k, plan, group
+        super().__init__(k, plan)
+        self.group = group
         whole = plan.rows.count % k.block[1] == 0
         self.is_mine = k.body.all_of([] if whole else [k.math.compare("LT", row, plan.rows.count)])
         # Threads past the last row take part in its shuffles.
@@ -207,19 +210,6 @@ class _Row:
     def _row_index(self, inst: Instruction) -> Index:
         outer = self.plan.dims[: self.plan.outer]
         return self.k.math.reshape(tuple(self.outer), outer, inst.array.dims)
-
-    def _value(self, inst: Instruction, index: Index) -> Value:
-        return self.k.g.element(self.k.frame, inst, self._index(inst, index))
-
-    def _index(self, inst: Instruction, index: Index) -> Index:
-        if inst.array.dims == self.plan.dims:
-            return index
-        return self.k.math.reshape(index, self.plan.dims, inst.array.dims)
-
-    def _store(self, inst: Instruction, value: Value, index: Index) -> None:
-        for output, array in zip(self.plan.outputs, self.k.outputs, strict=True):
-            if output is inst:
-                array.store(self.k.math, index, value)
 
 
 class _Sum:

@@ -90,16 +90,12 @@ class _Sorter:
         self.dims = k.root.operands[0].array.dims
         (self.computation,) = k.root.called
         self.merges = RankMerge(k, self._less)
-        self.rest = [d for d in range(len(self.dims)) if d != plan.dim]
 
     def _index(self, row: IndexValue, position: IndexValue) -> Index:
         """Return the index of element `position` of sort number `row`."""
-        index: list[IndexValue] = [0] * len(self.dims)
-        sizes = [self.dims[d] for d in self.rest]
-        for dim, at in zip(self.rest, self.k.math.delinear(row, sizes), strict=True):
-            index[dim] = at
-        index[self.plan.dim] = position
-        return tuple(index)
+        dim = self.plan.dim
+        index = self.k.math.delinear(row, [*self.dims[:dim], *self.dims[dim + 1 :]])
+        return (*index[:dim], position, *index[dim:])
 
     def _copies(self) -> list[IrArray]:
         """Return the arrays in scratch memory."""
