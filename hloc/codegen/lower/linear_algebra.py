@@ -25,9 +25,12 @@ from hloc.ir.module import Module
 from hloc.ops.custom_call_targets import registered_targets
 from hloc.ops.lapack import lapack_attributes
 from hloc.ops.lapack_library import has_lapack
-from hloc.shapes import ArrayShape
+from hloc.shapes import ArrayShape, TupleShape
 
 _TARGET = re.compile(r"lapack_[sdcz]([a-z0-9]+)_ffi")
+
+_SMALL = 8
+"""Rows and columns of matrices that rotations in lanes suit better than LAPACK, one by one."""
 
 _Choice: TypeAlias = tuple[str, tuple[str, ...]]
 """An algorithm, and views of operands and results."""
@@ -60,7 +63,8 @@ def _target(inst: Instruction, *, with_lapack: bool) -> str:
     if match is None:
         return ""
     name, attributes = match[1], lapack_attributes(inst)
-    if name in _LAPACK_LETTERS and with_lapack and has_lapack():
+    uses_lapack = with_lapack and has_lapack() and not _is_small_batch_of_values(inst)
+    if name in _LAPACK_LETTERS and uses_lapack:
         letters = "".join(attributes.get(key, usual) for key, usual in _LAPACK_LETTERS[name])
         return lapack_target(inst, name, letters)
     if name == "gesdd":
@@ -69,6 +73,17 @@ def _target(inst: Instruction, *, with_lapack: bool) -> str:
         choice = _CHOICES[name](attributes)
         return "" if linalg_call(inst, *choice) is None else target_name(*choice)
     return ""
+
+
+def _is_small_batch_of_values(inst: Instruction) -> bool:
+    """True for small matrices side by side whose vectors, which have signs, nobody reads."""
+    shape = inst.operands[0].shape if inst.operands else None
+    if not isinstance(shape, ArrayShape) or shape.rank < 3 or max(shape.dims[-2:]) > _SMALL:
+        return False
+    read = {user.attributes.index for user in inst.users if user.is_a("get-tuple-element")}
+    only_parts = all(user.is_a("get-tuple-element") for user in inst.users)
+    info = len(inst.shape.elements) - 1 if isinstance(inst.shape, TupleShape) else 0
+    return only_parts and not inst.is_root and read <= {1, info}
 
 
 def _is_tall(inst: Instruction) -> bool:

@@ -87,3 +87,20 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     lapack_library.lapack_address.cache_clear()
     with pytest.raises(UnsupportedError, match=r"hloc\[lapack\]"):
         lapack_library.lapack_address("ssyevd")
+
+
+def test_eigenvalues_alone_of_small_matrices_need_no_library(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their vectors would have other signs than LAPACK's, but nobody reads them."""
+    monkeypatch.setattr("hloc.codegen.lower.linear_algebra.has_lapack", lambda: True)
+    a = matrices("s", 20, 4, 4)
+    a = a + adjoint(a)
+    results = [shape("f32", 20, 4, 4), shape("f32", 20, 4), shape("s32", 20)]
+    text = call("ssyevd", f"uplo = {ord('L')} : ui8", results, a).replace("ROOT r", "r")
+    text = text[:-1] + " ROOT w = f32[20,4] get-tuple-element(r), index=1\n}"
+    executable = hloc.compile(text)
+    assert isinstance(executable, Executable)
+    assert not executable.compiled.plan.host_functions
+    (w,) = executable(a)
+    np.testing.assert_allclose(w, np.linalg.eigvalsh(wide(a)), rtol=0, atol=1e-5)
