@@ -6,7 +6,8 @@
     // -----
 
 One ANSWER line per array of the result, as a literal. REFUSED in its place gives words of the
-message with which every way of running must refuse the module.
+message with which every way of running must refuse the module. NOT-ON-GPU gives the reason why a
+case is not asked of the simulated GPU.
 """
 
 from collections.abc import Callable
@@ -21,10 +22,13 @@ import hloc
 from hloc.errors import UnsupportedError
 from hloc.ir.module import Module
 from hloc.parser.literals import parse_literal
+from hloc.runtime.gpu.executable import GpuExecutable
+from hloc.runtime.gpu.simulated import SimulatedDevice
 from hloc.shapes import leaves
 from hloc.source import SourceFile
 from tests.goldens import GOLDEN, SEPARATOR
 from tests.tolerance import assert_close
+from tests.unit.gpu.simulate import compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -34,6 +38,7 @@ class Case:
     """One program; `answers` is empty where it must be refused with the words `refused`."""
 
     name: str
+    not_on_gpu: str
     answers: tuple[str, ...]
     refused: str
     text: str
@@ -45,7 +50,7 @@ def read_cases(file: Path) -> list[Case]:
 
 
 def _case(part: str) -> Case:
-    name, refused, answers, body = "", "", [], []
+    name, refused, not_on_gpu, answers, body = "", "", "", [], []
     for line in part.strip().splitlines():
         key, _, value = line.removeprefix("// ").partition(": ")
         if not line.startswith("// "):
@@ -54,28 +59,44 @@ def _case(part: str) -> Case:
             name = value
         elif key == "ANSWER":
             answers.append(value)
+        elif key == "NOT-ON-GPU":
+            not_on_gpu = value
         else:
             assert key == "REFUSED", line
             refused = value
     assert name, part
     assert bool(answers) != bool(refused), part
-    return Case(name, tuple(answers), refused, "\n".join(body))
+    return Case(name, not_on_gpu, tuple(answers), refused, "\n".join(body))
+
+
+def on_simulated_gpu(module: Module) -> list[Array]:
+    """Run `module` as PTX in the interpreter."""
+    executable = GpuExecutable(compiled(module.to_text(large_constants=True)), SimulatedDevice())
+    return executable()
 
 
 WAYS: dict[str, Callable[[Module], list[Array]]] = {
     "evaluator": hloc.evaluate,
     "O0": lambda module: hloc.compile(module, opt_level=0)(),
     "O2": lambda module: hloc.compile(module, opt_level=2)(),
+    "GPU": on_simulated_gpu,
 }
 CASES = [
-    pytest.param(case, id=f"{file.stem}: {case.name}".replace(" ", "-"))
+    (file.stem, case)
     for file in sorted((GOLDEN / "bugs" / "answers").glob("*.hlo"))
     for case in read_cases(file)
 ]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    ("case", "way"),
+    [
+        pytest.param(case, way, id=f"{file}: {case.name} {way}".replace(" ", "-"))
+        for file, case in CASES
+        for way in WAYS
+        if way != "GPU" or not case.not_on_gpu
+    ],
+)
 def test_answer(case: Case, way: str) -> None:
     module = hloc.parse(case.text)
     if case.refused:

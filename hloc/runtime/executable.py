@@ -168,7 +168,7 @@ class Executable:
             HloError: it needs more memory than the limit, or than this machine has.
             UnsupportedError: an argument or result has more dimensions than NumPy arrays have.
         """
-        _check_ranks([*(leaf.shape for leaf in manifest.parameters), *manifest.outputs])
+        check_ranks([*(leaf.shape for leaf in manifest.parameters), *manifest.outputs])
         self.compiled, self.manifest = compiled, manifest
         boundary = manifest.boundary
         self._specs = tuple(spec_of(leaf.name, leaf.shape) for leaf in manifest.parameters)
@@ -388,7 +388,8 @@ def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -
         raise HloError(f"the module needs {needed} bytes to run, more than {whose}, {limit} bytes")
 
 
-def _check_ranks(shapes: Sequence[ArrayShape]) -> None:
+def check_ranks(shapes: Sequence[ArrayShape]) -> None:
+    """Raise UnsupportedError if an argument or result has more dimensions than NumPy's arrays."""
     for shape in shapes:
         if shape.rank > MAX_HOST_RANK:
             raise UnsupportedError(

@@ -14,7 +14,10 @@ from hloc.dtypes import DTYPES
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
+from hloc.runtime.gpu.executable import GpuExecutable
+from hloc.runtime.gpu.simulated import SimulatedDevice
 from tests.differential.agreement import check, disagreement
+from tests.unit.gpu.simulate import compiled
 
 INFINITY, NAN = float("inf"), float("nan")
 
@@ -223,6 +226,8 @@ def test_arrays_of_more_dimensions_than_numpy_has_stay_inside() -> None:
         hloc.evaluate(inside, np.asarray(3, np.float32))
     with pytest.raises(UnsupportedError, match="at most 64"):
         hloc.compile(module(f"  ROOT p = {many} parameter(0)"))
+    with pytest.raises(UnsupportedError, match="at most 64"):
+        GpuExecutable(compiled(f"ENTRY e {{ ROOT p = {many} parameter(0) }}"), SimulatedDevice())
 
 
 def test_padding_beyond_all_memory_is_refused_in_words() -> None:

@@ -18,7 +18,7 @@ from hloc.dtypes import F32, F64, DType
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape, ShapeIndex, leaves
+from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
 
 
 def result_number(path: ShapeIndex) -> int:
@@ -38,7 +38,9 @@ def plain_results(computation: Computation) -> tuple[str, ...]:
     The reducer `(add(p0, p2), subtract(p1, p3))` has `("add", "")`.
     """
     root, parameters = computation.root, computation.parameters
-    results = root.operands if root.opcode.name == "tuple" else (root,)
+    if isinstance(root.shape, TupleShape) and not root.is_a("tuple"):
+        return ("",) * len(root.shape.elements)  # a fusion with several results
+    results = root.operands if root.is_a("tuple") else (root,)
     if len(parameters) != 2 * len(results):
         return ("",) * len(results)
     pairs = zip(parameters, parameters[len(results) :], strict=False)

@@ -18,7 +18,7 @@ from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
-from hloc.runtime.executable import check_memory, spec_of
+from hloc.runtime.executable import check_memory, check_ranks, spec_of
 from hloc.runtime.gpu.autotune import tuned
 from hloc.runtime.gpu.cuda import CudaDevice, first_device
 from hloc.runtime.gpu.device import Array, Device, LibraryDevice, RecordingDevice
@@ -46,12 +46,14 @@ class GpuExecutable:
 
         Raises:
             HloError: it needs more memory than the limit; the device does not take the code.
+            UnsupportedError: an argument or result has more dimensions than NumPy arrays have.
         """
         plan = compiled.plan
         self.compiled = compiled
         self.device = device
         boundary = compiled.boundary
-        leaves = parameter_leaves(compiled.module)
+        leaves = list(parameter_leaves(compiled.module))
+        check_ranks([*(leaf.shape for leaf in leaves), *plan.assignment.outputs])
         self._specs = tuple(spec_of(leaf.name, leaf.shape) for leaf in leaves)
         self._results = tuple(
             spec_of(f"output {i}", shape) for i, shape in enumerate(plan.assignment.outputs)
