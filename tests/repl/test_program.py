@@ -267,7 +267,7 @@ def test_apply_takes_a_level(session: Session) -> None:
 def test_effective_passes_are_counted(session: Session) -> None:
     text = shown(session, "passes --effective simplif")
     assert "algebraic-simplifier 1 rewrite" in " ".join(text.split())
-    assert "Let one instruction" in shown(session, "passes cse")
+    assert "Merge instructions" in shown(session, "passes cse")
 
 
 def test_a_pass_that_fails_costs_its_own_row(
@@ -282,7 +282,12 @@ def test_a_pass_that_fails_costs_its_own_row(
     assert "algebraic-simplifier 1 rewrite" in text
 
 
-HELP = {"": "apply PASS,PASS", "step": "do one rewrite", "cse": "Let one", "gather": "offset_dims"}
+HELP = {
+    "": "apply PASS,PASS",
+    "step": "do one rewrite",
+    "cse": "Merge instructions",
+    "gather": "offset_dims",
+}
 
 
 @pytest.mark.parametrize("word", HELP)
