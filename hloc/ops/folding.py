@@ -36,14 +36,21 @@ def recognised_results(computation: Computation) -> tuple[str, ...]:
 
     The reducer `(add(p0, p2), subtract(p1, p3))` has `("add", "")`.
     """
+    return tuple("" if row is None else _recognised(*row) for row in reducer_rows(computation))
+
+
+def reducer_rows(
+    computation: Computation,
+) -> tuple[tuple[Instruction, Instruction, Instruction] | None, ...]:
+    """Return for each result of a reducer: result, running value, element; None if not known."""
     root, parameters = computation.root, computation.parameters
     if isinstance(root.shape, TupleShape) and not root.is_a("tuple"):
-        return ("",) * len(root.shape.elements)  # a fusion with several results
+        return (None,) * len(root.shape.elements)  # a fusion with several results
     results = root.operands if root.is_a("tuple") else (root,)
     if len(parameters) != 2 * len(results):
-        return ("",) * len(results)
-    pairs = zip(parameters, parameters[len(results) :], strict=False)
-    return tuple(_recognised(result, *pair) for result, pair in zip(results, pairs, strict=False))
+        return (None,) * len(results)
+    count = len(results)
+    return tuple(zip(results, parameters[:count], parameters[count:], strict=True))
 
 
 def _recognised(result: Instruction, current: Instruction, element: Instruction) -> str:

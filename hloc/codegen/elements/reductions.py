@@ -18,7 +18,8 @@ from hloc.dtypes import F32, F64, DType
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
+from hloc.ops.folding import reducer_rows
+from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
 
 def result_number(path: ShapeIndex) -> int:
@@ -37,14 +38,8 @@ def plain_results(computation: Computation) -> tuple[str, ...]:
 
     The reducer `(add(p0, p2), subtract(p1, p3))` has `("add", "")`.
     """
-    root, parameters = computation.root, computation.parameters
-    if isinstance(root.shape, TupleShape) and not root.is_a("tuple"):
-        return ("",) * len(root.shape.elements)  # a fusion with several results
-    results = root.operands if root.is_a("tuple") else (root,)
-    if len(parameters) != 2 * len(results):
-        return ("",) * len(results)
-    pairs = zip(parameters, parameters[len(results) :], strict=False)
-    return tuple(_plain(result, set(pair)) for result, pair in zip(results, pairs, strict=False))
+    rows = reducer_rows(computation)
+    return tuple("" if row is None else _plain(row[0], {*row[1:]}) for row in rows)
 
 
 def _plain(result: Instruction, pair: set[Instruction]) -> str:
