@@ -165,7 +165,7 @@ def _flat_parameters(
     text: str, array: re.Pattern[str], shape_of: Callable[[str, int], Shape]
 ) -> bool:
     """Check `(a: f32[2], b: s32[])`, twice as fast as `rule_pattern`; False for any other text."""
-    if text[0] != "(" or text[-1] != ")":
+    if text[:1] != "(" or text[-1:] != ")":
         return False
     parameters = [part.partition(": ") for part in text[1:-1].split(", ")]
     shapes = {shape for _, _, shape in parameters}
