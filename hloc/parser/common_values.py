@@ -7,7 +7,7 @@ from typing import Any
 from hloc.ir.attributes import Alias, EntryLayout, Metadata, RawText, quoted
 from hloc.near_names import did_you_mean
 from hloc.parser.strings import unquote
-from hloc.parser.value_tools import BadValue, index_text, int_of, once
+from hloc.parser.value_tools import BadValue, constant, index_text, int_of, of_all, of_first, once
 
 
 class CommonValueCallbacks:
@@ -34,8 +34,7 @@ class CommonValueCallbacks:
         name, *index = children
         return "{" + quoted(unquote(name)) + (f" {index_text(index[0])}" if index else "") + "}"
 
-    def origin_missing(self, _children: list[Any]) -> str:
-        return "{}"
+    origin_missing = constant("{}")
 
     def origin_tuple(self, children: list[Any]) -> str:
         return "(" + ", ".join(children) + ")"
@@ -61,21 +60,14 @@ class CommonValueCallbacks:
         index, parameter, parameter_index, *kind = children
         return alias_of(index, int_of(parameter), parameter_index, *kind)
 
-    def input_output_alias(self, children: list[Any]) -> tuple[Any, ...]:
-        return tuple(children)
+    input_output_alias = of_all()
 
     def donor(self, children: list[Any]) -> tuple[int, tuple[int, ...]]:
         return int_of(children[0]), children[1]
 
-    def buffer_donor(self, children: list[Any]) -> tuple[Any, ...]:
-        return tuple(children)
-
-    def one_bool(self, children: list[Any]) -> tuple[bool, ...]:
-        return (children[0],)
-
-    def propagation(self, children: list[Any]) -> tuple[bool, ...]:
-        found: tuple[bool, ...] = children[0]
-        return found
+    buffer_donor = of_all()
+    one_bool = of_all()
+    propagation = of_first()
 
 
 def alias_of(

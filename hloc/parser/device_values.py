@@ -10,7 +10,17 @@ from hloc.ir.attributes import RawText
 from hloc.ir.sharding import Iota, LeafSharding, Sharding, Tiles, TupleSharding, normalized
 from hloc.ir.sharding import iota as make_iota
 from hloc.parser.strings import unquote
-from hloc.parser.value_tools import BadValue, commas, index_text, int_of, once
+from hloc.parser.value_tools import (
+    BadValue,
+    commas,
+    constant,
+    index_text,
+    int_of,
+    of_all,
+    of_first,
+    once,
+    tagged,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +118,7 @@ def _iota(reshape: tuple[int, ...], permutation: list[tuple[int, ...]], count: i
 class DeviceCallbacks:
     """Replica groups, meshes, shardings, domains."""
 
-    def permutation(self, children: list[Any]) -> tuple[int, ...]:
-        found: tuple[int, ...] = children[0]
-        return found
+    permutation = of_first()
 
     def iota(self, children: list[Any]) -> Tiles:
         dims, reshape, *permutation = children
@@ -149,58 +157,28 @@ class DeviceCallbacks:
             return name, 0, 0
         return name, int_of(children[1]), int_of(children[2])
 
-    def open_axis(self, _children: list[Any]) -> None:
-        return None
-
-    def axes(self, children: list[Any]) -> tuple[Any, ...]:
-        return tuple(children)
+    open_axis = constant(None)
+    axes = of_all()
 
     def mesh_groups(self, children: list[Any]) -> RawText:
         mesh, *order, axes = children
         head = ", ".join([mesh.text, *(text for _, text in order)])
         return RawText(f"{head} {{{','.join(mesh.axis_text(axis) for axis in axes)}}}")
 
-    def replicated(self, _children: list[Any]) -> tuple[str, Any]:
-        return "kind", "replicated"
-
-    def manual(self, _children: list[Any]) -> tuple[str, Any]:
-        return "kind", "manual"
-
-    def unknown(self, _children: list[Any]) -> tuple[str, Any]:
-        return "kind", "unknown"
-
-    def unreduced(self, _children: list[Any]) -> tuple[str, Any]:
-        return "kind", "unreduced"
-
-    def maximal(self, _children: list[Any]) -> tuple[str, Any]:
-        return "kind", "maximal"
-
-    def maximal_device(self, children: list[Any]) -> tuple[str, Any]:
-        return "device", int_of(children[0])
-
-    def explicit_devices(self, children: list[Any]) -> tuple[str, Any]:
-        return "tiles", Tiles(children[0], children[1])
-
-    def iota_devices(self, children: list[Any]) -> tuple[str, Any]:
-        return "tiles", children[0]
-
-    def last_tile_dim_replicate(self, _children: list[Any]) -> tuple[str, Any]:
-        return "subgroups", ("replicated",)
-
-    def last_tile_dims(self, children: list[Any]) -> tuple[str, Any]:
-        return "subgroups", children[0]
-
-    def shard_as(self, children: list[Any]) -> tuple[str, Any]:
-        return "group", f"shard_as {children[0]}"
-
-    def shard_like(self, children: list[Any]) -> tuple[str, Any]:
-        return "group", f"shard_like {children[0]}"
-
-    def sharding_metadata(self, children: list[Any]) -> tuple[Any, ...]:
-        return tuple(children)
-
-    def item_metadata(self, children: list[Any]) -> tuple[str, Any]:
-        return "metadata", children[0]
+    replicated = constant(("kind", "replicated"))
+    manual = constant(("kind", "manual"))
+    unknown = constant(("kind", "unknown"))
+    unreduced = constant(("kind", "unreduced"))
+    maximal = constant(("kind", "maximal"))
+    maximal_device = tagged("device", of_first(int_of))
+    explicit_devices = tagged("tiles", lambda _self, children: Tiles(*children))
+    iota_devices = tagged("tiles", of_first())
+    last_tile_dim_replicate = constant(("subgroups", ("replicated",)))
+    last_tile_dims = tagged("subgroups", of_first())
+    shard_as = tagged("group", of_first("shard_as {}".format))
+    shard_like = tagged("group", of_first("shard_like {}".format))
+    sharding_metadata = of_all()
+    item_metadata = tagged("metadata", of_first())
 
     def one_sharding(self, children: list[Any]) -> Sharding:
         return leaf_sharding(once(children)) if children else TupleSharding(())
@@ -213,17 +191,10 @@ class DeviceCallbacks:
     def maximal_mesh(self, children: list[Any]) -> LeafSharding:
         return LeafSharding("named", name=f"maximal_mesh[device_id={int_of(children[0])}]")
 
-    def dim_axes(self, children: list[Any]) -> tuple[str, Any]:
-        return "dims", tuple(children)
-
-    def replicated_axes(self, children: list[Any]) -> tuple[str, Any]:
-        return "replicated", children[0]
-
-    def unreduced_axes(self, children: list[Any]) -> tuple[str, Any]:
-        return "unreduced", children[0]
-
-    def manual_axes(self, children: list[Any]) -> tuple[str, Any]:
-        return "manual", children[0]
+    dim_axes = tagged("dims", of_all())
+    replicated_axes = tagged("replicated", of_first())
+    unreduced_axes = tagged("unreduced", of_first())
+    manual_axes = tagged("manual", of_first())
 
     def named_sharding(self, children: list[Any]) -> LeafSharding:
         mesh, *tail = children
@@ -234,11 +205,8 @@ class DeviceCallbacks:
             raise BadValue(f'a domain is of kind "sharding", not {children[0]}')
         return "kind", None
 
-    def domain_entry(self, children: list[Any]) -> tuple[str, Any]:
-        return "entry", children[0]
-
-    def domain_exit(self, children: list[Any]) -> tuple[str, Any]:
-        return "exit", children[0]
+    domain_entry = tagged("entry", of_first())
+    domain_exit = tagged("exit", of_first())
 
     def domain(self, children: list[Any]) -> RawText:
         fields = dict(once(children))

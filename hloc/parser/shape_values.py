@@ -8,7 +8,7 @@ from typing import Any
 from hloc.dtypes import DTYPES, DType
 from hloc.near_names import did_you_mean
 from hloc.parser.scanner import KEYWORDS
-from hloc.parser.value_tools import BadValue, int_of
+from hloc.parser.value_tools import BadValue, constant, int_of, of_all, of_first, tagged
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
 
 _LARGEST = 2**63 - 1
@@ -17,9 +17,7 @@ _LARGEST = 2**63 - 1
 class ShapeCallbacks:
     """Shapes, layouts and layout attributes."""
 
-    def shape(self, children: list[Any]) -> Shape:
-        found: Shape = children[0]
-        return found
+    shape = of_first()
 
     def static_dim(self, children: list[Any]) -> tuple[int, bool]:
         return _size(children[0]), False
@@ -27,8 +25,7 @@ class ShapeCallbacks:
     def bounded_dim(self, children: list[Any]) -> tuple[int, bool]:
         return _size(children[0]), True
 
-    def unbounded_dim(self, _children: list[Any]) -> tuple[int, bool]:
-        return UNBOUNDED, True
+    unbounded_dim = constant((UNBOUNDED, True))
 
     def array(self, children: list[Any]) -> ArrayShape:
         layout = children[-1] if isinstance(children[-1], Layout) else None
@@ -40,8 +37,7 @@ class ShapeCallbacks:
             tuple(dynamic for _, dynamic in dims),
         )
 
-    def tuple_shape(self, children: list[Any]) -> TupleShape:
-        return TupleShape(tuple(children))
+    tuple_shape = of_all(TupleShape)
 
     def buffer(self, children: list[Any]) -> BufferShape:
         if children[0].dtype.is_special:
@@ -59,45 +55,23 @@ class ShapeCallbacks:
             raise BadValue("layout attributes stand in the order D T L # * E S SC M, each once")
         return [(name, value) for name, value in children if name != "level_types"]
 
-    def level_types(self, _children: list[Any]) -> tuple[str, None]:
-        """Accepted and dropped, as XLA does."""
-        return "level_types", None
-
-    def level_type(self, _children: list[Any]) -> None:
-        """Accepted and dropped, as XLA does."""
-
-    def tiles(self, children: list[Any]) -> tuple[str, Any]:
-        return "tiles", tuple(children)
+    level_types = constant(("level_types", None))  # accepted and dropped, as XLA does
+    level_type = constant(None)
+    tiles = tagged("tiles", of_all())
 
     def tile(self, children: list[Any]) -> tuple[int | None, ...]:
         if any(size is not None and size < 0 for size in children):
             raise BadValue("a tile has a negative size")
         return tuple(children)
 
-    def combined(self, _children: list[Any]) -> None:
-        return None
-
-    def number(self, children: list[Any]) -> int | float:
-        token = children[0]
-        return int_of(token) if token.type == "INT" else float(token)
-
-    def tail_alignment(self, children: list[Any]) -> tuple[str, int]:
-        return "tail_alignment", int_of(children[0])
-
-    def index_type(self, children: list[Any]) -> tuple[str, DType]:
-        return "index_type", _unsigned(children[0])
-
-    def pointer_type(self, children: list[Any]) -> tuple[str, DType]:
-        return "pointer_type", _unsigned(children[0])
-
-    def element_size(self, children: list[Any]) -> tuple[str, int]:
-        return "element_bits", int_of(children[0])
-
-    def memory_space(self, children: list[Any]) -> tuple[str, int]:
-        return "memory_space", int_of(children[0])
-
-    def splits(self, children: list[Any]) -> tuple[str, Any]:
-        return "splits", tuple(children)
+    combined = constant(None)
+    tail_alignment = tagged("tail_alignment", of_first(int_of))
+    index_type = tagged("index_type", lambda _self, children: _unsigned(children[0]))
+    pointer_type = tagged("pointer_type", lambda _self, children: _unsigned(children[0]))
+    element_size = tagged("element_bits", of_first(int_of))
+    memory_space = tagged("memory_space", of_first(int_of))
+    metadata_prefix = tagged("metadata_prefix_bytes", of_first(int_of))
+    splits = tagged("splits", of_all())
 
     def split(self, children: list[Any]) -> tuple[int, tuple[int, ...]]:
         return int_of(children[0]), children[1]
@@ -107,21 +81,14 @@ class ShapeCallbacks:
             "a physical shape is only legal for sparse layouts, which hloc does not have"
         )
 
-    def metadata_prefix(self, children: list[Any]) -> tuple[str, int]:
-        return "metadata_prefix_bytes", int_of(children[0])
-
     def parameter(self, children: list[Any]) -> Shape:
         name, found = children
         if isinstance(name, str) and (name in DTYPES or name in KEYWORDS):
             raise BadValue(f"{name} is not a name; write %{name} or {name}:")
         return found  # type: ignore[no-any-return]
 
-    def parameters(self, _children: list[Any]) -> tuple[()]:
-        """Checked and dropped, as XLA does."""
-        return ()
-
-    def shapes(self, children: list[Any]) -> tuple[Shape, ...]:
-        return tuple(children)
+    parameters = constant(())  # checked and dropped, as XLA does
+    shapes = of_all()
 
 
 def array_of(text: str) -> ArrayShape:

@@ -16,7 +16,7 @@ from hloc.parser.device_values import DeviceCallbacks
 from hloc.parser.opcode_values import OpcodeValueCallbacks
 from hloc.parser.shape_values import ShapeCallbacks
 from hloc.parser.tables import make_parser
-from hloc.parser.value_tools import BadText, int_of
+from hloc.parser.value_tools import BadText, constant, int_of, of_all, of_first
 
 STARTS = [
     "shape", "parameters", "number", "int_list", "int_lists", "bool_list", "words", "names",
@@ -44,14 +44,9 @@ class _ToValue(
         token = children[0]
         return int_of(token) if token.type == "INT" else float(token)
 
-    def true(self, _children: list[Any]) -> bool:
-        return True
-
-    def false(self, _children: list[Any]) -> bool:
-        return False
-
-    def word(self, children: list[Any]) -> str:
-        return str(children[0])
+    true = constant(True)
+    false = constant(False)
+    word = of_first(str)
 
     name = word
 
@@ -59,13 +54,8 @@ class _ToValue(
         return tuple(int_of(token) for token in children)
 
     some_ints = ints
-
-    def int_list(self, children: list[Any]) -> tuple[int, ...]:
-        found: tuple[int, ...] = children[0]
-        return found
-
-    def _collected(self, children: list[Any]) -> tuple[Any, ...]:
-        return tuple(children)
+    int_list = of_first()
+    _collected = of_all()
 
     int_lists = bool_list = words = names = slice = _collected
 

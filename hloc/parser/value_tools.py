@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 _LARGEST = 2**63 - 1
 
@@ -17,6 +18,30 @@ class BadText(Exception):
 
 class BadValue(Exception):
     """A value that parses but is wrong; becomes an `HloError` at the place of the value."""
+
+
+Callback: TypeAlias = Callable[[Any, list[Any]], Any]
+"""What Lark calls, as a method, with the values of the parts of a rule."""
+
+
+def constant(value: Any) -> Callback:
+    """Return a callback that gives `value`."""
+    return lambda _self, _children: value
+
+
+def of_first(convert: Callable[[Any], Any] = lambda value: value) -> Callback:
+    """Return a callback that gives the first part, converted."""
+    return lambda _self, children: convert(children[0])
+
+
+def of_all(convert: Callable[[tuple[Any, ...]], Any] = tuple) -> Callback:
+    """Return a callback that gives all parts as a tuple, converted."""
+    return lambda _self, children: convert(tuple(children))
+
+
+def tagged(tag: str, value: Callback) -> Callback:
+    """Return a callback that gives `(tag, what the callback value gives)`."""
+    return lambda self, children: (tag, value(self, children))
 
 
 def int_of(token: str) -> int:
