@@ -92,13 +92,10 @@ bench-passes: setup ## time of the passes against the number of instructions, up
 footprint: setup ## disk, memory and time of compiled programs, NumPy and jaxlib: docs/footprint.md
 	$(BIN)/python benchmarks/footprint.py --runs 9 --write
 
-docs: setup ## rewrite the generated pages docs/{opcodes,passes,rules}.md
-	$(BIN)/python -m hloc.cli.pass_docs > docs/.passes.md
-	mv docs/.passes.md docs/passes.md
-	$(BIN)/python -m hloc.cli.rule_docs > docs/.rules.md
-	mv docs/.rules.md docs/rules.md
-	$(BIN)/python -m hloc.cli.opcode_report > docs/.opcodes.md
-	mv docs/.opcodes.md docs/opcodes.md
+docs: setup ## rewrite the generated pages docs/{command-line,opcodes,passes,rules}.md
+	for page in command_line passes rules opcodes; do \
+		$(BIN)/python -m docs.generators.$$page > docs/.page.md && \
+		mv docs/.page.md docs/$$(echo $$page | tr _ -).md || exit 1; done
 
 screens: setup ## draw the pictures of README and docs/pictures.md again, from the examples
 	$(BIN)/python benchmarks/repl_picture.py

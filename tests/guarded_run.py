@@ -21,8 +21,8 @@ from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.options import CompileOptions
 from hloc.runtime.arena import stop_all
-from hloc.runtime.guarded import compile_guarded, run_guarded
 from hloc.shapes import ArrayShape, leaves
+from tests.guard_pages import compile_guarded, run_guarded
 from tests.inputs import inputs_for
 
 MAX_BYTES = 1 << 27

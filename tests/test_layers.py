@@ -79,7 +79,7 @@ ONLY_INSIDE_FUNCTIONS = {
 REGISTRIES = {"hloc.codegen.backend_names"}
 """Rooms whose strings name what is loaded when it is asked for, on any floor."""
 
-FOLDERS_WITH_PYTHON = {*SOURCE_FOLDERS, "tests", "examples", "benchmarks"}
+FOLDERS_WITH_PYTHON = {*SOURCE_FOLDERS, "tests", "examples", "benchmarks", "docs"}
 
 
 def room_of(module: str) -> str | None:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import hloc
+from docs.generators.opcodes import TYPES, page
 from hloc.cli import main
-from hloc.cli.opcode_report import TYPES, page
 from hloc.codegen.cpu.emitters import table as cpu_table
 from hloc.codegen.gpu.emitters import table as gpu_table
 from hloc.codegen.gpu.emitters.serial import on_threads

@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 
-from hloc.cli.opcode_report import ask
+from docs.generators.opcodes import ask
 from hloc.ir.verifier import verify
 from hloc.ops import OPCODES
 from hloc.report.opcode_examples import example_of

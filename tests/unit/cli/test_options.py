@@ -1,13 +1,12 @@
 """The command line is read as users of compilers write it; mistakes are answered with a hint."""
 
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from hloc.cli.arguments import parse_arguments
 from hloc.cli.commands import COMMANDS
-from hloc.cli.help import help_text, markdown
+from hloc.cli.help import help_text
 from hloc.cli.option_values import EMIT_KINDS
 from hloc.cli.options import OPTIONS, options_of
 from hloc.report.exits import UsageError
@@ -111,14 +110,6 @@ def test_help_names_every_option(command: str) -> None:
             assert flag in text, flag
     assert all(kind in help_text("") for kind in EMIT_KINDS)
     assert max(map(len, text.splitlines())) <= 100
-
-
-def test_the_page_of_the_documentation_is_up_to_date(update_golden: bool) -> None:
-    page = Path(__file__).resolve().parents[3] / "docs" / "command-line.md"
-    if update_golden:
-        page.write_text(markdown())
-    assert page.read_text() == markdown()
-    assert all(flag in markdown() for option in OPTIONS for flag in option.flags)
 
 
 def test_help_of_the_program_names_every_command_and_exit_code() -> None:

@@ -16,7 +16,7 @@ import pytest
 from hloc.driver import optimise, parse_text
 from hloc.memory.heap import Request
 from hloc.options import CompileOptions
-from hloc.runtime.guarded import GuardedPacking, compile_guarded, run_guarded
+from tests.guard_pages import GuardedPacking, compile_guarded, run_guarded
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[3]
@@ -89,7 +89,7 @@ def test_reading_past_the_end_is_a_fault() -> None:
     """The guard must be able to fail: a longer vector than the argument that is there."""
     script = (
         "import ctypes\n"
-        "from hloc.runtime.guarded import _GuardedBytes\n"
+        "from tests.guard_pages import _GuardedBytes\n"
         "place = _GuardedBytes(20, True)\n"
         "ctypes.string_at(place.address, 20)\n"
         "print('inside', flush=True)\n"

@@ -38,8 +38,8 @@ def test_a_kept_program_is_loaded_without_the_compiler(tmp_path: Path) -> None:
 
 
 def test_the_table_of_opcodes_is_full_for_whoever_asks_first(tmp_path: Path) -> None:
-    """A page that lists opcodes reads no module before."""
+    """`hloc ops` reads no module before."""
     found = _imported(
-        "from hloc.cli import opcode_report as r; assert len(r.OPCODES) > 100", tmp_path
+        "from hloc.report import describe; assert len(describe.OPCODES) > 100", tmp_path
     )
     assert "hloc.ops" in found

@@ -1,6 +1,6 @@
 """The page docs/rules.md: every rewrite rule, from its row and the golden cases that show it.
 
-    python -m hloc.cli.rule_docs > docs/rules.md
+    python -m docs.generators.rules > docs/rules.md
 
 Runs in a checkout, since the cases are in tests/golden/opt.
 """

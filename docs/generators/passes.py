@@ -1,6 +1,6 @@
 """The page docs/passes.md: every pass, from its class, its documentation and the pipelines.
 
-    python -m hloc.cli.pass_docs > docs/passes.md
+    python -m docs.generators.passes > docs/passes.md
 
 Cost and exactness are sentences of the documentation of a pass.
 """

@@ -1,6 +1,6 @@
 """The page docs/opcodes.md: what hloc does with every opcode and element type, by asking it.
 
-    python -m hloc.cli.opcode_report > docs/opcodes.md
+    python -m docs.generators.opcodes > docs/opcodes.md
 
 Each example of `opcode_examples.py` is read, checked, evaluated and compiled with each type.
 """

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.cli.opcode_report import INTRODUCTION, TYPES, arguments_for, ask, page
+from docs.generators.opcodes import INTRODUCTION, TYPES, arguments_for, ask, page
 from hloc.ops import OPCODES
 from hloc.report.describe import describe_opcode
 from hloc.report.opcode_examples import example_of
 from tests.tolerance import assert_close
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "opcodes.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "opcodes.md"
 OWN_NUMBERS = ("rng",)
 """Opcodes whose results HLO leaves open."""
 

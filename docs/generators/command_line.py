@@ -1,0 +1,82 @@
+"""The page docs/command-line.md: commands, options and exit codes, from their tables.
+
+python -m docs.generators.command_line > docs/command-line.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import wrap
+
+from hloc.cli.help import summaries
+from hloc.cli.options import ALL, OPTIONS, Option
+from hloc.report.exits import EXIT_CODES
+
+_NOTES = {
+    "Inspect": (
+        "A step of the pipeline is one run of one pass; in a fixpoint, every round of every pass "
+        "is a step. `--print-changed`, `--dump-dir` and the checks below skip steps that change "
+        "nothing. Diffs follow the identity of instructions, which survives renaming and moving, "
+        "and name the rule that made each change. The files of `--dump-dir` are complete modules: "
+        "`hloc DIR/07-cse.hlo --passes=fusion` continues from one."
+    ),
+    "Check": (
+        "When a pass or the check after it fails, hloc exits with 70 and writes a reproducer: the "
+        "module before that pass, headed by the line `// hloc-repro: --passes=... "
+        "--opt-bisect-limit=...`. `hloc FILE.repro.hlo` takes its options from that line, which "
+        "cannot name a file or load a plug-in."
+    ),
+    "Find bugs": (
+        "`hloc bisect FILE -O2` runs the module in the evaluator before and after the passes, on "
+        "random inputs and special values, and finds the first step and the first rewrite that "
+        "changes the results, fails, or leaves an invalid module. It prints the rule and the "
+        "instructions, writes a small module with the same fault, and exits with 1, or with 0 if "
+        "nothing is wrong. `hloc reduce FILE --test 'COMMAND {}'` reduces a module by any test: "
+        "`--test 'hloc {} -O2 -o /dev/null 2>&1 | grep \"internal error\"'`."
+    ),
+}
+"""Group of options -> what the page of the documentation says under its table."""
+
+
+def page() -> str:
+    """Return the page of the documentation that lists commands, options and exit codes."""
+    lines = [
+        "# The command line",
+        "",
+        "Made by `make docs` from `hloc/cli/options.py` and `hloc/cli/commands.py`: do not edit.",
+        "",
+        "stdout carries the product (HLO text, LLVM IR, results), stderr everything else. A file "
+        "`-` is stdin.",
+        "",
+        *_rows("Command", (*_FIRST, *summaries())),
+    ]
+    for group in dict.fromkeys(option.group for option in OPTIONS):
+        rows = ((o.spelling, f"{o.help} ({_takers(o)})") for o in OPTIONS if o.group == group)
+        lines += ["", f"## {group}", "", *_rows("Option", rows)]
+        if group in _NOTES:
+            lines += ["", *wrap(_NOTES[group], 100, break_on_hyphens=False)]
+    codes = ((str(int(code)), meaning) for code, meaning in EXIT_CODES)
+    lines += ["", "## Exit codes", "", *_rows("Code", codes)]
+    return "\n".join(lines) + "\n"
+
+
+_FIRST = (
+    ("hloc FILE...", "compile HLO text, and run it with --run"),
+    ("hloc help COMMAND", "show the options of a command"),
+)
+
+
+def _takers(option: Option) -> str:
+    if option.commands == ALL:
+        return "all commands"
+    return ", ".join(f"`{f'hloc {name}'.strip()}`" for name in option.commands)
+
+
+def _rows(title: str, rows: Iterable[tuple[str, str]]) -> list[str]:
+    """Return a table; bars inside a cell are escaped."""
+    cells = ((left.replace("|", "\\|"), right.replace("|", "\\|")) for left, right in rows)
+    return [f"| {title} | |", "|---|---|", *(f"| `{left}` | {right} |" for left, right in cells)]
+
+
+if __name__ == "__main__":
+    print(page(), end="")
