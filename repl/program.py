@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -29,7 +28,6 @@ from repl.themes import in_words, make_console
 from repl.verifying import Verified
 
 WIDTH = 100
-_TIME = re.compile(r"\b\d+(?:\.\d+)? (?:us|ms|s)\b")
 _WITH_ROWS = (Applied, Edited, ShownDiff, Stepped, Verified)
 """Results that have rows of a diff."""
 
@@ -212,8 +210,3 @@ def _carry_out_export(export: Export) -> Message:
         write_document(cells, export.path)
     failed = f", {faults} of which failed" if faults else ""
     return Message(f"{export.commands}{failed} and what they print written to {export.path}")
-
-
-def without_times(text: str) -> str:
-    """Return `text` with `... ms` in place of times, which differ from run to run."""
-    return _TIME.sub(lambda found: "... " + found[0].split()[1], text)

@@ -7,7 +7,7 @@ from typing import Any
 from hloc.errors import HloError
 from hloc.formats.faults import BadMessage
 from hloc.formats.from_proto import module_from_bytes, module_from_proto, parsed
-from hloc.formats.proto_literals import fill_literal, literal_of_proto
+from hloc.formats.proto_literals import literal_of_proto
 from hloc.formats.runtime import message_class
 from hloc.formats.snapshot import Snapshot
 from hloc.formats.sniff import HLO, MODULE, SNAPSHOT
@@ -46,18 +46,5 @@ def hlo_proto_bytes(module: Module) -> bytes:
     """Return `module` as a serialized `HloProto`; faults as for `module_to_bytes`."""
     proto = message_class(HLO)()
     proto.hlo_module.CopyFrom(module_to_proto(module))
-    data: bytes = proto.SerializeToString(deterministic=True)
-    return data
-
-
-def snapshot_bytes(snapshot: Snapshot) -> bytes:
-    """Return a snapshot as a serialized `HloSnapshot`; faults as for `module_to_bytes`."""
-    proto = message_class(SNAPSHOT)()
-    proto.hlo.hlo_module.CopyFrom(module_to_proto(snapshot.module))
-    for argument in snapshot.arguments:
-        fill_literal(proto.arguments.add(), argument)
-    if snapshot.result is not None:
-        fill_literal(proto.result, snapshot.result)
-    proto.execution_platform = b"hloc"
     data: bytes = proto.SerializeToString(deterministic=True)
     return data

@@ -8,8 +8,9 @@ import pytest
 
 import hloc
 from hloc.cli import main
-from hloc.formats.proto_snapshot import snapshot_bytes
-from hloc.formats.snapshot import Snapshot
+from hloc.formats.proto_literals import fill_literal
+from hloc.formats.runtime import message_class
+from hloc.formats.to_proto import module_to_proto
 from hloc.literal import literal_of
 from tests.unit.formats.samples import needs_protobuf
 
@@ -23,11 +24,13 @@ ENTRY e { x = f32[4] parameter(0)
 
 def snapshot_file(folder: Path, factor: float, count: int = 2) -> str:
     x = np.arange(4, dtype=np.float32)
-    snapshot = Snapshot(
-        hloc.parse(ADD), (literal_of(x),) * count, literal_of(x * np.float32(factor))
-    )
+    proto = message_class("HloSnapshot")()
+    proto.hlo.hlo_module.CopyFrom(module_to_proto(hloc.parse(ADD)))
+    for _ in range(count):
+        fill_literal(proto.arguments.add(), literal_of(x))
+    fill_literal(proto.result, literal_of(x * np.float32(factor)))
     path = folder / "run.pb"
-    path.write_bytes(snapshot_bytes(snapshot))
+    path.write_bytes(proto.SerializeToString())
     return str(path)
 
 

@@ -12,7 +12,8 @@ from hloc.learn.document import Code, Commands, Prose, read_cells, write_cells
 from hloc.learn.export import write_document
 from hloc.learn.page import html_page, markdown_html
 from repl.__main__ import main
-from repl.program import Recorder, record, without_times
+from repl.program import Recorder, record
+from tests.unit.learn.transcripts import without_times
 
 VOID = {"meta", "input", "br", "img", "link"}
 TINY = "HloModule m\nENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] add(p, p) }\n"
