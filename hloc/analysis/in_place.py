@@ -29,23 +29,25 @@ class InPlace:
 
         Only the instruction is looked at; whether the operand is still needed is for the caller.
         """
-        if inst.is_a("fusion"):
+        opcode = inst.opcode.name
+        if opcode == "fusion":
             return (number, index) in self._fusion_pairs(inst.called[0])
-        if inst.is_a("dynamic-update-slice"):
+        if opcode == "dynamic-update-slice":
             return number == 0 and same_storage(inst.operands[0].shape, inst.shape)
-        if inst.is_a("scatter"):
+        if opcode == "scatter":
             return _is_scatter_pair(inst, number, index)
-        return (inst.opcode.elementwise or inst.is_a("copy")) and same_storage(
+        return (inst.opcode.elementwise or opcode == "copy") and same_storage(
             inst.operands[number].shape, inst.shape
         )
 
     def overwritten_operands(self, inst: Instruction) -> tuple[int, ...]:
         """Return the operands whose buffer the result should take, since else it costs a copy."""
-        if inst.is_a("dynamic-update-slice", "copy"):
+        opcode = inst.opcode.name
+        if opcode in ("dynamic-update-slice", "copy"):
             return (0,)
-        if inst.is_a("scatter"):
+        if opcode == "scatter":
             return tuple(range(len(inst.operands) // 2))
-        if inst.is_a("fusion") and inst.called[0].root.is_a("dynamic-update-slice", "scatter"):
+        if opcode == "fusion" and inst.called[0].root.is_a("dynamic-update-slice", "scatter"):
             return tuple(sorted(number for number, _ in self._fusion_pairs(inst.called[0])))
         return ()
 

@@ -46,11 +46,15 @@ class Values:
 
     dataflow: Dataflow
     all: tuple[Value, ...]
-    _by_position: dict[Position, Value]
+    _by_position: dict[Position, Value]  # of positions that forward a value, those asked for
 
     def at(self, inst: Instruction, index: ShapeIndex) -> Value:
         """Return the value that leaf `index` of `inst` holds; the leaf has elements."""
-        return self._by_position[self.dataflow.source(inst, index)]
+        value = self._by_position.get((inst, index))
+        if value is None:
+            value = self._by_position[self.dataflow.source(inst, index)]
+            self._by_position[inst, index] = value
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +106,12 @@ def find_values(timeline: Timeline, dataflow: Dataflow, entry: Computation) -> V
     """Return the values that the instructions on `timeline` make."""
     found: dict[Position, Value] = {}
     for inst in timeline.order:
-        if inst.is_a("tuple", "get-tuple-element"):
+        opcode = inst.opcode.name
+        if opcode in ("tuple", "get-tuple-element"):
             continue
-        is_parameter = inst.is_a("parameter")
-        fixed = inst.is_a("constant") or (is_parameter and inst.computation is entry)
-        joined = inst.is_a("while", "conditional") or (is_parameter and not fixed)
+        is_parameter = opcode == "parameter"
+        fixed = opcode == "constant" or (is_parameter and inst.computation is entry)
+        joined = opcode in ("while", "conditional") or (is_parameter and not fixed)
         for index, shape in array_leaves(inst.shape):
             if dataflow.source(inst, index) == (inst, index):
                 found[inst, index] = Value(len(found), inst, index, shape, fixed, joined)
@@ -124,11 +129,12 @@ def operand_leaves(inst: Instruction) -> list[tuple[int, ShapeIndex]]:
 
 def read_leaves(inst: Instruction, dataflow: Dataflow) -> list[tuple[int, ShapeIndex]]:
     """Return the operand leaves whose bytes `inst` reads when it starts."""
-    if inst.is_a("conditional"):
+    opcode = inst.opcode
+    if opcode.name == "conditional":
         return [(0, ())]
-    if inst.is_a("while"):
+    if opcode.name == "while":
         return [leaf for leaf in operand_leaves(inst) if leaf[1] not in dataflow.invariant(inst)]
-    if not inst.opcode.has_kernel or forwards(inst) or inst.is_a("copy-start"):
+    if not opcode.has_kernel or forwards(inst) or opcode.name == "copy-start":
         return []
     return operand_leaves(inst)
 

@@ -61,7 +61,7 @@ class Fixpoint:
             for p in self.passes:
                 quiet = 0 if run_pass(p, module, context) else quiet + 1
                 changed = changed or not quiet
-                if quiet == len(self.passes) or context.spent:
+                if quiet == len(self.passes) or (not quiet and context.spent):
                     return changed
         busy = sorted((context.fired - before).items(), key=lambda item: (-item[1], item[0]))
         context.warnings.append(

@@ -30,33 +30,33 @@ def make_copies_explicit(module: Module) -> None:
 
 def _make_explicit(inst: Instruction) -> None:
     """Process one instruction, after its operands and called computations."""
-    computation = inst.computation
-    if inst.is_a("all-reduce"):
+    computation, opcode = inst.computation, inst.opcode.name
+    if opcode == "all-reduce":
         _convert_operands(inst)
-    if inst.is_a("copy") and isinstance(inst.shape, TupleShape):
+    if opcode == "copy" and isinstance(inst.shape, TupleShape):
         _replace(inst, _copied(computation, inst.operands[0], inst.shape))
-    elif _is_pair(inst):
+    elif opcode == "all-reduce-start" and _is_pair(inst):
         (array,) = inst.operands
         shape = TupleShape((array.shape, array.shape))
         _replace(inst, computation.add(opcode_row("tuple"), shape, [array, array]))
-    elif inst.is_a("all-reduce-done") and inst.operands[0].is_a("tuple"):
+    elif opcode == "all-reduce-done" and inst.operands[0].is_a("tuple"):
         _replace(inst, inst.operands[0].operands[1])
-    elif inst.is_a("tuple"):
+    elif opcode == "tuple":
         _take_layout(inst, TupleShape(tuple(operand.shape for operand in inst.operands)))
     elif inst.opcode.forwards:
         _take_layout(inst, forwarded_shape(inst))
-    elif inst.is_a("while"):
+    elif opcode == "while":
         _settle_loop(inst)
-    elif inst.is_a("call", "fusion"):
+    elif opcode in ("call", "fusion"):
         _hand_over(inst, 0, inst.called[0].parameters)
         _copy_after(inst, inst.called[0].root.shape)
-    elif inst.is_a("conditional"):
+    elif opcode == "conditional":
         _settle_branches(inst)
-    elif inst.is_a("copy-start"):
+    elif opcode == "copy-start":
         _settle_copy_start(inst)
-    elif inst.is_a("copy-done"):
+    elif opcode == "copy-done":
         _copy_after(inst, inst.operands[0].operands[0].shape)
-    elif inst.is_a("get-tuple-element"):
+    elif opcode == "get-tuple-element":
         whole = inst.operands[0].shape
         assert isinstance(whole, TupleShape)
         _copy_after(inst, whole.elements[inst.attributes.index])
@@ -126,8 +126,7 @@ def _copy_root(computation: Computation, shape: Shape) -> None:
 
 def _is_pair(inst: Instruction) -> bool:
     """True for an all-reduce-start of one array that is typed `(operand, result)`."""
-    is_start = inst.is_a("all-reduce-start") and len(inst.operands) == 1
-    return is_start and isinstance(inst.shape, TupleShape)
+    return len(inst.operands) == 1 and isinstance(inst.shape, TupleShape)
 
 
 def _replace(old: Instruction, new: Instruction) -> None:

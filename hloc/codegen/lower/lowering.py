@@ -104,25 +104,25 @@ def _shape_reason(inst: Instruction) -> str:
 
 def _handed_on(inst: Instruction) -> Iterator[tuple[Shape, Shape]]:
     """Yield pairs of shapes that must describe the same bytes."""
-    operands = [operand.shape for operand in inst.operands]
-    if inst.is_a("tuple"):
+    operands, opcode = [operand.shape for operand in inst.operands], inst.opcode.name
+    if opcode == "tuple":
         yield inst.shape, TupleShape(tuple(operands))
     elif inst.opcode.forwards:
         yield inst.shape, forwarded_shape(inst)
-    elif inst.is_a("copy-start") and isinstance(inst.shape, TupleShape):
+    elif opcode == "copy-start" and isinstance(inst.shape, TupleShape):
         yield from ((element, operands[0]) for element in inst.shape.elements[:2])
-    elif inst.is_a("get-tuple-element") and isinstance(operands[0], TupleShape):
+    elif opcode == "get-tuple-element" and isinstance(operands[0], TupleShape):
         yield inst.shape, operands[0].elements[inst.attributes.index]
-    elif inst.is_a("call"):
+    elif opcode == "call":
         yield inst.shape, inst.called[0].root.shape
         parameters = (parameter.shape for parameter in inst.called[0].parameters)
         yield from zip(parameters, operands, strict=True)
-    elif inst.is_a("while"):
+    elif opcode == "while":
         condition, body = inst.called
         for shape in (condition.parameters[0].shape, body.parameters[0].shape, body.root.shape):
             yield shape, inst.shape
         yield inst.shape, operands[0]
-    elif inst.is_a("conditional"):
+    elif opcode == "conditional":
         for branch, operand in zip(inst.called, operands[1:], strict=True):
             yield branch.parameters[0].shape, operand
             yield inst.shape, branch.root.shape
