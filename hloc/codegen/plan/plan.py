@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from hloc.analysis.dataflow import forwards
 from hloc.codegen.plan.host_calls import HostFunction, host_function, library_function
@@ -132,7 +132,7 @@ def plan_module(
         inst
         for computation in schedule
         for inst in schedule.order(computation)
-        if calls_host(inst) or (inst in planned and planned[inst].library_function)
+        if runs_as(inst) == "host" or (inst in planned and planned[inst].library_function)
     ]
     table = TableLayout(
         len(assignment.constants),
@@ -155,26 +155,27 @@ def plan_module(
     )
 
 
-def calls_host(inst: Instruction) -> bool:
-    """True if the host runs `inst`."""
-    return inst.is_a("custom-call") and not (does_nothing(inst) or is_linalg(inst))
+def runs_as(inst: Instruction) -> Literal["nothing", "control flow", "host", "copy", "kernel"]:
+    """Return what `inst` becomes in a plan.
 
-
-def does_nothing(inst: Instruction) -> bool:
-    """True if `inst` writes no bytes: it names, groups or forwards existing arrays."""
-    return (
-        (not inst.opcode.has_kernel and not inst.opcode.control_flow)
-        or forwards(inst)
-        or inst.is_a("copy-start")
-        or (inst.is_a("custom-call") and not data_leaves(inst.shape) and not inst.operands)
-    )
-
-
-def copies_bytes(inst: Instruction) -> bool:
-    """True if `inst` is a copy that keeps the order of dimensions; tuples are copied by leaf."""
-    if inst.is_a("copy") and isinstance(inst.shape, TupleShape):
-        return True
-    return inst.is_a("copy") and inst.array.minor_to_major == inst.operands[0].array.minor_to_major
+    What writes no bytes is nothing: it names, groups or forwards arrays. A copy that changes the
+    order of dimensions is a kernel; tuples are copied by leaf.
+    """
+    opcode = inst.opcode
+    if opcode.control_flow:
+        return "control flow"
+    if opcode.nop or opcode.name == "copy-start" or forwards(inst):
+        return "nothing"
+    if opcode.name == "custom-call":
+        if not inst.operands and not data_leaves(inst.shape):
+            return "nothing"
+        return "kernel" if is_linalg(inst) else "host"
+    if opcode.name == "copy" and (
+        isinstance(inst.shape, TupleShape)
+        or inst.array.minor_to_major == inst.operands[0].array.minor_to_major
+    ):
+        return "copy"
+    return "kernel"
 
 
 @dataclass(slots=True)
@@ -192,19 +193,18 @@ class _Planner:
         return [step for step in result if step is not None]
 
     def _step(self, inst: Instruction) -> Step | None:
-        if inst.opcode.control_flow:
-            return self._control_flow(inst)
-        if does_nothing(inst):
+        how = runs_as(inst)
+        if how == "nothing":
             return None
-        if calls_host(inst):
+        if how == "control flow":
+            return self._control_flow(inst)
+        if how == "host":
             return self._host_call(inst)
         if not inst.opcode.side_effect and not any(
             shape.size_bytes for _, shape in data_leaves(inst.shape)
         ):
             return None
-        if copies_bytes(inst):
-            return self._copy(inst)
-        return self._kernel(inst)
+        return self._copy(inst) if how == "copy" else self._kernel(inst)
 
     def _control_flow(self, inst: Instruction) -> Step:
         called = tuple(self.numbers[c] for c in inst.called)

@@ -15,13 +15,7 @@ from hloc.codegen.lower.expansion import expand
 from hloc.codegen.lower.lowering import lower, refuse_unsupported
 from hloc.codegen.plan.check import check_plan
 from hloc.codegen.plan.kernel_request import PlannedKernel
-from hloc.codegen.plan.plan import (
-    Plan,
-    calls_host,
-    copies_bytes,
-    does_nothing,
-    plan_module,
-)
+from hloc.codegen.plan.plan import Plan, plan_module, runs_as
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.memory.heap import PackFunction, pack
@@ -80,8 +74,10 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
     plans = _KernelPlans(rules)
     boundary = expand(module, rules.needs_defusion)
     refuse_unsupported(module, plans.refusal)
+    version = module.version
     lower(module, options)
-    refuse_unsupported(module, plans.refusal)  # what stood inside fusions that were taken apart
+    if module.version != version:
+        refuse_unsupported(module, plans.refusal)
     planned = plans.of_module(module)
 
     def scratch_bytes(inst: Instruction) -> int:
@@ -108,18 +104,17 @@ class _KernelPlans:
 
     def refusal(self, inst: Instruction) -> str:
         """Return why the target cannot run `inst`, "" if it can."""
-        if _runs_without_kernel(inst):
-            return ""
-        if calls_host(inst):
+        how = runs_as(inst)
+        if how == "host":
             return refusal_of(inst)
-        return self._rules.refusal if self._plan(inst) is None else ""
+        return self._rules.refusal if how == "kernel" and self._plan(inst) is None else ""
 
     def of_module(self, module: Module) -> dict[Instruction, PlannedKernel]:
         """Return the plans of all instructions that need a kernel."""
         result: dict[Instruction, PlannedKernel] = {}
         for computation in control_flow_computations(module):
             for inst in computation.instructions:
-                if not _runs_without_kernel(inst) and not calls_host(inst):
+                if runs_as(inst) == "kernel":
                     plan = self._plan(inst)
                     assert plan is not None, inst.name  # else it was refused
                     result[inst] = plan
@@ -133,7 +128,3 @@ class _KernelPlans:
         if kept is None or kept[0] != state:
             kept = self._kept[inst] = (state, self._rules.plan(inst))
         return kept[1]
-
-
-def _runs_without_kernel(inst: Instruction) -> bool:
-    return inst.opcode.control_flow or does_nothing(inst) or copies_bytes(inst)
