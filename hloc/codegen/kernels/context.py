@@ -16,7 +16,8 @@ from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape, Shape, leaves
+from hloc.memory.buffer_assignment import data_leaves
+from hloc.shapes import ArrayShape, Shape
 
 SMALL_ELEMENTS = 256
 """Size of arrays up to which short code, which compiles in half the time, is better than fast."""
@@ -28,11 +29,7 @@ LIBRARY_FUNCTION = "%function"
 
 def array_leaves(shape: Shape) -> list[ArrayShape]:
     """Return the parts of `shape` that are in memory, depth first: no tokens, no opaques."""
-    return [
-        leaf if isinstance(leaf, ArrayShape) else leaf.array
-        for _, leaf in leaves(shape)
-        if not isinstance(leaf, ArrayShape) or not leaf.dtype.is_special
-    ]
+    return [leaf for _, leaf in data_leaves(shape)]
 
 
 def root_of(inst: Instruction) -> Instruction:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from hloc.codegen.kernels.context import root_of
 from hloc.ir.instruction import Instruction
 
 Context = TypeVar("Context")
@@ -40,10 +41,12 @@ class Emitter(Generic[Context]):
 
     Attributes:
         plan: returns how it writes the kernel of an instruction or fusion, None if it cannot.
+        roots: the opcodes whose kernels it plans, as the root of a fusion too; empty for any.
     """
 
     name: str
     plan: Callable[[Instruction], KernelPlan[Context] | None]
+    roots: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,9 @@ def first_plan(
     emitters: Iterable[Emitter[Context]], inst: Instruction
 ) -> PlannedKernel[Context] | None:
     """Return the plan of the first emitter that can write the kernel of `inst`, or None."""
+    root = root_of(inst).opcode.name
     for emitter in emitters:
-        plan = emitter.plan(inst)
+        plan = emitter.plan(inst) if not emitter.roots or root in emitter.roots else None
         if plan is not None:
             return PlannedKernel(emitter, plan)
     return None

@@ -30,8 +30,6 @@ _PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a generator; every part of the outermost loop writes the new state as well."""
     root = root_of(inst)
-    if not root.is_a("rng-bit-generator"):
-        return None
     loops = loops_of(root)
     return KernelPlan(partial(_emit, loops), loops[0] if loops else 1)
 
@@ -221,4 +219,4 @@ def _philox_words(b: LlvmBuilder, key: Value, counter: list[Value]) -> list[Valu
     return x
 
 
-EMITTER = Emitter("rng-bit-generator", plan)
+EMITTER = Emitter("rng-bit-generator", plan, roots=("rng-bit-generator",))

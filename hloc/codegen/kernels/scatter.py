@@ -9,7 +9,7 @@ from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.remap import index_vector
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import S64
 from hloc.ir.instruction import Instruction
@@ -17,7 +17,7 @@ from hloc.ir.instruction import Instruction
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a scatter; it runs on one thread."""
-    return KernelPlan(_emit) if root_of(inst).is_a("scatter") else None
+    return KernelPlan(_emit)
 
 
 def _emit(k: KernelContext) -> None:
@@ -96,4 +96,4 @@ def fits(k: KernelContext, first: list[IndexValue]) -> Value:
     return k.body.all_of(conditions)
 
 
-EMITTER = Emitter("scatter", plan)
+EMITTER = Emitter("scatter", plan, roots=("scatter",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import window_position
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import PRED, S64
 from hloc.ir.attributes import Window
@@ -14,7 +14,7 @@ from hloc.ir.instruction import Instruction
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a select-and-scatter; it runs on one thread."""
-    return KernelPlan(_emit) if root_of(inst).is_a("select-and-scatter") else None
+    return KernelPlan(_emit)
 
 
 def _emit(k: KernelContext) -> None:
@@ -68,4 +68,4 @@ def select_in_window(
             k.b.store(found, 0, k.b.const(PRED, True))
 
 
-EMITTER = Emitter("select-and-scatter", plan)
+EMITTER = Emitter("select-and-scatter", plan, roots=("select-and-scatter",))

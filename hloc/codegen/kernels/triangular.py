@@ -67,8 +67,6 @@ def _sizes(root: Instruction) -> tuple[int, int]:
 def plan_solve(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a triangular-solve: a loop over the batch, scratch memory for a strip of unknowns."""
     root = root_of(inst)
-    if not root.is_a("triangular-solve"):
-        return None
     computed, (size, count) = operand_bytes(inst), _sizes(root)
     unknowns = size * min(count, _STRIP) * _work_dtype(root).storage_bytes
     return KernelPlan(partial(_solve, computed), _batch(root), computed + unknowns, computed)
@@ -77,8 +75,6 @@ def plan_solve(inst: Instruction) -> KernelPlan[KernelContext] | None:
 def plan_cholesky(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a cholesky: a loop over the batch."""
     root = root_of(inst)
-    if not root.is_a("cholesky"):
-        return None
     computed = operand_bytes(inst)
     return KernelPlan(_factor, _batch(root), computed, computed)
 
@@ -245,5 +241,5 @@ def _remainder(
     return b.load(total, dtype, 0)
 
 
-SOLVE = Emitter("triangular-solve", plan_solve)
-CHOLESKY = Emitter("cholesky", plan_cholesky)
+SOLVE = Emitter("triangular-solve", plan_solve, roots=("triangular-solve",))
+CHOLESKY = Emitter("cholesky", plan_cholesky, roots=("cholesky",))

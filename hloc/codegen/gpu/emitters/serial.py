@@ -38,7 +38,7 @@ def on_threads(emitter: Emitter[KernelContext]) -> Emitter[LaunchWriter]:
         threads = min(serial.extent, _most_threads(size))
         return GpuPlan(partial(_emit, serial, threads), scratch_bytes=_aligned(size) * threads)
 
-    return Emitter(f"{emitter.name}-on-threads", plan)
+    return Emitter(f"{emitter.name}-on-threads", plan, emitter.roots)
 
 
 def _emit(serial: KernelPlan[KernelContext], threads: int, w: LaunchWriter) -> None:

@@ -34,4 +34,4 @@ def strided(k: KernelContext, array: IrArray, view: ArrayView) -> Strided:
     return Strided(pointer, array.dtype, view.batch, view.row, view.column)
 
 
-EMITTER = Emitter("linear-algebra", plan)
+EMITTER = Emitter("linear-algebra", plan, roots=("custom-call",))

@@ -102,8 +102,6 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     Every part of the outermost loop, over a dimension beside the row, packs all panels.
     """
     root = root_of(inst)
-    if not root.is_a("convolution"):
-        return None
     sizes = _Sizes(root)
     if not sizes.is_large:
         return None
@@ -285,4 +283,4 @@ class _Writer:
         multiply_panel(self.k, product)
 
 
-EMITTER = Emitter("row-convolution", plan)
+EMITTER = Emitter("row-convolution", plan, roots=("convolution",))

@@ -265,4 +265,4 @@ def _moved(k: KernelContext, array: IrArray, elements: int) -> IrArray:
     return IrArray(pointer, array.dtype, array.dims, array.strides)
 
 
-EMITTER = Emitter("dilated-convolution", plan)
+EMITTER = Emitter("dilated-convolution", plan, roots=("convolution",))

@@ -69,8 +69,6 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     One that computes an operand first runs on one thread.
     """
     root = root_of(inst)
-    if not root.is_a("convolution"):
-        return None
     order, feature = loop_order(root.array), root.attributes.dim_labels.output_feature
     strip = order[-1] if order else feature
     outer = tuple(d for d in order if d not in (strip, feature))
@@ -366,4 +364,4 @@ class _Writer:
         return tuple(left), tuple(right)
 
 
-EMITTER = Emitter("direct-convolution", plan)
+EMITTER = Emitter("direct-convolution", plan, roots=("convolution",))

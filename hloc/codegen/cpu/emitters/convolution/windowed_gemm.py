@@ -235,4 +235,4 @@ def padded_copy(k: KernelContext, lhs: IrArray, p: Padded, offset: int, size: in
     return IrArray(target, lhs.dtype, p.dims, p.strides)
 
 
-EMITTER = Emitter("windowed-convolution", plan)
+EMITTER = Emitter("windowed-convolution", plan, roots=("convolution",))

@@ -479,4 +479,4 @@ class _Writer:
         return target
 
 
-EMITTER = Emitter("fft", plan)
+EMITTER = Emitter("fft", plan, roots=("fft",))

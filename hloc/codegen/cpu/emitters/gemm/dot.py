@@ -282,5 +282,5 @@ class _Writer:
         return self.math.linear(index, strides)
 
 
-EMITTER = Emitter("gemm", plan)
+EMITTER = Emitter("gemm", plan, roots=("dot", "convolution"))
 """Dots, and convolutions whose window is one element."""

@@ -70,4 +70,4 @@ def _pointer(
     return k.b.address(output.pointer, output.dtype, place)
 
 
-EMITTER = Emitter("lapack", plan)
+EMITTER = Emitter("lapack", plan, roots=("custom-call",))

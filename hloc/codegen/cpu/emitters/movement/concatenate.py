@@ -17,8 +17,6 @@ from hloc.ir.instruction import Instruction
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a concatenate; threads share the outermost dimension unless it is concatenated."""
     root = root_of(inst)
-    if not root.is_a("concatenate"):
-        return None
     around = _around(root)
     return KernelPlan(partial(_emit, around), root.array.dims[around[0]] if around else 1)
 
@@ -46,4 +44,4 @@ def _emit(around: list[int], k: KernelContext) -> None:
             first += operand.array.dims[dim]
 
 
-EMITTER = Emitter("concatenate", plan)
+EMITTER = Emitter("concatenate", plan, roots=("concatenate",))

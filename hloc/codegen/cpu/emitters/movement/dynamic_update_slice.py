@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.codegen.builder.index import loop_order
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.dynamic_update_slice import first_element, is_in_place
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
@@ -11,7 +11,7 @@ from hloc.ir.instruction import Instruction
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a dynamic-update-slice; it runs on one thread."""
-    return KernelPlan(_emit) if root_of(inst).is_a("dynamic-update-slice") else None
+    return KernelPlan(_emit)
 
 
 def _emit(k: KernelContext) -> None:
@@ -25,4 +25,4 @@ def _emit(k: KernelContext) -> None:
         k.output.store(k.math, target, k.read(update, tuple(at)))
 
 
-EMITTER = Emitter("dynamic-update-slice", plan)
+EMITTER = Emitter("dynamic-update-slice", plan, roots=("dynamic-update-slice",))

@@ -313,4 +313,4 @@ class _Strip(_Scan):
         return index
 
 
-EMITTER = Emitter("cumulative", plan)
+EMITTER = Emitter("cumulative", plan, roots=("reduce-window",))

@@ -48,8 +48,6 @@ class _RadixPlan:
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a sort: scratch memory for two rows of all that moves, and counts of a radix sort."""
     root = root_of(inst)
-    if not root.is_a("sort"):
-        return None
     radix, shape = _radix_plan(root), root.operands[0].array
     dim = root.attributes.dimensions[0]
     outer = [d for d in loop_order(shape) if d != dim]
@@ -179,4 +177,4 @@ def _key_function(k: KernelContext, keys: Sequence[Key]) -> KeyFunction:
     return of_elements
 
 
-EMITTER = Emitter("sort", plan)
+EMITTER = Emitter("sort", plan, roots=("sort",))

@@ -71,8 +71,6 @@ class CallPlan:
 def call_plan(inst: Instruction) -> CallPlan | None:
     """Return how routines sort `inst`, None if they cannot."""
     root = root_of(inst)
-    if root.opcode.name != "sort":
-        return None
     size = root.operands[0].array.dims[root.attributes.dimensions[0]]
     if size >= 1 << 32 or (root is not inst and not _reads_memory(root)):
         return None
@@ -166,4 +164,4 @@ def _gather(k: KernelContext, row: Row, result: Row, places: Row, size: int) -> 
     k.fn.line(f"call void @{routine.name}({moved}, ptr {places.pointer}, i64 {size})")
 
 
-EMITTER = Emitter("sort-by-routines", plan)
+EMITTER = Emitter("sort-by-routines", plan, roots=("sort",))

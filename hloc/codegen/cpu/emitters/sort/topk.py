@@ -42,8 +42,6 @@ class _RowForm:
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a topk: scratch memory for two rows of values and places, and for the counts."""
     root = root_of(inst)
-    if not root.is_a("topk"):
-        return None
     operand = root.operands[0].array
     *outer, size = operand.dims
     bits = key_dtype(operand.dtype).bits
@@ -143,4 +141,4 @@ def _last_digit(k: KernelContext, bits: int, at: Sequence[IndexValue], offset_by
     return b.load(digit_slot, S64, 0)
 
 
-EMITTER = Emitter("topk", plan)
+EMITTER = Emitter("topk", plan, roots=("topk",))

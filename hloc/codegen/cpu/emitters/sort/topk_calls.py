@@ -19,8 +19,6 @@ from hloc.ir.instruction import Instruction
 def _form(inst: Instruction) -> FirstForm | None:
     """Return how routines order the rows, None if they cannot."""
     root = root_of(inst)
-    if root.opcode.name != "topk":
-        return None
     (operand,) = root.operands
     if root is not inst and not operand.is_a("parameter"):
         return None
@@ -59,4 +57,4 @@ def _emit(form: FirstForm, k: KernelContext) -> None:
     k.level = 0
 
 
-EMITTER = Emitter("topk-by-routines", plan)
+EMITTER = Emitter("topk-by-routines", plan, roots=("topk",))
