@@ -9,7 +9,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import opcode_row
 from hloc.opt.fusion.outline_fusion import add_fusion
-from hloc.opt.fusion.region import Form, Kernel, Region
+from hloc.opt.fusion.region import Form, Kernel, Region, outputs_of
 from hloc.opt.fusion.row_plan import row_plan
 from hloc.opt.make import make
 from hloc.shapes import TupleShape
@@ -17,7 +17,7 @@ from hloc.shapes import TupleShape
 
 def merge(computation: Computation, region: Region) -> None:
     """Replace the kernels of `region` by one fusion, and what they made by its results."""
-    outputs = list(region.outputs())
+    outputs = list(outputs_of(region))
     body = _Body(computation)
     for kernel in region.kernels:
         body.add(kernel)

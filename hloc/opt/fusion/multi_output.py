@@ -22,7 +22,16 @@ from hloc.opt.fusion.fusible import EXPENSIVE, is_one_step, weight_of
 from hloc.opt.fusion.gpu_rows import why_not_rows_on_gpu
 from hloc.opt.fusion.merge import merge
 from hloc.opt.fusion.reach import Reach
-from hloc.opt.fusion.region import Form, Kernel, Region, common_rows, fits, kernel_of, reads_alike
+from hloc.opt.fusion.region import (
+    Form,
+    Kernel,
+    Region,
+    common_rows,
+    fits,
+    kernel_of,
+    outputs_of,
+    reads_alike,
+)
 from hloc.opt.fusion.row_plan import MAX_TEMPORARY_BYTES
 from hloc.opt.pass_base import PassContext
 
@@ -224,10 +233,7 @@ class _Merger:
         operands = {value for region in regions for value in region.operands}.difference(values)
         if len(operands) > limits.max_operands:
             return f"together they read {len(operands)} arrays"
-        inside = {inst for region in regions for inst in region.instructions}
-        outputs = sum(
-            value.is_root or any(user not in inside for user in value.users) for value in values
-        )
+        outputs = len(list(outputs_of(*regions)))
         if outputs > limits.max_outputs:
             return f"together they have {outputs} results"
         reduces = sum(region.reduces for region in regions)

@@ -40,7 +40,7 @@ class Kernel:
             values.
         outputs: those that are results.
         values: what other instructions read: itself, or the elements of its tuple.
-        reads: per operand, the names under which the members know it.
+        reads: per operand that members read, the names under which they know it.
         rows: rows that it reduces, if any.
         shape: of the loop, or of what is reduced by columns.
     """
@@ -102,9 +102,11 @@ def _fusion_kernel(inst: Instruction) -> Kernel | None:
     order = tuple(post_order_from(used))
     if any(role_of(member) is Role.NONE for member in order if not member.opcode.nop):
         return None
+    live = set(order)
     reads: dict[Instruction, list[Instruction]] = {}
     for parameter, operand in zip(body.parameters, inst.operands, strict=True):
-        reads.setdefault(operand, []).append(parameter)
+        if parameter in live:
+            reads.setdefault(operand, []).append(parameter)
     return _kernel(inst, order, outputs, reads)
 
 
@@ -206,11 +208,17 @@ class Region:
         """Reductions in all kernels."""
         return sum(kernel.reduces for kernel in self.kernels)
 
-    def outputs(self) -> Iterator[Instruction]:
-        """Yield the values that others read."""
-        inside = set(self.instructions)
-        for value in self.values:
-            if value.is_root or any(user not in inside for user in value.users):
+
+def outputs_of(*regions: Region) -> Iterator[Instruction]:
+    """Yield the values of regions that are results once they are one kernel.
+
+    A value that only an unused parameter of a fusion takes is one, so that it can be removed later.
+    """
+    inside = {inst for region in regions for inst in region.instructions}
+    for region in regions:
+        for value in region.values:
+            is_read = any(value in reader.reads for reader in regions)
+            if not is_read or value.is_root or any(user not in inside for user in value.users):
                 yield value
 
 
