@@ -8,7 +8,7 @@ from hloc.codegen.builder.index import Index, IndexMath, loop_order
 from hloc.codegen.builder.ir_array import IrArray, array_in_memory
 from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.loops import Body, IndexValue
-from hloc.codegen.builder.scalar_builder import pointer_value
+from hloc.codegen.builder.scalar_builder import LlvmBuilder, pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.elemental import ElementGenerator, Frame, Source
 from hloc.codegen.llvm.routine import Routines
@@ -104,7 +104,9 @@ class KernelContext:
 
     def _body(self) -> Body:
         """Return what writes into the function; builders of other languages begin here."""
-        return Body(self.fn, LaneBuilder(self.fn, self.target, self.lanes))
+        if self.lanes:
+            return Body(self.fn, LaneBuilder(self.fn, self.target, self.lanes))
+        return Body(self.fn, LlvmBuilder(self.fn, self.target))
 
     def _argument(self, number: int) -> Value:
         """Return pointer number `number` of the function's parameters."""

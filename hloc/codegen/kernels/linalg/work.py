@@ -109,7 +109,6 @@ class Work:
         lanes: int = 0,
         strips: Sequence[int] = (),
     ) -> None:
-        assert isinstance(w.b, LaneBuilder)
         self.body, self.b, self.math = w.body, w.b, w.math
         self.dtype, self.part = dtype, component_of(dtype)
         self.sizes: dict[str, IndexValue] = {**sizes, "one": 1}
@@ -117,7 +116,14 @@ class Work:
         self.strips = () if lanes else tuple(strips)
         self.lane = LaneIndex(S64, "0")
         self.regions: tuple[Matrix, ...] = ()
-        self.b.lanes = lanes
+        if isinstance(self.b, LaneBuilder):
+            self.b.lanes = lanes
+
+    @property
+    def vectors(self) -> LaneBuilder:
+        """The builder, which has vectors where `lanes` or `strips` are not empty."""
+        assert isinstance(self.b, LaneBuilder)
+        return self.b
 
     # ---- memory
 
@@ -164,7 +170,7 @@ class Work:
 
     def any(self, condition: Value) -> Value:
         """Return whether a condition holds in any lane."""
-        return self.b.any_lane(condition) if isinstance(condition, VARYING) else condition
+        return self.vectors.any_lane(condition) if isinstance(condition, VARYING) else condition
 
     def strip(self, start: IndexValue, stop: IndexValue) -> Iterator[IndexValue]:
         """Yield what stands for all positions from `start` to below `stop`, which is not less.
@@ -220,7 +226,7 @@ class Work:
         return self.b.select(self.b.compare("GT", y, x), y, x)
 
     def _lanes_folded(self, name: str, x: Value) -> Value:
-        b = self.b
+        b = self.vectors
         if x.dtype.is_complex:
             return b.complex(b.folded(name, b.real(x)), b.folded(name, b.imag(x)))
         return b.folded(name, x)
@@ -231,11 +237,11 @@ class Work:
 
     @contextmanager
     def _vectors(self, lanes: int) -> Iterator[None]:
-        before, self.b.lanes = self.b.lanes, lanes
+        before, self.vectors.lanes = self.vectors.lanes, lanes
         try:
             yield
         finally:
-            self.b.lanes = before
+            self.vectors.lanes = before
 
     # ---- operands and results
 
@@ -258,7 +264,7 @@ class Work:
             if offsets is None:
                 target.store(i, j, self.b.load(pointer, source.dtype, 0))
             else:
-                target.store(i, j, gather(self.b, pointer, source.dtype, offsets))
+                target.store(i, j, gather(self.vectors, pointer, source.dtype, offsets))
 
     def write(
         self,
@@ -278,13 +284,13 @@ class Work:
             if offsets is None:
                 self.b.store(pointer, 0, value)
             else:
-                scatter(self.b, pointer, value, offsets, is_there)
+                scatter(self.vectors, pointer, value, offsets, is_there)
 
     def _offsets(self, array: Strided, first: IndexValue, end: IndexValue) -> Lanes | None:
         """Return per lane the distance from the first matrix to its own, None without lanes."""
         if not self.lanes:
             return None
-        b, m = self.b, self.math
+        b, m = self.vectors, self.math
         position = LaneIndex(S64, m.value(first).text)
         last = b.intrinsic("smin", position, m.value(m.sub(end, 1)))
         number = b.isub(last, m.value(first))
