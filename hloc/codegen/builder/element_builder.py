@@ -216,6 +216,15 @@ class ElementBuilder(ABC):
             return narrow_float.encode_exact(self, self.negated(self._wide(x)), dtype)
         return self.negated(x)
 
+    def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+        """Return total + x * y in the arithmetic of the type; pred is or of and."""
+        dtype = total.dtype
+        if dtype.is_float or dtype.is_complex:
+            return self.fadd(total, self.fmul(x, y))
+        if dtype.is_pred:
+            return self.or_(total, self.and_(x, y))
+        return self.iadd(total, self.imul(x, y))
+
     # ---- integers
 
     def iadd(self, x: Value, y: Value) -> Value:

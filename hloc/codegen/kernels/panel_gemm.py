@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.builder.scalar_builder import LlvmBuilder
 from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.kernels.context import KernelContext
 from hloc.dtypes import F32, DType
@@ -69,16 +68,6 @@ class PanelGemm:
 def accumulator_dtype(dtype: DType) -> DType:
     """Return the type in which products of result type `dtype` are summed."""
     return F32 if is_narrow_float(dtype) else dtype
-
-
-def multiply_add(b: LlvmBuilder, x: Value, y: Value, total: Value) -> Value:
-    """Return total + x * y in the arithmetic of the type; pred is or of and."""
-    dtype = total.dtype
-    if dtype.is_float or dtype.is_complex:
-        return b.fadd(total, b.fmul(x, y))
-    if dtype.is_pred:
-        return b.or_(total, b.and_(x, y))
-    return b.iadd(total, b.imul(x, y))
 
 
 def strip_width(columns: int, depth: int, dtype: DType) -> int:
@@ -177,5 +166,5 @@ def _add_products(
         for slot, xs in zip(slots, factors, strict=True):
             total = k.b.load(slot, p.dtype, column)
             for x, y in zip(xs, ys, strict=True):
-                total = multiply_add(k.b, x, y, total)
+                total = k.b.multiply_add(x, y, total)
             k.b.store(slot, column, total)

@@ -22,7 +22,7 @@ from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import computed_operands, operand_arrays, operand_bytes
-from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
+from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
@@ -332,7 +332,7 @@ class _Writer:
             x = b.convert(self.lhs.load(self.math, left), self.dtype)
             y = b.convert(self.rhs.load(self.math, right), self.dtype)
             total = b.load(self.slot, self.dtype, j)
-            b.store(self.slot, j, multiply_add(b, x, y, total))
+            b.store(self.slot, j, b.multiply_add(x, y, total))
 
     def _operand_indices(
         self,

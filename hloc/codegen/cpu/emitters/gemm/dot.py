@@ -45,7 +45,6 @@ from hloc.codegen.kernels.panel_gemm import (
     LoadFunction,
     PanelGemm,
     accumulator_dtype,
-    multiply_add,
     multiply_panel,
     panel_at,
     panel_bytes,
@@ -210,7 +209,7 @@ class _Writer:
                 left, right, _ = self._loops(inner, p.contracted, at, False)
                 x, y = self._load(self.lhs, left), self._load(self.rhs, right)
                 b.float_flags = "reassoc contract"
-                b.store(slot, 0, multiply_add(b, x, y, b.load(slot, self.dtype, 0)))
+                b.store(slot, 0, b.multiply_add(x, y, b.load(slot, self.dtype, 0)))
                 b.float_flags = "contract"
             self._store(at[2], b.load(slot, self.dtype, 0))
 

@@ -18,7 +18,6 @@ from hloc.codegen.gpu.emitters.gemm.gemm_plan import Tile
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import ResultWriter
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import FactorLoader, when_below, write_columns
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
-from hloc.codegen.kernels.panel_gemm import multiply_add
 from hloc.dtypes import F32
 
 _COLUMN_THREADS = 16
@@ -167,7 +166,7 @@ class ScalarGemms:
         for i, x in enumerate(left):
             for j, y in enumerate(right):
                 at = i * len(right) + j
-                b.store(slots, at, multiply_add(b, x, y, b.load(slots, F32, at)))
+                b.store(slots, at, b.multiply_add(x, y, b.load(slots, F32, at)))
 
     # ---- the result
 

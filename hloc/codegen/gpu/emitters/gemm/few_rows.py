@@ -20,7 +20,6 @@ from hloc.codegen.gpu.emitters.gemm.matrix_problem import VECTOR_BYTES, MatrixPr
 from hloc.codegen.gpu.emitters.gemm.split_k import add, join_parts
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import when_below, write_columns
 from hloc.codegen.gpu.helpers import WARP_THREADS
-from hloc.codegen.kernels.panel_gemm import multiply_add
 
 MOST_ROWS = 16
 _WARPS = 8
@@ -152,7 +151,7 @@ class _Writer:
     def _add(self, row: int, column: int, x: Value, y: Value) -> None:
         b, number = self.k.b, row * self.plan.warp_columns + column
         total = b.load(self.slots, self.p.sums, number)
-        b.store(self.slots, number, multiply_add(b, x, y, total))
+        b.store(self.slots, number, b.multiply_add(x, y, total))
 
     def _converted(self, values: Sequence[Value]) -> list[Value]:
         return [self.k.b.convert(value, self.p.sums) for value in values]

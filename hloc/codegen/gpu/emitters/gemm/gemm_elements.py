@@ -13,7 +13,6 @@ from math import prod
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader, ResultWriter
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
-from hloc.codegen.kernels.panel_gemm import multiply_add
 
 
 def emit_elements(w: LaunchWriter, p: MatrixProblem) -> None:
@@ -39,7 +38,7 @@ def emit_elements(w: LaunchWriter, p: MatrixProblem) -> None:
                     k.b.convert(reader.at(position)[0], p.sums)
                     for reader, (position, _) in zip(readers, places, strict=True)
                 )
-                k.b.store(total, 0, multiply_add(k.b, x, y, k.b.load(total, p.sums, 0)))
+                k.b.store(total, 0, k.b.multiply_add(x, y, k.b.load(total, p.sums, 0)))
         ResultWriter(k, p).write_at(batches, rows, columns, [k.b.load(total, p.sums, 0)])
 
 

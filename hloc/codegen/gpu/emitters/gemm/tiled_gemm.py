@@ -21,7 +21,6 @@ from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader, ResultWriter
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side
 from hloc.codegen.gpu.emitters.gemm.split_k import join_parts
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
-from hloc.codegen.kernels.panel_gemm import multiply_add
 from hloc.dtypes import DType
 
 TILES = (
@@ -199,7 +198,7 @@ class _TileWriter:
             for i, x in enumerate(left):
                 for j, y in enumerate(right):
                     at = i * len(right) + j
-                    sums[at] = multiply_add(k.b, x, y, sums[at])
+                    sums[at] = k.b.multiply_add(x, y, sums[at])
         for number, value in enumerate(sums):
             k.b.store(self.slots, number, value)
 
