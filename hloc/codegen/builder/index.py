@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.codegen.builder.loops import Body, IndexValue
-from hloc.codegen.builder.values import LaneIndex, Value, lane_stride
+from hloc.codegen.builder.values import VARYING, LaneIndex, Value, lane_stride
 from hloc.dtypes import PRED, S64, U64
 from hloc.shapes import ArrayShape
 
@@ -29,15 +29,17 @@ class IndexMath:
 
     def _emit(self, op: str, x: IndexValue, y: IndexValue) -> Value:
         key = (op, x, y)
-        cached = self.body.find(key)
+        cached = self.body.values.get(key)
         if cached is None:
             left = x if isinstance(x, int) else x.text
             right = y if isinstance(y, int) else y.text
-            stride = lane_stride(op, x, y)
-            cached = Value(S64, self.fn.index_arithmetic(op, str(left), str(right)))
-            if stride is not None:
-                cached = LaneIndex(S64, cached.text, stride=stride)
-            self.body.keep(key, cached)
+            if isinstance(x, VARYING) or isinstance(y, VARYING):
+                stride = lane_stride(op, x, y)
+                text = self.fn.index_arithmetic(op, str(left), str(right))
+                cached = LaneIndex(S64, text, stride=stride)
+            else:
+                cached = Value(S64, self.fn.index_arithmetic(op, str(left), str(right)))
+            self.body.values[key] = cached
         assert isinstance(cached, Value)
         return cached
 
@@ -94,10 +96,10 @@ class IndexMath:
             }[direction]  # fmt: skip
             return Value(PRED, "true" if holds else "false")
         key = (direction, x, y)
-        cached = self.body.find(key)
+        cached = self.body.values.get(key)
         if cached is None:
             cached = self.body.b.compare(direction, self.value(x), self.value(y))
-            self.body.keep(key, cached)
+            self.body.values[key] = cached
         assert isinstance(cached, Value)
         return cached
 
@@ -106,11 +108,11 @@ class IndexMath:
         if isinstance(x, int):
             return Value(PRED, "true" if 0 <= x < size else "false")
         key = ("is_below", x, size)
-        cached = self.body.find(key)
+        cached = self.body.values.get(key)
         if cached is None:
             b = self.body.b
             cached = b.compare("LT", b.bitcast(x, U64), b.const(U64, size))
-            self.body.keep(key, cached)
+            self.body.values[key] = cached
         assert isinstance(cached, Value)
         return cached
 

@@ -1,11 +1,12 @@
 """Structured control flow over the writer, and scopes of values that may be used again.
 
-A value made inside a loop or a branch may be used in that region only, so each region has a scope
-of its own; `find` looks from the innermost one outwards.
+A value made inside a loop or a branch may be used in that region only, so each region has a map
+of its own in `values`, which looks from the innermost one outwards.
 """
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -24,26 +25,16 @@ MAX_LINES = 60_000
 
 
 class Body:
-    """The function being written: builder, loops, branches, scopes."""
+    """The function being written: builder, loops, branches, scopes.
+
+    Attributes:
+        values: what the code so far has computed and this region may use, by the key of its maker.
+    """
 
     def __init__(self, fn: FunctionWriter, b: LlvmBuilder) -> None:
         self.fn = fn
         self.b = b
-        self._scopes: list[dict[Hashable, Any]] = [{}]
-
-    # ---- scopes
-
-    def find(self, key: Hashable) -> Any:
-        """Return what was kept under `key` in this or an outer region, or None."""
-        for scope in reversed(self._scopes):
-            result = scope.get(key)
-            if result is not None:
-                return result
-        return None
-
-    def keep(self, key: Hashable, value: Any) -> None:
-        """Keep a value for the rest of the region."""
-        self._scopes[-1][key] = value
+        self.values: ChainMap[Hashable, Any] = ChainMap()
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -52,11 +43,11 @@ class Body:
             raise UnsupportedError(
                 f"the fused computation needs more than {MAX_LINES} lines of code in one kernel"
             )
-        self._scopes.append({})
+        outer, self.values = self.values, self.values.new_child()
         try:
             yield
         finally:
-            self._scopes.pop()
+            self.values = outer
 
     # ---- loops
 

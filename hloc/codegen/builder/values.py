@@ -52,14 +52,12 @@ class NeedsScalars(Exception):
     """What is being written cannot be done in all lanes of a vector at once."""
 
 
-def lane_stride(op: str, x: Value | int, y: Value | int) -> int | None:
-    """Return the stride of `x op y` from lane to lane, None if all lanes have the same.
+def lane_stride(op: str, x: Value | int, y: Value | int) -> int:
+    """Return the stride of `x op y` from lane to lane; one or both differ between lanes.
 
     Raises:
         NeedsScalars: the lanes are not evenly spaced.
     """
-    if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
-        return None
     if isinstance(x, Lanes) or isinstance(y, Lanes):
         raise NeedsScalars("positions that are computed")
     strides = [z.stride if isinstance(z, LaneIndex) else 0 for z in (x, y)]

@@ -79,7 +79,7 @@ class ElementGenerator:
     ) -> Value:
         """Return element `index` of leaf `path` of `inst`."""
         request: Request = (frame, inst, path, index)
-        result = self.body.find(request)
+        result = self.body.values.get(request)
         if result is not None:
             return result  # type: ignore[no-any-return]
         stack: list[tuple[Request, Rule]] = [(request, self._start(request))]
@@ -90,12 +90,12 @@ class ElementGenerator:
                 wanted = running.send(answer)
             except StopIteration as stop:
                 answer = stop.value
-                self.body.keep(request, answer)
+                self.body.values[request] = answer
                 stack.pop()
                 if not stack:
                     return answer  # type: ignore[no-any-return]
                 continue
-            answer = self.body.find(wanted)
+            answer = self.body.values.get(wanted)
             if answer is None:
                 stack.append((wanted, self._start(wanted)))
 
@@ -221,12 +221,12 @@ def constant_array(
 ) -> IrArray:
     """Return the constant as an array of the program's read-only data."""
     key = ("constant", literal)
-    result = g.body.find(key)
+    result = g.body.values.get(key)
     if result is None:
         values = literal.array.transpose(tuple(reversed(shape.minor_to_major)))
         name = g.body.fn.byte_constant(values.tobytes())
         result = array_in_memory(Value(shape.dtype, name), shape)
-        g.body.keep(key, result)
+        g.body.values[key] = result
     assert isinstance(result, IrArray)
     return result
 
@@ -252,12 +252,12 @@ def _call(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
     key = ("frame", frame, inst)
-    inner = g.body.find(key)
+    inner = g.body.values.get(key)
     (computation,) = inst.called
     if inner is None:
         operands = [(frame, operand) for operand in inst.operands]
         inner = Frame(dict(zip(computation.parameters, operands, strict=True)))
-        g.body.keep(key, inner)
+        g.body.values[key] = inner
     value = yield inner, computation.root, path, index
     return value
 

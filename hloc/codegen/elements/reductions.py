@@ -183,7 +183,7 @@ def _reduce(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
     key = ("reduce", frame, inst, index)
-    cached = g.body.find(key)
+    cached = g.body.values.get(key)
     if cached is None:
         shape = inst.operands[0].array
         reduced = set(inst.attributes.dimensions)
@@ -200,8 +200,8 @@ def _reduce(
                 elements.append((yield frame, operand, (), tuple(at)))
             sums.add(elements)
         cached = sums.finish()
-        g.body.keep(key, cached)
-    return cached[result_number(path)]  # type: ignore[no-any-return]
+        g.body.values[key] = cached
+    return cached[result_number(path)]
 
 
 @rule("reduce-window")
@@ -209,7 +209,7 @@ def _reduce_window(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
     key = ("reduce-window", frame, inst, index)
-    cached = g.body.find(key)
+    cached = g.body.values.get(key)
     if cached is None:
         sums = Accumulators(g, inst)
         for number, start in enumerate(sums.starts):
@@ -226,8 +226,8 @@ def _reduce_window(
                     elements.append((yield frame, operand, (), at))
                 sums.add(elements)
         cached = sums.finish()
-        g.body.keep(key, cached)
-    return cached[result_number(path)]  # type: ignore[no-any-return]
+        g.body.values[key] = cached
+    return cached[result_number(path)]
 
 
 def window_position(

@@ -58,7 +58,7 @@ def _while(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
     key = ("while", frame, inst)
-    result = g.body.find(key)
+    result = g.body.values.get(key)
     if result is None:
         condition, body = inst.called
         paths = [at for at, _ in leaves(inst.shape)]
@@ -79,7 +79,7 @@ def _while(
             for array, value in zip(state, values, strict=True):
                 array.store(g.math, (), value)
         result = {at: a.load(g.math, ()) for at, a in zip(paths, state, strict=True)}
-        g.body.keep(key, result)
+        g.body.values[key] = result
     return result[path]  # type: ignore[no-any-return]
 
 

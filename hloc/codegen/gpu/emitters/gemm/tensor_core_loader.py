@@ -222,13 +222,13 @@ class TileLoader:
         key = in_matrix if self.pieces >= 8 else m.div(in_matrix, 8 // self.pieces)
         keyed = more_pieces % min(self.pieces, 8)
         fragments = (self, "fragments", base, line, keyed, interleaved)
-        place = k.body.find(fragments)
+        place = k.body.values.get(fragments)
         if place is None:
             swapped = k.b.xor(m.value(piece), m.value(key))
             swapped = k.b.xor(swapped, k.b.const(swapped.dtype, keyed)) if keyed else swapped
             of_lane = m.mul(m.add(m.mul(row, self.pieces), swapped), PIECE_BYTES)
             place = anchored(k, moved(k, base, of_lane).text, 3)
-            k.body.keep(fragments, place)
+            k.body.values[fragments] = place
         known = (more_rows * self.pieces + more_pieces - keyed) * PIECE_BYTES
         words = k.call(helper, moved(k, place, known))
         assert words is not None
