@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hloc.analysis.cost import Cost, computation_cost, instruction_cost
+from hloc.analysis.cost import Cost, costs_of, instruction_cost
 from hloc.analysis.extract import extract
 from hloc.analysis.kernel_count import is_kernel
 from hloc.errors import HloError
-from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
@@ -65,9 +64,7 @@ def profile(session: Session) -> Profile:
 
 
 def _costs(module: Module) -> dict[Instruction, Cost]:
-    below: dict[Computation, Cost] = {}
-    for computation in reachable_computations(module.entry):
-        below[computation] = computation_cost(computation, below.__getitem__)
+    below = costs_of(reachable_computations(module.entry))
     return {inst: instruction_cost(inst, below.__getitem__) for inst in module.entry.instructions}
 
 

@@ -6,7 +6,7 @@ Loops count once, since trip counts are not known here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import log2, prod
 
@@ -59,10 +59,15 @@ CostOf = Callable[[Computation], Cost]
 
 def module_cost(module: Module) -> Cost:
     """Return the cost of one run of the entry computation, loop bodies counted once."""
+    return costs_of(live_computations(module))[module.entry]
+
+
+def costs_of(computations: Iterable[Computation]) -> dict[Computation, Cost]:
+    """Return the cost of each of `computations`, of which called ones stand before callers."""
     done: dict[Computation, Cost] = {}
-    for computation in live_computations(module):
+    for computation in computations:
         done[computation] = computation_cost(computation, done.__getitem__)
-    return done[module.entry]
+    return done
 
 
 def computation_cost(computation: Computation, called: CostOf) -> Cost:

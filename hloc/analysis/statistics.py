@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from hloc.analysis.cost import Cost, computation_cost, instruction_cost
+from hloc.analysis.cost import Cost, costs_of, instruction_cost
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -101,9 +101,7 @@ class ModuleStatistics:
 def module_statistics(module: Module) -> ModuleStatistics:
     """Return the statistics of all that `module` holds, dead computations too."""
     order = reachable_computations(*module.computations)
-    costs: dict[Computation, Cost] = {}
-    for computation in order:
-        costs[computation] = computation_cost(computation, costs.__getitem__)
+    costs = costs_of(order)
     everything = [inst for computation in order for inst in computation.instructions]
     constants = [inst for inst in everything if inst.opcode.name == "constant"]
     own = _own_costs(module, order, costs)

@@ -8,14 +8,13 @@ from dataclasses import replace
 
 from hloc import driver
 from hloc.analysis.call_graph import control_flow_computations
-from hloc.analysis.cost import Cost, computation_cost, instruction_cost
+from hloc.analysis.cost import costs_of, instruction_cost
 from hloc.analysis.extract import extract
 from hloc.analysis.fingerprints import Fingerprints
 from hloc.analysis.kernel_count import is_kernel
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
-from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
@@ -61,9 +60,7 @@ def roofline_file(arguments: Namespace, talk: Talk) -> int:
 
 def _kernels(module: Module, roofs: Roofs) -> list[tuple[Instruction, Kernel]]:
     """Return the kernels with the times of the cost model, the longest first."""
-    costs: dict[Computation, Cost] = {}
-    for computation in reachable_computations(module.entry):
-        costs[computation] = computation_cost(computation, costs.__getitem__)
+    costs = costs_of(reachable_computations(module.entry))
     found = []
     for computation in control_flow_computations(module):
         for inst in filter(is_kernel, computation.instructions):
