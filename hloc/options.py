@@ -8,6 +8,7 @@ from hloc.errors import HloError
 
 FILL_CONSTANTS = ("error", "zeros")
 SIMULATORS = ("ptx", "host")
+GROUPINGS = ("opcode", "dtype", "scope", "computation")
 
 
 @dataclass(frozen=True, slots=True)

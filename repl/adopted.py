@@ -26,14 +26,14 @@ from hloc.ir.print_order import instruction_order
 from hloc.ir.traversal import all_instructions
 
 
-def matched_by_name(old: Module, new: Module) -> Module:
+def matched_by_name(old: Module, new: Module, highest_uid: int) -> Module:
     """Return `new`, an edited text, with the uids of `old` where names are the same."""
     known: dict[tuple[str, str], int] = {("", c.name): c.uid for c in old.computations}
     for inst in all_instructions(old):
         known["%", inst.name] = inst.uid
     pairs = {c.uid: known.get(("", c.name)) for c in new.computations}
     pairs.update({inst.uid: known.get(("%", inst.name)) for inst in all_instructions(new)})
-    return pairs_to_uids(new, pairs, 0)
+    return pairs_to_uids(new, pairs, highest_uid)
 
 
 def matched_by_structure(old: Module, new: Module, highest_uid: int) -> Module:

@@ -17,7 +17,7 @@ from repl.passes import Applied as Applied
 from repl.passes import enter, enter_inside, recipe_for, run_guarded
 from repl.recipe import Recipe
 from repl.results import Message
-from repl.session_state import SessionState
+from repl.session import Session
 from repl.state import State
 from repl.stepping import under_way
 from repl.walk import Pending, Stepping, Walk
@@ -38,7 +38,7 @@ Outcome: TypeAlias = Applied | Stopped | Message
 
 
 def follow(
-    session: SessionState,
+    session: Session,
     walk: Walk,
     *,
     keeps_cursor: bool = False,
@@ -87,7 +87,7 @@ def follow(
             return
 
 
-def _why_stop(session: SessionState, outcome: Applied) -> str:
+def _why_stop(session: Session, outcome: Applied) -> str:
     """Return why a walk does not go on after this pass, "" if it does."""
     if not outcome.is_wrong:
         return ""
@@ -98,7 +98,7 @@ def _why_stop(session: SessionState, outcome: Applied) -> str:
     return "the answers differ" if valid else "the module is invalid"
 
 
-def go_on(session: SessionState) -> Iterator[Outcome]:
+def go_on(session: Session) -> Iterator[Outcome]:
     """Finish the pass that is being stepped through, then what was stopped after it.
 
     Raises:
@@ -144,9 +144,7 @@ def go_on(session: SessionState) -> Iterator[Outcome]:
 # ---------------------------------------------------------------- one pass
 
 
-def run_one(
-    session: SessionState, base: State, recipe: Recipe, passed: int = 0
-) -> Applied | Stopped:
+def run_one(session: Session, base: State, recipe: Recipe, passed: int = 0) -> Applied | Stopped:
     """Run a pass on `base` and enter the state it makes, or the one at which a breakpoint stops.
 
     Args:

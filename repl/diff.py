@@ -10,7 +10,7 @@ from difflib import unified_diff
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from repl.session import State
+    from repl.state import State
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,21 +85,9 @@ def edit_module(session: Session, text: str, how: str) -> State:
         HloError: faults in the text.
     """
     old = session.current
-    new = matched_by_name(old.module, driver.parse_text(text, name="<edit>"))
-    fresh = _beyond(new, old.module, session.highest_uid)
-    return _entered(session, how, fresh, events_between(old.module, fresh, BY))
-
-
-def _beyond(new: Module, old: Module, highest_uid: int) -> Module:
-    """Return `new` with uids for what is new that no state has had."""
-    known = {inst.uid for inst in all_instructions(old)} | {c.uid for c in old.computations}
-    uids: dict[int, int] = {}
-    parts = [c.uid for c in new.computations] + [i.uid for i in all_instructions(new)]
-    for uid in parts:
-        if uid not in known:
-            highest_uid += 1
-        uids[uid] = uid if uid in known else highest_uid
-    return clone_module(new, uids)
+    parsed = driver.parse_text(text, name="<edit>")
+    new = matched_by_name(old.module, parsed, session.highest_uid)
+    return _entered(session, how, new, events_between(old.module, new, BY))
 
 
 def _lines(module: Module) -> list[str]:

@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from hloc.analysis.cost import Cost, computation_cost, instruction_cost
+from hloc.analysis.cost import costs_of, instruction_cost
 from hloc.analysis.kernel_count import kernel_counts
 from hloc.analysis.module_diff import Line, line_of
-from hloc.analysis.statistics import Group, module_statistics
+from hloc.analysis.statistics import module_statistics
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, Replaced
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from repl.session import Session
 
 _MOST_TREE = 200
-_MOST_ROWS = 25
 _MOST_FOUND = 200
-GROUPINGS = ("opcode", "dtype", "scope", "computation")
 
 
 def grouped(instructions: Sequence[Instruction]) -> Listing:
@@ -150,9 +148,7 @@ def _callers(computation: Computation) -> str:
 
 def facts_of(inst: Instruction) -> Table:
     """Return all that is known of one instruction: shape, cost, life, origin."""
-    costs: dict[Computation, Cost] = {}
-    for called in reachable_computations(*inst.called):
-        costs[called] = computation_cost(called, costs.__getitem__)
+    costs = costs_of(reachable_computations(*inst.called))
     cost = instruction_cost(inst, costs.__getitem__)
     order = post_order(inst.computation)
     place = {other: number for number, other in enumerate(order)}
@@ -184,28 +180,6 @@ def _names(insts: Sequence[Instruction]) -> str:
     return ", ".join(inst.name for inst in insts[:8]) + more
 
 
-def statistics_table(module: Module, grouping: str) -> Table:
-    """Return counts and costs by opcode, dtype, scope or computation."""
-    found = module_statistics(module)
-    if grouping == "computation":
-        groups = {c.name: Group(c.instructions, c.cost) for c in found.computations}
-    else:
-        groups = {"opcode": found.opcodes, "dtype": found.dtypes, "scope": found.scopes}[grouping]
-    rows = [
-        (
-            name,
-            f"{group.instructions:,}",
-            count_text(group.cost.flops, "").strip(),
-            count_text(group.cost.transcendentals, "").strip(),
-            size_text(group.cost.bytes),
-        )
-        for name, group in list(groups.items())[:_MOST_ROWS]
-    ]
-    return Table(
-        "", (grouping, "count", "FLOP", "transc.", "bytes"), tuple(rows), right=(1, 2, 3, 4)
-    )
-
-
 def cost_table(module: Module) -> Table:
     """Return the cost of a run and the instructions that move or compute most."""
     found = module_statistics(module)
@@ -215,9 +189,7 @@ def cost_table(module: Module) -> Table:
         f"{size_text(cost.bytes_read)} read, {size_text(cost.bytes_written)} written, "
         f"{found.intensity:.3g} FLOP per byte, {plural(kernel_counts(module).total(), 'kernel')}"
     )
-    costs: dict[Computation, Cost] = {}
-    for computation in reachable_computations(module.entry):
-        costs[computation] = computation_cost(computation, costs.__getitem__)
+    costs = costs_of(reachable_computations(module.entry))
     own = {i: instruction_cost(i, costs.__getitem__) for i in module.entry.instructions}
     order = sorted(own.items(), key=lambda pair: (-pair[1].flops - pair[1].bytes, pair[0].name))
     rows = tuple(

@@ -7,6 +7,7 @@ says so, with the rewrite that broke it.
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -15,11 +16,12 @@ from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module
 from hloc.ir.verifier import check
 from hloc.opt.pass_base import Pass
-from hloc.opt.pipeline import text_of
+from hloc.opt.pipeline import Pipeline, text_of
 from hloc.opt.registry import is_registered, registered_rules
 from hloc.report.repro_file import repro_path, write_with_header
 from repl.recipe import OnRewrite, Recipe, Replay
-from repl.session_state import SessionState
+from repl.results import Effect
+from repl.session import Session
 from repl.state import State
 from repl.verifying import Culprit, Verified, culprit_in, verify_states
 from repl.walk import Stepping
@@ -57,14 +59,14 @@ class Applied:
         return invalid or (self.verified is not None and not self.verified.ok)
 
 
-def recipe_for(session: SessionState, what: Pass) -> Recipe:
+def recipe_for(session: Session, what: Pass) -> Recipe:
     """Return how `what` would be run now."""
     fast = session.settings.is_on("fast-math")
     return Recipe(what, frozenset(session.disabled_rules), fast, session.highest_uid)
 
 
 def run_guarded(
-    session: SessionState,
+    session: Session,
     base: State,
     recipe: Recipe,
     on_rewrite: OnRewrite | None,
@@ -86,7 +88,7 @@ def run_guarded(
         raise HloError(message, notes=notes) from fault
 
 
-def enter(session: SessionState, base: State, recipe: Recipe, replay: Replay) -> Applied:
+def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Applied:
     name = text_of(recipe.what)
     rewrites = tuple(sorted(replay.context.fired.items()))
     warnings = [*replay.context.warnings, *_lies(replay)]
@@ -126,6 +128,20 @@ def enter(session: SessionState, base: State, recipe: Recipe, replay: Replay) ->
     )
 
 
+def effect_of(session: Session, name: str, summary: str) -> Effect:
+    """Try a pass on the current state; one that cannot run says why, without ending the list."""
+    (what,) = Pipeline.parse(name).passes
+    try:
+        fired = recipe_for(session, what).run(session.current.module).rules
+    except HloError as fault:
+        return Effect(name, summary, 0, failure=fault.message)
+    except InternalError as fault:
+        session.last_fault = traceback.format_exc()
+        return Effect(name, summary, 0, failure=str(fault).partition("\n")[0])
+    rules = Counter(by.partition("/")[2] for by in fired if "/" in by)
+    return Effect(name, summary, len(fired), tuple(sorted(rules.items())))
+
+
 def first_fault(module: Module) -> str:
     """Return what the verifier says first, "" if the module is valid."""
     faults = check(module)
@@ -140,7 +156,7 @@ def _lies(replay: Replay) -> Iterator[str]:
         yield "the pass says that it changed nothing, but it did"
 
 
-def _wants_comparison(session: SessionState, state: State) -> bool:
+def _wants_comparison(session: Session, state: State) -> bool:
     wish = session.settings.text("auto-verify")
     if wish != "plugins":
         return wish == "on"
@@ -151,7 +167,7 @@ def _wants_comparison(session: SessionState, state: State) -> bool:
     return any(by.partition("/")[2] in added for by, _ in state.rewrites)
 
 
-def enter_inside(session: SessionState, stepping: Stepping, replay: Replay) -> State:
+def enter_inside(session: Session, stepping: Stepping, replay: Replay) -> State:
     """Enter the state after the rewrites of `replay`."""
     number = max(1, len(replay.rules))
     here = session.current

@@ -13,17 +13,16 @@ from rich.text import Text
 
 from hloc.analysis.module_diff import Line
 from hloc.errors import HloError, printable
-from hloc.report.text import plural, size_text
+from hloc.report.text import plural
 from repl import render_kernel, render_session
 from repl.commands.row import Help
 from repl.diff import TextDiff
+from repl.history import HistoryEntry
 from repl.provenance import Origin
 from repl.render_diff import render_diff, render_json
 from repl.results import Effects, HistoryTree, Info, Listing, ModuleText, Moved
-from repl.session import HistoryEntry, Stats
 from repl.state_diff import DiffJson, ShownDiff
 
-_TOP_OPCODES = 20
 _TOP_RULES = 4
 
 
@@ -180,21 +179,6 @@ def _origin(result: Origin) -> Iterator[Text]:
         yield _text("  no pass has touched it")
 
 
-def _stats(result: Stats) -> Iterator[Text]:
-    yield _text(
-        f"{result.state.label}: {plural(result.instructions, 'instruction')}, "
-        f"{plural(result.computations, 'computation')}"
-    )
-    yield _text(
-        f"  parameters {size_text(result.parameter_bytes)}, results "
-        f"{size_text(result.result_bytes)}, constants {size_text(result.constant_bytes)}"
-    )
-    for name, count in result.opcodes[:_TOP_OPCODES]:
-        yield _text(f"  {count:7,}  {name}")
-    if len(result.opcodes) > _TOP_OPCODES:
-        yield _text(f"  ... {len(result.opcodes) - _TOP_OPCODES} more opcodes")
-
-
 def _help(result: Help) -> Iterator[Text]:
     if len(result.commands) == 1:
         (command,) = result.commands
@@ -224,7 +208,6 @@ RENDERERS: dict[type[Any], Callable[[Any], Iterator[Text]]] = {
     ModuleText: _module_text,
     Moved: _moved,
     Origin: _origin,
-    Stats: _stats,
     TextDiff: _text_diff,
     **render_kernel.RENDERERS,
     **render_session.RENDERERS,

@@ -7,13 +7,13 @@ from typing import Any
 
 from rich.text import Text
 
-from hloc.analysis.module_diff import SAME, ModuleDiff
 from hloc.errors import printable
 from hloc.report.compare import Comparison
 from hloc.report.inputs import result_leaves
 from hloc.report.run_report import comparison_text, output_lines
-from hloc.report.text import duration, plural
+from hloc.report.text import aligned, duration, plural
 from repl.applying import Applied, Stopped
+from repl.editing import BY
 from repl.render_diff import change_lines
 from repl.results import Edited, Message, PipelineView, Table, Tree
 from repl.running import Bench, RunResult, Value
@@ -25,7 +25,6 @@ _MOST_STEP_ROWS = 12
 _PASS_WIDTH = 20
 _MOST_ELEMENTS = 1 << 20
 _KINDS = {"good": "green", "bad": "bold red", "dim": "dim", "": ""}
-_STYLES = {"+": "green", "-": "red", "~": "yellow", "⇄": "cyan", "≡": "magenta", "»": "blue"}
 
 
 def _text(text: str, style: str = "") -> Text:
@@ -40,15 +39,8 @@ def _table(result: Table) -> Iterator[Text]:
     if result.title:
         yield _text(result.title, "bold")
     lines = [result.heads, *result.rows] if result.heads else list(result.rows)
-    count = max((len(line) for line in lines), default=0)
-    widths = [max(len(line[i]) for line in lines if i < len(line)) for i in range(count)]
-    for number, line in enumerate(lines):
-        cells = [
-            f"{cell:>{width}s}" if i in result.right else f"{cell:{width}s}"
-            for i, (cell, width) in enumerate(zip(line, widths, strict=False))
-        ]
-        style = "dim" if result.heads and number == 0 else ""
-        yield _text("  " + "  ".join(cells).rstrip(), style)
+    for number, line in enumerate(aligned(lines, result.right)):
+        yield _text(f"  {line}", "dim" if result.heads and number == 0 else "")
 
 
 def _tree(result: Tree) -> Iterator[Text]:
@@ -114,24 +106,19 @@ def _stepped(result: Stepped) -> Iterator[Text]:
     yield from change_lines(shown, result.by, _MOST_STEP_ROWS)
 
 
-def _rows(found: ModuleDiff) -> Iterator[Text]:
-    rows = [row for c in found.computations for row in c.rows if row.kind != SAME]
-    for row in rows[:_MOST_STEP_ROWS]:
-        yield _text(f"    {row.kind} {row.text}", _STYLES.get(row.kind, ""))
-    if len(rows) > _MOST_STEP_ROWS:
-        yield _text(f"    ... {len(rows) - _MOST_STEP_ROWS} more; diff shows all", "dim")
-
-
 def _stopped(result: Stopped) -> Iterator[Text]:
     yield _text(f"  stopped at {result.state.label}: {result.why}", "yellow")
     yield _text("  continue goes on", "dim")
 
 
 def _edited(result: Edited) -> Iterator[Text]:
+    state = result.state
+    assert state.parent is not None
+    shown = compared(state.parent, state)
     yield Text.assemble(
-        (f"  {result.state.label} ", "bold"), _text(f"{result.state.how}   {result.diff.summary()}")
+        (f"  {state.label} ", "bold"), _text(f"{state.how}   {shown.table.summary()}")
     )
-    yield from _rows(result.diff)
+    yield from change_lines(shown, BY, _MOST_STEP_ROWS)
 
 
 def _rewrites(result: Rewrites) -> Iterator[Text]:

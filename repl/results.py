@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloc.analysis.module_diff import Line, ModuleDiff
+from hloc.analysis.module_diff import Line
 from repl.history import HistoryEntry
 from repl.state import State
 from repl.walk import Step
@@ -126,7 +126,6 @@ class Edited:
     """A state that was made by hand."""
 
     state: State
-    diff: ModuleDiff
 
 
 @dataclass(frozen=True, slots=True)

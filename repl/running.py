@@ -23,7 +23,7 @@ from hloc.report.answers import is_too_large
 from hloc.report.compare import Bounds, Comparison, compare
 from hloc.report.inputs import parameter_leaves, result_leaves
 from hloc.shapes import ArrayShape, TupleShape, leaves
-from repl.session_state import SessionState
+from repl.session import Session
 from repl.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -104,12 +104,12 @@ def _summary(array: Array) -> str:
     return f"{ends}, {nans} NaN, {values.size - finite.size - nans} infinite"
 
 
-def bounds_of(session: SessionState) -> Bounds:
+def bounds_of(session: Session) -> Bounds:
     """Return the error bounds that are set."""
     return Bounds(session.settings.bound("rtol"), session.settings.bound("atol"))
 
 
-def options_of(session: SessionState, target: str = "") -> CompileOptions:
+def options_of(session: Session, target: str = "") -> CompileOptions:
     """Return the options with which states are compiled, as they stand.
 
     Args:
@@ -129,13 +129,13 @@ def options_of(session: SessionState, target: str = "") -> CompileOptions:
     )
 
 
-def run_compiled(session: SessionState, module: Module, arrays: Sequence[Array]) -> list[Array]:
+def run_compiled(session: Session, module: Module, arrays: Sequence[Array]) -> list[Array]:
     """Run `module` as it stands, compiled, in the child process."""
     return _run_timed(session, module, arrays)[0]
 
 
 def _run_timed(
-    session: SessionState, module: Module, arrays: Sequence[Array], seconds: float = 0.0
+    session: Session, module: Module, arrays: Sequence[Array], seconds: float = 0.0
 ) -> tuple[list[Array], tuple[float, ...]]:
     timeout = session.settings.number("timeout") + seconds
     options = options_of(session)
@@ -143,13 +143,13 @@ def _run_timed(
     return list(answer.outputs), answer.seconds
 
 
-def evaluate(session: SessionState, module: Module, arrays: Sequence[Array]) -> list[Array]:
+def evaluate(session: Session, module: Module, arrays: Sequence[Array]) -> list[Array]:
     """Run `module` in the evaluator."""
     fill = session.settings.text("fill-constants")
     return driver.evaluate(module, *arrays, fill_constants=fill)
 
 
-def run(session: SessionState, *, interpret: bool = False, print_all: bool = False) -> RunResult:
+def run(session: Session, *, interpret: bool = False, print_all: bool = False) -> RunResult:
     """Run the current state as it stands and compare with the loaded module.
 
     The loaded module runs in the evaluator, or compiled if that would take too long.
@@ -182,7 +182,7 @@ def run(session: SessionState, *, interpret: bool = False, print_all: bool = Fal
     )
 
 
-def check_runnable(session: SessionState, state: State) -> None:
+def check_runnable(session: Session, state: State) -> None:
     """Raise HloError if a state is invalid, or has constants without values."""
     if state.faults:
         raise HloError(f"{state.label} is invalid: {state.faults[0]}", notes=("undo goes back",))
@@ -195,14 +195,14 @@ def check_runnable(session: SessionState, state: State) -> None:
                 )
 
 
-def value_of(session: SessionState, name: str) -> Value:
+def value_of(session: Session, name: str) -> Value:
     """Return print the value of an instruction of the entry computation, by the evaluator."""
     inst = session.find(name)
     arrays = session.inputs.arrays(session.origin.module)
     return values_of(session, [inst], arrays)[0]
 
 
-def _watched(session: SessionState, arrays: Sequence[Array]) -> list[Value]:
+def _watched(session: Session, arrays: Sequence[Array]) -> list[Value]:
     """Return the values that `watch` names, as far as the state still has them."""
     names = set(session.watched)
     entry = session.current.module.entry
@@ -211,7 +211,7 @@ def _watched(session: SessionState, arrays: Sequence[Array]) -> list[Value]:
 
 
 def values_of(
-    session: SessionState, insts: Sequence[Instruction], arrays: Sequence[Array]
+    session: Session, insts: Sequence[Instruction], arrays: Sequence[Array]
 ) -> list[Value]:
     """Return the values of instructions of the entry computation on the inputs `arrays`."""
     module = module_that_returns(insts)
@@ -251,7 +251,7 @@ def module_that_returns(insts: Sequence[Instruction]) -> Module:
     return module
 
 
-def bench(session: SessionState, labels: Sequence[str]) -> Bench:
+def bench(session: Session, labels: Sequence[str]) -> Bench:
     """Time states, by default s0 and the current one, on the inputs of `run`."""
     chosen = [session.state(label) for label in labels]
     if not chosen:
@@ -266,7 +266,7 @@ def bench(session: SessionState, labels: Sequence[str]) -> Bench:
     return Bench(tuple(rows), session.inputs.describe(session.origin.module))
 
 
-def compare_xla(session: SessionState) -> RunResult:
+def compare_xla(session: Session) -> RunResult:
     """Run the current state here and the loaded module by XLA, and compare.
 
     XLA is given the module as it was loaded: it need not take what passes of hloc have made.

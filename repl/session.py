@@ -1,66 +1,97 @@
-"""The state machine behind the REPL: a history tree of module states, and what can be asked of it.
+"""A session of the REPL: the history of a module, and all that commands remember.
 
-No terminal here: every question returns frozen data, which `render.py` draws and tests look at.
-A state is never changed; a pass runs on a clone, whose change log tells what it did. This class
-holds what a session knows; what it does stands by theme in the modules that it calls.
+No terminal here. The modules that act on a session by theme (`applying`, `stepping`, `running` ...)
+return frozen data, which `render.py` draws and tests look at. A state is never changed; a pass runs
+on a clone, whose change log tells what it did.
 """
 
 from __future__ import annotations
 
-import traceback
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hloc import driver
-from hloc.analysis.module_diff import ModuleDiff
-from hloc.errors import HloError, InternalError
+from hloc.analysis.module_diff import ModuleDiff, diff_snapshots
+from hloc.errors import HloError
 from hloc.ir.computation import Computation
+from hloc.ir.events import Event
+from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
+from hloc.ir.verifier import check
 from hloc.near_names import near_name_notes
-from hloc.opt.pass_base import Pass
-from hloc.opt.pipeline import Pipeline
 from hloc.report.source_input import read_module
-from repl import applying, running, stepping, verifying
-from repl.applying import Applied as Applied
-from repl.applying import Outcome
-from repl.applying import Stopped as Stopped
-from repl.history import HistoryEntry as HistoryEntry
-from repl.passes import recipe_for
-from repl.provenance import Origin, trace
-from repl.results import Effect as Effect
-from repl.running import RunResult as RunResult
-from repl.session_state import SessionState
-from repl.state import State as State
-from repl.state import path
-from repl.stepping import Stepped as Stepped
-from repl.verifying import Verified as Verified
-from repl.walk import Walk
+from repl.breakpoints import Breakpoints
+from repl.child import Child
+from repl.history import History
+from repl.inputs import Inputs
+from repl.recipe import Recipe
+from repl.settings import Settings
+from repl.state import State, lineage_of, snapshot_of
+from repl.walk import Pending, Stepping, Walk
 
+if TYPE_CHECKING:
+    from repl.kernel_steps import KernelSteps
 
-@dataclass(frozen=True, slots=True)
-class Stats:
-    """Counts of a module."""
-
-    state: State
-    instructions: int
-    computations: int
-    opcodes: tuple[tuple[str, int], ...]
-    parameter_bytes: int
-    result_bytes: int
-    constant_bytes: int
+_MOST_FAULTS = 8
 
 
 @dataclass(slots=True)
-class Session(SessionState):
-    """A module's history, and what commands can ask of it."""
+class Session:
+    """The fields of a session, kept in step.
 
-    def history(self) -> tuple[HistoryEntry, ...]:
-        """Return all states, children after parents, the first child in the parent's column."""
-        return self.tree.entries()
+    Attributes:
+        tree: the states.
+        inputs: of runs.
+        watched: names of instructions whose values every run shows.
+        disabled_rules: rules that may not fire.
+        breaks: breakpoints.
+        walks: by state, where the pipeline stands that `next` walks through.
+        stepping: the pass that `step` is in the middle of.
+        pending: what `continue` does after it.
+        last_step: the pass that was stepped last.
+        last_fault: traceback of the pass that failed last.
+        plugins: files that were loaded, with the time of their last change.
+        child: the process in which compiled code runs.
+        commands: what was done so far, for session files.
+        lines: all that was typed and worked, for exports.
+        source_path: the file that was loaded, "" for a pasted module.
+        highest_uid: no instruction of any state has a larger one.
+        autosave_path: the commands are kept there after each of them, "" for nowhere.
+        sourcing: scripts that are being run, one inside the other.
+        kernel: the kernel that is being stepped through.
+    """
 
-    # ---- load and move
+    tree: History = field(default_factory=History)
+    settings: Settings = field(default_factory=Settings)
+    inputs: Inputs = field(default_factory=Inputs)
+    watched: list[str] = field(default_factory=list)
+    disabled_rules: dict[str, None] = field(default_factory=dict)
+    breaks: Breakpoints = field(default_factory=Breakpoints)
+    walks: dict[State, Walk] = field(default_factory=dict)
+    stepping: Stepping | None = None
+    pending: Pending | None = None
+    last_step: str = ""
+    last_fault: str = ""
+    plugins: dict[str, float] = field(default_factory=dict)
+    child: Child = field(default_factory=Child)
+    commands: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+    source_path: str = ""
+    highest_uid: int = 0
+    autosave_path: str = ""
+    sourcing: int = 0
+    kernel: KernelSteps | None = None
+
+    def __post_init__(self) -> None:
+        self.child.plugins = self.plugins
+
+    def close(self) -> None:
+        """End the child process."""
+        self.child.close()
+
+    # ---- load
 
     def load(self, path: str) -> State:
         """Load a module from a file; the history starts anew."""
@@ -83,121 +114,81 @@ class Session(SessionState):
         self.highest_uid = module.new_uid()
         return self.tree.enter(State(0, None, "load", module))
 
-    def undo(self, count: int = 1) -> State:
-        """Go back by `count` states."""
-        return self.tree.undo(count)
+    # ---- where we are
 
-    def redo(self, count: int = 1) -> State:
-        """Go forward again by `count` states, along the branch that was undone last."""
-        return self.tree.redo(count)
+    @property
+    def states(self) -> list[State]:
+        """The numbered states, in the order they were made."""
+        return self.tree.states
 
-    def goto(self, label: str) -> State:
-        """Make the state called `label` the current one."""
-        return self.tree.goto(label)
+    @property
+    def current(self) -> State:
+        """The current state; raises HloError before anything is loaded."""
+        return self.tree.current
 
-    # ---- passes
+    @property
+    def origin(self) -> State:
+        """The loaded module; raises HloError before anything is loaded."""
+        return self.lineage()[0]
 
-    def apply(self, pipeline: Pipeline, name: str = "") -> Iterator[Outcome]:
-        """Run the passes of `pipeline`; each that changes something makes a state.
+    @property
+    def is_loaded(self) -> bool:
+        return not self.tree.is_empty
 
-        A fixpoint is run round by round, so that its passes make states of their own. A breakpoint
-        or an invalid module ends the walk with `Stopped`.
-        """
-        yield from applying.follow(self, Walk.of(name or str(pipeline), pipeline.passes))
+    def state(self, label: str) -> State:
+        """Return the state called `s3`, `s3+1`, `prev` (parent), `$` (current), or by a mark."""
+        return self.tree.find(label)
 
-    def run_pass(self, what: Pass) -> Applied | Stopped:
-        """Run one pass on the current state."""
-        return applying.run_one(self, self.current, recipe_for(self, what))
+    def lineage(self) -> tuple[State, ...]:
+        """Return the states from the loaded module to the current one."""
+        return lineage_of(self.current)
 
-    def step(self, name: str = "") -> Stepped:
-        """Do one rewrite of the pass `name`, or of the pass stepped last.
+    def add_state(
+        self,
+        parent: State,
+        how: str,
+        module: Module,
+        events: Sequence[Event],
+        *,
+        rewrites: tuple[tuple[str, int], ...] = (),
+        wall_ms: float = 0.0,
+        recipe: Recipe | None = None,
+        base: State | None = None,
+        step: int = 0,
+    ) -> State:
+        """Enter the module that was made of `parent`'s, verified, as the current state."""
+        self.highest_uid = max(self.highest_uid, module.new_uid())
+        faults = tuple(diagnostic.message for diagnostic in check(module)[:_MOST_FAULTS])
+        number = len(self.states) if base is None else parent.number
+        return self.tree.enter(
+            State(
+                number, parent, how, module, tuple(events), rewrites, wall_ms, recipe, faults,
+                base, step,
+            )
+        )  # fmt: skip
 
-        The states between the rewrites are `s2+1`, `s2+2` ...
-        """
-        return stepping.step(self, name)
-
-    def effects(self, names: Sequence[tuple[str, str]], try_out: bool) -> tuple[Effect, ...]:
-        """Return the passes `(name, summary)`, with their rewrites here if `try_out`."""
-        if not try_out:
-            return tuple(Effect(name, summary, None) for name, summary in names)
-        return tuple(self._effect(name, summary) for name, summary in names)
-
-    def _effect(self, name: str, summary: str) -> Effect:
-        """Try a pass; one that cannot run costs its own row, not the list."""
-        (what,) = Pipeline.parse(name).passes
-        try:
-            fired = recipe_for(self, what).run(self.current.module).rules
-        except HloError as fault:
-            return Effect(name, summary, 0, failure=fault.message)
-        except InternalError as fault:
-            self.last_fault = traceback.format_exc()
-            return Effect(name, summary, 0, failure=str(fault).partition("\n")[0])
-        rules = Counter(by.partition("/")[2] for by in fired if "/" in by)
-        return Effect(name, summary, len(fired), tuple(sorted(rules.items())))
-
-    # ---- questions
+    def find(self, name: str) -> Instruction:
+        """Return the instruction called `name` (a leading % is allowed) in the current state."""
+        wanted = name.removeprefix("%")
+        for inst in all_instructions(self.current.module):
+            if inst.name == wanted:
+                return inst
+        names = [inst.name for inst in all_instructions(self.current.module)][:20000]
+        raise HloError(
+            f"no instruction named {wanted!r} in {self.current.label}",
+            notes=near_name_notes(wanted, names),
+        )
 
     def find_computation(self, name: str) -> Computation:
         """Return the computation called `name` (a leading @ or % is allowed)."""
         wanted = name.lstrip("@%")
-        for computation in self.current.module.computations:
+        computations = self.current.module.computations
+        for computation in computations:
             if computation.name == wanted:
                 return computation
-        names = [c.name for c in self.current.module.computations]
+        names = [computation.name for computation in computations]
         raise HloError(f"no computation named {wanted!r}", notes=near_name_notes(wanted, names))
 
-    def diff(self, before: str = "prev", after: str = "$") -> ModuleDiff:
-        """Compare two states by instruction identity."""
-        old, new = self.state(before), self.state(after)
-        events = tuple(event for state in path(old, new) for event in state.events)
-        return self.diff_of(old, new, events)
-
-    def why(self, name: str) -> Origin:
-        """Return where an instruction came from and what was done to it, from s0 on."""
-        return trace(self.lineage(), name.removeprefix("%"))
-
-    def stats(self) -> Stats:
-        """Count what is in the current module."""
-        state = self.current
-        module = state.module
-        opcodes = Counter(inst.opcode.name for inst in all_instructions(module))
-        constants = [i for i in all_instructions(module) if i.is_a("constant")]
-        return Stats(
-            state,
-            module.instruction_count,
-            len(module.computations),
-            tuple(sorted(opcodes.items(), key=lambda item: (-item[1], item[0]))),
-            sum(p.shape.size_bytes for p in module.entry.parameters),
-            module.entry.root.shape.size_bytes,
-            sum(i.shape.size_bytes for i in constants),
-        )
-
-    # ---- run
-
-    def use_inputs(self, path: str) -> str:
-        """Take inputs of later runs from an .npz file; returns a description."""
-        self.inputs.use_file(path, self.current.module)
-        return f"inputs from {path}"
-
-    def use_seed(self, seed: int) -> str:
-        """Take random inputs from `seed` for later runs; returns a description."""
-        self.inputs.clear()
-        self.inputs.seed = seed
-        return f"random inputs, seed {seed}"
-
-    def run(self, *, interpret: bool = False, print_all: bool = False) -> RunResult:
-        """Run the current module as it stands and compare with the loaded one in the evaluator.
-
-        Args:
-            interpret: run it in the evaluator too, instead of compiling it.
-            print_all: show all elements of the results.
-        """
-        return running.run(self, interpret=interpret, print_all=print_all)
-
-    def verify(self, before: str = "s0", after: str = "$") -> Verified:
-        """Run two states on 24 sets of inputs and compare; a difference is traced to a rewrite."""
-        return verifying.verify(self, before, after)
-
-    def close(self) -> None:
-        """End the child process."""
-        self.child.close()
+    def diff_of(self, old: State, new: State, events: Sequence[Event]) -> ModuleDiff:
+        """Return what is different in `new`, by instruction identity."""
+        return diff_snapshots(snapshot_of(old), snapshot_of(new), events)

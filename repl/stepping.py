@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloc.analysis.module_diff import ModuleDiff
 from hloc.analysis.rewrite_text import describe_rewrite
 from hloc.errors import HloError
 from hloc.ir.module import Module
@@ -12,7 +11,7 @@ from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline, text_of
 from repl.passes import enter_inside, recipe_for, run_guarded
 from repl.rules import rule_place
-from repl.session_state import SessionState
+from repl.session import Session
 from repl.state import State
 from repl.walk import Stepping
 
@@ -25,7 +24,6 @@ class Stepped:
         state: after it, None if there was none left.
         number, of: which rewrite of how many.
         by: `pass/rule`; `place` is where that is written.
-        diff: what it did.
     """
 
     what: str
@@ -34,10 +32,9 @@ class Stepped:
     of: int
     by: str
     place: str
-    diff: ModuleDiff
 
 
-def under_way(session: SessionState) -> Stepping | None:
+def under_way(session: Session) -> Stepping | None:
     """Return the pass that the current state is in the middle of, or at the start of."""
     here, stepping = session.current, session.stepping
     if stepping is not None and stepping.base in (here, here.base):
@@ -49,7 +46,7 @@ def under_way(session: SessionState) -> Stepping | None:
     return session.stepping
 
 
-def step(session: SessionState, text: str = "") -> Stepped:
+def step(session: Session, text: str = "") -> Stepped:
     """Do the next rewrite of a pass.
 
     Args:
@@ -65,17 +62,15 @@ def step(session: SessionState, text: str = "") -> Stepped:
     here = session.current
     number = (here.step if here.base is stepping.base else 0) + 1
     if number > stepping.total:
-        return Stepped(stepping.name, None, number - 1, stepping.total, "", "", ModuleDiff(()))
+        return Stepped(stepping.name, None, number - 1, stepping.total, "", "")
     limit = number if stepping.whole.rules else None
     replay = run_guarded(session, stepping.base, stepping.recipe, None, limit)
     by = replay.rules[-1] if replay.rules else stepping.recipe.what.name
     state = enter_inside(session, stepping, replay)
-    assert state.parent is not None
-    diff = session.diff_of(state.parent, state, state.events)
-    return Stepped(stepping.name, state, number, stepping.total, by, rule_place(by), diff)
+    return Stepped(stepping.name, state, number, stepping.total, by, rule_place(by))
 
 
-def _begin(session: SessionState, text: str, present: Stepping | None) -> Stepping:
+def _begin(session: Session, text: str, present: Stepping | None) -> Stepping:
     """Return the pass to step through; one that is under way goes on."""
     text = text or session.last_step
     if not text:
@@ -108,7 +103,7 @@ class Rewrites:
     done: int
 
 
-def rewrites_of(session: SessionState, text: str = "") -> Rewrites:
+def rewrites_of(session: Session, text: str = "") -> Rewrites:
     """List the rewrites of a pass: one that would run here, or the one that made this state.
 
     Raises:

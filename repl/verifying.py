@@ -33,7 +33,7 @@ from repl.input_specs import parameters_of, uniform_set
 from repl.recipe import first_wrong
 from repl.rules import rule_place
 from repl.running import bounds_of, check_runnable, run_compiled
-from repl.session_state import SessionState
+from repl.session import Session
 from repl.state import State, path
 
 _Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -102,7 +102,7 @@ class Verified:
         return sum(not c.ok for c in self.comparisons)
 
 
-def verify(session: SessionState, before: str = "s0", after: str = "$") -> Verified:
+def verify(session: Session, before: str = "s0", after: str = "$") -> Verified:
     """Run two states on 24 sets of inputs and compare; a difference is traced to its rewrite.
 
     Raises:
@@ -112,7 +112,7 @@ def verify(session: SessionState, before: str = "s0", after: str = "$") -> Verif
     return verify_states(session, session.state(before), new)
 
 
-def verify_states(session: SessionState, old: State, new: State) -> Verified:
+def verify_states(session: Session, old: State, new: State) -> Verified:
     """Compare two states; see `verify`."""
     for state in (old, new):
         check_runnable(session, state)
@@ -123,7 +123,7 @@ def verify_states(session: SessionState, old: State, new: State) -> Verified:
     return _Verification(session, old, new, _runner(session, old.module)).run()
 
 
-def _runner(session: SessionState, module: Module) -> Runner:
+def _runner(session: Session, module: Module) -> Runner:
     if is_too_large(module):
         return lambda module, arrays: run_compiled(session, module, arrays)
     return evaluated
@@ -148,7 +148,7 @@ def _input_set(module: Module, name: str) -> InputSet:
 
 @dataclass(frozen=True, slots=True)
 class _Verification:
-    session: SessionState
+    session: Session
     old: State
     new: State
     runner: Runner

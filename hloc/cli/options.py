@@ -21,13 +21,12 @@ from hloc.cli.option_values import (
     tolerance,
 )
 from hloc.formats.sniff import FORMATS
-from hloc.options import SIMULATORS
+from hloc.options import GROUPINGS, SIMULATORS
 
 STYLES = ("default", "short", "canonical")
 COLOR = ("auto", "always", "never")
 CHANGE_FORMS = ("summary", "diff", "side", "text", "json")
 REMARK_KINDS = ("passed", "missed", "analysis")
-GROUPINGS = ("opcode", "dtype", "scope", "computation")
 IGNORABLE = ("layouts", "header", "names", "metadata", "none")
 
 # Commands that take the options below; "" is the compiler form `hloc FILE`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hloc.report.text import count_text, duration, plural, size_text
+from hloc.report.text import aligned, count_text, duration, plural, size_text
 
 if TYPE_CHECKING:
     from hloc.ptx import LaunchReport
@@ -27,15 +27,7 @@ def profile_lines(executable: Any, inputs: Sequence[Any]) -> list[str]:
     rows = _timed(found) if timed else _counted(found)
     head = f"profile on {found.device}: {plural(len(found.kernels), 'kernel')}"
     shown = rows[: 1 + _MOST_ROWS]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    lines = [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if number == 0 else cell.rjust(width)
-            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in shown
-    ]
+    lines = [f"  {line}" for line in aligned(shown, range(1, len(shown[0])))]
     more = [f"  ... {len(rows) - len(shown)} more"] if len(rows) > len(shown) else []
     return [head, *lines, *more]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TextIO
 
 
@@ -12,6 +13,19 @@ def plural(number: int, word: str) -> str:
     """Return `1 pass`, `2 passes`."""
     ending = "" if number == 1 else "es" if word.endswith(("s", "ch")) else "s"
     return f"{number:,} {word}{ending}"
+
+
+def aligned(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """Return a line per row, cells of a column under each other; those of `right` end together."""
+    found = list(rows)
+    widths = [max(map(len, column)) for column in zip_longest(*found, fillvalue="")]
+    return [
+        "  ".join(
+            cell.rjust(width) if i in right else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=False))
+        ).rstrip()
+        for row in found
+    ]
 
 
 def duration(seconds: float) -> str:

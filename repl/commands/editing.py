@@ -19,8 +19,7 @@ from repl.state import State
 
 
 def _edited(session: Session, state: State) -> Results:
-    assert state.parent is not None
-    yield Edited(state, session.diff_of(state.parent, state, state.events))
+    yield Edited(state)
 
 
 def _edit(session: Session, rest: str) -> Results:

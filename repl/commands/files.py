@@ -33,7 +33,7 @@ def _load(session: Session, rest: str) -> Results:
 
 def _load_dump(session: Session, folder: str, module: str) -> Results:
     states = list(load_dump(session, folder, module))
-    session.goto("s0")
+    session.tree.goto("s0")
     yield Moved(states[0], "load")
     yield Message(
         f"{len(states) - 1} steps of XLA's passes are s1 to {states[-1].label}: "

@@ -5,14 +5,16 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from hloc.analysis.module_diff import line_of
+from hloc.analysis.statistics import module_statistics
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.print_order import instruction_order
 from hloc.ir.printer import print_instruction
+from hloc.options import GROUPINGS
+from hloc.report.statistics_text import overview, table_by
 from repl.commands.row import Command, Results, number_of, one_instruction, split_flags
 from repl.looking import (
-    GROUPINGS,
     blame_table,
     computations_table,
     cost_table,
@@ -22,13 +24,14 @@ from repl.looking import (
     grouped,
     path_between,
     source_table,
-    statistics_table,
     tree_of,
 )
+from repl.provenance import trace
 from repl.results import Info, Listing, ModuleText, Table
 from repl.session import Session
 
 _LINES = 10
+_MOST_ROWS = 25
 _SHOW = "show [%name|@computation|glob*] [--full|--short|--tree]"
 
 
@@ -111,10 +114,12 @@ def _ls(session: Session, rest: str) -> Results:
 
 def _stats(session: Session, rest: str) -> Results:
     words = rest.replace("=", " ").split()
+    state = session.current
+    found = module_statistics(state.module)
     if not words:
-        yield session.stats()
+        yield ModuleText("\n".join(overview(found, state.label, ("opcode",))))
     elif words[0] == "--by" and len(words) == 2 and words[1] in GROUPINGS:
-        yield statistics_table(session.current.module, words[1])
+        yield ModuleText("\n".join(table_by(found, words[1], _MOST_ROWS)))
     else:
         raise HloError(f"cannot read {rest!r}", notes=(f"use: stats [--by {'|'.join(GROUPINGS)}]",))
 
@@ -164,7 +169,7 @@ def _short_lines(session: Session) -> list[str]:
 def _why(session: Session, rest: str) -> Results:
     if not rest:
         raise HloError("why what?", notes=("use: why %name",))
-    yield session.why(rest)
+    yield trace(session.lineage(), rest.removeprefix("%"))
 
 
 def _blame(session: Session, rest: str) -> Results:

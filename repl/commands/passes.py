@@ -12,7 +12,8 @@ from hloc.options import CompileOptions
 from hloc.report.text import plural
 from repl.applying import Applied, Outcome, follow
 from repl.commands.row import Command, Results, needed, number_of
-from repl.results import Effects, Message, ModuleText, PipelineView, Table
+from repl.passes import effect_of
+from repl.results import Effect, Effects, Message, ModuleText, PipelineView, Table
 from repl.session import Session
 from repl.walk import Walk
 
@@ -32,7 +33,12 @@ def _passes(session: Session, rest: str) -> Results:
     chosen = [row for row in known if all(p in row[0] or p in row[1] for p in patterns)]
     if not chosen:
         raise HloError(f"no pass matches {rest!r}")
-    found = session.effects(chosen, try_out and session.is_loaded)
+    found = tuple(
+        effect_of(session, name, summary)
+        if try_out and session.is_loaded
+        else Effect(name, summary, None)
+        for name, summary in chosen
+    )
     if try_out and "--all" not in words:
         idle = [effect for effect in found if not effect.rewrites and not effect.failure]
         found = tuple(effect for effect in found if effect.rewrites or effect.failure)
@@ -61,7 +67,7 @@ def _apply(session: Session, rest: str) -> Results:
     needed(rest, "apply what?", "apply PASS,PASS... or apply -O2")
     pipeline = pipeline_of(rest)
     before = session.current
-    outcomes = session.apply(pipeline, rest)
+    outcomes = follow(session, Walk.of(rest, pipeline.passes))
     yield from counting_idle(outcomes) if len(pipeline.passes) > _MANY else outcomes
     now = session.current
     if len(pipeline.passes) > 1:

@@ -10,8 +10,9 @@ from repl.commands.row import Command, Results, needed
 from repl.input_specs import KINDS, parameters_of
 from repl.profiling import profile
 from repl.results import Message, Table
-from repl.running import bench, compare_xla, value_of
+from repl.running import bench, compare_xla, run, value_of
 from repl.session import Session
+from repl.verifying import verify
 
 
 def _input(session: Session, rest: str) -> Results:
@@ -27,9 +28,13 @@ def _inputs(session: Session, rest: str) -> Results:
     if word == "random":
         if seed and not (seed.isdecimal() and len(seed) < 10):
             raise HloError(f"expected a seed of 0 or more, found {seed!r}")
-        yield Message(session.use_seed(int(seed or 0)))
+        session.inputs.clear()
+        session.inputs.seed = int(seed or 0)
+        yield Message(f"random inputs, seed {session.inputs.seed}")
     elif rest:
-        yield Message(session.use_inputs(expanduser(rest)))
+        path = expanduser(rest)
+        session.inputs.use_file(path, session.current.module)
+        yield Message(f"inputs from {path}")
     else:
         yield _table_of_inputs(session)
 
@@ -48,7 +53,7 @@ def _run(session: Session, rest: str) -> Results:
     words = set(rest.split())
     if words - {"--interp", "--print"}:
         raise HloError(f"cannot read {rest!r}", notes=("use: run [--print] [--interp]",))
-    yield session.run(interpret="--interp" in words, print_all="--print" in words)
+    yield run(session, interpret="--interp" in words, print_all="--print" in words)
 
 
 def _eval(session: Session, rest: str) -> Results:
@@ -74,7 +79,7 @@ def _verify(session: Session, rest: str) -> Results:
     states = rest.replace("..", " ").split()
     if len(states) > 2:
         raise HloError("verify takes at most two states")
-    yield session.verify(*states)
+    yield verify(session, *states)
 
 
 def _bench(session: Session, rest: str) -> Results:

@@ -18,7 +18,7 @@ from repl.passes import recipe_for
 from repl.results import Message, Moved, Table
 from repl.rules import Missed, find_rule, missed_rules, rule_place, rules_of
 from repl.session import Session
-from repl.stepping import rewrites_of
+from repl.stepping import rewrites_of, step
 
 _MOST_MISSED = 60
 
@@ -33,7 +33,7 @@ def _step(session: Session, rest: str) -> Results:
         count = int(words[0])
         rest = words[1] if len(words) > 1 else ""
     for _ in range(count):
-        stepped = session.step(rest)
+        stepped = step(session, rest)
         yield stepped
         rest = ""
         if stepped.state is None:
@@ -43,7 +43,7 @@ def _step(session: Session, rest: str) -> Results:
 def _back(session: Session) -> Moved:
     if session.current.base is None:
         raise HloError("no rewrite to undo", notes=("undo reverts a whole pass",))
-    return Moved(session.undo(), "step back")
+    return Moved(session.tree.undo(), "step back")
 
 
 def _continue(session: Session, rest: str) -> Results:

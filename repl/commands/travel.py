@@ -10,16 +10,16 @@ from repl.state_diff import diff_command
 
 
 def _undo(session: Session, rest: str) -> Results:
-    yield Moved(session.undo(number_of(rest)), "undo")
+    yield Moved(session.tree.undo(number_of(rest)), "undo")
 
 
 def _redo(session: Session, rest: str) -> Results:
-    yield Moved(session.redo(number_of(rest)), "redo")
+    yield Moved(session.tree.redo(number_of(rest)), "redo")
 
 
 def _goto(session: Session, rest: str) -> Results:
     needed(rest, "go where?", "goto s3")
-    yield Moved(session.goto(rest), "goto")
+    yield Moved(session.tree.goto(rest), "goto")
 
 
 def _mark(session: Session, rest: str) -> Results:
@@ -41,7 +41,7 @@ def _history(session: Session, rest: str) -> Results:
     words, flags = split_flags(rest, ("--tree",), "history [--tree]")
     if words:
         raise HloError(f"cannot read {rest!r}", notes=("use: history [--tree]",))
-    entries = session.history()
+    entries = session.tree.entries()
     yield HistoryTree(entries) if flags else entries
 
 

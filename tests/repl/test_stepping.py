@@ -5,6 +5,7 @@ import pytest
 import hloc
 import hloc.opt.pipeline
 from hloc.ir.verifier import verify
+from repl.commands import execute
 from repl.expressions import condition
 from repl.session import Session
 from repl.walk import Walk
@@ -35,7 +36,7 @@ def loaded(say: Say) -> None:
 def test_steps_are_the_rewrites_of_the_whole_pass(repl: Session, say: Say) -> None:
     whole = Session()
     whole.load_module(repl.current.module)
-    list(whole.apply(hloc_pipeline("algsimp")))
+    list(execute(whole, "apply algsimp"))
     assert "rewrite 1/2" in say("step algsimp")
     assert repl.current.label == "s0+1"
     verify(repl.current.module)
@@ -68,7 +69,7 @@ def test_a_state_in_the_middle_of_a_pass_is_a_state(repl: Session, say: Say) -> 
     say("step algsimp\napply dce,cse")
     assert repl.current.label == "s1"
     assert repl.current.parent is repl.state("s0+1")
-    assert [entry.state.label for entry in repl.history()] == ["s0", "s0+1", "s1"]
+    assert [entry.state.label for entry in repl.tree.entries()] == ["s0", "s0+1", "s1"]
     say("goto s0+1")
     assert "rewrite 2/2" in say("step")
     say("goto s0\nstep cse")

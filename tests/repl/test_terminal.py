@@ -339,7 +339,7 @@ def test_vi_keys_can_be_switched_on(session: Session, home: Path) -> None:
 def test_multiline_is_run_by_escape_and_enter(session: Session, home: Path) -> None:
     program, out = plain_program(session)
     typed(program, "\x1bORstats\rhistory\x1b\r\x1bORquit\r")
-    assert out.getvalue().index("2  negate") < out.getvalue().index("● s0")
+    assert out.getvalue().index("  negate ") < out.getvalue().index("● s0")
 
 
 def test_enter_takes_a_selected_item_and_runs_otherwise(session: Session, home: Path) -> None:
@@ -459,7 +459,7 @@ ENTRY e {
         screen.send("\x03")
         screen.wait_for("interrupted; the state is unchanged")
         screen.wait_for_prompt("forever s0› ")
-        assert "1  while" in screen.command("stats", "forever s0› ")
+        assert "  while " in screen.command("stats", "forever s0› ")
         screen.send("quit\r")
         assert screen.finish() == 0
 
