@@ -7,7 +7,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -50,6 +50,12 @@ EvaluateFunction: TypeAlias = Callable[
     ["Instruction", tuple[HostValue, ...], CallFunction], HostValue
 ]
 """`evaluate(inst, operands, call)`: NumPy semantics of one instruction."""
+
+Parts: TypeAlias = Sequence[tuple[HostValue, ...]]
+"""The operands of each participant of a collective, in the order of their ranks."""
+
+ExchangeFunction: TypeAlias = Callable[["Instruction", Parts, CallFunction], list[HostValue]]
+"""`exchange(inst, parts, call)`: NumPy semantics of a collective, one result per participant."""
 
 
 class ScalarValue(Protocol):
@@ -163,6 +169,7 @@ class Opcode:
         parenthesis: name of the attribute that stands where others have operands
             (`number` of parameter, `literal` of constant), else "".
         evaluate: NumPy semantics, None if one device cannot run it.
+        exchange: NumPy semantics of a collective among any number of participants.
         elemental: emitter of one element; only for elementwise rows.
         elementwise: element i of the result depends on element i of the operands only.
         data_movement: each element of the result is an element of an operand, or the padding;
@@ -201,6 +208,7 @@ class Opcode:
     calls: tuple[CalledRole, ...] = ()
     parenthesis: str = ""
     evaluate: EvaluateFunction | None = None
+    exchange: ExchangeFunction | None = None
     elemental: ElementalFunction | None = None
     elementwise: bool = False
     data_movement: bool = False

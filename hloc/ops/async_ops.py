@@ -21,7 +21,8 @@ from hloc.ops.checks import (
     declared_tuple,
     require,
 )
-from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape
+from hloc.ops.shared import zeros_of
+from hloc.shapes import ArrayShape, Shape, TupleShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,20 +82,11 @@ def infer_copy_done(request: ShapeRequest) -> Shape:
 _CONTEXT = ArrayShape(U32)
 
 
-def _zeros(shape: Shape) -> HostValue:
-    """A value for a context element, whose content nobody reads."""
-    if isinstance(shape, TupleShape):
-        return tuple(_zeros(element) for element in shape.elements)
-    if isinstance(shape, BufferShape):
-        return _zeros(shape.array)
-    return None if shape.dtype.is_special else np.zeros(shape.dims, shape.dtype.numpy)
-
-
 def _evaluate_async_start(
     inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
 ) -> HostValue:
     assert isinstance(inst.shape, TupleShape)
-    contexts = tuple(_zeros(shape) for shape in inst.shape.elements[2:])
+    contexts = tuple(zeros_of(shape) for shape in inst.shape.elements[2:])
     return (tuple(operands), call(inst.called[0], *operands), *contexts)
 
 

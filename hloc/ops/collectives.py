@@ -1,21 +1,20 @@
 """Collectives: all-reduce and its relatives.
 
-hloc runs one participant, of which a collective is the identity (`all-reduce-simplifier`). Those of
-several (`participants.py`) are read, checked, optimised and printed, but not run.
+`exchanges.py` defines them for any number of participants. hloc runs one participant, of which a
+collective is mostly the identity (`all-reduce-simplifier`); modules that need several devices
+(`participants.py`) are read, checked, optimised and printed, but not run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from hloc.dtypes import dtype_of_numpy
 from hloc.ir.attributes import RawText, attr
-from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CalledRole,
-    CallFunction,
-    HostValue,
+    ExchangeFunction,
     InferFunction,
     Opcode,
     ShapeRequest,
@@ -31,53 +30,52 @@ from hloc.ops.checks import (
     require,
     scalar_of,
 )
-from hloc.ops.convert import converted
-from hloc.ops.participants import ADVICE
+from hloc.ops.exchanges import (
+    all_gather,
+    all_reduce,
+    all_to_all,
+    collective_broadcast,
+    collective_permute,
+    evaluate_alone,
+    evaluate_done,
+    ragged_all_to_all,
+    reduce_scatter,
+)
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 NO_GROUPS = RawText("{}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AllReduceAttributes:
-    channel_id: int | None = attr("int", default=None)
-    replica_groups: RawText = attr("replica_groups", default=NO_GROUPS, always=True)
-    constrain_layout: bool = attr("bool", default=False)
-    use_global_device_ids: bool = attr("bool", default=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceScatterAttributes:
-    channel_id: int | None = attr("int", default=None)
-    replica_groups: RawText = attr("replica_groups", default=NO_GROUPS, always=True)
-    constrain_layout: bool = attr("bool", default=False)
-    use_global_device_ids: bool = attr("bool", default=False)
-    dimensions: tuple[int, ...] = attr("int_list")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllGatherAttributes:
-    channel_id: int | None = attr("int", default=None)
-    replica_groups: RawText = attr("replica_groups", default=NO_GROUPS, always=True)
-    constrain_layout: bool = attr("bool", default=False)
-    dimensions: tuple[int, ...] = attr("int_list")
-    use_global_device_ids: bool = attr("bool", default=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AllToAllAttributes:
-    """`dimensions` None is the tuple form: one operand per participant."""
-
-    channel_id: int | None = attr("int", default=None)
-    replica_groups: RawText = attr("replica_groups", default=NO_GROUPS, always=True)
-    constrain_layout: bool = attr("bool", default=False)
-    dimensions: tuple[int, ...] | None = attr("int_list", default=None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAttributes:
     channel_id: int | None = attr("int", default=None)
     replica_groups: RawText = attr("replica_groups", default=NO_GROUPS, always=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllReduceAttributes(GroupAttributes):
+    constrain_layout: bool = attr("bool", default=False)
+    use_global_device_ids: bool = attr("bool", default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceScatterAttributes(AllReduceAttributes):
+    dimensions: tuple[int, ...] = attr("int_list")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllGatherAttributes(GroupAttributes):
+    constrain_layout: bool = attr("bool", default=False)
+    dimensions: tuple[int, ...] = attr("int_list")
+    use_global_device_ids: bool = attr("bool", default=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllToAllAttributes(GroupAttributes):
+    """`dimensions` None is the tuple form: one operand per participant."""
+
+    constrain_layout: bool = attr("bool", default=False)
+    dimensions: tuple[int, ...] | None = attr("int_list", default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,156 +292,104 @@ def infer_done(request: ShapeRequest) -> Shape:
     return shape.elements[1]
 
 
-# ---------------------------------------------------------------- evaluation
-
-
-def _evaluate_identity(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
-    if len(operands) > 1:
-        assert isinstance(inst.shape, TupleShape)
-        return tuple(map(_typed, operands, inst.shape.elements))
-    (value,) = operands
-    if isinstance(inst.shape, TupleShape):
-        return value if isinstance(value, tuple) else (value, value)
-    return value[-1] if isinstance(value, tuple) else _typed(value, inst.shape)
-
-
-def _typed(value: HostValue, shape: Shape) -> HostValue:
-    """Return an array in the element type of `shape`: bf16 may be summed as f32."""
-    if not isinstance(shape, ArrayShape) or isinstance(value, tuple):
-        return value
-    source = dtype_of_numpy(value.dtype)
-    return value if source is None else converted(value, source, shape.dtype)
-
-
 # ---------------------------------------------------------------- rows
 
-_MANY = f"it exchanges data between devices; {ADVICE}"
 _TO_APPLY = (CalledRole("to_apply"),)
-
-for _name, _reads, _infer in (
-    (
-        "all-reduce",
-        "all-reduce(x) combines x of all participants; of one it is x",
-        infer_all_reduce,
-    ),
-    ("all-reduce-start", "all-reduce-start(x) starts an all-reduce of x", infer_all_reduce_start),
-):
-    define(
-        Opcode(
-            name=_name,
-            reads=_reads,
-            arity=None,
-            infer=_infer,
-            shape_required=True,
-            attributes=AllReduceAttributes,
-            calls=_TO_APPLY,
-            evaluate=_evaluate_identity,
-            forwards=True,
-            ended_by=("all-reduce-done",) if _name == "all-reduce-start" else (),
-        )
-    )
-
-ALL_REDUCE_DONE = define(
-    Opcode(
-        name="all-reduce-done",
-        reads="all-reduce-done(s) is the result of the all-reduce that s started",
-        arity=1,
-        infer=infer_all_reduce_done,
-        shape_required=True,
-        evaluate=_evaluate_identity,
-        forwards=True,
-    )
-)
 
 
 def _define(
     name: str,
     reads: str,
     infer: InferFunction,
+    exchange: ExchangeFunction,
+    attributes: type[Any],
     *,
-    attributes: type[Any] | None = None,
-    arity: int | None = None,
     calls: tuple[CalledRole, ...] = (),
-    ended_by: tuple[str, ...] = (),
+    started: InferFunction | None = None,
 ) -> None:
-    """Define a collective that one device refuses."""
+    """Define a collective and, if `started` infers its shape, the opcodes that start and end it."""
+    forwards = name == "all-reduce"  # of one participant, in machine code too
+    common = partial(Opcode, shape_required=True, forwards=forwards)
+    sent = partial(
+        common,
+        arity=None,
+        attributes=attributes,
+        calls=calls,
+        exchange=exchange,
+        evaluate=evaluate_alone,
+    )
+    define(sent(name=name, reads=f"{name}(x) {reads}", infer=infer))
+    if started is None:
+        return
+    start, done = f"{name}-start", f"{name}-done"
+    form = "" if forwards else ": (operands, results, ...)"
     define(
-        Opcode(
-            name=name,
-            reads=reads,
-            arity=arity,
-            infer=infer,
-            shape_required=True,
-            attributes=attributes,
-            calls=calls,
-            ended_by=ended_by,
-            refusal=_MANY,
+        sent(
+            name=start, reads=f"{start}(x) starts {name}(x){form}", infer=started, ended_by=(done,)
+        )
+    )
+    define(
+        common(
+            name=done,
+            reads=f"{done}(s) is the result of the {name} that s started",
+            arity=1,
+            infer=infer_all_reduce_done if forwards else infer_done,
+            evaluate=evaluate_done,
         )
     )
 
 
 _define(
+    "all-reduce",
+    "combines x of all participants; of one it is x",
+    infer_all_reduce,
+    all_reduce,
+    AllReduceAttributes,
+    calls=_TO_APPLY,
+    started=infer_all_reduce_start,
+)
+_define(
     "reduce-scatter",
-    "reduce-scatter(x) combines x of all participants; each keeps its share",
+    "combines x of all participants; each keeps its share",
     infer_reduce_scatter,
-    attributes=ReduceScatterAttributes,
+    reduce_scatter,
+    ReduceScatterAttributes,
     calls=_TO_APPLY,
 )
 _define(
     "all-gather",
-    "all-gather(x) concatenates x of all participants",
+    "concatenates x of all participants",
     infer_all_gather,
-    attributes=AllGatherAttributes,
-)
-_define(
-    "all-gather-start",
-    "all-gather-start(x) starts an all-gather: (operand, result)",
-    infer_all_gather_start,
-    attributes=AllGatherAttributes,
-    ended_by=("all-gather-done",),
-)
-_define(
-    "all-gather-done",
-    "all-gather-done(s) is the result of the all-gather that s started",
-    infer_done,
-    arity=1,
+    all_gather,
+    AllGatherAttributes,
+    started=infer_all_gather_start,
 )
 _define(
     "all-to-all",
-    "all-to-all(x) sends part i of x to participant i",
+    "sends part i of x to participant i",
     infer_all_to_all,
-    attributes=AllToAllAttributes,
+    all_to_all,
+    AllToAllAttributes,
 )
 _define(
     "ragged-all-to-all",
-    "ragged-all-to-all(x, out, ...) sends slices of unequal size, written into out",
+    "sends slices of unequal size; operand 1 is the array they are written into",
     infer_ragged_all_to_all,
-    attributes=GroupAttributes,
+    ragged_all_to_all,
+    GroupAttributes,
 )
 _define(
     "collective-broadcast",
-    "collective-broadcast(x) is the x of the first participant of each group",
+    "is the x of the first participant of each group",
     infer_as_operands,
-    attributes=GroupAttributes,
+    collective_broadcast,
+    GroupAttributes,
 )
 _define(
     "collective-permute",
-    "collective-permute(x) sends x from each source to its target",
+    "sends x from each source to its target",
     infer_collective_permute,
-    attributes=CollectivePermuteAttributes,
-)
-_define(
-    "collective-permute-start",
-    "collective-permute-start(x) starts a collective-permute: (operand, result, ...)",
-    infer_collective_permute_start,
-    attributes=CollectivePermuteAttributes,
-    ended_by=("collective-permute-done",),
-)
-_define(
-    "collective-permute-done",
-    "collective-permute-done(s) is the result of the permute that s started",
-    infer_done,
-    arity=1,
+    collective_permute,
+    CollectivePermuteAttributes,
+    started=infer_collective_permute_start,
 )

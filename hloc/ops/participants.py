@@ -8,19 +8,8 @@ from __future__ import annotations
 import re
 
 from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, leaves
 
-_GROUPED = frozenset(
-    (
-        "all-gather",
-        "all-gather-start",
-        "all-reduce",
-        "all-reduce-start",
-        "all-to-all",
-        "collective-broadcast",
-        "ragged-all-to-all",
-        "reduce-scatter",
-    )
-)
 _OF_BOTH = frozenset(
     ("all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "reduce-scatter")
 )
@@ -40,7 +29,7 @@ ADVICE = (
 def devices_reason(inst: Instruction) -> str:
     """Return why one device cannot run `inst`, "" if no other takes part in it."""
     name, config = inst.opcode.name, inst.computation.module.config
-    if name in _GROUPED:
+    if inst.opcode.exchange is not None:
         count = participants(inst)
         return f"it exchanges data between {count} devices; {ADVICE}" if count != 1 else ""
     if name == "partition-id" and config.num_partitions > 1:
@@ -51,22 +40,40 @@ def devices_reason(inst: Instruction) -> str:
 
 
 def participants(inst: Instruction) -> int:
-    """Return the size of the largest group of a collective that has `replica_groups`.
+    """Return how many devices take part in a collective: the largest group that is written.
 
-    `{}` is one group of all replicas, or of all partitions, or of both.
+    `{}` is one group of all replicas, or of all partitions, or of both; shapes may tell of more
+    participants than the module's header, which then is wrong.
     """
     attributes, config = inst.attributes, inst.computation.module.config
     name, has_channel = inst.opcode.name, bool(attributes.channel_id)
-    text = str(attributes.replica_groups).replace(" ", "")
-    has_both = name in _OF_BOTH and has_channel
     replicas, partitions = config.replica_count, config.num_partitions
+    devices = partitions if has_channel else replicas
+    if name.startswith("collective-permute"):
+        ids: list[int] = [i for pair in attributes.source_target_pairs for i in pair]
+        return max([devices, *(i + 1 for i in ids)])
+    has_both = name in _OF_BOTH and has_channel
+    text = str(attributes.replica_groups).replace(" ", "")
     if text == "{}":
-        if has_both:
-            return replicas * partitions
-        return partitions if has_channel else replicas
-    size = _group_size(text, replicas * partitions)
-    spans_partitions = has_both and not attributes.use_global_device_ids
-    return size * (partitions if spans_partitions else 1)
+        count = replicas * partitions if has_both else devices
+    else:
+        spans_partitions = has_both and not attributes.use_global_device_ids
+        count = _group_size(text, replicas * partitions) * (partitions if spans_partitions else 1)
+    return max(count, _participants_of_shapes(inst))
+
+
+def _participants_of_shapes(inst: Instruction) -> int:
+    """Return how many devices the shapes tell of: `f32[8] all-gather(f32[2])` has four."""
+    if inst.is_a("all-to-all") and inst.attributes.dimensions is None:
+        return len(inst.operands)
+    if not inst.is_a("all-gather", "all-gather-start", "reduce-scatter"):
+        return 1
+    result = [shape for _, shape in leaves(inst.shape)][-1]
+    operand = inst.operands[-1].array
+    assert isinstance(result, ArrayShape)
+    (dim,) = inst.attributes.dimensions
+    small, large = sorted((operand.dims[dim], result.dims[dim]))
+    return large // small if small > 0 else 1
 
 
 def _group_size(text: str, devices: int) -> int:

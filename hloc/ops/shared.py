@@ -24,7 +24,7 @@ from hloc.ir.opcode import (
     InferFunction,
     ShapeRequest,
 )
-from hloc.shapes import UNBOUNDED, ArrayShape, Shape, same_dims
+from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape, same_dims
 
 Array: TypeAlias = np.ndarray[Any, Any]
 TypeTest: TypeAlias = Callable[[DType], bool]
@@ -364,3 +364,11 @@ def unsigned_bits(array: Array, dtype: DType) -> Array:
     if dtype.bits < 8:
         return array.astype(np.int8).view(np.uint8) & np.uint8((1 << dtype.bits) - 1)
     return np.ascontiguousarray(array).view(f"u{dtype.storage_bytes}").reshape(array.shape)
+
+
+def zeros_of(shape: Shape) -> HostValue:
+    """Return a host value of zeros; None for a token."""
+    if isinstance(shape, TupleShape):
+        return tuple(map(zeros_of, shape.elements))
+    array = shape.array if isinstance(shape, BufferShape) else shape
+    return None if array.dtype.is_special else np.zeros(array.dims, array.dtype.numpy)

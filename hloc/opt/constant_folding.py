@@ -102,6 +102,7 @@ def _is_known(inst: Instruction) -> bool:
         and bool(inst.operands)
         and bool(inst.users or inst.is_root)
         and not inst.opcode.forwards
+        and inst.opcode.exchange is None  # `all-reduce-simplifier` knows the participants
         and inst.opcode.name not in _NOT_FOLDED
         and inst.opcode.evaluate is not None
         and not inst.control_predecessors

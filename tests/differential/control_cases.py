@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -189,6 +191,19 @@ def all_reduce(d: Draft) -> str:
     return "exact"
 
 
+def collective(name: str, d: Draft) -> str:
+    """A collective of one participant."""
+    x = d.any_array(d.pick(NUMBERS), d.dims(1))
+    called = [d.reducer("add", x.array.dtype)] if name == "reduce-scatter" else []
+    values: dict[str, Any] = {"dimensions": (d.integer(0, x.array.rank - 1),)}
+    if name == "collective-broadcast":
+        values = {}
+    elif name == "collective-permute":
+        values = {"source_target_pairs": ((0, 0),)}
+    d.results.append(d.entry.instruction(name, [x], None, called, x.shape, **values))
+    return "exact"
+
+
 def dimension_size(d: Draft) -> str:
     dims = d.dims(1, 3)
     x = d.any_array(d.pick(ARRAY_TYPES), dims)
@@ -216,7 +231,16 @@ def dynamic_reshape(d: Draft) -> str:
     return "exact"
 
 
+_COLLECTIVES = (
+    "all-gather",
+    "all-to-all",
+    "collective-broadcast",
+    "collective-permute",
+    "reduce-scatter",
+)
+
 CASES: dict[str, Callable[[Draft], str]] = {
+    **{name: partial(collective, name) for name in _COLLECTIVES},
     "add-dependency": after_all,
     "after-all": after_all,
     "all-reduce": all_reduce,

@@ -292,6 +292,16 @@ CASES: dict[str, Callable[[Draft], str]] = {
 
 NOT_DRAWN = {
     "parameter": "in every drawn module, but for constant and iota; no instruction of its own",
+    **dict.fromkeys(
+        (
+            "all-gather-done",
+            "all-gather-start",
+            "collective-permute-done",
+            "collective-permute-start",
+            "ragged-all-to-all",
+        ),
+        "only the evaluator runs it for one participant; tests/unit/ops/test_exchanges.py",
+    ),
     "rng": "its numbers are the implementation's own; the distribution is tested in tests/unit/ops",
 }
 """Opcodes without a case that are not refused either, with the reason."""

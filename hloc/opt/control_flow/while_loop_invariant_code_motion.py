@@ -121,8 +121,8 @@ def _may_move(inst: Instruction) -> bool:
     row = inst.opcode
     if row.control_flow or row.forwards or inst.is_a("parameter", "after-all"):
         return False  # a loop that hangs must hang only where the program reaches it
-    if inst.control_predecessors or row.refusal:
-        return False  # an opcode that is refused must be refused only there
+    if inst.control_predecessors or row.refusal or row.exchange is not None:
+        return False  # what is refused, or waits for others, must be so only there
     if any(i.is_a("while") for c in reachable_computations(*inst.called) for i in c.instructions):
         return False
     return all(

@@ -60,8 +60,8 @@ def _is_alone(inst: Instruction) -> bool:
     name = inst.opcode.name
     if name not in _COLLECTIVES or _shapes(inst) != [o.shape for o in inst.operands]:
         return False
-    if name == "collective-permute":
-        return tuple(inst.attributes.source_target_pairs) == ((0, 0),)
+    if name == "collective-permute" and tuple(inst.attributes.source_target_pairs) != ((0, 0),):
+        return False
     return participants(inst) == 1
 
 

@@ -1,0 +1,169 @@
+"""What collectives compute: from the operands of all participants, the result of each.
+
+Participants are in the order of their rank, their place in the list of the group; those of a
+collective-permute are all devices, in the order of their ids. Sums run in the order of the ranks.
+Source: XLA operation semantics, the sections of the opcodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hloc.dtypes import dtype_of_numpy
+from hloc.errors import HloError, UnsupportedError
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import CallFunction, HostValue, Parts
+from hloc.ops.convert import converted
+from hloc.ops.folding import map_scalars, result_types
+from hloc.ops.shared import Array, zeros_of
+from hloc.shapes import ArrayShape, Shape, TupleShape
+
+
+def all_reduce(inst: Instruction, parts: Parts, call: CallFunction) -> list[HostValue]:
+    """Reduce over the participants, element by element, each operand by itself."""
+    return [_one_or_tuple(_sums(inst, parts, call))] * len(parts)
+
+
+def reduce_scatter(inst: Instruction, parts: Parts, call: CallFunction) -> list[HostValue]:
+    """Reduce; participant k keeps piece k along `dimensions`."""
+    pieces = [_pieces(inst, total, len(parts)) for total in _sums(inst, parts, call)]
+    return [_one_or_tuple(kept) for kept in zip(*pieces, strict=True)]
+
+
+def all_gather(inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+    """Concatenate the arrays of the participants along `dimensions`."""
+    (dim,) = inst.attributes.dimensions
+    whole = [np.concatenate(arrays, axis=dim) for arrays in zip(*parts, strict=True)]
+    return [_one_or_tuple(whole)] * len(parts)
+
+
+def all_to_all(inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+    """Send participant k piece k along `dimensions`, or operand k if there are none."""
+    if inst.attributes.dimensions is None:
+        return list(zip(*parts, strict=True))
+    (dim,) = inst.attributes.dimensions
+    pieces = [_pieces(inst, array, len(parts)) for (array,) in parts]
+    return [np.concatenate(received, axis=dim) for received in zip(*pieces, strict=True)]
+
+
+def collective_broadcast(_inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+    """Send the operands of rank 0 to all."""
+    return [_one_or_tuple(parts[0])] * len(parts)
+
+
+def collective_permute(inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+    """Send along `source_target_pairs`; a device to which none sends gets zeros."""
+    if inst.attributes.slice_sizes:
+        raise UnsupportedError(f"{inst.name}: slices of a permute are not supported", inst.span)
+    source_of = {target: source for source, target in inst.attributes.source_target_pairs}
+    zeros = tuple(zeros_of(operand.shape) for operand in inst.operands)
+    received = (parts[source_of[i]] if i in source_of else zeros for i in range(len(parts)))
+    return [_one_or_tuple(values) for values in received]
+
+
+def ragged_all_to_all(inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+    """Write rows of each participant's operand 0 into operand 1 of the others.
+
+    Operands 2 to 4 hold, for each receiver, one or several starts, counts, and starts in the
+    receiver's array; operand 5, the counts it will receive, says nothing more.
+    """
+    results = [np.array(part[1]) for part in parts]
+    for part in parts:
+        starts, counts, targets = (
+            array.astype(np.int64).reshape(len(parts), -1) for array in part[2:5]
+        )
+        for rank, result in enumerate(results):
+            for start, count, target in zip(starts[rank], counts[rank], targets[rank], strict=True):
+                if (
+                    min(start, count, target) < 0
+                    or start + count > len(part[0])
+                    or target + count > len(result)
+                ):
+                    raise HloError(
+                        f"{inst.name}: {count} rows from row {start} do not fit at row {target}",
+                        inst.span,
+                    )
+                result[target : target + count] = part[0][start : start + count]
+    return list(results)
+
+
+def exchanged(inst: Instruction, parts: Parts, call: CallFunction) -> list[HostValue]:
+    """Return the result of a collective for each participant.
+
+    Args:
+        inst: the collective, or what starts it.
+        parts: the operands of each participant.
+        call: evaluates the reducer.
+    """
+    assert inst.opcode.exchange is not None
+    results = inst.opcode.exchange(inst, parts, call)
+    shape = inst.shape
+    variadic_sum = inst.is_a("all-reduce-start") and len(inst.operands) > 1
+    if inst.opcode.ended_by and isinstance(shape, TupleShape) and not variadic_sum:
+        contexts = tuple(map(zeros_of, shape.elements[2:]))
+        results = [
+            (_one_or_tuple(part), result, *contexts)
+            for part, result in zip(parts, results, strict=True)
+        ]
+    return [_typed(result, shape) for result in results]
+
+
+def evaluate_alone(
+    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+) -> HostValue:
+    """Return the result of a collective of one participant."""
+    return exchanged(inst, (operands,), call)[0]
+
+
+def evaluate_done(
+    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
+) -> HostValue:
+    """Return the result of a collective that has been started."""
+    (value,) = operands
+    if not inst.is_a("all-reduce-done"):
+        return value[1]
+    is_pair = isinstance(inst.operands[0].shape, TupleShape) and isinstance(inst.shape, ArrayShape)
+    return value[1] if is_pair else value
+
+
+def _sums(inst: Instruction, parts: Parts, call: CallFunction) -> list[Array]:
+    """Reduce each operand over the participants, in the element type of the reducer."""
+    reducer = inst.called[0]
+    (dtype,) = result_types(reducer.root.shape)
+    totals = []
+    for operand, arrays in zip(inst.operands, zip(*parts, strict=True), strict=True):
+        own, total = operand.array.dtype, arrays[0]
+        if len(arrays) > 1:
+            total, *others = (converted(array, own, dtype) for array in arrays)
+            for array in others:
+                (total,) = map_scalars(call, reducer, (total, array), total.shape)
+            total = converted(total, dtype, own)
+        totals.append(total)
+    return totals
+
+
+def _pieces(inst: Instruction, array: Array, count: int) -> list[Array]:
+    (dim,) = inst.attributes.dimensions
+    if array.shape[dim] % count:
+        raise HloError(
+            f"{inst.name}: dimension {dim} of {array.shape[dim]} elements does not divide into "
+            f"{count} equal pieces",
+            inst.span,
+        )
+    return np.split(array, count, axis=dim)
+
+
+def _one_or_tuple(values: Sequence[HostValue]) -> HostValue:
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def _typed(value: HostValue, shape: Shape) -> HostValue:
+    """Return arrays in the element types of `shape`: bf16 may be summed as f32."""
+    if isinstance(shape, TupleShape):
+        return tuple(_typed(v, element) for v, element in zip(value, shape.elements, strict=True))
+    if not isinstance(shape, ArrayShape) or shape.dtype.is_special:
+        return value
+    source = dtype_of_numpy(value.dtype)
+    return value if source is None else converted(value, source, shape.dtype)
