@@ -212,9 +212,11 @@ class ElementBuilder(ABC):
         dtype = x.dtype
         if dtype.is_complex:
             return self.complex(self.fneg(self.real(x)), self.fneg(self.imag(x)))
-        if dtype.is_narrow_float:
-            return narrow_float.encode_exact(self, self.negated(self._wide(x)), dtype)
-        return self.negated(x)
+        return self.narrow_negation(x) if dtype.is_narrow_float else self.negated(x)
+
+    def narrow_negation(self, x: Value) -> Value:
+        """Return the negation of a float below f32."""
+        return narrow_float.encode_exact(self, self.negated(self._wide(x)), x.dtype)
 
     def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
         """Return total + x * y in the arithmetic of the type; pred is or of and."""
@@ -267,6 +269,12 @@ class ElementBuilder(ABC):
             real = self.compare(direction, self.real(x), self.real(y))
             imag = self.compare(direction, self.imag(x), self.imag(y))
             return self.and_(real, imag) if direction == "EQ" else self.or_(real, imag)
+        if x.dtype.is_narrow_float:
+            return self.narrow_comparison(direction, x, y)
+        return self.comparison(direction, x, y)
+
+    def narrow_comparison(self, direction: str, x: Value, y: Value) -> Value:
+        """Return a comparison of two floats below f32."""
         return self.comparison(direction, self._wide(x), self._wide(y))
 
     def is_nan(self, x: Value) -> Value:
@@ -341,13 +349,16 @@ class ElementBuilder(ABC):
     def intrinsic(self, name: str, *args: Value) -> Value:
         if name == "fma" and not self.has_fma:
             return self.fadd(self.fmul(args[0], args[1]), args[2])
-        dtype = args[0].dtype
-        if dtype.is_narrow_float:
-            value = self.intrinsic(name, *(self._wide(x) for x in args))
-            if name in _EXACT:
-                return narrow_float.encode_exact(self, value, dtype)
-            return self.convert(value, dtype)
+        if args[0].dtype.is_narrow_float:
+            return self.narrow_intrinsic(name, *args)
         return self.instruction(name, *args)
+
+    def narrow_intrinsic(self, name: str, *args: Value) -> Value:
+        """Return an intrinsic of floats below f32, computed in f32 and rounded."""
+        value, dtype = self.intrinsic(name, *(self._wide(x) for x in args)), args[0].dtype
+        if name in _EXACT:
+            return narrow_float.encode_exact(self, value, dtype)
+        return self.convert(value, dtype)
 
     def math(self, name: str, *args: Value) -> Value:
         dtype = args[0].dtype

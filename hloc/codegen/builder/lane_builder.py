@@ -13,7 +13,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from hloc.codegen.builder.divisor import Divisor, divisor_of, quotient
-from hloc.codegen.builder.scalar_builder import WITHOUT_SATURATION, LlvmBuilder, comparison_name
+from hloc.codegen.builder.scalar_builder import (
+    COMPARISONS,
+    EXTREMA,
+    WITHOUT_SATURATION,
+    LlvmBuilder,
+)
 from hloc.codegen.builder.values import (
     REPRESENTATIONS,
     VARYING,
@@ -127,7 +132,7 @@ class LaneBuilder(LlvmBuilder):
     def comparison(self, direction: str, x: Value, y: Value) -> Value:
         if not (isinstance(x, VARYING) or isinstance(y, VARYING)):
             return super().comparison(direction, x, y)
-        op = comparison_name(x.dtype, direction)
+        op = COMPARISONS[x.dtype][direction]
         return self._made(PRED, f"{op} {self.kind(x.dtype)} {self.vector(x)}, {self.vector(y)}")
 
     def choice(self, pred: Value, on_true: Value, on_false: Value) -> Value:
@@ -210,8 +215,7 @@ class LaneBuilder(LlvmBuilder):
         name = "fptosi" if dtype.is_signed else "fptoui"
         kind, source = self.kind(dtype), self.kind(x.dtype)
         symbol = f"@llvm.{name}.sat.{self._suffix(dtype)}.{self._suffix(x.dtype)}"
-        self.fn.declare(f"declare {kind} {symbol}({source})")
-        return self._made(dtype, f"call {kind} {symbol}({source} {x.text})")
+        return Lanes(dtype, self.fn.call(kind, symbol, (source, x.text)))
 
     def reinterpretation(self, x: Value, dtype: DType) -> Value:
         if not isinstance(x, VARYING):
@@ -241,22 +245,20 @@ class LaneBuilder(LlvmBuilder):
         # LLVM's own instruction takes integers, which it converts to floats first.
         kind, letter, mask = self.kind(x.dtype), "s" if x.dtype is F32 else "d", f"i{self.lanes}"
         symbol = f"@llvm.x86.avx512.mask.scalef.p{letter}.{_SCALED_BITS}"
-        self.fn.declare(f"declare {kind} {symbol}({kind}, {kind}, {kind}, {mask}, i32)")
         kept = "-1"
         if is_zero is not None:
             scales = self.xor(is_zero, self.const(PRED, True))
             kept = self.fn.value(f"bitcast {self.kind(PRED)} {self.vector(scales)} to {mask}")
-        operands = f"{kind} {self.vector(x)}, {kind} {self.vector(n)}, {kind} zeroinitializer"
-        return self._made(x.dtype, f"call {kind} {symbol}({operands}, {mask} {kept}, i32 4)")
+        operands = (kind, self.vector(x)), (kind, self.vector(n)), (kind, "zeroinitializer")
+        return Lanes(x.dtype, self.fn.call(kind, symbol, *operands, (mask, kept), ("i32", "4")))
 
     def _ldexp(self, x: Value, exponent: Value) -> Value:
         if not (isinstance(x, VARYING) or isinstance(exponent, VARYING)):
             return super()._ldexp(x, exponent)
         kind, words = self.kind(x.dtype), self.kind(S32)
         symbol = f"@llvm.ldexp.{self._suffix(x.dtype)}.{self._suffix(S32)}"
-        self.fn.declare(f"declare {kind} {symbol}({kind}, {words})")
-        operands = f"{kind} {self.vector(x)}, {words} {self.vector(exponent)}"
-        return self._made(x.dtype, f"call {kind} {symbol}({operands})")
+        operands = (kind, self.vector(x)), (words, self.vector(exponent))
+        return Lanes(x.dtype, self.fn.call(kind, symbol, *operands))
 
     # ---- calls
 
@@ -264,13 +266,12 @@ class LaneBuilder(LlvmBuilder):
         if not any(isinstance(x, VARYING) for x in args):
             return super().instruction(name, *args)
         dtype = args[0].dtype
-        kind = self.kind(dtype)
-        extra = ", i1 false" if name == "ctlz" else ""
-        symbol = f"@llvm.{name}.{self._suffix(dtype)}"
-        types = ", ".join([kind] * len(args)) + (", i1" if extra else "")
-        self.fn.declare(f"declare {kind} {symbol}({types})")
-        operands = ", ".join(f"{kind} {self.vector(x)}" for x in args) + extra
-        return self._made(dtype, f"call {self.call_flags(name)}{kind} {symbol}({operands})")
+        kind, symbol = self.kind(dtype), f"@llvm.{name}.{self._suffix(dtype)}"
+        operands = [(kind, self.vector(x)) for x in args]
+        if name == "ctlz":
+            operands.append(("i1", "false"))
+        flags = self.extremum_flags() if name in EXTREMA else ""
+        return Lanes(dtype, self.fn.call(kind, symbol, *operands, flags=flags))
 
     def libm(self, name: str, *args: Value) -> Value:
         if any(isinstance(x, VARYING) for x in args):
@@ -280,7 +281,7 @@ class LaneBuilder(LlvmBuilder):
     def folded(self, name: str, x: Value) -> Value:
         """Return all lanes of `x` combined by the reducer of that opcode, in any order."""
         short = {"multiply": "mul", "maximum": "fmaximum", "minimum": "fminimum"}.get(name, name)
-        dtype, start = x.dtype, ""
+        dtype, flags = x.dtype, ""
         if dtype.is_pred and name == "add":
             short = "or"
         elif dtype.is_float:
@@ -291,16 +292,11 @@ class LaneBuilder(LlvmBuilder):
             return self._extreme(short.removesuffix("imum"), x)
         kind, vector = REPRESENTATIONS[dtype].register, self.kind(dtype)
         symbol = f"@llvm.vector.reduce.{short}.{self._suffix(dtype)}"
+        operands = [(vector, self.vector(x))]
         if short in ("fadd", "fmul"):
-            start = f"{kind} {'-0.0' if short == 'fadd' else '1.0'}, "
-            self.fn.declare(f"declare {kind} {symbol}({kind}, {vector})")
-        else:
-            self.fn.declare(f"declare {kind} {symbol}({vector})")
-        flags = ""
-        if dtype.is_float:  # of zeros, a maximum takes any, see `call_flags`
-            flags = "reassoc " if start else "reassoc nsz "
-        call = f"call {flags}{kind} {symbol}({start}{vector} {self.vector(x)})"
-        return Value(dtype, self.fn.value(call))
+            operands.insert(0, (kind, "-0.0" if short == "fadd" else "1.0"))
+            flags = "reassoc "
+        return Value(dtype, self.fn.call(kind, symbol, *operands, flags=flags))
 
     def any_lane(self, pred: Value) -> Value:
         """Return whether `pred` holds in any lane."""
@@ -315,8 +311,8 @@ class LaneBuilder(LlvmBuilder):
         dtype, vector = x.dtype, self.kind(x.dtype)
         kind = REPRESENTATIONS[dtype].register
         symbol = f"@llvm.vector.reduce.{short}.{self._suffix(dtype)}"
-        self.fn.declare(f"declare {kind} {symbol}({vector})")
-        result = self.fn.value(f"call nnan nsz reassoc {kind} {symbol}({vector} {self.vector(x)})")
+        operand = vector, self.vector(x)
+        result = self.fn.call(kind, symbol, operand, flags="nnan nsz reassoc ")
         return self.select(
             self.any_lane(self.is_nan(x)), self.const(dtype, float("nan")), Value(dtype, result)
         )
@@ -371,23 +367,20 @@ class LaneBuilder(LlvmBuilder):
         whole = self.lanes * r.bytes
         self.fn.line(f"store {memory} {text}, ptr {at}, align {whole}, !nontemporal !2")
 
-    def _part_mask(self) -> str:
+    def _part_mask(self) -> tuple[str, str]:
         bits = ("true" if lane < self.part else "false" for lane in range(self.lanes))
-        return f"{self.vector_type('i1')} <{', '.join(f'i1 {bit}' for bit in bits)}>"
+        return self.vector_type("i1"), f"<{', '.join(f'i1 {bit}' for bit in bits)}>"
 
     def _load_part(self, memory: str, at: str, r: Representation) -> str:
-        flags = self.vector_type("i1")
         name = f"@llvm.masked.load.v{self.lanes}{_ELEMENT_NAMES.get(r.memory, r.memory)}.p0"
-        self.fn.declare(f"declare {memory} {name}(ptr, i32, {flags}, {memory})")
-        rest = f"{self._part_mask()}, {memory} zeroinitializer"
-        return self.fn.value(f"call {memory} {name}(ptr {at}, i32 {r.bytes}, {rest})")
+        others = (memory, "zeroinitializer")
+        place = ("ptr", at), ("i32", str(r.bytes)), self._part_mask()
+        return self.fn.call(memory, name, *place, others)
 
     def _store_part(self, memory: str, text: str, at: str, r: Representation) -> None:
-        flags = self.vector_type("i1")
         name = f"@llvm.masked.store.v{self.lanes}{_ELEMENT_NAMES.get(r.memory, r.memory)}.p0"
-        self.fn.declare(f"declare void {name}({memory}, ptr, i32, {flags})")
-        rest = f"i32 {r.bytes}, {self._part_mask()}"
-        self.fn.line(f"call void {name}({memory} {text}, ptr {at}, {rest})")
+        place = ("ptr", at), ("i32", str(r.bytes)), self._part_mask()
+        self.fn.call("void", name, (memory, text), *place)
 
     # ---- complex numbers: real parts and imaginary parts in vectors of their own
 

@@ -13,11 +13,9 @@ def gather(b: LaneBuilder, pointer: Value, dtype: DType, offsets: Lanes) -> Lane
     """Return the elements at `offsets` from `pointer`, one per lane."""
     part = component_of(dtype)
     kind, pointers, name = _names(b, "gather", part)
-    flags = b.vector_type("i1")
-    b.fn.declare(f"declare {kind} {name}({pointers}, i32, {flags}, {kind})")
-    rest = f"i32 {REPRESENTATIONS[part].bytes}, {flags} splat (i1 true), {kind} poison"
+    size, every = str(REPRESENTATIONS[part].bytes), (b.vector_type("i1"), "splat (i1 true)")
     parts = [
-        b.fn.value(f"call {kind} {name}({pointers} {places}, {rest})")
+        b.fn.call(kind, name, (pointers, places), ("i32", size), every, (kind, "poison"))
         for places in _places(b, pointer, dtype, offsets)
     ]
     return Lanes(dtype, *parts)
@@ -27,13 +25,11 @@ def scatter(b: LaneBuilder, pointer: Value, value: Value, offsets: Lanes, mask: 
     """Write the lanes in which `mask` holds to `offsets` from `pointer`."""
     dtype, part = value.dtype, component_of(value.dtype)
     kind, pointers, name = _names(b, "scatter", part)
-    flags = b.vector_type("i1")
-    b.fn.declare(f"declare void {name}({kind}, {pointers}, i32, {flags})")
+    size = "i32", str(REPRESENTATIONS[part].bytes)
     parts = [b.real(value), b.imag(value)] if dtype.is_complex else [value]
     for number, places in zip(parts, _places(b, pointer, dtype, offsets), strict=True):
-        given = f"{kind} {b.vector(number)}, {pointers} {places}"
-        rest = f"i32 {REPRESENTATIONS[part].bytes}, {flags} {b.vector(mask)}"
-        b.fn.line(f"call void {name}({given}, {rest})")
+        given = (kind, b.vector(number)), (pointers, places)
+        b.fn.call("void", name, *given, size, (b.vector_type("i1"), b.vector(mask)))
 
 
 def _names(b: LaneBuilder, what: str, dtype: DType) -> tuple[str, str, str]:

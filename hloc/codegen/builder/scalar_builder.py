@@ -19,9 +19,22 @@ from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import F16, F32, F64, PRED, S32, S64, U8, U32, DType
 
-_SIGNED = {"EQ": "eq", "NE": "ne", "LT": "slt", "LE": "sle", "GT": "sgt", "GE": "sge"}
-_UNSIGNED = {"EQ": "eq", "NE": "ne", "LT": "ult", "LE": "ule", "GT": "ugt", "GE": "uge"}
-_FLOAT = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
+_DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
+_FLOAT = ("fcmp oeq", "fcmp une", "fcmp olt", "fcmp ole", "fcmp ogt", "fcmp oge")
+_SIGNED = ("icmp eq", "icmp ne", "icmp slt", "icmp sle", "icmp sgt", "icmp sge")
+_UNSIGNED = ("icmp eq", "icmp ne", "icmp ult", "icmp ule", "icmp ugt", "icmp uge")
+COMPARISONS = {
+    d: dict(
+        zip(
+            _DIRECTIONS,
+            _FLOAT if d.is_float else _SIGNED if d.is_signed else _UNSIGNED,
+            strict=True,
+        )
+    )
+    for d in REPRESENTATIONS
+}
+"""LLVM's comparisons of each element type, by the names HLO gives them."""
+EXTREMA = ("minimum", "maximum")
 _REGISTER = {dtype: r.register for dtype, r in REPRESENTATIONS.items()}
 _HALF = (
     "sqrt", "fabs", "copysign", "minimum", "maximum", "floor", "ceil", "trunc", "roundeven"
@@ -39,13 +52,6 @@ def float_text(dtype: DType, value: float) -> str:
     if number != number:
         return "0x7FF8000000000000"
     return "0x" + struct.pack(">d", number).hex().upper()
-
-
-def comparison_name(dtype: DType, direction: str) -> str:
-    """Return LLVM's comparison of `dtype` by the name HLO gives it."""
-    if dtype.is_float:
-        return "fcmp " + _FLOAT[direction]
-    return "icmp " + (_SIGNED if dtype.is_signed else _UNSIGNED)[direction]
 
 
 class LlvmBuilder(ElementBuilder):
@@ -88,7 +94,7 @@ class LlvmBuilder(ElementBuilder):
         return Value(x.dtype, self.fn.value(text))
 
     def comparison(self, direction: str, x: Value, y: Value) -> Value:
-        op = comparison_name(x.dtype, direction)
+        op = COMPARISONS[x.dtype][direction]
         return Value(PRED, self.fn.value(f"{op} {_REGISTER[x.dtype]} {x.text}, {y.text}"))
 
     def choice(self, pred: Value, on_true: Value, on_false: Value) -> Value:
@@ -103,24 +109,25 @@ class LlvmBuilder(ElementBuilder):
             return self._of_halves(F16, f"{op} {{kind}} {{0}}, {{1}}", x, y)
         return super().narrow_operation(op, x, y)
 
-    def fneg(self, x: Value) -> Value:
+    def narrow_negation(self, x: Value) -> Value:
         if x.dtype is F16 and self.has_half_arithmetic:
             return self._of_halves(F16, "fneg {kind} {0}", x)
-        return super().fneg(x)
+        return super().narrow_negation(x)
 
-    def compare(self, direction: str, x: Value, y: Value) -> Value:
+    def narrow_comparison(self, direction: str, x: Value, y: Value) -> Value:
         if x.dtype is F16 and self.has_half_arithmetic:
-            name = comparison_name(F16, direction)
+            name = COMPARISONS[F16][direction]
             return self._of_halves(PRED, f"{name} {{kind}} {{0}}, {{1}}", x, y)
-        return super().compare(direction, x, y)
+        return super().narrow_comparison(direction, x, y)
 
-    def intrinsic(self, name: str, *args: Value) -> Value:
+    def narrow_intrinsic(self, name: str, *args: Value) -> Value:
         if args[0].dtype is not F16 or not self.has_half_arithmetic or name not in _HALF:
-            return super().intrinsic(name, *args)
+            return super().narrow_intrinsic(name, *args)
         symbol = f"@llvm.{name}.{self._half_suffix(args)}"
         types = ", ".join(["{kind}"] * len(args))
         operands = ", ".join(f"{{kind}} {{{number}}}" for number in range(len(args)))
-        text = f"call {self.call_flags(name)}{{kind}} {symbol}({operands})"
+        flags = self.extremum_flags() if name in EXTREMA else ""
+        text = f"call {flags}{{kind}} {symbol}({operands})"
         kind = self._half_kind(args)
         self.fn.declare(f"declare {kind} {symbol}({types.format(kind=kind)})")
         return self._of_halves(F16, text, *args)
@@ -165,8 +172,7 @@ class LlvmBuilder(ElementBuilder):
         name = "fptosi" if dtype.is_signed else "fptoui"
         kind, source = _REGISTER[dtype], _REGISTER[x.dtype]
         symbol = f"@llvm.{name}.sat.{kind}.{'f32' if x.dtype is F32 else 'f64'}"
-        self.fn.declare(f"declare {kind} {symbol}({source})")
-        return Value(dtype, self.fn.value(f"call {kind} {symbol}({source} {x.text})"))
+        return Value(dtype, self.fn.call(kind, symbol, (source, x.text)))
 
     def _bounded(self, x: Value, dtype: DType) -> Value:
         """Write a truncation by bounds on x, which LLVM makes vectors of, unlike of its own.
@@ -222,9 +228,7 @@ class LlvmBuilder(ElementBuilder):
     def _ldexp(self, x: Value, exponent: Value) -> Value:
         kind = _REGISTER[x.dtype]
         symbol = f"@llvm.ldexp.f{x.dtype.bits}.i32"
-        self.fn.declare(f"declare {kind} {symbol}({kind}, i32)")
-        call = f"call {kind} {symbol}({kind} {x.text}, i32 {exponent.text})"
-        return Value(x.dtype, self.fn.value(call))
+        return Value(x.dtype, self.fn.call(kind, symbol, (kind, x.text), ("i32", exponent.text)))
 
     # ---- calls
 
@@ -235,18 +239,15 @@ class LlvmBuilder(ElementBuilder):
         else:
             suffix = _REGISTER[dtype]
         kind = _REGISTER[dtype]
-        extra = ", i1 false" if name == "ctlz" else ""
-        operands = ", ".join(f"{kind} {x.text}" for x in args) + extra
-        symbol = f"@llvm.{name}.{suffix}"
-        types = ", ".join([kind] * len(args)) + (", i1" if extra else "")
-        self.fn.declare(f"declare {kind} {symbol}({types})")
-        call = f"call {self.call_flags(name)}{kind} {symbol}({operands})"
-        return Value(dtype, self.fn.value(call))
+        operands = [(kind, x.text) for x in args]
+        if name == "ctlz":
+            operands.append(("i1", "false"))
+        flags = self.extremum_flags() if name in EXTREMA else ""
+        return Value(dtype, self.fn.call(kind, f"@llvm.{name}.{suffix}", *operands, flags=flags))
 
-    def call_flags(self, name: str) -> str:
+    def extremum_flags(self) -> str:
         """Return flags: a maximum in a reduction starts from any lane, and of zeros takes any."""
-        is_folded = name in ("minimum", "maximum") and "reassoc" in self.float_flags
-        return "reassoc nsz " if is_folded else ""
+        return "reassoc nsz " if "reassoc" in self.float_flags else ""
 
     def function(self, name: str, *args: Value) -> Value:
         return emit_math(self, name, args)
@@ -298,9 +299,14 @@ class LlvmBuilder(ElementBuilder):
     def prefetch(self, pointer: Value, dtype: DType, index: Value) -> None:
         """Ask for the line of element `index`, to be read soon; it may lie outside of the array."""
         kind = REPRESENTATIONS[dtype].memory
-        at = self.fn.value(f"getelementptr {kind}, ptr {pointer.text}, i64 {index.text}")
-        self.fn.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
-        self.fn.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
+        self.prefetch_at(
+            self.fn.value(f"getelementptr {kind}, ptr {pointer.text}, i64 {index.text}")
+        )
+
+    def prefetch_at(self, address: str, cache_level: int = 2) -> None:
+        """Ask for a line of memory, to be read soon, in the cache of level 1 to 3."""
+        hints = ("i32", "0"), ("i32", str(4 - cache_level)), ("i32", "1")
+        self.fn.call("void", "@llvm.prefetch.p0", ("ptr", address), *hints)
 
     def allocate(self, dtype: DType, count: int = 1) -> Value:
         r = REPRESENTATIONS[dtype]
@@ -312,15 +318,19 @@ class LlvmBuilder(ElementBuilder):
         For loops with many addresses that begin at one place: rewriting them all (loop strength
         reduction) takes most of the time for such a loop and wins nothing.
         """
-        self.fn.declare("declare ptr @llvm.launder.invariant.group.p0(ptr)")
         at = self.address(pointer, dtype, index)
-        return pointer_value(self.fn.value(f"call ptr @llvm.launder.invariant.group.p0(ptr {at})"))
+        return pointer_value(self.fn.call("ptr", "@llvm.launder.invariant.group.p0", ("ptr", at)))
 
-    def clear(self, pointer: Value, size_bytes: int) -> None:
-        """Set memory to zero."""
-        self.fn.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)")
-        text = f"ptr {pointer.text}, i8 0, i64 {size_bytes}, i1 false"
-        self.fn.line(f"call void @llvm.memset.p0.i64({text})")
+    def clear(self, pointer: Value, size_bytes: int | str) -> None:
+        """Set memory to zero; the size is a number or the text of an s64."""
+        operands = ("ptr", pointer.text), ("i8", "0"), ("i64", str(size_bytes)), ("i1", "false")
+        self.fn.call("void", "@llvm.memset.p0.i64", *operands)
+
+    def copy(self, target: Value, source: Value, size_bytes: str) -> None:
+        """Copy memory that does not overlap; the size is the text of an s64."""
+        ends = ("ptr", target.text), ("ptr", source.text)
+        operands = *ends, ("i64", size_bytes), ("i1", "false")
+        self.fn.call("void", "@llvm.memcpy.p0.p0.i64", *operands)
 
     def offset_pointer(self, pointer: Value, bytes_: int) -> Value:
         if not bytes_:

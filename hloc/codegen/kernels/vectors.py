@@ -67,8 +67,7 @@ class Vectors:
             name = ("s" if self.dtype.is_signed else "u") + name[:3]
         element = f"f{self.dtype.bits}" if is_float else self.element
         symbol = f"@llvm.{name}.v{self.lanes}{element}"
-        self.fn.declare(f"declare {self.type} {symbol}({self.type}, {self.type})")
-        return self.fn.value(f"call {self.type} {symbol}({self.type} {x}, {self.type} {y})")
+        return self.fn.call(self.type, symbol, (self.type, x), (self.type, y))
 
     def lane(self, x: str, number: int) -> Value:
         """Return one element of a vector."""
@@ -103,8 +102,7 @@ class Vectors:
         It finds none, and looking takes more than half of the time for a transposition.
         """
         name = f"@llvm.arithmetic.fence.v{self.lanes}f{8 * self._bytes}"
-        self.fn.declare(f"declare {self.type} {name}({self.type})")
-        return self.fn.value(f"call {self.type} {name}({self.type} {x})")
+        return self.fn.call(self.type, name, (self.type, x))
 
     def _mixed(self, pair: tuple[str, str], step: int, high: int) -> str:
         """Return every other run of `step` lanes of both vectors: low ones, or `high` ones."""

@@ -53,6 +53,24 @@ class FunctionWriter:
         """Write an instruction without a value."""
         self._lines.append("  " + text)
 
+    def call(self, result: str, function: str, *operands: tuple[str, str], flags: str = "") -> str:
+        """Write the call of a function from outside, and declare it; return the value's name.
+
+        Args:
+            result: its type; the call of a `void` has no value.
+            function: its name with `@`.
+            operands: type and text of each.
+            flags: before the type, each with a space after it.
+        """
+        types = ", ".join([kind for kind, _ in operands])
+        self.declarations[f"declare {result} {function}({types})"] = None
+        given = ", ".join([f"{kind} {text}" for kind, text in operands])
+        text = f"call {flags}{result} {function}({given})"
+        if result != "void":
+            return self.value(text)
+        self.line(text)
+        return ""
+
     def allocate(self, type_text: str, count: int = 1, align: int = 64) -> str:
         """Reserve stack memory for the whole function; return the pointer's name."""
         self._values += 1

@@ -25,8 +25,6 @@ STREAMED_BYTES = 64 << 20
 _ROW_VECTORS = 32
 """Fewest vectors of a row for which the two at its ends do not count."""
 
-_FENCE = "declare void @llvm.x86.sse.sfence()"
-
 
 def streaming_lanes(k: KernelContext, shape: ArrayShape, neighbours: int) -> Lanes | None:
     """Return what writes the lanes of a kernel whose result goes past the caches, else None.
@@ -86,5 +84,4 @@ def stream(
 
 def end_streaming(k: KernelContext) -> None:
     """Let everybody who hears of the end of the kernel see what it wrote."""
-    k.fn.declare(_FENCE)
-    k.fn.line("call void @llvm.x86.sse.sfence()")
+    k.fn.call("void", "@llvm.x86.sse.sfence")

@@ -38,10 +38,8 @@ def load_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str) -
     if not mask:
         return w.fn.value(f"load {kind}, ptr {at}, align {size}")
     name, flags = f"@llvm.masked.load.{_suffix(dtype, lanes)}", f"<{lanes} x i1>"
-    w.fn.declare(f"declare {kind} {name}(ptr, i32, {flags}, {kind})")
-    return w.fn.value(
-        f"call {kind} {name}(ptr {at}, i32 {size}, {flags} {mask}, {kind} zeroinitializer)"
-    )
+    place = ("ptr", at), ("i32", str(size)), (flags, mask)
+    return w.fn.call(kind, name, *place, (kind, "zeroinitializer"))
 
 
 def store_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str, value: str) -> None:
@@ -51,8 +49,7 @@ def store_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str, 
         w.fn.line(f"store {kind} {value}, ptr {at}, align {size}")
         return
     name, flags = f"@llvm.masked.store.{_suffix(dtype, lanes)}", f"<{lanes} x i1>"
-    w.fn.declare(f"declare void {name}({kind}, ptr, i32, {flags})")
-    w.fn.line(f"call void {name}({kind} {value}, ptr {at}, i32 {size}, {flags} {mask})")
+    w.fn.call("void", name, (kind, value), ("ptr", at), ("i32", str(size)), (flags, mask))
 
 
 def load_as(

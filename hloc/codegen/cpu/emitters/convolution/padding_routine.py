@@ -31,8 +31,6 @@ _LISTED_LOOPS = 5
 
 _ELEMENTS: dict[int, DType] = {1: U8, 2: U16, 4: U32, 8: U64}
 _HEAD = 4
-_MEMSET = "llvm.memset.p0.i64(ptr{}, i8{}, i64{}, i1{})"
-_MEMCPY = "llvm.memcpy.p0.p0.i64(ptr{}, ptr{}, i64{}, i1{})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +93,9 @@ def _text(name: str, element_bytes: int, loops: int, target: Target) -> str:
     parameters = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers")
     w = RoutineWriter(name, parameters, target)
     fn, math = w.fn, w.math
-    fn.declare(f"declare void @{_MEMSET.format('', '', '', '')}")
-    fn.declare(f"declare void @{_MEMCPY.format('', '', '', '')}")
     numbers = [w.offset("%numbers", i) for i in range(_HEAD + 3 * loops)]
     size, first, count, distance = numbers[:_HEAD]
-    fn.line(f"call void @{_MEMSET.format(' %to', ' 0', f' {size.text}', ' false')}")
+    w.b.clear(pointer_value("%to"), size.text)
     is_run = math.compare("EQ", distance, 1)
     dtype = _ELEMENTS[element_bytes]
     with ExitStack() as stack:
@@ -114,8 +110,7 @@ def _text(name: str, element_bytes: int, loops: int, target: Target) -> str:
         to = pointer_value(w.b.address(pointer_value("%to"), dtype, math.value(target_place)))
         with w.body.when(is_run):
             size_text = math.value(math.mul(count, element_bytes)).text
-            where = (f" {to.text}", f" {line.text}", f" {size_text}", " false")
-            fn.line(f"call void @{_MEMCPY.format(*where)}")
+            w.b.copy(to, line, size_text)
         is_apart = Value(PRED, fn.value(f"xor i1 {is_run.text}, true"))
         with w.body.when(is_apart), w.body.loop(0, count) as i:
             w.b.store(to, math.mul(i, distance), w.b.load(line, dtype, i))

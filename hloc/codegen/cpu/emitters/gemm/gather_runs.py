@@ -59,12 +59,11 @@ def find_gather_runs(
     places = load_lanes(w, at, S64, size, valid)
     numbers = ", ".join(f"i64 {lane}" for lane in range(size))
     distances = fn.value(f"sub {kind} {places}, <{numbers}>")
-    fn.declare(f"declare {bits} @llvm.cttz.{bits}({bits}, i1)")
     rest = fn.value(f"bitcast {flags} {valid} to {bits}")
     parts: list[tuple[IndexValue, str]] = []
     are_all: list[Value] = []
     for _ in range(MOST_PIECES):
-        lane = fn.value(f"call {bits} @llvm.cttz.{bits}({bits} {rest}, i1 false)")
+        lane = fn.call(bits, f"@llvm.cttz.{bits}", (bits, rest), ("i1", "false"))
         wide = Value(S64, lane if size == 64 else fn.value(f"zext {bits} {lane} to i64"))
         number = math.minimum(wide, math.sub(count, 1))
         base = math.value(math.sub(w.offset(at, number), number))

@@ -165,12 +165,11 @@ class _Stream:
         Blocks of columns are short, so the processor cannot tell where the next row begins.
         """
         math, fn = self.math, self.fn
-        fn.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         ahead = math.mul(argument("%rhs_step"), self.unroll)
         for place in places:
             offset = math.mul(math.add(place, ahead), self.sources[1].storage_bytes)
             at = fn.value(f"getelementptr i8, ptr %rhs, i64 {math.value(offset).text}")
-            fn.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 2, i32 1)")
+            self.b.prefetch_at(at)
 
     def _finish(self, first: IndexValue, count: IndexValue, cells: IndexValue) -> None:
         """Write the totals into the result."""

@@ -225,12 +225,11 @@ class _Inner:
         They are read as fast as they are multiplied, if memory is asked for them ahead.
         """
         math, fn = self.math, self.fn
-        fn.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         ahead = math.mul(argument("%rhs_row"), len(places))
         for place in places:
             offset = math.mul(math.add(place, ahead), self.sources[1].storage_bytes)
             at = fn.value(f"getelementptr i8, ptr %rhs, i64 {math.value(offset).text}")
-            fn.line(f"call void @llvm.prefetch.p0(ptr {at}, i32 0, i32 3, i32 1)")
+            self.b.prefetch_at(at, 1)
 
     def _load(self, side: int, place: IndexValue, mask: str = "") -> str:
         return load_as(

@@ -109,8 +109,7 @@ class _Lanes:
     def _all(self, flags: str) -> Value:
         """Return whether all lanes are true."""
         kind, name = f"<{self.lanes} x i1>", f"@llvm.vector.reduce.and.v{self.lanes}i1"
-        self.fn.declare(f"declare i1 {name}({kind})")
-        return Value(PRED, self.fn.value(f"call i1 {name}({kind} {flags})"))
+        return Value(PRED, self.fn.call("i1", name, (kind, flags)))
 
     def _steps(self, i: IndexValue, load: Callable[[Value], str]) -> None:
         """Move every step of k; `load` returns a register, given the place of a step."""
@@ -147,15 +146,13 @@ class _Lanes:
             f"@llvm.masked.gather.v{lanes}{'f' if self.p.source.is_float else 'i'}{bits}.v{lanes}p0"
         )
         pointers, flags = f"<{lanes} x ptr>", f"<{lanes} x i1>"
-        fn.declare(f"declare {kind} {name}({pointers}, i32, {flags}, {kind})")
 
         def load(at: Value) -> str:
             base = self.b.address(pointer_value("%from"), self.p.source, at)
             element = kind.split(" x ")[1][:-1]
             places = fn.value(f"getelementptr {element}, ptr {base}, <{lanes} x i64> {offsets}")
-            return fn.value(
-                f"call {kind} {name}({pointers} {places}, i32 {size}, {flags} {mask}, "
-                f"{kind} zeroinitializer)"
-            )
+            others = kind, "zeroinitializer"
+            given = (pointers, places), ("i32", str(size)), (flags, mask), others
+            return fn.call(kind, name, *given)
 
         self._steps(i, load)

@@ -130,10 +130,8 @@ class MatrixTiles:
 
     def call(self, name: str, types: str, *arguments: str) -> None:
         """Call an instruction of AMX."""
-        self.fn.declare(f"declare void @llvm.x86.{name}({types})")
         kinds = types.split(", ") if types else []
-        text = ", ".join(f"{kind} {x}" for kind, x in zip(kinds, arguments, strict=True))
-        self.fn.line(f"call void @llvm.x86.{name}({text})")
+        self.fn.call("void", f"@llvm.x86.{name}", *zip(kinds, arguments, strict=True))
 
 
 def _configuration() -> str:

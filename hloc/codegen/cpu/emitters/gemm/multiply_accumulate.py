@@ -22,15 +22,13 @@ def multiply_units(
     if arithmetic.operand is BF16:
         halves = f"<{2 * lanes} x bfloat>"
         x, y = (fn.value(f"bitcast {bits} {z} to {halves}") for z in (x, y))
-        name = "@llvm.x86.avx512bf16.dpbf16ps.512"
-        fn.declare(f"declare {v} {name}({v}, {halves}, {halves})")
-        return fn.value(f"call {v} {name}({v} {total}, {halves} {x}, {halves} {y})")
+        operands = (v, total), (halves, x), (halves, y)
+        return fn.call(v, "@llvm.x86.avx512bf16.dpbf16ps.512", *operands)
     if arithmetic.operand is S8:
-        name = "@llvm.x86.avx512.vpdpbusd.512"
         eighths = f"<{4 * lanes} x i8>"
         x, y = (fn.value(f"bitcast {bits} {z} to {eighths}") for z in (x, y))
-        fn.declare(f"declare {v} {name}({v}, {eighths}, {eighths})")
-        return fn.value(f"call {v} {name}({v} {total}, {eighths} {x}, {eighths} {y})")
+        operands = (v, total), (eighths, x), (eighths, y)
+        return fn.call(v, "@llvm.x86.avx512.vpdpbusd.512", *operands)
     if arithmetic.total.is_float:
         product = fn.value(f"fmul contract {v} {x}, {y}")
         return fn.value(f"fadd contract {v} {total}, {product}")

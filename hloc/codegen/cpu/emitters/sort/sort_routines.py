@@ -325,15 +325,13 @@ class _Main:
 
     def _spread(self, end: _End) -> None:
         """Copy what is sorted to the result where the last pass did not write to it."""
-        b, m, fn = self.b, self.math, self.fn
+        b, m = self.b, self.math
         step = argument(end.step)
         with self.body.when(b.xor(self._is_direct(end), b.const(PRED, True))):
             is_dense = m.compare("EQ", step, 1)
             with self.body.when(is_dense):
                 size = m.value(m.mul(self.size, end.dtype.storage_bytes)).text
-                fn.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
-                ends = f"ptr {end.result}, ptr {end.half}"
-                fn.line(f"call void @llvm.memcpy.p0.p0.i64({ends}, i64 {size}, i1 false)")
+                b.copy(pointer_value(end.result), pointer_value(end.half), size)
             strided = b.xor(is_dense, b.const(PRED, True))
             with self.body.when(strided), self.body.loop(0, self.size) as i:
                 value = b.load(pointer_value(end.half), end.dtype, i)

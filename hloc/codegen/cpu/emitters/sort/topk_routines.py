@@ -212,8 +212,7 @@ class _Writer:
         at = b.address(self.counts, U32, digit)
         counts = self.fn.value(f"load {kind}, ptr {at}, align 4")
         symbol = f"@llvm.vector.reduce.add.v{step}i32"
-        self.fn.declare(f"declare i32 {symbol}({kind})")
-        return b.convert(Value(U32, self.fn.value(f"call i32 {symbol}({kind} {counts})")), S64)
+        return b.convert(Value(U32, self.fn.call("i32", symbol, (kind, counts))), S64)
 
     def _choose(self) -> None:
         """Bring keys up to that digit to the front, and write their places."""
@@ -240,8 +239,8 @@ class _Writer:
 
     def _lowest(self, bits: Value) -> Value:
         """Return the number of the lowest bit that is set."""
-        self.fn.declare("declare i64 @llvm.cttz.i64(i64, i1)")
-        return Value(S64, self.fn.value(f"call i64 @llvm.cttz.i64(i64 {bits.text}, i1 true)"))
+        operands = ("i64", bits.text), ("i1", "true")
+        return Value(S64, self.fn.call("i64", "@llvm.cttz.i64", *operands))
 
     def _keep(self, i: IndexValue) -> None:
         b, m = self.b, self.math
