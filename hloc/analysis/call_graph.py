@@ -64,4 +64,4 @@ def live_instructions(computation: Computation) -> list[Instruction]:
 
 def has_opcode(module: Module, *names: str) -> bool:
     """True if an instruction of `module` has one of the opcodes `names`."""
-    return not module.opcodes.isdisjoint(names)
+    return not module.opcodes.keys().isdisjoint(names)

@@ -126,6 +126,8 @@ class Computation:
         """Put in an instruction made elsewhere (`clone` keeps uids this way)."""
         assert inst.computation is self
         self._instructions[inst.uid] = inst
+        name, opcodes = inst.opcode.name, self.module.opcodes
+        opcodes[name] = opcodes.get(name, 0) + 1
         if inst.control_predecessors:
             self._controlled[inst.uid] = inst
         for operand in inst.operands:
@@ -239,6 +241,7 @@ class Computation:
         for computation in inst.called:
             computation.callers.pop(inst, None)
         del self._instructions[inst.uid]
+        self.module.uncount_opcode(inst.opcode.name)
         self._controlled.pop(inst.uid, None)
         self._changed()
 

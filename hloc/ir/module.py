@@ -26,6 +26,8 @@ class Module(NotebookView):
         log: what was done to the module since it was read.
         source: the text it came from, for messages.
         version: grows with every change of the module or of a computation.
+        opcodes: how many instructions have each opcode, uncalled computations included; without
+            those that none has.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Module(NotebookView):
     instruction_names: NameUniquer = field(default_factory=NameUniquer)
     computation_names: NameUniquer = field(default_factory=NameUniquer)
     version: int = 0
+    opcodes: dict[str, int] = field(default_factory=dict)
     _entry: Computation | None = None
     _computations: dict[int, Computation] = field(default_factory=dict)
     _next_uid: int = 0
@@ -63,11 +66,6 @@ class Module(NotebookView):
     @property
     def instruction_count(self) -> int:
         return self.derived(_instruction_count)
-
-    @property
-    def opcodes(self) -> frozenset[str]:
-        """The names of all opcodes in the module, uncalled computations included."""
-        return self.derived(_opcodes)
 
     def derived(self, analyse: Callable[[Module], R]) -> R:
         """Return `analyse(self)`, computed again only after a change; it is not to be changed.
@@ -122,11 +120,18 @@ class Module(NotebookView):
         assert not computation.callers
         assert computation is not self._entry
         for inst in computation.instructions:
+            self.uncount_opcode(inst.opcode.name)
             for called in inst.called:
                 called.callers.pop(inst, None)
         del self._computations[computation.uid]
         self.version += 1
         self.log.record(ComputationRemoved(computation, self.log.by))
+
+    def uncount_opcode(self, name: str) -> None:
+        """Keep `opcodes` in step when an instruction is removed (for `Computation`)."""
+        self.opcodes[name] -= 1
+        if not self.opcodes[name]:
+            del self.opcodes[name]
 
     def set_entry(self, computation: Computation) -> None:
         """Make `computation` the entry."""
@@ -144,7 +149,3 @@ class Module(NotebookView):
 
 def _instruction_count(module: Module) -> int:
     return sum([len(computation) for computation in module.computations])
-
-
-def _opcodes(module: Module) -> frozenset[str]:
-    return frozenset([i.opcode.name for c in module.computations for i in c.instructions])

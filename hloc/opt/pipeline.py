@@ -235,10 +235,14 @@ def has_nothing_to_do(p: Pass, module: Module, context: PassContext) -> bool:
 
     On small modules most passes change nothing, and walks to find that out add up.
     """
-    acts_on: frozenset[str] | None = getattr(p, "acts_on", None)
-    if acts_on is not None and module.opcodes.isdisjoint(acts_on):
+    now = (p, module, module.version)
+    if context.settled.get(id(p)) == now:
         return True
-    return context.settled.get(id(p)) == (p, module, module.version)
+    acts_on: frozenset[str] | None = getattr(p, "acts_on", None)
+    if acts_on is None or not acts_on.isdisjoint(module.opcodes):
+        return False
+    context.settled[id(p)] = now
+    return True
 
 
 def _run_guarded(p: Pass, module: Module, context: PassContext) -> bool:
