@@ -297,7 +297,7 @@ class _Assigner:
         numbers: dict[tuple[Literal, ArrayShape], int] = {}
         slices: dict[int, Slice] = {}
         for value in self.values.all:
-            if not value.inst.is_a("constant"):
+            if value.inst.opcode.name != "constant":
                 continue
             literal = _literal_at(value.inst.attributes.literal, value.index)
             number = numbers.setdefault((literal, value.shape), len(numbers))

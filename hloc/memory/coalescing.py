@@ -130,7 +130,8 @@ def merge_what_may(coalescer: Coalescer) -> None:
 
 def _joined_with(inst: Instruction, values: Values) -> Iterator[tuple[Value, Value]]:
     """Yield pairs of values that have one buffer because `inst` joins them."""
-    if inst.is_a("while"):
+    opcode = inst.opcode.name
+    if opcode == "while":
         condition, body = inst.called
         invariant = values.dataflow.invariant(inst)
         for index, _ in array_leaves(inst.shape):
@@ -140,7 +141,7 @@ def _joined_with(inst: Instruction, values: Values) -> Iterator[tuple[Value, Val
                 yield state, values.at(condition.parameters[0], index)
                 yield state, values.at(body.parameters[0], index)
                 yield state, values.at(body.root, index)
-    elif inst.is_a("conditional"):
+    elif opcode == "conditional":
         for branch in inst.called:
             for index, _ in array_leaves(inst.shape):
                 yield values.at(inst, index), values.at(branch.root, index)

@@ -41,7 +41,7 @@ def live_ranges(timeline: Timeline, values: Values) -> tuple[tuple[Interval, ...
             collector.add(values.at(computation.root, index), computation, time)
     for value in values.all:
         computation = value.inst.computation
-        if value.inst.is_a("parameter") and is_condition(computation, values):
+        if value.inst.opcode.name == "parameter" and is_condition(computation, values):
             # The state goes on to the body or becomes the result, so it outlives the condition.
             collector.add(value, computation, timeline.finish[computation])
     return tuple(tuple(collector.intervals(value)) for value in values.all)
@@ -55,7 +55,7 @@ def is_condition(computation: Computation, values: Values) -> bool:
 
 def made_at(value: Value, timeline: Timeline) -> int:
     """Return the event that defines `value`."""
-    if value.inst.is_a("parameter"):
+    if value.inst.opcode.name == "parameter":
         return timeline.begin[value.inst.computation]
     return timeline.end[value.inst]
 
@@ -67,6 +67,7 @@ class _Collector:
     timeline: Timeline
     values: Values
     uses: list[_Uses]
+    regions: dict[Computation, Computation] = field(default_factory=dict)
 
     def add(self, value: Value, computation: Computation, time: int) -> None:
         """Record a use, moved out of the loops that stand between it and the value's home."""
@@ -105,11 +106,14 @@ class _Collector:
         return sorted(found, key=lambda interval: interval.first)
 
     def _region(self, computation: Computation) -> Computation:
-        caller = self.values.dataflow.caller(computation)
-        while caller is not None and not caller.is_a("while", "conditional"):
-            computation = caller.computation
-            caller = self.values.dataflow.caller(computation)
-        return computation
+        region = self.regions.get(computation)
+        if region is None:
+            region, caller = computation, self.values.dataflow.caller(computation)
+            while caller is not None and not caller.is_a("while", "conditional"):
+                region = caller.computation
+                caller = self.values.dataflow.caller(region)
+            self.regions[computation] = region
+        return region
 
     def _start_of_caller(self, computation: Computation) -> int:
         caller = self.values.dataflow.caller(computation)

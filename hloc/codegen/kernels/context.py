@@ -29,6 +29,8 @@ LIBRARY_FUNCTION = "%function"
 
 def array_leaves(shape: Shape) -> list[ArrayShape]:
     """Return the parts of `shape` that are in memory, depth first: no tokens, no opaques."""
+    if isinstance(shape, ArrayShape):
+        return [] if shape.dtype.is_special else [shape]
     return [leaf for _, leaf in data_leaves(shape)]
 
 

@@ -45,21 +45,19 @@ def make_boundary_static(module: Module) -> DynamicBoundary:
 
 def _static_parameters(module: Module) -> tuple[HiddenSize, ...]:
     entry = module.entry
-    first_leaf = 0
     hidden: list[HiddenSize] = []
     sizes: dict[tuple[Instruction, ShapeIndex, int], Instruction] = {}
     row = opcode_row("parameter")
     assert row.attributes is not None
-    count = len(entry.parameters)
-    for parameter in entry.parameters:
-        for number, (index, leaf) in enumerate(data_leaves(parameter.shape)):
-            for dim in range(leaf.rank):
-                if leaf.is_dynamic(dim):
-                    attributes = row.attributes(number=count + len(hidden))
-                    size = entry.add(row, ArrayShape(S32), attributes=attributes, name="size")
-                    hidden.append(HiddenSize(first_leaf + number, dim))
-                    sizes[parameter, index, dim] = size
-        first_leaf += len(data_leaves(parameter.shape))
+    parameters = entry.parameters
+    leaves = [(p, index, leaf) for p in parameters for index, leaf in data_leaves(p.shape)]
+    for number, (parameter, index, leaf) in enumerate(leaves):
+        for dim, is_dynamic in enumerate(leaf.dynamic):
+            if is_dynamic:
+                attributes = row.attributes(number=len(parameters) + len(hidden))
+                size = entry.add(row, ArrayShape(S32), attributes=attributes, name="size")
+                hidden.append(HiddenSize(number, dim))
+                sizes[parameter, index, dim] = size
     if hidden:
         for inst in post_order(entry):
             _take_sizes(inst, sizes)

@@ -37,7 +37,8 @@ def expand(module: Module, needs_defusion: Callable[[Instruction], bool]) -> Dyn
         UnsupportedError: no law is known for an instruction.
     """
     context = PassContext()
-    _split(module, needs_defusion, context)
+    if "fusion" in module.opcodes:
+        _split(module, needs_defusion, context)
     Pipeline.known(EXPANSION).run(module, context)
     return make_boundary_static(module)
 

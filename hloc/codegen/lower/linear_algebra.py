@@ -43,6 +43,8 @@ def own_linear_algebra(module: Module, *, with_lapack: bool = False) -> None:
         module: the calls are those of its control flow.
         with_lapack: machine code may call the LAPACK that SciPy brings, if it is installed.
     """
+    if "custom-call" not in module.opcodes:
+        return
     registered = registered_targets()
     with module.log.acting("linear-algebra"):
         for computation in control_flow_computations(module):

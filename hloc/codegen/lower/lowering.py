@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.call_graph import control_flow_computations, has_opcode
 from hloc.analysis.dataflow import forwarded_shape
 from hloc.codegen.lower.explicit_copies import make_copies_explicit
 from hloc.dtypes import DType
@@ -130,6 +130,8 @@ def _handed_on(inst: Instruction) -> Iterator[tuple[Shape, Shape]]:
 
 def _fill_constants(module: Module, how: str) -> None:
     """Put zeros where a dump left out the values of a constant, or refuse to."""
+    if "constant" not in module.opcodes:
+        return
     for computation in live_computations(module):
         for inst in computation.instructions:
             if not inst.is_a("constant") or not inst.attributes.literal.is_elided:
@@ -162,6 +164,8 @@ def _zeros(literal: Literal) -> Literal:
 
 def _replace_device_numbers(module: Module) -> None:
     """There is one device, so `partition-id` and `replica-id` are zero."""
+    if not has_opcode(module, "partition-id", "replica-id"):
+        return
     for computation in control_flow_computations(module):
         for inst in computation.instructions:
             if inst.is_a("partition-id", "replica-id"):
