@@ -144,37 +144,54 @@ def combined(b: ElementBuilder, name: str, left: Value, right: Value) -> Value:
 
 
 class Accumulators:
-    """The running results of a reduction, in stack slots."""
+    """The running results of a reduction, in stack slots: of one element, or of `count`."""
 
-    def __init__(self, g: ElementGenerator, inst: Instruction, addends: int = 0) -> None:
-        count = len(inst.operands) // 2
-        self.g = g
+    def __init__(
+        self, g: ElementGenerator, inst: Instruction, addends: int = 0, count: int = 1
+    ) -> None:
+        inputs = len(inst.operands) // 2
+        self.g, self.inst = g, inst
         (self.computation,) = inst.called
-        self.inputs, self.starts = inst.operands[:count], inst.operands[count:]
-        self.results = [shape for _, shape in leaves(inst.shape)]
+        self.inputs, self.starts = inst.operands[:inputs], inst.operands[inputs:]
         self.dtypes = sum_dtypes(self.computation, self.starts, addends)
-        self.slots = [g.b.allocate(dtype) for dtype in self.dtypes]
+        self.slots = [g.b.allocate(dtype, count) for dtype in self.dtypes]
 
-    def start(self, number: int, value: Value) -> None:
-        """Set result `number` to its initial value."""
-        self.g.b.store(self.slots[number], 0, self.g.b.convert(value, self.dtypes[number]))
+    def start(self, number: int, value: Value, at: IndexValue = 0) -> None:
+        """Set result `number` of element `at` to its initial value."""
+        self.g.b.store(self.slots[number], at, self.g.b.convert(value, self.dtypes[number]))
+
+    def clear(self) -> None:
+        """Set the results to zero, so that they are something."""
+        self.store([self.g.b.const(dtype, 0) for dtype in self.dtypes])
+
+    def load(self, at: IndexValue = 0) -> list[Value]:
+        """Return the results of element `at`."""
+        return [self.g.b.load(s, d, at) for s, d in zip(self.slots, self.dtypes, strict=True)]
+
+    def store(self, values: Sequence[Value], at: IndexValue = 0) -> None:
+        """Replace the results of element `at`."""
+        for slot, value in zip(self.slots, values, strict=True):
+            self.g.b.store(slot, at, value)
+
+    def converted(self, values: Sequence[Value]) -> list[Value]:
+        """Return `values` in the types of the results."""
+        return [self.g.b.convert(x, d) for x, d in zip(values, self.dtypes, strict=True)]
+
+    def combine(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        """Return two lists of results as one."""
+        return self.converted(combine(self.g, self.computation, left, right))
 
     def add(self, elements: Sequence[Value]) -> None:
         """Combine one element of every input with the results."""
-        b = self.g.b
-        new = [b.convert(x, d) for x, d in zip(elements, self.dtypes, strict=True)]
-        sums = [b.load(s, d, 0) for s, d in zip(self.slots, self.dtypes, strict=True)]
-        for slot, value in zip(
-            self.slots, combine(self.g, self.computation, sums, new), strict=True
-        ):
-            b.store(slot, 0, value)
+        new = self.converted(elements)
+        self.store(self.combine(self.load(), new))
 
     def finish(self) -> list[Value]:
-        """Return the results."""
-        b = self.g.b
+        """Return the results in their own types."""
+        results = [shape for _, shape in leaves(self.inst.shape)]
         return [
-            b.convert(b.load(slot, dtype, 0), result.dtype)  # type: ignore[union-attr]
-            for slot, dtype, result in zip(self.slots, self.dtypes, self.results, strict=True)
+            self.g.b.convert(value, result.dtype)  # type: ignore[union-attr]
+            for value, result in zip(self.load(), results, strict=True)
         ]
 
 

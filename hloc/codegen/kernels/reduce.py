@@ -10,23 +10,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from math import prod
 
-from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.elements.reductions import combine, is_float_sum, sum_dtypes
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.elements.reductions import Accumulators, is_float_sum
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.extremum import extremum_of, reduce_row
 from hloc.codegen.kernels.lane_feed import feed_rows
 from hloc.codegen.kernels.lanes import lanes_of, mark_final
+from hloc.codegen.kernels.reduce_problem import ReduceProblem, reduce_problem
 from hloc.codegen.kernels.running_sums import SUM_BLOCK, block_end, running_sum
 from hloc.dtypes import F64
 from hloc.ir.instruction import Instruction
-from hloc.ir.traversal import post_order, post_order_from
-from hloc.opt.fusion.columns import shared_reduces
-from hloc.shapes import ArrayShape
+from hloc.ir.traversal import post_order_from
 
 STRIP = 1024
 """Columns that are reduced together."""
@@ -38,80 +35,38 @@ _MOST_REPEATED = 16
 """Most instructions behind an element that are repeated for every one of those rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReductionLoops:
-    """The loops of reductions that share them, slowest first.
-
-    Attributes:
-        roots: the reductions.
-        dims: sizes of all inputs.
-        kept, reduced: dimensions of the input that are larger than 1.
-        strip: the fastest dimension, if it is kept.
-    """
-
-    roots: tuple[Instruction, ...]
-    dims: tuple[int, ...]
-    kept: tuple[int, ...]
-    reduced: tuple[int, ...]
-    strip: int | None
-    addends: int
-
-    @property
-    def extent(self) -> int:
-        """Size of the outermost kept dimension, or the number of strips."""
-        if self.kept:
-            return self.dims[self.kept[0]]
-        return -(-self.dims[self.strip] // STRIP) if self.strip is not None else 1
-
-
-def loops_of(inst: Instruction) -> ReductionLoops | None:
-    """Return the loops of the kernel of `inst`; None if the results are not those of reductions."""
-    roots = reduces_of(inst)
-    if not roots:
-        return None
-    root = roots[0]
-    shape = root.operands[0].array
-    dims = set(root.attributes.dimensions)
-    order = loop_order(shape)
-    kept = [d for d in order if d not in dims]
-    reduced = [d for d in order if d in dims]
-    addends = prod(shape.dims[d] for d in dims)
-    strip = kept.pop() if kept and order[-1] == kept[-1] and reduced else None
-    return ReductionLoops(roots, shape.dims, tuple(kept), tuple(reduced), strip, addends)
-
-
-def reduces_of(inst: Instruction) -> tuple[Instruction, ...]:
-    """Return the reductions whose loops the kernel of `inst` has, nothing if there are none."""
-    root = root_of(inst)
-    if root.opcode.name == "reduce":
-        return (root,)
-    if inst.opcode.name != "fusion":
-        return ()
-    outputs = root.operands if root.opcode.name == "tuple" else (root,)
-    if not outputs or not all(isinstance(output.shape, ArrayShape) for output in outputs):
-        return ()
-    if not any(member.opcode.name == "reduce" for member in inst.called[0].instructions):
-        return ()
-    order = [member for member in post_order(inst.called[0]) if member.opcode.name != "tuple"]
-    return shared_reduces(order, outputs)
-
-
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a reduce, or results that are made of several with the same loops."""
-    loops = loops_of(inst)
-    return None if loops is None else KernelPlan(partial(emit, loops), loops.extent)
+    problem = reduce_problem(inst)
+    return None if problem is None else KernelPlan(partial(emit, problem), extent_of(problem))
 
 
-def emit(loops: ReductionLoops, k: KernelContext) -> None:
+def extent_of(problem: ReduceProblem) -> int:
+    """Return the size of the outermost kept dimension, or the number of strips."""
+    outer, strip = _loops(problem)
+    if outer:
+        return problem.dims[outer[0]]
+    return -(-problem.dims[strip] // STRIP) if strip is not None else 1
+
+
+def _loops(problem: ReduceProblem) -> tuple[tuple[int, ...], int | None]:
+    """Return the dimensions with loops around each reduction, and the one that goes by strips."""
+    if problem.by_columns:
+        return problem.kept[:-1], problem.kept[-1]
+    return problem.kept, None
+
+
+def emit(problem: ReduceProblem, k: KernelContext) -> None:
     """Write the loops."""
-    if loops.addends == 0:
-        _fill(k, loops.roots)
+    if problem.addends == 0:
+        _fill(k, problem.roots)
         return
-    kernel, dims = _Kernel(k, loops), loops.dims
-    if loops.kept:
-        with k.body.nest(dims, loops.kept, (k.begin, k.end)) as at:
+    outer, strip_dim = _loops(problem)
+    kernel, dims = _Kernel(k, problem, strip_dim), problem.dims
+    if outer:
+        with k.body.nest(dims, outer, (k.begin, k.end)) as at:
             kernel.inner(at, None)
-    elif loops.strip is not None:
+    elif strip_dim is not None:
         with k.body.loop(k.begin, k.end) as strip:
             kernel.inner([0] * len(dims), strip)
     else:
@@ -136,48 +91,49 @@ class _Kernel:
     """Writes what is inside the loops over kept dimensions."""
 
     k: KernelContext
-    loops: ReductionLoops
+    problem: ReduceProblem
+    strip: int | None
 
     def inner(self, at: list[IndexValue], strip: IndexValue | None) -> None:
         """Reduce what is left inside the kept dimensions, whose index is `at`."""
-        if self.loops.strip is None:
+        if self.strip is None:
             self._row(at)
             return
         if strip is not None:
             self._strip(at, self.k.math.mul(strip, STRIP))
             return
-        with self.k.body.loop(0, self.loops.dims[self.loops.strip], STRIP) as first:
+        with self.k.body.loop(0, self.problem.dims[self.strip], STRIP) as first:
             self._strip(at, first)
 
     def _row(self, at: list[IndexValue]) -> None:
         k = self.k
-        kind = extremum_of(self.loops.roots[0]) if len(self.loops.roots) == 1 else ""
+        kind = extremum_of(self.problem.roots[0]) if len(self.problem.roots) == 1 else ""
         if kind:
-            store_results(k, self.loops.roots, at, reduce_row(k, self.loops.roots[0], at, kind))
+            store_results(k, self.problem.roots, at, reduce_row(k, self.problem.roots[0], at, kind))
             return
-        sums = [running_sum(k, root, self.loops.addends) for root in self.loops.roots]
+        sums = [running_sum(k, root, self.problem.addends) for root in self.problem.roots]
 
         def element(inner: list[IndexValue]) -> None:
-            index = joined(at, inner, self.loops.reduced)
+            index = joined(at, inner, self.problem.reduced)
             for total in sums:
                 total.add([k.read(operand, index) for operand in total.inputs])
 
-        feed_rows(k, self.loops.dims, self.loops.reduced, sums, element)
+        feed_rows(k, self.problem.dims, self.problem.reduced, sums, element)
         store_results(
-            k, self.loops.roots, at, [value for total in sums for value in total.finish()]
+            k, self.problem.roots, at, [value for total in sums for value in total.finish()]
         )
 
     def _strip(self, at: list[IndexValue], first: IndexValue) -> None:
         """Reduce the columns from `first` on, at most `STRIP` of them."""
-        assert self.loops.strip is not None
-        size = self.loops.dims[self.loops.strip]
+        assert self.strip is not None
+        size = self.problem.dims[self.strip]
         width: IndexValue = size
         if size > STRIP and size % STRIP == 0:
             width = STRIP
         elif size > STRIP:
             width = self.k.math.sub(block_end(self.k, first, size, STRIP), first)
         columns = _Columns(self, at, first, width)
-        if self.loops.addends > SUM_BLOCK and any(map(is_float_sum, self.loops.roots)):
+        if self.problem.addends > SUM_BLOCK and any(map(is_float_sum, self.problem.roots)):
             columns.long_sum()
         else:
             columns.reduce()
@@ -214,53 +170,46 @@ def joined(
     return tuple(inner[d] if d in dims else outer[d] for d in range(len(outer)))
 
 
-class _Results:
+class _Results(Accumulators):
     """The running results of one reduction for a strip of columns."""
 
     def __init__(
         self, k: KernelContext, root: Instruction, count: int, addends: int, is_long: bool
     ) -> None:
-        self.k = k
-        (self.computation,) = root.called
-        self.starts = _starts(root)
-        self.inputs = root.operands[: len(self.starts)]
         in_blocks = is_float_sum(root)
-        self.dtypes = sum_dtypes(self.computation, self.starts, 0 if in_blocks else addends)
-        self.slots = [k.b.allocate(dtype, count) for dtype in self.dtypes]
+        super().__init__(k.g, root, 0 if in_blocks else addends, count)
         self.total = k.b.allocate(F64, count) if is_long and in_blocks else None
 
-    def start(self, column: IndexValue, values: Sequence[Value]) -> None:
-        b = self.k.b
+    def begin(self, column: IndexValue, values: Sequence[Value]) -> None:
+        """Set the results of a column to the initial values."""
+        b = self.g.b
         if self.total is not None:
             b.store(self.total, column, b.convert(values[0], F64))
             b.store(self.slots[0], column, b.const(self.dtypes[0], 0))
             return
-        for slot, dtype, value in zip(self.slots, self.dtypes, values, strict=True):
-            b.store(slot, column, b.convert(value, dtype))
+        for number, value in enumerate(values):
+            self.start(number, value, column)
 
     def end_block(self, column: IndexValue) -> None:
         """Add the block to the total, and begin the next one."""
         if self.total is not None:
-            b = self.k.b
+            b = self.g.b
             part = b.convert(b.load(self.slots[0], self.dtypes[0], column), F64)
             b.store(self.total, column, b.fadd(b.load(self.total, F64, column), part))
             b.store(self.slots[0], column, b.const(self.dtypes[0], 0))
 
-    def add(self, column: IndexValue, rows: Sequence[Sequence[Value]]) -> None:
+    def add_rows(self, column: IndexValue, rows: Sequence[Sequence[Value]]) -> None:
         """Combine the elements of one column in some rows, one after another."""
-        b = self.k.b
-        sums = [b.load(s, d, column) for s, d in zip(self.slots, self.dtypes, strict=True)]
+        sums = self.load(column)
         for elements in rows:
-            new = [b.convert(x, dtype) for x, dtype in zip(elements, self.dtypes, strict=True)]
-            sums = combine(self.k.g, self.computation, sums, new)
-        for slot, value in zip(self.slots, sums, strict=True):
-            b.store(slot, column, value)
+            sums = self.combine(sums, self.converted(elements))
+        self.store(sums, column)
 
-    def finish(self, column: IndexValue) -> list[Value]:
-        b = self.k.b
+    def results(self, column: IndexValue) -> list[Value]:
+        """Return the results of a column."""
         if self.total is not None:
-            return [b.load(self.total, F64, column)]
-        return [b.load(s, d, column) for s, d in zip(self.slots, self.dtypes, strict=True)]
+            return [self.g.b.load(self.total, F64, column)]
+        return self.load(column)
 
 
 class _Columns:
@@ -269,10 +218,11 @@ class _Columns:
     def __init__(
         self, kernel: _Kernel, at: list[IndexValue], first: IndexValue, width: IndexValue
     ) -> None:
-        self.k, self.loops = kernel.k, kernel.loops
+        self.k, self.problem = kernel.k, kernel.problem
         self.at, self.first, self.width = at, first, width
-        assert self.loops.strip is not None
-        self.size = self.loops.dims[self.loops.strip]
+        assert kernel.strip is not None
+        self.strip = kernel.strip
+        self.size = self.problem.dims[self.strip]
         lanes = lanes_of(self.k)
         self.lanes = lanes if lanes is not None and lanes.serve(self.size) else None
         if self.lanes is None:
@@ -282,18 +232,18 @@ class _Columns:
         """Fold all elements into strips that begin with the initial values."""
         results = self._results(is_long=False)
         self._start(results)
-        *outer, last = self.loops.reduced
-        with self.k.body.nest(self.loops.dims, outer) as inner:
-            count = self.loops.dims[last]
+        *outer, last = self.problem.reduced
+        with self.k.body.nest(self.problem.dims, outer) as inner:
+            count = self.problem.dims[last]
             self._add_rows(results, inner, last, (0, count), count)
         self._finish(results)
 
     def long_sum(self) -> None:
         """Sum blocks of rows, then the blocks in f64."""
-        k, dims = self.k, self.loops.dims
+        k, dims = self.k, self.problem.dims
         results = self._results(is_long=True)
         self._start(results)
-        *outer, last = self.loops.reduced
+        *outer, last = self.problem.reduced
         size = dims[last]
         with k.body.nest(dims, outer) as inner, k.body.loop(0, size, SUM_BLOCK) as first:
             end = block_end(k, first, size, SUM_BLOCK)
@@ -308,14 +258,14 @@ class _Columns:
         count = min(STRIP, self.size)
         if self.lanes is not None:
             count = -(-count // self.lanes.count) * self.lanes.count
-        addends = self.loops.addends
-        return [_Results(self.k, root, count, addends, is_long) for root in self.loops.roots]
+        addends = self.problem.addends
+        return [_Results(self.k, root, count, addends, is_long) for root in self.problem.roots]
 
     def _start(self, results: list[_Results]) -> None:
         values = [[self.k.read(start, ()) for start in result.starts] for result in results]
         with self._columns() as (slot, _):
             for result, starts in zip(results, values, strict=True):
-                result.start(slot, starts)
+                result.begin(slot, starts)
 
     def _add_rows(
         self,
@@ -342,8 +292,8 @@ class _Columns:
     def _rows_at_once(self) -> int:
         repeated = 1
         if self.k.inst.opcode.name == "fusion":
-            repeated = len(post_order_from(x for root in self.loops.roots for x in root.operands))
-        return _ROWS if repeated <= _MOST_REPEATED and self.loops.addends >= 4 * _ROWS else 1
+            repeated = len(post_order_from(x for root in self.problem.roots for x in root.operands))
+        return _ROWS if repeated <= _MOST_REPEATED and self.problem.addends >= 4 * _ROWS else 1
 
     def _add_row(
         self,
@@ -361,17 +311,16 @@ class _Columns:
                     at[last] = row
                     index = tuple(self._index(column, at))
                     elements.append([k.read(operand, index) for operand in result.inputs])
-                result.add(slot, elements)
+                result.add_rows(slot, elements)
 
     def _finish(self, results: list[_Results]) -> None:
         with self._columns() as (slot, column):
-            values = [value for result in results for value in result.finish(slot)]
-            store_results(self.k, self.loops.roots, self._index(column, self.at), values)
+            values = [value for result in results for value in result.results(slot)]
+            store_results(self.k, self.problem.roots, self._index(column, self.at), values)
 
     def _index(self, column: IndexValue, inner: list[IndexValue]) -> list[IndexValue]:
-        assert self.loops.strip is not None
-        index = list(joined(self.at, inner, self.loops.reduced))
-        index[self.loops.strip] = column
+        index = list(joined(self.at, inner, self.problem.reduced))
+        index[self.strip] = column
         return index
 
     @contextmanager

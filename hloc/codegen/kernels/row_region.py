@@ -82,10 +82,37 @@ def _rows_together(k: KernelContext, plan: RowPlan) -> int:
 
 
 class RowElements:
-    """Elements of a region, on every target; `index` is that of an element in `plan.dims`."""
+    """Elements of one row of a region, on every target; an `index` is one in `plan.dims`.
 
-    def __init__(self, k: KernelContext, plan: RowPlan) -> None:
+    Attributes:
+        outer: the index of the row.
+        sources: what is finished of the row, in place of its instruction.
+    """
+
+    def __init__(self, k: KernelContext, plan: RowPlan, row: IndexValue) -> None:
         self.k, self.plan = k, plan
+        self.sources = dict(k.frame.sources)
+        self.outer = k.math.delinear(row, plan.dims[: plan.outer])
+
+    def _fix(self, inst: Instruction) -> None:
+        """Make a value that the whole row shares, once."""
+        if not isinstance(self.sources.get(inst), Value):
+            self.sources[inst] = self._row_element(inst)
+
+    def _row_element(self, inst: Instruction) -> Value:
+        return self.k.g.element(self.k.frame, inst, self._row_index(inst))
+
+    def _row_index(self, inst: Instruction) -> Index:
+        outer = self.plan.dims[: self.plan.outer]
+        return self.k.math.reshape(tuple(self.outer), outer, inst.array.dims)
+
+    def _finish(self, inst: Instruction, values: Sequence[Value]) -> None:
+        """Let `values` stand for a reduce from here on."""
+        if len(inst.operands) == 2:
+            self.sources[inst] = values[0]
+            return
+        for user in inst.users:
+            self.sources[user] = values[user.attributes.index]
 
     def _value(self, inst: Instruction, index: Index) -> Value:
         return self.k.g.element(self.k.frame, inst, self._index(inst, index))
@@ -102,14 +129,11 @@ class RowElements:
 
 
 class _Row(RowElements):
-    """One row: what is finished of it takes the place of its instruction in the frame."""
+    """One row, with a frame of its own."""
 
     def __init__(self, k: KernelContext, plan: RowPlan, row: IndexValue) -> None:
-        super().__init__(k, plan)
-        self.sources = dict(k.frame.sources)
+        super().__init__(k, plan, row)
         self.frame = Frame(self.sources)
-        outer = plan.dims[: plan.outer]
-        self.outer = k.math.delinear(row, outer)
         self.inner = [
             d for d in range(plan.outer, len(plan.dims)) if plan.dims[d] != 1
         ]  # fmt: skip
@@ -182,28 +206,11 @@ class _Row(RowElements):
     # ---- values of the row
 
     def _fix(self, inst: Instruction) -> None:
-        """Make a value that the whole row shares, once."""
-        value = self.sources.get(inst)
-        if not isinstance(value, Value):
-            value = self.sources[inst] = self._row_element(inst)
-        size = self.plan.rows.size
+        super()._fix(inst)
+        value, size = self.sources[inst], self.plan.rows.size
         if isinstance(self.k.b, LaneBuilder) and size > self.k.lanes and _divides(inst):
+            assert isinstance(value, Value)
             self.k.b.expect_divisions(value)
-
-    def _row_element(self, inst: Instruction) -> Value:
-        return self.k.g.element(self.k.frame, inst, self._row_index(inst))
-
-    def _row_index(self, inst: Instruction) -> Index:
-        outer = self.plan.dims[: self.plan.outer]
-        return self.k.math.reshape(tuple(self.outer), outer, inst.array.dims)
-
-    def _finish(self, inst: Instruction, values: Sequence[Value]) -> None:
-        """Let `values` stand for a reduce from here on."""
-        if len(inst.operands) == 2:
-            self.sources[inst] = values[0]
-            return
-        for user in inst.users:
-            self.sources[user] = values[user.attributes.index]
 
     def _temporary(self, inst: Instruction) -> IrArray:
         """Return an array of which only one row is in memory; an output is its own."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from hloc.codegen.elements import reductions, remap
 from hloc.codegen.elements.elemental import MAX_NESTING, RULES
-from hloc.codegen.kernels import reduce
 from hloc.codegen.kernels.context import array_leaves
+from hloc.codegen.kernels.reduce_problem import reduces_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
@@ -51,7 +51,7 @@ def is_beyond(
     (body,) = inst.called
     root = core or body.root
     largest = max((leaf.elements for leaf in array_leaves(inst.shape)), default=0)
-    reduces = reduce.reduces_of(inst)
+    reduces = reduces_of(inst)
     for member in body.instructions:
         if member is root and member.opcode.name in STRUCTURAL:
             continue

@@ -94,7 +94,8 @@ def test_plans() -> None:
 
     def plan(dims: Dims, reduced: Dims) -> tuple[int, int, int, int]:
         root = parse_text(reduction(dims, reduced)).entry.root
-        found = reduce_plan(root, root)
+        found = reduce_plan(root)
+        assert found is not None
         return found.threads, found.columns, found.width, found.parts
 
     assert plan((4096, 32), (1,)) == (4, 1, 4, 1)  # eight elements for each of four threads

@@ -8,34 +8,31 @@ joins the parts: no result depends on which block is first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial, reduce
 
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.elements.elemental import ElementGenerator
-from hloc.codegen.elements.reductions import combine, sum_dtypes
-from hloc.codegen.gpu.collectives import Combine, block_reduce, lane_reduce
+from hloc.codegen.elements.reductions import Accumulators, sum_dtypes
+from hloc.codegen.gpu.collectives import block_reduce, lane_reduce
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.reduction.reduce_plan import ReducePlan, reduce_plan
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.emitter import Emitter
-from hloc.codegen.kernels.reduce import reduces_of, store_results
+from hloc.codegen.kernels.reduce import store_results
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
     """Plan reductions that share their loops; the results of all parts are in scratch memory."""
-    roots = reduces_of(inst)
-    spread = reduce_plan(inst, roots[0]) if roots else None
-    if spread is None or not spread.length:
+    spread = reduce_plan(inst)
+    if spread is None or not spread.problem.addends:
         return None
-    size = sum(_room(spread, dtype) for root in roots for dtype in _dtypes(root))
+    size = sum(_room(spread, dtype) for root in spread.problem.roots for dtype in _dtypes(root))
     return GpuPlan(partial(emit, spread), scratch_bytes=size if spread.parts > 1 else 0)
 
 
@@ -50,7 +47,7 @@ def _dtypes(root: Instruction) -> list[DType]:
 
 def emit(plan: ReducePlan, w: LaunchWriter) -> None:
     """Write one launch, or two if the reductions are cut."""
-    if plan.by_columns:
+    if plan.problem.by_columns:
         _columns(w, plan)
     else:
         _rows(w, plan)
@@ -131,20 +128,19 @@ class Reduction:
     """The reductions of one kernel, in one launch."""
 
     def __init__(self, k: GpuContext, plan: ReducePlan) -> None:
-        self.k, self.plan = k, plan
-        self.roots = reduces_of(k.inst)
-        self.dtypes = [_dtypes(root) for root in self.roots]
+        self.k, self.plan, self.problem = k, plan, plan.problem
+        self.sums = [Accumulators(k.g, root) for root in plan.problem.roots]
         offset = 0
         self.partial: list[IrArray] = []
-        for dtype in (d for dtypes in self.dtypes for d in dtypes):
-            if plan.parts > 1:
+        if plan.parts > 1:
+            for dtype in (dtype for total in self.sums for dtype in total.dtypes):
                 self.partial.append(k.scratch_array(offset, dtype, (plan.parts, plan.rows)))
                 offset += _room(plan, dtype)
 
     def part(self, number: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return where part `number` of a reduction begins and ends, counted in neighbours."""
         plan, math = self.plan, self.k.math
-        length, each = plan.length // plan.width, plan.part_length // plan.width
+        length, each = self.problem.addends // plan.width, plan.part_length // plan.width
         if plan.parts == 1:
             return 0, length
         first = math.mul(number, each)
@@ -155,18 +151,17 @@ class Reduction:
         self, row: IndexValue, position: IndexValue, neighbour: int = 0
     ) -> tuple[IndexValue, ...]:
         """Return the index of one of the neighbours at `position` of the result `row`."""
-        plan, math = self.plan, self.k.math
-        result: list[IndexValue] = [0] * len(plan.dims)
-        kept = [plan.dims[d] for d in plan.kept]
-        for dim, at in zip(plan.kept, math.delinear(row, kept), strict=True):
+        p, width, math = self.problem, self.plan.width, self.k.math
+        result: list[IndexValue] = [0] * len(p.dims)
+        for dim, at in zip(p.kept, math.delinear(row, [p.dims[d] for d in p.kept]), strict=True):
             result[dim] = at
-        if plan.reduced:
-            sizes = [plan.dims[d] for d in plan.reduced]
-            sizes[-1] //= plan.width
-            for dim, at in zip(plan.reduced, math.delinear(position, sizes), strict=True):
+        if p.reduced:
+            sizes = [p.dims[d] for d in p.reduced]
+            sizes[-1] //= width
+            for dim, at in zip(p.reduced, math.delinear(position, sizes), strict=True):
                 result[dim] = at
-            fastest = plan.reduced[-1]
-            result[fastest] = math.add(math.mul(result[fastest], plan.width), neighbour)
+            fastest = p.reduced[-1]
+            result[fastest] = math.add(math.mul(result[fastest], width), neighbour)
         return tuple(result)
 
     def add_up(self, row: IndexValue, first: IndexValue, end: IndexValue) -> list[Value]:
@@ -176,53 +171,59 @@ class Reduction:
         `end`. No initial value goes in, so that it counts once.
         """
         k, step = self.k, self.plan.threads
-        slots = [k.b.allocate(d) for dtypes in self.dtypes for d in dtypes]
-        flat = [d for dtypes in self.dtypes for d in dtypes]
 
         def element(at: IndexValue, neighbour: int) -> list[Value]:
             index = self.index(row, at, neighbour)
-            result = []
-            for root, dtypes in zip(self.roots, self.dtypes, strict=True):
-                for operand, dtype in zip(root.operands, dtypes, strict=False):
-                    result.append(k.b.convert(k.read(operand, index), dtype))
-            return result
+            return [
+                k.b.convert(k.read(operand, index), dtype)
+                for total in self.sums
+                for operand, dtype in zip(total.inputs, total.dtypes, strict=True)
+            ]
 
         def neighbours(at: IndexValue) -> list[Value]:
             return reduce(self.combine, [element(at, i) for i in range(self.plan.width)])
 
-        def keep(values: Sequence[Value]) -> None:
-            for slot, value in zip(slots, values, strict=True):
-                k.b.store(slot, 0, value)
-
-        keep([k.b.const(dtype, 0) for dtype in flat])
+        for total in self.sums:
+            total.clear()
         with k.body.when(k.math.compare("LT", first, end)):
-            keep(neighbours(first))
+            self._keep(neighbours(first))
         with k.body.loop(k.math.add(first, step), end, step) as at:
-            present = [k.b.load(slot, d, 0) for slot, d in zip(slots, flat, strict=True)]
-            keep(self.combine(present, neighbours(at)))
-        return [k.b.load(slot, d, 0) for slot, d in zip(slots, flat, strict=True)]
+            present = self._kept()
+            self._keep(self.combine(present, neighbours(at)))
+        return self._kept()
 
     def join_parts(self, row: IndexValue, lane: IndexValue, step: int) -> list[Value]:
         """Return the results of parts lane, lane + step ... of a row."""
         k = self.k
-        values = [
-            array.load(k.math, (k.math.minimum(lane, self.plan.parts - 1), row))
-            for array in self.partial
-        ]
-        slots = [k.b.allocate(value.dtype) for value in values]
-        for slot, value in zip(slots, values, strict=True):
-            k.b.store(slot, 0, value)
+        first = k.math.minimum(lane, self.plan.parts - 1)
+        self._keep([array.load(k.math, (first, row)) for array in self.partial])
         with k.body.loop(k.math.add(lane, step), self.plan.parts, step) as part:
-            present = [k.b.load(s, a.dtype, 0) for s, a in zip(slots, self.partial, strict=True)]
+            present = self._kept()
             others = [array.load(k.math, (part, row)) for array in self.partial]
-            for slot, value in zip(slots, self.combine(present, others), strict=True):
-                k.b.store(slot, 0, value)
-        return [k.b.load(s, a.dtype, 0) for s, a in zip(slots, self.partial, strict=True)]
+            self._keep(self.combine(present, others))
+        return self._kept()
 
-    @property
-    def combine(self) -> Combine:
-        """Joins the running results of all reductions."""
-        return _Combine(self.k.g, self.roots, self.dtypes)
+    def _kept(self) -> list[Value]:
+        """Return the running results of all reductions."""
+        return [value for total in self.sums for value in total.load()]
+
+    def _keep(self, values: Sequence[Value]) -> None:
+        for total, own in self._by_reduction(values):
+            total.store(own)
+
+    def combine(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
+        """Join the running results of all reductions."""
+        pairs = zip(self._by_reduction(left), self._by_reduction(right), strict=True)
+        return [value for (total, x), (_, y) in pairs for value in total.combine(x, y)]
+
+    def _by_reduction(
+        self, values: Sequence[Value]
+    ) -> Iterator[tuple[Accumulators, Sequence[Value]]]:
+        first = 0
+        for total in self.sums:
+            last = first + len(total.dtypes)
+            yield total, values[first:last]
+            first = last
 
     def finish(self, row: IndexValue, part: IndexValue, values: Sequence[Value]) -> None:
         """Write the results of a row, or of a part of it."""
@@ -234,33 +235,14 @@ class Reduction:
 
     def write(self, row: IndexValue, values: Sequence[Value]) -> None:
         """Put the initial values in, compute what is fused behind, and write it."""
-        k = self.k
-        starts = [
-            k.b.convert(k.read(start, ()), dtype)
-            for root, dtypes in zip(self.roots, self.dtypes, strict=True)
-            for start, dtype in zip(root.operands[len(root.operands) // 2 :], dtypes, strict=True)
-        ]
-        at = list(self.index(row, 0))
-        store_results(k, self.roots, at, self.combine(starts, values))
+        starts = [value for total in self.sums for value in initial_values(self.k, total)]
+        at = self.index(row, 0)
+        store_results(self.k, self.problem.roots, at, self.combine(starts, values))
 
 
-@dataclass(frozen=True, slots=True)
-class _Combine:
-    """Joins results reduction by reduction."""
-
-    g: ElementGenerator
-    roots: tuple[Instruction, ...]
-    dtypes: list[list[DType]]
-
-    def __call__(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        result: list[Value] = []
-        first = 0
-        for root, dtypes in zip(self.roots, self.dtypes, strict=True):
-            last = first + len(dtypes)
-            made = combine(self.g, root.called[0], left[first:last], right[first:last])
-            result += [self.g.b.convert(v, d) for v, d in zip(made, dtypes, strict=True)]
-            first = last
-        return result
+def initial_values(k: GpuContext, total: Accumulators) -> list[Value]:
+    """Return what a reduction begins with, in the types of its running results."""
+    return total.converted([k.read(start, ()) for start in total.starts])
 
 
 EMITTER = Emitter("reduce", plan)

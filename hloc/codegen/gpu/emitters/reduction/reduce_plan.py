@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 
-from hloc.codegen.builder.index import loop_order
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import array_leaves
-from hloc.codegen.kernels.reduce import reduces_of
+from hloc.codegen.kernels.reduce_problem import ReduceProblem, reduce_problem
 from hloc.ir.instruction import Instruction
 
 _BLOCKS = 256
@@ -34,30 +32,27 @@ class ReducePlan:
     """How a reduction is spread over threads.
 
     Attributes:
-        kept, reduced: dimensions of the inputs larger than 1, slowest first.
-        rows: number of results; `length`: elements that go into each.
-        by_columns: the fastest dimension is kept.
         threads: that share a row, a power of two; by columns, the rows of a block.
         columns: that a block takes, if it goes by columns.
         width: neighbouring elements that a thread takes at a time.
         parts: into which each reduction is cut for different blocks.
     """
 
-    dims: tuple[int, ...]
-    kept: tuple[int, ...]
-    reduced: tuple[int, ...]
-    rows: int
-    length: int
-    by_columns: bool
+    problem: ReduceProblem
     threads: int
     columns: int
     width: int
     parts: int
 
     @property
+    def rows(self) -> int:
+        """Elements of each result."""
+        return self.problem.rows
+
+    @property
     def part_length(self) -> int:
         """Elements of one part; the last may have fewer."""
-        return _part_length(self.length, self.width, self.parts)
+        return _part_length(self.problem.addends, self.width, self.parts)
 
     @property
     def rows_per_block(self) -> int:
@@ -70,32 +65,27 @@ class ReducePlan:
         return min(-(-self.part_length // self.width), self.threads)
 
 
-def reduce_plan(inst: Instruction, root: Instruction) -> ReducePlan:
-    """Return how `inst` is spread, a fusion of reductions with the loops of `root` or one alone."""
-    shape = root.operands[0].array
-    reduced_dims = set(root.attributes.dimensions)
-    order = loop_order(shape)
-    kept = tuple(d for d in order if d not in reduced_dims)
-    reduced = tuple(d for d in order if d in reduced_dims)
-    rows = prod(shape.dims[d] for d in kept)
-    length = prod(shape.dims[d] for d in reduced)
-    by_columns = bool(kept) and bool(reduced) and order[-1] == kept[-1]
-    if by_columns:
+def reduce_plan(inst: Instruction) -> ReducePlan | None:
+    """Return how `inst` is spread, a reduction or a fusion of several; None for anything else."""
+    problem = reduce_problem(inst)
+    if problem is None:
+        return None
+    rows, length = problem.rows, problem.addends
+    if problem.by_columns:
         columns, threads = _block_by_columns(rows, length)
         width, blocks, in_part = 1, -(-rows // columns), threads
     else:
-        width = _width(inst, shape.dims[reduced[-1]] if reduced else 1)
+        width = _width(inst, problem)
         columns, threads, blocks, in_part = 1, BLOCK_THREADS, rows, BLOCK_THREADS * width
     most = length // (in_part * _LEAST_PER_THREAD // width)
     parts = max(1, min(_MOST_PARTS, most, -(-_BLOCKS // max(blocks, 1))))
     while parts > 1 and length - (parts - 1) * _part_length(length, width, parts) < in_part:
         parts -= 1  # all threads have something to add, in the last part too
-    if not by_columns:
+    if not problem.by_columns:
         size = _part_length(length, width, parts)
-        threads = _threads_of_row(size, width, shape.dtype.storage_bytes)
-    return ReducePlan(
-        shape.dims, kept, reduced, rows, length, by_columns, threads, columns, width, parts
-    )
+        element = problem.roots[0].operands[0].array.dtype.storage_bytes
+        threads = _threads_of_row(size, width, element)
+    return ReducePlan(problem, threads, columns, width, parts)
 
 
 def _part_length(length: int, width: int, parts: int) -> int:
@@ -117,12 +107,13 @@ def _block_by_columns(rows: int, length: int) -> tuple[int, int]:
     return columns, min(BLOCK_THREADS // columns, _power_of_two(length))
 
 
-def _width(inst: Instruction, size: int) -> int:
-    """Return how many neighbours fit 16 bytes of the widest input, and divide `size`."""
+def _width(inst: Instruction, problem: ReduceProblem) -> int:
+    """Return how many neighbours fit 16 bytes of the widest input, and divide the fastest size."""
     members = inst.called[0].instructions if inst.opcode.name == "fusion" else (inst,)
     if len(members) > _MOST_MEMBERS:
         return 1
-    elements = reduces_of(inst)[0].operands[0].array.elements
+    elements = problem.rows * problem.addends
+    size = problem.dims[problem.reduced[-1]] if problem.reduced else 1
     leaves = [leaf for operand in inst.operands for leaf in array_leaves(operand.shape)]
     read = [leaf.dtype.storage_bytes for leaf in leaves if leaf.elements == elements]
     width = max(min(_VECTOR_BYTES // max(read, default=4), 8), 1)

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.elements.reductions import combine, sum_dtypes
+from hloc.codegen.elements.reductions import Accumulators
 from hloc.codegen.gpu.collectives import block_reduce, lane_reduce, share
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
+from hloc.codegen.gpu.emitters.reduction.reduce import initial_values
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels import row_region
@@ -101,22 +101,19 @@ class _Row(row_region.RowElements):
     k: GpuContext
 
     def __init__(self, k: GpuContext, plan: RowPlan, group: Group, row: IndexValue) -> None:
-        super().__init__(k, plan)
-        self.group = group
-        whole = plan.rows.count % k.block[1] == 0
-        self.is_mine = k.body.all_of([] if whole else [k.math.compare("LT", row, plan.rows.count)])
+        count = plan.rows.count
+        whole = count % k.block[1] == 0
+        self.is_mine = k.body.all_of([] if whole else [k.math.compare("LT", row, count)])
         # Threads past the last row take part in its shuffles.
-        self.row = k.math.minimum(row, plan.rows.count - 1)
-        self.outer = k.math.delinear(self.row, plan.dims[: plan.outer])
-        self.sources = dict(k.frame.sources)
+        super().__init__(k, plan, k.math.minimum(row, count - 1))
+        self.group = group
         k.frame.sources = self.sources
         self.kept: dict[Instruction, Value] = {}
 
     def write(self) -> None:
         for stage in self.plan.stages:
             for inst in stage.row_values:
-                if not isinstance(self.sources.get(inst), Value):
-                    self.sources[inst] = self._row_element(inst)
+                self._fix(inst)
             self._stage(stage)
         leads = self.k.body.all_of([self.is_mine, self.k.math.compare("EQ", self.k.thread("x"), 0)])
         values = [(inst, self._row_element(inst)) for inst in self.plan.writes_rows]
@@ -128,7 +125,9 @@ class _Row(row_region.RowElements):
         b = self.k.b
         for inst in stage.keeps:
             self.kept[inst] = b.allocate(inst.array.dtype, self.group.each)
-        sums = [_Sum(self.k, inst) for inst in stage.reduces]
+        sums = [Accumulators(self.k.g, inst) for inst in stage.reduces]
+        for total in sums:
+            total.clear()
         earlier = [inst for inst in self.kept if inst not in stage.keeps]
         # Threads beyond the last row leave its elements alone: they may be overwritten in place.
         with self.k.body.when(self.is_mine):
@@ -144,7 +143,7 @@ class _Row(row_region.RowElements):
             self.sources.pop(inst, None)
         count = min(self.group.size // self.group.width, self.group.threads)
         for total in sums:
-            self._finish(total, count)
+            self._finish(total.inst, self._total(total, count))
 
     def _runs(self) -> Iterator[list[tuple[IndexValue, IndexValue]]]:
         """Yield number and position of the elements of this thread, neighbours together.
@@ -173,7 +172,7 @@ class _Row(row_region.RowElements):
             yield
 
     def _element(
-        self, stage: Stage, sums: Sequence[_Sum], number: IndexValue, position: IndexValue
+        self, stage: Stage, sums: Sequence[Accumulators], number: IndexValue, position: IndexValue
     ) -> None:
         """Make one element of all; what is read is read before anything is written."""
         k, plan = self.k, self.plan
@@ -186,72 +185,23 @@ class _Row(row_region.RowElements):
         for inst in stage.writes:
             self._store(inst, result[inst], self._index(inst, index))
         for total, elements in zip(sums, added, strict=True):
-            total.add(elements, is_first=number == 0)
+            if number == 0:
+                total.store(total.converted(elements))
+            else:
+                total.add(elements)
 
-    def _finish(self, total: _Sum, count: int) -> None:
-        """Replace a reduction by its result in the frame of all threads."""
+    def _total(self, total: Accumulators, count: int) -> list[Value]:
+        """Return in all threads the results of a row, in their own types."""
         k, threads = self.k, self.group.threads
         if threads > WARP_THREADS:
-            values = block_reduce(k, total.values(), total.combine, count)
+            values = block_reduce(k, total.load(), total.combine, count)
         else:
-            values = lane_reduce(k, total.values(), total.combine, k.thread("x"), count)
-        values = total.with_start(share(k, values, threads))
-        if len(total.inst.operands) == 2:
-            self.sources[total.inst] = values[0]
-            return
-        for user in total.inst.users:
-            self.sources[user] = values[user.attributes.index]
-
-    # ---- places
-
-    def _row_element(self, inst: Instruction) -> Value:
-        return self.k.g.element(self.k.frame, inst, self._row_index(inst))
-
-    def _row_index(self, inst: Instruction) -> Index:
-        outer = self.plan.dims[: self.plan.outer]
-        return self.k.math.reshape(tuple(self.outer), outer, inst.array.dims)
-
-
-class _Sum:
-    """The running results of one reduction in one thread."""
-
-    def __init__(self, k: GpuContext, inst: Instruction) -> None:
-        self.k, self.inst = k, inst
-        count = len(inst.operands) // 2
-        self.inputs, self.starts = inst.operands[:count], inst.operands[count:]
-        (self.computation,) = inst.called
-        self.dtypes = sum_dtypes(self.computation, self.starts)
-        self.slots = [k.b.allocate(dtype) for dtype in self.dtypes]
-        for slot, dtype in zip(self.slots, self.dtypes, strict=True):
-            k.b.store(slot, 0, k.b.const(dtype, 0))
-
-    def add(self, elements: Sequence[Value], *, is_first: bool) -> None:
-        b = self.k.b
-        new = [b.convert(x, dtype) for x, dtype in zip(elements, self.dtypes, strict=True)]
-        values = new if is_first else self.combine(self.values(), new)
-        for slot, value in zip(self.slots, values, strict=True):
-            b.store(slot, 0, value)
-
-    def values(self) -> list[Value]:
-        """Return the current results."""
-        return [self.k.b.load(s, d, 0) for s, d in zip(self.slots, self.dtypes, strict=True)]
-
-    def combine(self, left: Sequence[Value], right: Sequence[Value]) -> list[Value]:
-        """Combine two lists of results."""
-        result = combine(self.k.g, self.computation, left, right)
-        return [self.k.b.convert(v, d) for v, d in zip(result, self.dtypes, strict=True)]
-
-    def with_start(self, values: Sequence[Value]) -> list[Value]:
-        """Return the results of the row in their own types, combined with the initial values."""
-        k = self.k
-        starts = [
-            k.b.convert(k.read(start, ()), dtype)
-            for start, dtype in zip(self.starts, self.dtypes, strict=True)
-        ]
-        result = self.combine(starts, values)
+            values = lane_reduce(k, total.load(), total.combine, k.thread("x"), count)
+        shared = share(k, values, threads)
+        result = total.combine(initial_values(k, total), shared)
         return [
             k.b.convert(value, start.array.dtype)
-            for value, start in zip(result, self.starts, strict=True)
+            for value, start in zip(result, total.starts, strict=True)
         ]
 
 
