@@ -5,6 +5,7 @@ Command line, REPL and the Python names of `hloc` all come through here.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
@@ -50,6 +51,20 @@ def kept_or_compiled(
     from hloc.runtime.program_cache import load_or_compile
 
     return load_or_compile(text, options, compile_text)
+
+
+def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> Runnable:
+    """Compile a serialized `HloModuleProto`, which is looked up in the cache before it is read.
+
+    Raises:
+        HloError: the bytes are damaged, or the module has faults; protobuf is not installed.
+    """
+    digest = hashlib.sha256(data).hexdigest()
+    return kept_or_compiled(
+        f"HloModuleProto {digest}",
+        options,
+        lambda: _compiled(read_snapshot(data, name=name).module, options),
+    )
 
 
 def _compiled(module: Module, options: CompileOptions) -> CompiledModule:

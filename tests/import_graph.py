@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-SOURCE_FOLDERS = ("hloc", "repl")
-REGISTRY_STRING = re.compile(r"((?:hloc|repl)(?:\.\w+)*):\w+")
+SOURCE_FOLDERS = ("hloc", "jax_plugins", "repl")
+REGISTRY_STRING = re.compile(r"((?:hloc|jax_plugins|repl)(?:\.\w+)*):\w+")
 _IN_EXPRESSIONS = re.compile(REGISTRY_STRING.pattern + "|import_module|__import__")
 
 

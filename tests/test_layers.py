@@ -45,6 +45,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.codegen.cpu", "hloc.codegen.gpu"),
     ("hloc.runtime",),
     ("hloc.driver", "hloc"),  # `hloc` itself: the public names
+    ("hloc.pjrt",),
+    ("hloc.jax", "jax_plugins"),
     ("hloc.report",),
     ("hloc.learn", "hloc.lessons"),
     ("repl",),
@@ -63,15 +65,18 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "prompt_toolkit": ("repl",),
     "google": ("hloc.formats",),  # protobuf
     "cuda": ("hloc.runtime",),
-    "jax": ("repl",),  # compare xla
-    "jaxlib": ("hloc.formats", "repl"),
+    "jax": ("hloc.jax", "hloc.pjrt", "repl"),
+    "jaxlib": ("hloc.formats", "hloc.pjrt", "repl"),
     "scipy": ("hloc.ops",),
 }
 ONLY_INSIDE_FUNCTIONS = {
     ("hloc.cli", "rich"),
     ("hloc.formats", "google"),
     ("hloc.formats", "jaxlib"),
+    ("hloc.jax", "jax"),
     ("hloc.ops", "scipy"),
+    ("hloc.pjrt", "jax"),
+    ("hloc.pjrt", "jaxlib"),
     ("repl", "jax"),
     ("repl", "jaxlib"),
 }  # `hloc --version` must not wait for it
@@ -255,14 +260,14 @@ PLANTED = {
         "T = {'x': 'hloc.runtime.y:Z'}",
         "hloc.runtime.y of floor 15",
     ),
-    "repl from the compiler": ("hloc/driver.py", "import repl.app", "imports repl.app of floor 19"),
+    "repl from the compiler": ("hloc/driver.py", "import repl.app", "imports repl.app of floor 21"),
     "llvmlite outside codegen": ("hloc/opt/a.py", "import llvmlite.binding", "imports llvmlite"),
     "rich in the compiler": ("hloc/errors.py", "def f():\n    import rich", "imports rich"),
     "rich at start of the command line": ("hloc/cli/a.py", "import rich", "only inside functions"),
     "the command line from the REPL": (
         "repl/a.py",
         "from hloc.cli import options",
-        "floor 19 imports hloc.cli of floor 20",
+        "floor 21 imports hloc.cli of floor 22",
     ),
     "unknown package": ("repl/a.py", "import pandas", "imports pandas, allowed only in: no room"),
     "star": ("hloc/opt/a.py", "from hloc.ir import *", "imports * from hloc.ir"),

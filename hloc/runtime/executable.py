@@ -206,6 +206,30 @@ class Executable:
         """Bytes of memory by kind."""
         return self.manifest.report
 
+    @property
+    def address(self) -> int:
+        """Of the entry function, for callers that fill the pointer table themselves."""
+        return self._code.address
+
+    @property
+    def team(self) -> Team | None:
+        """The threads that share its kernels."""
+        return self._team
+
+    @property
+    def calls_python(self) -> bool:
+        """True if it calls functions of Python, which only `__call__` is ready for."""
+        return any(not isinstance(callback, ctypes.c_void_p) for callback in self._callbacks)
+
+    def fixed_pointers(self) -> dict[int, int]:
+        """Return the pointers that are the same in every call, by slot of the table."""
+        fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self.manifest.constants)}
+        for i, callback in enumerate(self._callbacks):
+            address = ctypes.cast(callback, ctypes.c_void_p).value
+            assert address is not None
+            fixed[self._table.first_host_function + i] = address
+        return fixed
+
     def stage(self, name: str) -> str | bytes:
         """Return a form the module had on its way: `hlo`, `llvm-ir`, `asm` and others."""
         return self.compiled.stage(name)
@@ -361,11 +385,7 @@ class Executable:
         self._current.frame.fail(fault)
 
     def _new_frame(self) -> Frame:
-        fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self.manifest.constants)}
-        for i, callback in enumerate(self._callbacks):
-            address = ctypes.cast(callback, ctypes.c_void_p).value
-            assert address is not None
-            fixed[self._table.first_host_function + i] = address
+        fixed = self.fixed_pointers()
         first = self._table.first_output
         outputs = tuple(
             (first + i, spec.axes, Recycler(spec.physical_dims, spec.numpy))

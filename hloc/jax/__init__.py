@@ -1,0 +1,70 @@
+"""hloc as the backend of JAX programs.
+
+    import hloc.jax; hloc.jax.enable()
+
+on the first line lets the rest of a program run on hloc; `JAX_PLATFORMS=hloc,cpu` does the same
+from outside. See docs/jax.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hloc.errors import HloError
+
+__all__ = ["device", "disable", "enable"]
+
+_PLATFORMS = "hloc,cpu"
+
+
+def enable() -> None:
+    """Let JAX run on hloc from now on; JAX's own CPU client stays, as `jax.devices("cpu")`.
+
+    Raises:
+        HloError: this version of jaxlib was not tested with hloc.
+    """
+    import jax
+
+    from hloc.pjrt.register import NAME, check_version, is_started, register
+
+    check_version()
+    if not is_started():
+        register()
+        jax.config.update("jax_platforms", _PLATFORMS)
+        return
+    try:
+        found = jax.devices(NAME)[0]
+    except RuntimeError:
+        raise HloError(
+            "JAX was started without hloc; call hloc.jax.enable() before the first array is made, "
+            "or set JAX_PLATFORMS=hloc,cpu"
+        ) from None
+    jax.config.update("jax_default_device", found)
+
+
+def disable() -> None:
+    """Let JAX run on its own CPU client again; arrays on hloc stay where they are."""
+    import jax
+
+    from hloc.pjrt.register import is_started
+
+    if is_started():
+        jax.config.update("jax_default_device", jax.devices("cpu")[0])
+    else:
+        jax.config.update("jax_platforms", None)
+
+
+@contextmanager
+def device(number: int = 0) -> Iterator[Any]:
+    """Inside, JAX runs on a device of hloc; yields the device."""
+    import jax
+
+    from hloc.pjrt.register import NAME, is_started, register
+
+    if not is_started():
+        register()
+    found = jax.devices(NAME)[number]
+    with jax.default_device(found):
+        yield found

@@ -1,0 +1,116 @@
+"""`PJRT_Client_Compile`: from the program that JAX hands over to a `Program`."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from hloc import driver
+from hloc.formats.wire import fields
+from hloc.options import CompileOptions
+from hloc.pjrt.abi import structure
+from hloc.pjrt.boundary import boundary_of, varint
+from hloc.pjrt.client import devices_of
+from hloc.pjrt.compile_options import check_overrides
+from hloc.pjrt.native import PjrtError, bytes_at
+from hloc.pjrt.programs import Program, Request
+from hloc.pjrt.records import COMPILATIONS, Compilation
+from hloc.runtime.executable import Executable
+from hloc.runtime.program_cache import KeptModule
+
+_COMPUTATION_DEVICES, _REPLICA_DEVICE_IDS = 3, 1  # of DeviceAssignmentProto
+
+
+def PJRT_Client_Compile(args: Any) -> None:
+    program = structure("PJRT_Program").from_address(args.program)
+    code = bytes_at(program.code, program.code_size)
+    kind = bytes_at(program.format, program.format_size).decode()
+    options = bytes_at(args.compile_options, args.compile_options_size)
+    args.executable = compiled(args.client, code, kind, options).address
+
+
+def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Program:
+    """Return a loaded program.
+
+    Args:
+        client: its address.
+        code: the program.
+        kind: `mlir` for StableHLO, as text or bytecode, or `hlo` for an HloModuleProto.
+        options_bytes: a serialized CompileOptionsProto.
+
+    Raises:
+        HloError: hloc does not take the program.
+        PjrtError: an unknown format, or an option that XLA does not have.
+    """
+    from jaxlib import _jax
+
+    begin = time.perf_counter()
+    options = _jax.CompileOptions.ParseFromString(options_bytes)
+    check_overrides(options.env_option_overrides)
+    proto = to_proto(code, kind)
+    boundary = boundary_of(proto)
+    build = options.executable_build_options
+    assignment = build.device_assignment
+    present = devices_of(client)
+    data = assignment.serialize() if assignment is not None else b""
+    numbers = assignment_ids(data) if data else [0]
+    request = Request(
+        proto=proto,
+        code=code,
+        format=kind,
+        options=options_bytes,
+        replicas=build.num_replicas,
+        partitions=build.num_partitions,
+        devices=tuple(present[number] for number in numbers),
+        assignment=data,
+    )
+    run = driver.compile_proto(proto, boundary.name, CompileOptions())
+    assert isinstance(run, Executable)
+    program = Program(request, boundary, run)
+    COMPILATIONS.append(
+        Compilation(
+            name=boundary.name,
+            instructions=boundary.instructions,
+            seconds=time.perf_counter() - begin,
+            was_kept=isinstance(run.compiled, KeptModule),
+            proto=proto,
+        )
+    )
+    return program
+
+
+def to_proto(code: bytes, kind: str) -> bytes:
+    """Return the serialized HloModuleProto of a program.
+
+    The proto keeps -0.0, which XLA's text spells like the integer 0.
+    """
+    from jaxlib import _jax
+
+    if kind == "hlo":
+        return code
+    if kind != "mlir":
+        raise PjrtError("UNIMPLEMENTED", f"hloc takes no programs in the format {kind!r}")
+    computation = _jax.mlir.mlir_module_to_xla_computation(
+        code, use_tuple_args=False, return_tuple=False
+    )
+    data: bytes = computation.as_serialized_hlo_module_proto()
+    return data
+
+
+def assignment_ids(data: bytes) -> list[int]:
+    """Return the device numbers of a DeviceAssignmentProto, replica by replica."""
+    rows = []
+    for number, _, start, end in fields(data, 0, len(data)):
+        if number != _COMPUTATION_DEVICES:
+            continue
+        row: list[int] = []
+        for inner, wire, at, stop in fields(data, start, end):
+            if inner != _REPLICA_DEVICE_IDS:
+                continue
+            while at < stop:
+                value, at = varint(data, at)
+                row.append(value)
+                if wire != 2:
+                    break
+        rows.append(row)
+    return [row[replica] for replica in range(len(rows[0])) for row in rows] if rows else [0]

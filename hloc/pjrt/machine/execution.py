@@ -1,0 +1,253 @@
+"""`PJRT_LoadedExecutable_Execute`: fill the program's table of pointers and run it.
+
+A program that is quick runs in the caller's thread; others, and those whose arguments are not
+ready, are queued for the worker (`worker.py`). What is quick is known from the last run.
+"""
+
+from __future__ import annotations
+
+from hloc.pjrt.machine.buffers import deleted_error, out_of_memory
+from hloc.pjrt.machine.events import drop_event, fail, new_event
+from hloc.pjrt.machine.memory import (
+    allocate,
+    delete_buffer,
+    drop_storage,
+    is_foreign,
+    new_buffer,
+    pending_buffer,
+)
+from hloc.pjrt.machine.performing import perform
+from hloc.pjrt.machine.words import (
+    Args,
+    Buffers,
+    Error_Code_,
+    PJRT_Error,
+    PJRT_Event,
+    PJRT_Executable,
+    PJRT_LoadedExecutable_Execute_Args,
+    Run,
+    Storages,
+    Words,
+    atomic_add,
+    atomic_load,
+    cast,
+    malloc,
+    memcpy,
+    size_of,
+    stack,
+    state,
+    text,
+    twin,
+)
+from hloc.pjrt.machine.worker import queue
+
+
+def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
+    executable = args.executable
+    if executable.python or args.num_devices != 1:
+        return twin(args)
+    if executable.deleted:
+        return fail(Error_Code_.INVALID_ARGUMENT, *text("The executable has been deleted."))
+    if state.forked:
+        return forked_error()
+    if args.num_args != executable.num_parameters:
+        return fail(Error_Code_.INVALID_ARGUMENT, *text("Execute: wrong number of arguments."))
+    late = executable.asynchronous
+    inputs = cast("PJRT_Buffer**", None)
+    if args.num_args > 0:
+        inputs = args.argument_lists[0]
+    for i in range(args.num_args):
+        buffer = inputs[i]
+        if buffer.deleted:
+            return deleted_error()
+        if buffer.bytes != executable.parameters[i].bytes:
+            return fail(
+                Error_Code_.INVALID_ARGUMENT,
+                *text("Execute: an argument has a wrong shape or type."),
+            )
+        event = buffer.event
+        if event is not None and (atomic_load(event.state) == 0 or event.code != 0):
+            late = 1
+    storages = cast("Storage**", stack(executable.num_outputs + 1))
+    for i in range(executable.num_outputs):
+        storages[i] = None
+    donated = stack(executable.num_parameters + 1)
+    if executable.num_aliases > 0:
+        error = donate(args, executable, inputs, donated, storages)
+        if error is not None:
+            return error
+    for i in range(executable.num_outputs):
+        if storages[i] is None:
+            storages[i] = allocate(executable.outputs[i].bytes)
+            if storages[i] is None:
+                for j in range(i):
+                    drop_storage(storages[j])
+                return out_of_memory()
+    event = None
+    if late:
+        event = new_event()
+        queue(new_run(executable, inputs, storages, event))
+    else:
+        table = stack(executable.slots)
+        fill(executable, table, inputs, storages)
+        perform(executable, table)
+        if state.stop:
+            for i in range(executable.num_outputs):
+                drop_storage(storages[i])
+            return fail(Error_Code_.CANCELLED, *text("The run was interrupted."))
+    give(args, executable, storages, event)
+    for i in range(executable.num_aliases):
+        if donated[executable.aliases[i].parameter]:
+            delete_buffer(inputs[executable.aliases[i].parameter])
+    if event is not None:
+        drop_event(event)
+    return None
+
+
+def forked_error() -> PJRT_Error:
+    """Return the error for a process that was forked from one with a client."""
+    return fail(
+        Error_Code_.FAILED_PRECONDITION,
+        *text(
+            "hloc cannot run programs in a process forked after JAX was started: its threads are "
+            "gone. Use the start method 'spawn' of multiprocessing."
+        ),
+    )
+
+
+def fill(executable: PJRT_Executable, table: Words, inputs: Buffers, storages: Storages) -> None:
+    """Write the addresses of constants, arguments and results into `table`."""
+    memcpy(table, executable.template, executable.slots * 8)
+    for i in range(executable.num_parameters):
+        slot = executable.parameters[i].slot
+        if slot >= 0:
+            table[slot] = inputs[i].data
+    for i in range(executable.num_outputs):
+        slot = executable.outputs[i].slot
+        if slot >= 0:
+            table[slot] = storages[i].data
+
+
+def give(
+    args: PJRT_LoadedExecutable_Execute_Args,
+    executable: PJRT_Executable,
+    storages: Storages,
+    event: PJRT_Event,
+) -> None:
+    """Write the results, which are ready when `event` is, or now if it is null."""
+    device = args.execute_device
+    if device is None:
+        device = executable.devices[0]
+    outputs = args.output_lists[0]
+    for i in range(executable.num_outputs):
+        output = executable.outputs[i]
+        memory = device.memories[output.memory]
+        buffer = new_buffer(storages[i], output.type, output.rank, output.dims, device, memory)
+        if event is not None:
+            pending_buffer(buffer, event)
+        outputs[i] = buffer
+    if args.device_complete_events is not None:
+        if event is None:
+            args.device_complete_events[0] = state.ready
+        else:
+            atomic_add(event.refs, 1)
+            args.device_complete_events[0] = event
+
+
+# ---------------------------------------------------------------- donation
+
+
+def donate(
+    args: PJRT_LoadedExecutable_Execute_Args,
+    executable: PJRT_Executable,
+    inputs: Buffers,
+    donated: Words,
+    storages: Storages,
+) -> PJRT_Error:
+    """Find which arguments are given away, and let results lie in their memory if all can.
+
+    Memory can be used up if no other buffer, run or view has it, and it is hloc's own.
+    """
+    run = atomic_add(state.runs, 1) + 1
+    for i in range(executable.num_parameters):
+        donated[i] = 0
+    shared = 1
+    for i in range(executable.num_aliases):
+        alias = executable.aliases[i]
+        if is_kept(args, alias.parameter):
+            shared = 0
+        else:
+            buffer = inputs[alias.parameter]
+            if buffer.mark == run:
+                return fail(
+                    Error_Code_.INVALID_ARGUMENT,
+                    *text(
+                        "Attempt to donate the same buffer twice in Execute(). "
+                        "Toy example for this bug: `f(donate(a), donate(a))`."
+                    ),
+                )
+            buffer.mark = run
+            donated[alias.parameter] = 1
+            if alias.shared and (buffer.storage.refs != 1 or is_foreign(buffer.storage)):
+                shared = 0
+    for i in range(executable.num_parameters):
+        if inputs[i].mark == run and donated[i] == 0:
+            return fail(
+                Error_Code_.INVALID_ARGUMENT,
+                *text(
+                    "Attempt to use a buffer that was previously donated in the same call to "
+                    "Execute(). Toy example for this bug: `f(donate(a), a)`."
+                ),
+            )
+    if shared:
+        for i in range(executable.num_aliases):
+            alias = executable.aliases[i]
+            if alias.shared:
+                storage = inputs[alias.parameter].storage
+                atomic_add(storage.refs, 1)
+                storages[alias.output] = storage
+    return None
+
+
+def is_kept(args: PJRT_LoadedExecutable_Execute_Args, parameter: int) -> int:
+    """Return 1 if the caller forbids to donate the argument."""
+    options = args.options
+    for i in range(options.num_non_donatable_input_indices):
+        if options.non_donatable_input_indices[i] == parameter:
+            return 1
+    return 0
+
+
+# ---------------------------------------------------------------- asynchronous runs
+
+
+def new_run(
+    executable: PJRT_Executable, inputs: Buffers, storages: Storages, event: PJRT_Event
+) -> Run:
+    """Return a run for the queue, which holds all that it needs."""
+    count = executable.num_parameters
+    words = executable.slots + 2 * count + executable.num_outputs
+    run = cast(Run, malloc(size_of(Run) + 8 * words))
+    run.table = run + size_of(Run)
+    run.inputs = run.table + 8 * executable.slots
+    run.events = run.inputs + 8 * count
+    run.outputs = run.events + 8 * count
+    run.next = None
+    run.executable = executable
+    atomic_add(executable.refs, 1)
+    run.event = event
+    atomic_add(event.refs, 1)
+    run.num_inputs = count
+    for i in range(count):
+        storage = inputs[i].storage
+        atomic_add(storage.refs, 1)
+        run.inputs[i] = storage
+        run.events[i] = inputs[i].event
+        if run.events[i] is not None:
+            atomic_add(run.events[i].refs, 1)
+    run.num_outputs = executable.num_outputs
+    for i in range(executable.num_outputs):
+        atomic_add(storages[i].refs, 1)
+        run.outputs[i] = storages[i]
+    fill(executable, run.table, inputs, storages)
+    return run

@@ -1,0 +1,113 @@
+"""Memory of buffers, shared by counting, and buffers themselves."""
+
+from __future__ import annotations
+
+from hloc.pjrt.machine.events import complete, drop_event
+from hloc.pjrt.machine.words import (
+    Address,
+    PJRT_Buffer,
+    PJRT_Device,
+    PJRT_Event,
+    PJRT_Memory,
+    Storage,
+    aligned_alloc,
+    atomic_add,
+    atomic_max,
+    call,
+    cast,
+    exchange,
+    free,
+    malloc,
+    memcpy,
+    size_of,
+    state,
+)
+
+
+def allocate(size_bytes: int) -> Storage:
+    """Return memory of hloc's own, used once; null if there is none."""
+    storage = cast(Storage, aligned_alloc(64, (size_of(Storage) + size_bytes + 63) // 64 * 64))
+    if storage is None:
+        return None
+    storage.refs = 1
+    storage.data = storage + size_of(Storage)
+    storage.bytes = size_bytes
+    storage.release = None
+    storage.done = None
+    total = atomic_add(state.bytes_in_use, size_bytes) + size_bytes
+    if total > state.peak_bytes:
+        atomic_max(state.peak_bytes, total)
+    if size_bytes > state.largest_bytes:
+        atomic_max(state.largest_bytes, size_bytes)
+    atomic_add(state.allocations, 1)
+    return storage
+
+
+def foreign(data: Address, size_bytes: int) -> Storage:
+    """Return the header of memory of another owner; the caller says what to do at its end."""
+    storage = cast(Storage, malloc(size_of(Storage)))
+    storage.refs = 1
+    storage.data = data
+    storage.bytes = size_bytes
+    storage.release = None
+    storage.done = None
+    return storage
+
+
+def is_foreign(storage: Storage) -> int:
+    """Return 1 for memory that a run must not write."""
+    result: int = storage.data != storage + size_of(Storage)
+    return result
+
+
+def drop_storage(storage: Storage) -> None:
+    """Use `storage` once less; the last use ends it."""
+    if atomic_add(storage.refs, -1) != 1:
+        return
+    if storage.data == storage + size_of(Storage):
+        atomic_add(state.bytes_in_use, -storage.bytes)
+    if storage.release is not None:
+        call(storage.release, storage.data, storage.release_arg)
+    if storage.done is not None:
+        complete(storage.done, 0, None, 0)
+        drop_event(storage.done)
+    free(storage)
+
+
+def new_buffer(
+    storage: Storage, type: int, rank: int, dims: Address, device: PJRT_Device, memory: PJRT_Memory
+) -> PJRT_Buffer:
+    """Return a ready buffer that takes over one use of `storage`."""
+    buffer = cast(PJRT_Buffer, malloc(size_of(PJRT_Buffer) + rank * 8))
+    buffer.storage = storage
+    buffer.data = storage.data
+    buffer.type = type
+    buffer.deleted = 0
+    buffer.bytes = storage.bytes
+    buffer.rank = rank
+    buffer.dims = buffer + size_of(PJRT_Buffer)
+    if rank > 0:
+        memcpy(buffer.dims, dims, rank * 8)
+    buffer.device = device
+    buffer.memory = memory
+    buffer.event = None
+    buffer.mark = 0
+    buffer.holds = 0
+    return buffer
+
+
+def pending_buffer(buffer: PJRT_Buffer, event: PJRT_Event) -> None:
+    """Let `buffer` be ready when `event` is."""
+    atomic_add(event.refs, 1)
+    buffer.event = event
+
+
+def delete_buffer(buffer: PJRT_Buffer) -> None:
+    """Give the memory of `buffer` back, as soon as no run needs it."""
+    if exchange(buffer.deleted, 1) == 0:
+        drop_storage(buffer.storage)
+
+
+def free_memory(address: Address) -> None:
+    """Free memory for temporaries."""
+    free(address)

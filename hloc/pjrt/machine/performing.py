@@ -1,0 +1,54 @@
+"""One run of a program's machine code on a table of pointers."""
+
+from __future__ import annotations
+
+from hloc.pjrt.machine.words import (
+    PJRT_Executable,
+    Threads,
+    Words,
+    aligned_alloc,
+    at,
+    call,
+    cast,
+    clock_gettime,
+    exchange,
+    free,
+    memcpy,
+    stack,
+    state,
+)
+
+
+def perform(executable: PJRT_Executable, table: Words) -> None:
+    """Run the machine code on a table that has all but the memory for temporaries."""
+    arena = exchange(executable.arena, 0)
+    if arena is None:
+        arena = aligned_alloc(64, executable.arena_bytes)
+    table[0] = arena
+    table[1] = at(state.stop)
+    threads = cast(Threads, stack(4))
+    if executable.team_run is not None:
+        threads.run = executable.team_run
+        threads.context = None
+        threads.workers = executable.team_workers
+        threads.scratch = arena + executable.scratch_offset
+        table[2] = threads
+    for i in range(executable.num_aliases):
+        alias = executable.aliases[i]
+        if alias.copied:
+            source = table[executable.parameters[alias.parameter].slot]
+            target = table[executable.outputs[alias.output].slot]
+            if source != target:
+                memcpy(target, source, executable.outputs[alias.output].bytes)
+    begin = now()
+    call(executable.entry, table)
+    executable.asynchronous = now() - begin > 200000
+    free(exchange(executable.arena, arena))
+
+
+def now() -> int:
+    """Return the time in nanoseconds."""
+    time = stack(2)
+    clock_gettime(state.clock, time)
+    nanoseconds: int = time[0] * 1000000000 + time[1]
+    return nanoseconds

@@ -1,0 +1,276 @@
+"""Compiled programs: the structure that machine code runs, and what JAX asks about a program."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from hloc.memory.heap import ALIGNMENT_BYTES
+from hloc.pjrt.abi import structure
+from hloc.pjrt.boundary import Boundary, message_field
+from hloc.pjrt.client import MEMORY_KINDS
+from hloc.pjrt.element_types import TOKEN
+from hloc.pjrt.machine.load import machine
+from hloc.pjrt.native import PjrtError, named_values, text, words
+from hloc.runtime.executable import Executable
+
+PROGRAMS: dict[int, Program] = {}
+"""The programs that jaxlib holds, by the id in their structure."""
+
+_ids = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What jaxlib asked to compile.
+
+    Attributes:
+        proto: the serialized HloModuleProto.
+        code, format: the program as it came.
+        options: the serialized CompileOptionsProto.
+        devices: addresses of the devices, in the order of the assignment.
+        assignment: the serialized DeviceAssignmentProto.
+    """
+
+    proto: bytes
+    code: bytes
+    format: str
+    options: bytes
+    replicas: int
+    partitions: int
+    devices: tuple[int, ...]
+    assignment: bytes
+
+
+@dataclass(eq=False)
+class Program:
+    """A loaded program and all memory that its structure refers to.
+
+    Attributes:
+        native: the `PJRT_Executable`.
+    """
+
+    request: Request
+    boundary: Boundary
+    run: Executable
+    number: int = field(default_factory=lambda: next(_ids))
+    kept: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.native = structure("PJRT_Executable")()
+        self._fill()
+        PROGRAMS[self.number] = self
+
+    @property
+    def address(self) -> int:
+        """The handle."""
+        return ctypes.addressof(self.native)
+
+    def _hold(self, thing: Any) -> int:
+        self.kept.append(thing)
+        return ctypes.addressof(thing)
+
+    def _fill(self) -> None:
+        native, run, request = self.native, self.run, self.request
+        name = self.boundary.name.encode()
+        native.refs, native.id = 1, self.number
+        native.name = self._hold(ctypes.create_string_buffer(name))
+        native.name_size = len(name)
+        native.devices = self._hold(words(request.devices))
+        native.num_devices = len(request.devices)
+        native.num_replicas, native.num_partitions = request.replicas, request.partitions
+        native.entry = run.address
+        native.slots = run.manifest.table.size
+        table = words([0] * native.slots)
+        for slot, address in run.fixed_pointers().items():
+            table[slot] = address
+        native.template = self._hold(table)
+        self._fill_memory()
+        self._fill_boundary()
+        self._fill_aliases()
+        native.python = int(self.needs_python)
+
+    @property
+    def needs_python(self) -> bool:
+        """True if machine code alone cannot run it."""
+        run = self.run
+        hidden = run.manifest.boundary
+        specs = (*run.parameters, *run.outputs)
+        return (
+            run.calls_python
+            or bool(hidden.parameters or hidden.results)
+            or any(spec.order is not None for spec in specs)
+            or self.request.replicas * self.request.partitions > 1
+        )
+
+    def _fill_memory(self) -> None:
+        native, run = self.native, self.run
+        arena_bytes = -(-run.manifest.arena_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        native.scratch_offset = arena_bytes
+        if run.team is not None:
+            native.team_run, native.team_workers = run.team.run, run.team.workers
+            arena_bytes += run.team.scratch_bytes
+        native.arena_bytes = -(-max(arena_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+    def _fill_boundary(self) -> None:
+        """Write one row per parameter and result; tokens have no slot and no bytes."""
+        run, table = self.run, self.run.manifest.table
+        taken, given = self.boundary.parameters, self.boundary.results
+        parameters = (structure("Parameter") * max(len(taken), 1))()
+        slots = iter(enumerate(run.parameters, table.first_parameter))
+        for row, leaf in zip(parameters, taken, strict=False):
+            slot, spec = (-1, None) if leaf.type == TOKEN else next(slots)
+            row.slot, row.bytes = slot, spec.shape.size_bytes if spec else 0
+        outputs = (structure("Output") * max(len(given), 1))()
+        slots = iter(enumerate(run.outputs, table.first_output))
+        for row, leaf in zip(outputs, given, strict=False):
+            slot, spec = (-1, None) if leaf.type == TOKEN else next(slots)
+            row.slot, row.bytes = slot, spec.shape.size_bytes if spec else 0
+            row.type, row.rank, row.alias = leaf.type, len(leaf.dims), -1
+            row.dims = self._hold(words(leaf.dims))
+        self.native.parameters, self.native.num_parameters = self._hold(parameters), len(taken)
+        self.native.outputs, self.native.num_outputs = self._hold(outputs), len(given)
+        self.parameters, self.outputs = parameters, outputs
+
+    def _fill_aliases(self) -> None:
+        """Write the aliases of hloc, whose leaves leave tokens out."""
+        taken = [i for i, leaf in enumerate(self.boundary.parameters) if leaf.type != TOKEN]
+        given = [i for i, leaf in enumerate(self.boundary.results) if leaf.type != TOKEN]
+        rows = (structure("Alias") * max(len(self.run.aliases), 1))()
+        for row, alias in zip(rows, self.run.aliases, strict=False):
+            row.parameter, row.output = taken[alias.parameter], given[alias.output]
+            row.shared, row.copied = int(alias.is_shared), int(alias.how == "in place")
+        self.native.aliases, self.native.num_aliases = self._hold(rows), len(self.run.aliases)
+
+    # ---- what is asked seldom
+
+    @cached_property
+    def optimized(self) -> Any:
+        """The module with its configuration, without which jaxlib ends the process."""
+        config = message_field(1, self.boundary.program_shape)
+        data = message_field(1, self.request.proto) + message_field(2, config)
+        return ctypes.create_string_buffer(data, len(data))
+
+    @cached_property
+    def costs(self) -> tuple[int, int]:
+        """The named values of the cost analysis."""
+        from hloc.analysis.cost import module_cost
+        from hloc.driver import read_snapshot
+
+        found = module_cost(read_snapshot(self.request.proto, name=self.boundary.name).module)
+        return named_values(
+            {
+                "flops": float(found.flops),
+                "transcendentals": float(found.transcendentals),
+                "bytes accessed": float(found.bytes),
+                "bytes accessedout{}": float(found.bytes_written),
+            }
+        )
+
+
+def program_at(address: int) -> Program:
+    """Return the program with that handle."""
+    return PROGRAMS[structure("PJRT_Executable").from_address(address).id]
+
+
+def retire(number: int) -> int:
+    """Forget a program that nothing holds any more; called by machine code."""
+    program = PROGRAMS.pop(number, None)
+    if program is not None and program.native.arena:
+        machine().function("free_memory", 1)(program.native.arena)
+    return 0
+
+
+# ---------------------------------------------------------------- functions of the C API
+
+
+def PJRT_Executable_OptimizedProgram(args: Any) -> None:
+    program = structure("PJRT_Program").from_address(args.program)
+    data = program_at(args.executable).optimized
+    name = b"hlo_with_config"
+    program.format, program.format_size = text(name), len(name)
+    program.code_size = len(data)
+    if program.code:
+        ctypes.memmove(program.code, data, len(data))
+
+
+def PJRT_Executable_SizeOfGeneratedCodeInBytes(args: Any) -> None:
+    args.size_in_bytes = 0
+
+
+def PJRT_Executable_GetCostAnalysis(args: Any) -> None:
+    args.properties, args.num_properties = program_at(args.executable).costs
+
+
+def PJRT_Executable_GetCompiledMemoryStats(args: Any) -> None:
+    for name, _ in type(args)._fields_[3:]:  # what is not written is garbage
+        setattr(args, name, 0)
+    program = program_at(args.executable)
+    report = program.run.buffers
+    args.temp_size_in_bytes = report.arena_bytes
+    args.output_size_in_bytes = report.output_bytes + report.aliased_bytes
+    args.alias_size_in_bytes = report.aliased_bytes
+    args.argument_size_in_bytes = sum(spec.shape.size_bytes for spec in program.run.parameters)
+    total = args.temp_size_in_bytes + args.output_size_in_bytes + args.argument_size_in_bytes
+    args.peak_memory_in_bytes = total - report.aliased_bytes
+    args.total_size_in_bytes = total - report.aliased_bytes
+
+
+def PJRT_Executable_OutputElementTypes(args: Any) -> None:
+    program = program_at(args.executable)
+    types = (ctypes.c_int32 * max(len(program.boundary.results), 1))(
+        *(leaf.type for leaf in program.boundary.results)
+    )
+    program.kept.append(types)
+    args.output_types = ctypes.addressof(types)
+    args.num_output_types = len(program.boundary.results)
+
+
+def PJRT_Executable_OutputDimensions(args: Any) -> None:
+    program = program_at(args.executable)
+    results = program.boundary.results
+    dims = words(dim for leaf in results for dim in leaf.dims)
+    sizes = words(len(leaf.dims) for leaf in results)
+    program.kept += [dims, sizes]
+    args.num_outputs = len(results)
+    args.dims, args.dim_sizes = ctypes.addressof(dims), ctypes.addressof(sizes)
+
+
+def PJRT_Executable_OutputMemoryKinds(args: Any) -> None:
+    program = program_at(args.executable)
+    count = len(program.boundary.results)
+    names = [MEMORY_KINDS[row.memory] for row in program.outputs[:count]]
+    kinds, sizes = words(text(name) for name in names), words(len(name) for name in names)
+    program.kept += [kinds, sizes]
+    args.num_outputs = count
+    args.memory_kinds = ctypes.addressof(kinds)
+    args.memory_kind_sizes = ctypes.addressof(sizes)
+
+
+def PJRT_LoadedExecutable_GetDeviceAssignment(args: Any) -> None:
+    program = program_at(args.executable)
+    data = ctypes.create_string_buffer(program.request.assignment)
+    program.kept.append(data)
+    args.serialized_device_assignment = args.serialized_bytes = ctypes.addressof(data)
+    args.serialized_bytes_size = len(program.request.assignment)
+    args.serialized_device_assignment_deleter = machine().addresses["nothing"]
+
+
+def PJRT_Executable_GetCompileOptions(args: Any) -> None:
+    program = program_at(args.executable)
+    data = ctypes.create_string_buffer(program.request.options)
+    program.kept.append(data)
+    args.serialized_compile_options = args.serialized_bytes = ctypes.addressof(data)
+    args.serialized_bytes_size = len(program.request.options)
+    args.serialized_compile_options_deleter = machine().addresses["nothing"]
+
+
+def PJRT_Executable_Fingerprint(args: Any) -> None:
+    raise PjrtError("UNIMPLEMENTED", "hloc has no fingerprints of executables")
+
+
+def PJRT_LoadedExecutable_Fingerprint(args: Any) -> None:
+    raise PjrtError("UNIMPLEMENTED", "hloc has no fingerprints of executables")

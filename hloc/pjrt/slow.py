@@ -1,0 +1,139 @@
+"""The Python twins of machine code: what is called too seldom, or is too involved, for it."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.pjrt.abi import enum, structure
+from hloc.pjrt.element_types import TOKEN, dtypes
+from hloc.pjrt.machine.load import machine
+from hloc.pjrt.native import PjrtError, keep, state, words, words_at
+from hloc.pjrt.programs import Program, program_at
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def array_of(address: int) -> Array:
+    """Return the memory of a ready buffer as a row-major array."""
+    buffer = structure("PJRT_Buffer").from_address(address)
+    dims = words_at(buffer.dims, buffer.rank)
+    kind = dtypes()[buffer.type].numpy
+    if not buffer.bytes:
+        return np.empty(dims, kind)
+    memory = (ctypes.c_uint8 * buffer.bytes).from_address(buffer.data)
+    return np.frombuffer(memory, np.uint8).view(kind).reshape(dims)
+
+
+def new_buffer(array: Array | None, type_: int, device: int, memory: int) -> int:
+    """Return a new buffer with a copy of an array; None for a token."""
+    size = 0 if array is None else array.nbytes
+    dims = () if array is None else array.shape
+    storage_address = machine().function("allocate", 1)(size)
+    if not storage_address:
+        raise PjrtError("RESOURCE_EXHAUSTED", "Out of memory.")
+    if array is not None and size:
+        storage = structure("Storage").from_address(storage_address)
+        ctypes.memmove(storage.data, np.ascontiguousarray(array).ctypes.data, size)
+    sizes = words(dims)
+    make = machine().function("new_buffer", 6)
+    result: int = make(storage_address, type_, len(dims), ctypes.addressof(sizes), device, memory)
+    return result
+
+
+def settled(address: int) -> int:
+    """Wait for a buffer; return the error of the run that should have made it, or 0."""
+    error: int = machine().function("settled", 1)(address)
+    return error
+
+
+def memory_of(device: int, kind: int = 0) -> int:
+    """Return the address of a device's memory of a kind."""
+    found = structure("PJRT_Device").from_address(device)
+    return words_at(found.memories, found.num_memories)[kind]
+
+
+# ---------------------------------------------------------------- runs
+
+
+def PJRT_LoadedExecutable_Execute(args: Any) -> int:
+    program = program_at(args.executable)
+    if args.num_devices != 1:
+        raise PjrtError("UNIMPLEMENTED", "hloc does not run programs on several devices yet")
+    device = args.execute_device or program.request.devices[0]
+    row = words_at(args.argument_lists, 1)[0] if args.num_args else 0
+    inputs = words_at(row, args.num_args)
+    for address in inputs:
+        if error := settled(address):
+            return error
+    results = run_here(program, inputs)
+    outputs = words_at(args.output_lists, 1)[0]
+    for i, (leaf, result) in enumerate(zip(program.boundary.results, results, strict=True)):
+        memory = memory_of(device, program.outputs[i].memory)
+        ctypes.c_int64.from_address(outputs + 8 * i).value = new_buffer(
+            result, leaf.type, device, memory
+        )
+    for alias in program.run.aliases:
+        machine().function("delete_buffer", 1)(inputs[alias.parameter])
+    if args.device_complete_events:
+        ctypes.c_int64.from_address(args.device_complete_events).value = ready_event()
+    return 0
+
+
+def run_here(program: Program, inputs: list[int]) -> list[Array | None]:
+    """Run a program in this thread; return an array per result, None for tokens."""
+    arrays = [
+        array_of(address)
+        for address, leaf in zip(inputs, program.boundary.parameters, strict=True)
+        if leaf.type != TOKEN
+    ]
+    found = iter(program.run(*arrays))
+    return [None if leaf.type == TOKEN else next(found) for leaf in program.boundary.results]
+
+
+def ready_event() -> int:
+    """Return the address of the event that is always complete."""
+    offset: int = type(state()).ready.offset
+    return ctypes.addressof(state()) + offset
+
+
+# ---------------------------------------------------------------- arrays in other layouts
+
+
+def PJRT_Buffer_ToHostBuffer(args: Any) -> int:
+    if error := settled(args.src):
+        return error
+    array = array_of(args.src)
+    layout = structure("PJRT_Buffer_MemoryLayout").from_address(args.host_layout)
+    if layout.type != enum("PJRT_Buffer_MemoryLayout_Type")["Tiled"]:
+        raise PjrtError("UNIMPLEMENTED", "hloc copies to no layout with strides")
+    order = words_at(layout.tiled.minor_to_major, layout.tiled.minor_to_major_size)
+    physical = np.ascontiguousarray(array.transpose(order[::-1]))
+    ctypes.memmove(args.dst, physical.ctypes.data, physical.nbytes)
+    args.event = ready_event()
+    return 0
+
+
+def PJRT_Buffer_GetMemoryLayout(args: Any) -> None:
+    rank = structure("PJRT_Buffer").from_address(args.buffer).rank
+    args.layout.type = enum("PJRT_Buffer_MemoryLayout_Type")["Tiled"]
+    args.layout.tiled.minor_to_major = keep(words(range(rank - 1, -1, -1)))
+    args.layout.tiled.minor_to_major_size, args.layout.tiled.num_tiles = rank, 0
+
+
+def PJRT_Client_BufferFromHostBuffer(args: Any) -> None:
+    if args.device_layout:
+        raise PjrtError("UNIMPLEMENTED", "hloc keeps arrays in row-major order only")
+    dims = tuple(words_at(args.dims, args.num_dims))
+    strides = tuple(words_at(args.byte_strides, args.num_byte_strides))
+    kind = dtypes()[args.type].numpy
+    reaches = [stride * (dim - 1) for stride, dim in zip(strides, dims, strict=True)]
+    low, high = sum(min(0, r) for r in reaches), sum(max(0, r) for r in reaches) + kind.itemsize
+    raw = (ctypes.c_uint8 * (high - low)).from_address(args.data + low)
+    array: Array = np.ndarray(dims, kind, memoryview(raw), -low, strides)
+    memory = args.memory or memory_of(args.device)
+    device = structure("PJRT_Memory").from_address(memory).device
+    args.buffer = new_buffer(array, args.type, device, memory)
+    args.done_with_host_buffer = ready_event()

@@ -1,0 +1,138 @@
+"""The table of functions that jaxlib is given: machine code where there is some, else Python."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from hloc.pjrt import client, compiling, programs, slow
+from hloc.pjrt.abi import LAST_FUNCTION, MAJOR_VERSION, MINOR_VERSION, enum, layout, structure
+from hloc.pjrt.element_types import TOKEN, dtypes
+from hloc.pjrt.machine.load import machine
+from hloc.pjrt.native import PjrtError, error_address, keep, state, text, words
+
+_MODULES: tuple[ModuleType, ...] = (client, compiling, programs, slow)
+"""Where the Python functions of the C API are."""
+
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+_RETIRE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+_MAX_RANK = 64
+
+
+def api_table() -> int:
+    """Return the address of the `PJRT_Api`, ready to be given to jaxlib."""
+    _start()
+    table = structure("PJRT_Api")()
+    offsets = layout("PJRT_Api").fields
+    table.struct_size = offsets[LAST_FUNCTION].offset + 8
+    table.pjrt_api_version.struct_size = ctypes.sizeof(table.pjrt_api_version)
+    table.pjrt_api_version.major_version = MAJOR_VERSION
+    table.pjrt_api_version.minor_version = MINOR_VERSION
+    names = [name for name, field in offsets.items() if field.type == "void*"]
+    for name in names[: names.index(LAST_FUNCTION) + 1]:
+        setattr(table, name, function_address(name))
+    table.extension_start = _extension("Layouts", _ffi())
+    return keep(table)
+
+
+def function_address(name: str) -> int:
+    """Return the address of a function of the C API."""
+    return machine().addresses.get(name) or _python_function(name)
+
+
+def _python_function(name: str) -> int:
+    found = [getattr(module, name) for module in _MODULES if hasattr(module, name)]
+    return _callback(name, found[0] if found else _missing(name))
+
+
+def _missing(name: str) -> Callable[[Any], None]:
+    def function(_args: Any) -> None:
+        raise PjrtError("UNIMPLEMENTED", f"hloc does not implement {name}")
+
+    return function
+
+
+def _callback(name: str, function: Callable[[Any], int | None]) -> int:
+    """Return the address of a C function that calls `function`; exceptions become errors."""
+    arguments = structure(f"{name}_Args")
+
+    def call(address: int) -> int:
+        try:
+            return function(arguments.from_address(address)) or 0
+        except BaseException as fault:
+            return error_address(fault)
+
+    return _address(_CALLBACK(call))
+
+
+def _address(callback: Any) -> int:
+    """Keep a callback; return its address."""
+    keep(callback)
+    address = ctypes.cast(callback, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
+# ---------------------------------------------------------------- extensions
+
+
+def _extension(kind: str, following: int) -> int:
+    """Return the address of the extension table with the functions it names."""
+    name = f"PJRT_{kind}_Extension"
+    table = structure(name)()
+    table.base.struct_size = ctypes.sizeof(table)
+    table.base.type = enum("PJRT_Extension_Type")[kind]
+    table.base.next = following
+    for field in layout(name).fields:
+        if field in machine().addresses:
+            setattr(table, field, machine().addresses[field])
+        elif field != "base":
+            setattr(table, field, _python_function(field))
+    return keep(table)
+
+
+def _ffi() -> int:
+    """Return the extension by which JAX hands Python callables over; callbacks.py has its ways."""
+    return 0
+
+
+# ---------------------------------------------------------------- the state of machine code
+
+
+def _start() -> None:
+    """Fill the state, start the worker, and see to the end of the process and to forks."""
+    code, shared = machine(), state()
+    shared.clock = int(time.CLOCK_MONOTONIC)
+    shared.twins = keep(words(_callback(name, getattr(slow, name)) for name in code.twins))
+    shared.retire = _address(_RETIRE(programs.retire))
+    sizes = {number: dtype.numpy.itemsize for number, dtype in dtypes().items()}
+    shared.element_bytes = keep(words(sizes.get(i, 0) for i in range(max(*sizes, TOKEN) + 9)))
+    rows = (structure("PJRT_Layouts_MemoryLayout") * _MAX_RANK)()
+    for rank, row in enumerate(rows):
+        order = "{" + ",".join(map(str, range(rank - 1, -1, -1))) + "}"
+        row.text, row.text_size = text(order), len(order)
+    shared.layouts = keep(rows)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        code.function("hloc_pjrt_start")()  # the worker takes over the mask
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    os.register_at_fork(after_in_child=_forked)
+    atexit.register(_close)
+
+
+def _forked() -> None:
+    state().forked = 1
+
+
+def _close() -> None:
+    """End the worker; from now on machine code calls no Python."""
+    if not state().forked:
+        machine().function("hloc_pjrt_finish")()
+    state().closed = 1
