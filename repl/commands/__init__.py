@@ -70,6 +70,8 @@ def execute(session: Session, line: str) -> Results:
     row, rest = _row_of(text)
     if rest and row.usage == row.name:
         raise HloError(f"{row.name} takes no arguments, found {rest!r}")
+    if row.question and not rest:
+        raise HloError(row.question, notes=(f"use: {row.usage}", row.summary))
     for result in row.function(session, rest):
         if isinstance(result, Script):
             yield from _run(session, result)
@@ -104,7 +106,7 @@ def _row_of(text: str) -> tuple[Command, str]:
     if text.startswith("!"):
         return COMMANDS["!"], text[1:].strip()
     if (name, rest.strip()) == ("info", "break"):
-        return replace(COMMANDS["info"], function=stepping.info_break), ""
+        return replace(COMMANDS["info"], function=stepping.info_break, question=""), ""
     name = ALIASES.get(name, name)
     if name not in COMMANDS:
         near = near_name_notes(name, [*COMMANDS, *ALIASES])

@@ -83,7 +83,6 @@ def _set_layout(session: Session, rest: str) -> Results:
 
 
 def _insert(session: Session, rest: str) -> Results:
-    needed(rest, "insert what?", "insert NAME = f32[4] add(x, y)")
     yield from _edited(session, editing.insert_instruction(session, rest))
 
 
@@ -99,5 +98,6 @@ ROWS = (
             "instruction", True),
     Command("set-layout", "set-layout %name {0,1}", "set the layout of an instruction",
             _set_layout, "instruction", True),
-    Command("insert", "insert NAME = TEXT", "add an instruction", _insert, "", True),
+    Command("insert", "insert NAME = TEXT", "add an instruction", _insert, "", True,
+            question="insert what?"),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import os
 from os.path import expanduser
 
 from hloc.errors import HloError, reason_of
-from repl.commands.row import Command, Results, needed
+from repl.commands.row import Command, Results
 from repl.plugins import load, reload_all
 from repl.results import Export, Message, ModuleText, Moved, Script
 from repl.scripts import (
@@ -23,7 +23,7 @@ _MOST_SOURCES = 8
 
 
 def _load(session: Session, rest: str) -> Results:
-    path = expanduser(needed(rest, "load what?", "load FILE"))
+    path = expanduser(rest)
     if os.path.isdir(path.split(" ")[0]) or os.path.isdir(path):
         folder, _, module = (path, "", "") if os.path.isdir(path) else path.partition(" ")
         yield from _load_dump(session, folder, module.strip())
@@ -48,19 +48,16 @@ def load_pasted(session: Session, text: str) -> Results:
 
 
 def _new(session: Session, rest: str) -> Results:
-    text = needed(rest, "where is the module?", "new, and the HLO text on the lines after it")
-    yield Moved(session.load_text(text, "<pasted>"), "load")
+    yield Moved(session.load_text(rest, "<pasted>"), "load")
 
 
 def _jax(session: Session, rest: str) -> Results:
     from repl.jax_trace import trace_text
 
-    text = trace_text(needed(rest, "trace what?", "jax lambda x: x * 2 ; f32[4]"))
-    yield Moved(session.load_text(text, "<jax>"), "load")
+    yield Moved(session.load_text(trace_text(rest), "<jax>"), "load")
 
 
 def _save(session: Session, rest: str) -> Results:
-    needed(rest, "save where?", "save FILE")
     text = session.current.module.to_text("default", large_constants=True)
     try:
         with open(expanduser(rest), "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -71,20 +68,16 @@ def _save(session: Session, rest: str) -> Results:
 
 
 def _source(session: Session, rest: str) -> Results:
-    path = expanduser(needed(rest, "source what?", "source FILE.hlor"))
+    path = expanduser(rest)
     if session.sourcing >= _MOST_SOURCES:
         raise HloError(f"scripts are nested more than {_MOST_SOURCES} deep")
     yield Script(tuple(command_lines(read_script(path))))
 
 
 def _save_session(session: Session, rest: str) -> Results:
-    path = expanduser(needed(rest, "save where?", "save-session FILE.hlor"))
+    path = expanduser(rest)
     count = write_session(session, path)
     yield Message(f"{count} commands written to {rest}; open-session replays them")
-
-
-def _open_session(session: Session, rest: str) -> Results:
-    yield from _source(session, needed(rest, "open what?", "open-session FILE.hlor"))
 
 
 def _cmdline(session: Session, rest: str) -> Results:
@@ -94,7 +87,7 @@ def _cmdline(session: Session, rest: str) -> Results:
 def _export(session: Session, rest: str) -> Results:
     from hloc.learn.export import writer_of
 
-    path = expanduser(needed(rest, "export where?", "export FILE.md|.html|.ipynb|.txt"))
+    path = expanduser(rest)
     if not path.endswith(".txt"):
         writer_of(path)
     lines = [line for text in session.lines for line in as_script_lines(text)]
@@ -103,8 +96,7 @@ def _export(session: Session, rest: str) -> Results:
 
 
 def _plugin(session: Session, rest: str) -> Results:
-    path = expanduser(needed(rest, "which plug-in?", "plugin FILE.py"))
-    yield Message(load(session, path))
+    yield Message(load(session, expanduser(rest)))
 
 
 def _reload(session: Session, rest: str) -> Results:
@@ -118,24 +110,28 @@ ROWS = (
     Command(
         "load", "load FILE | DIR [MODULE]",
         "read a module, or an XLA pass dump as a history; starts a new history",
-        _load, "file", True,
+        _load, "file", True, question="load what?",
     ),
     Command("new", "new TEXT | new <<END", "read a module from the following lines", _new, "",
-            True),
+            True, question="where is the module?"),
     Command("jax", "jax EXPR ; SHAPE, ...", "trace a Python lambda with JAX and load its module",
-            _jax, "", True),
-    Command("save", "save FILE", "write the current state as HLO text", _save, "file"),
-    Command("source", "source FILE.hlor", "run the commands in a file", _source, "file"),
+            _jax, "", True, question="trace what?"),
+    Command("save", "save FILE", "write the current state as HLO text", _save, "file",
+            question="save where?"),
+    Command("source", "source FILE.hlor", "run the commands in a file", _source, "file",
+            question="source what?"),
     Command("save-session", "save-session FILE.hlor",
-            "write the commands of this session to a file", _save_session, "file"),
+            "write the commands of this session to a file", _save_session, "file",
+            question="save where?"),
     Command("open-session", "open-session FILE.hlor", "replay a saved session",
-            _open_session, "file"),
+            _source, "file", question="open what?"),
     Command("export", "export FILE.md | .html | .ipynb | .txt",
-            "rerun all commands and write them with their output", _export, "file"),
+            "rerun all commands and write them with their output", _export, "file",
+            question="export where?"),
     Command("cmdline", "cmdline", "print the hloc command that produces the current state",
             _cmdline),
     Command("plugin", "plugin FILE.py",
             "load passes and rules; reloaded when the file changes",
-            _plugin, "file", True),
+            _plugin, "file", True, question="which plug-in?"),
     Command("reload", "reload", "reload all plug-ins", _reload, "", True),
 )  # fmt: skip

@@ -18,7 +18,6 @@ from repl.commands.row import Command, Help, Results
 from repl.results import HelpOn, Message, ModuleText, Quit, Table
 from repl.session import Session
 from repl.settings import SETTINGS
-from repl.themes import THEMES
 
 _SHELL_SECONDS = 600
 
@@ -73,8 +72,6 @@ def help_on(word: str, commands: Mapping[str, Command], aliases: Mapping[str, st
 
 
 def _shell(session: Session, rest: str) -> Results:
-    if not rest:
-        raise HloError("which command?", notes=("use: !COMMAND",))
     if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         code = subprocess.run(rest, shell=True, check=False).returncode
     else:
@@ -93,15 +90,11 @@ def _shell(session: Session, rest: str) -> Results:
 
 
 def _theme(session: Session, rest: str) -> Results:
-    if not rest:
-        raise HloError("which theme?", notes=(f"themes: {', '.join(THEMES)}",))
     yield from _set(session, f"theme={rest}")
 
 
 def _py(session: Session, rest: str) -> Results:
     """Python of the user's own: an expression, or a statement; it runs in this process."""
-    if not rest:
-        raise HloError("py what?", notes=("use: py len(m.entry.instructions)",))
     module = session.current.module if session.is_loaded else None
     names: dict[str, object] = {"m": module, "h": hloc, "s": session}
     out = io.StringIO()
@@ -137,12 +130,13 @@ def _quit(session: Session, rest: str) -> Results:
 ROWS = (
     Command("set", "set [KEY=VALUE]", "change a setting, or list all", _set, "setting", True),
     Command("theme", "theme NAME", "colour theme: dark, light, mono or colorblind",
-            _theme, "theme"),
-    Command("py", "py EXPRESSION", "evaluate Python; m is the module, s the session, h hloc", _py),
+            _theme, "theme", question="which theme?"),
+    Command("py", "py EXPRESSION", "evaluate Python; m is the module, s the session, h hloc", _py,
+            question="py what?"),
     Command("trace", "trace", "print the Python traceback of the last failed pass", _trace),
     Command("help", "help [WORD]", "help on commands, or on a command, pass, opcode or setting",
             _help,
             "command"),
-    Command("!", "!COMMAND", "run a shell command", _shell),
+    Command("!", "!COMMAND", "run a shell command", _shell, question="which command?"),
     Command("quit", "quit", "leave", _quit),
 )  # fmt: skip

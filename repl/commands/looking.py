@@ -13,7 +13,7 @@ from hloc.ir.print_order import instruction_order
 from hloc.ir.printer import print_instruction
 from hloc.options import GROUPINGS
 from hloc.report.statistics_text import overview, table_by
-from repl.commands.row import Command, Results, number_of, one_instruction, split_flags
+from repl.commands.row import Command, Results, number_of, split_flags
 from repl.looking import (
     blame_table,
     computations_table,
@@ -91,16 +91,16 @@ def _info(inst: Instruction) -> Info:
 
 
 def _facts(session: Session, rest: str) -> Results:
-    yield facts_of(one_instruction(session, rest, "info %name"))
+    yield facts_of(session.find(rest))
 
 
 def _users(session: Session, rest: str) -> Results:
-    inst = one_instruction(session, rest, "users %name")
+    inst = session.find(rest)
     yield _lines_of(tuple(inst.users), f"{inst.name} has no users")
 
 
 def _operands(session: Session, rest: str) -> Results:
-    inst = one_instruction(session, rest, "operands %name")
+    inst = session.find(rest)
     yield _lines_of(inst.operands, f"{inst.name} has no operands")
 
 
@@ -129,18 +129,14 @@ def _cost(session: Session, rest: str) -> Results:
 
 
 def _src(session: Session, rest: str) -> Results:
-    yield source_table(one_instruction(session, rest, "src %name"))
+    yield source_table(session.find(rest))
 
 
 def _grep(session: Session, rest: str) -> Results:
-    if not rest:
-        raise HloError("grep what?", notes=("use: grep REGULAR-EXPRESSION",))
     yield grep(session.current.module, rest)
 
 
 def _find(session: Session, rest: str) -> Results:
-    if not rest:
-        raise HloError("find what?", notes=("use: find reduce(multiply(_,_))",))
     yield find_pattern(session.current.module, rest.strip("\"'"))
 
 
@@ -167,14 +163,10 @@ def _short_lines(session: Session) -> list[str]:
 
 
 def _why(session: Session, rest: str) -> Results:
-    if not rest:
-        raise HloError("why what?", notes=("use: why %name",))
     yield trace(session.lineage(), rest.removeprefix("%"))
 
 
 def _blame(session: Session, rest: str) -> Results:
-    if not rest:
-        raise HloError("blame what?", notes=("use: blame %name",))
     yield blame_table(session, rest)
 
 
@@ -185,25 +177,29 @@ ROWS = (
         _show, "instruction",
     ),
     Command("info", "info %name | info break",
-            "details of an instruction: shape, cost, live range, origin", _facts, "instruction"),
-    Command("users", "users %name", "list the users of an instruction", _users, "instruction"),
+            "details of an instruction: shape, cost, live range, origin", _facts, "instruction",
+            question="info what?"),
+    Command("users", "users %name", "list the users of an instruction", _users, "instruction",
+            question="users what?"),
     Command("operands", "operands %name", "list the operands of an instruction",
-            _operands, "instruction"),
+            _operands, "instruction", question="operands what?"),
     Command("ls", "ls [@WORD]", "list computations", _ls, "computation"),
     Command("stats", "stats [--by opcode|dtype|scope|computation]",
             "count opcodes, computations and bytes", _stats),
     Command("cost", "cost", "operations and bytes of one run, by instruction", _cost),
     Command("src", "src %name", "the Python source lines of an instruction", _src,
-            "instruction"),
-    Command("grep", "grep RE", "instructions matching a regular expression", _grep),
+            "instruction", question="src what?"),
+    Command("grep", "grep RE", "instructions matching a regular expression", _grep,
+            question="grep what?"),
     Command("find", "find PATTERN",
-            "instructions matching a pattern: reduce(multiply(_,_)), add(x:_,x:_)", _find),
+            "instructions matching a pattern: reduce(multiply(_,_)), add(x:_,x:_)", _find,
+            question="find what?"),
     Command("path", "path %a %b", "a data-flow path between two instructions", _path,
             "instruction"),
     Command("head", "head [N]", "the first lines of the module", _head),
     Command("tail", "tail [N]", "the last lines of the module", _tail),
     Command("why", "why %name", "the rewrites that led to an instruction", _why,
-            "instruction"),
+            "instruction", question="why what?"),
     Command("blame", "blame %name", "the pass and rule behind each part of an instruction", _blame,
-            "instruction"),
+            "instruction", question="blame what?"),
 )  # fmt: skip

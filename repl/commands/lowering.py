@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from repl.commands.row import Command, Results, needed
-from repl.lowering import KINDS, emitted, kinds_of, memory_text
+from repl.commands.row import Command, Results
+from repl.lowering import KINDS, emitted, memory_text
 from repl.results import ModuleText
 from repl.session import Session
 
@@ -12,8 +12,7 @@ _ALL_KINDS = (*KINDS, "ptx")
 
 
 def _emit(session: Session, rest: str) -> Results:
-    usage = f"emit {'|'.join(kinds_of(session.settings.text('target')))} [%name]"
-    kind, _, name = needed(rest, "emit what?", usage).partition(" ")
+    kind, _, name = rest.partition(" ")
     yield ModuleText(emitted(session, kind, name.strip().lstrip("@")))
 
 
@@ -31,7 +30,8 @@ def _mem(session: Session, rest: str) -> Results:
 
 ROWS = (
     Command("emit", f"emit {'|'.join(_ALL_KINDS)} [%name]",
-            "print compiled code, of the module or of one instruction", _emit, "kind"),
+            "print compiled code, of the module or of one instruction", _emit, "kind",
+            question="emit what?"),
     Command("asm", "asm [%name]", "print assembly, of all kernels or of one instruction's", _asm,
             "instruction"),
     Command("schedule", "schedule", "print the schedule", _schedule),

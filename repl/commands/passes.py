@@ -11,7 +11,7 @@ from hloc.opt.registry import canonical_name
 from hloc.options import CompileOptions
 from hloc.report.text import plural
 from repl.applying import Applied, Outcome, follow
-from repl.commands.row import Command, Results, needed, number_of
+from repl.commands.row import Command, Results, number_of
 from repl.passes import effect_of
 from repl.results import Effect, Effects, Message, ModuleText, PipelineView, Table
 from repl.session import Session
@@ -52,7 +52,6 @@ def _passes(session: Session, rest: str) -> Results:
 def _explain(session: Session, rest: str) -> Results:
     from hloc.report.explanation import explanation_of
 
-    needed(rest, "explain what?", "explain PASS|RULE|OPCODE|CODE")
     yield ModuleText(explanation_of(rest))
 
 
@@ -64,7 +63,6 @@ def pipeline_of(text: str) -> Pipeline:
 
 
 def _apply(session: Session, rest: str) -> Results:
-    needed(rest, "apply what?", "apply PASS,PASS... or apply -O2")
     pipeline = pipeline_of(rest)
     before = session.current
     outcomes = follow(session, Walk.of(rest, pipeline.passes))
@@ -108,7 +106,7 @@ def _next(session: Session, rest: str) -> Results:
 
 
 def _until(session: Session, rest: str) -> Results:
-    name = canonical_name(needed(rest, "until which pass?", "until PASS"))
+    name = canonical_name(rest)
     yield from _walked(session, _walk(session), until=name)
 
 
@@ -145,14 +143,16 @@ ROWS = (
             "list passes; --effective tries which would change this state", _passes),
     Command("explain", "explain PASS|RULE|OPCODE|CODE",
             "explain a pass, rule, opcode or diagnostic", _explain,
-            "pass"),
+            "pass", question="explain what?"),
     Command("apply", "apply PASS,PASS... | -O2",
-            "run passes; each one that changes the module creates a state", _apply, "pass", True),
+            "run passes; each one that changes the module creates a state", _apply, "pass", True,
+            question="apply what?"),
     Command("pipeline", "pipeline [-O2|PASS,PASS...]",
             "choose the pipeline for next, and show its position",
             _pipeline, "pass", True),
     Command("next", "next [N]", "run the next pass of the pipeline", _next, "", True),
-    Command("until", "until PASS", "run the pipeline up to a pass", _until, "pass", True),
+    Command("until", "until PASS", "run the pipeline up to a pass", _until, "pass", True,
+            question="until which pass?"),
     Command("finish", "finish", "run the rest of the pipeline", _finish, "", True),
     Command("time", "time", "time spent in each pass so far", _time),
 )  # fmt: skip

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.errors import HloError
-from hloc.ir.instruction import Instruction
 from repl.session import Session
 
 _MOST = 99_999
@@ -25,6 +24,7 @@ class Command:
         takes: what completes after it: `file`, `pass`, `rule`, `instruction`, `computation`,
             `state`, `setting`, `command` or "".
         is_kept: it changes the session, so a session file repeats it.
+        question: what is asked if nothing stands behind it; "" if nothing need.
         group: heading in the help.
     """
 
@@ -34,6 +34,7 @@ class Command:
     function: Callable[[Session, str], Results]
     takes: str = ""
     is_kept: bool = False
+    question: str = ""
     group: str = ""
 
 
@@ -68,9 +69,3 @@ def split_flags(rest: str, known: tuple[str, ...], usage: str) -> tuple[list[str
     if flags - set(known):
         raise HloError(f"cannot read {rest!r}", notes=(f"use: {usage}",))
     return [word for word in words if not word.startswith("--")], flags
-
-
-def one_instruction(session: Session, rest: str, usage: str) -> Instruction:
-    """Return the instruction that `rest` names."""
-    question = f"{usage.split()[0]} what?"
-    return session.find(needed(rest, question, usage))

@@ -6,7 +6,7 @@ from os.path import expanduser
 
 from hloc.errors import HloError
 from hloc.report.text import count_text, duration
-from repl.commands.row import Command, Results, needed
+from repl.commands.row import Command, Results
 from repl.input_specs import KINDS, parameters_of
 from repl.profiling import profile
 from repl.results import Message, Table
@@ -57,7 +57,7 @@ def _run(session: Session, rest: str) -> Results:
 
 
 def _eval(session: Session, rest: str) -> Results:
-    yield value_of(session, needed(rest, "eval what?", "eval %name"))
+    yield value_of(session, rest)
 
 
 def _watch(session: Session, rest: str) -> Results:
@@ -120,7 +120,7 @@ ROWS = (
             "compile, run and compare with s0; --interp uses the evaluator", _run),
     Command("eval", "eval %name", "print the value of an instruction of the entry computation",
             _eval,
-            "instruction"),
+            "instruction", question="eval what?"),
     Command("watch", "watch [%name | off]", "print a value in every run", _watch, "instruction",
             True),
     Command("verify", "verify [A] [B]",

@@ -13,7 +13,7 @@ from hloc.report.text import plural
 from repl.applying import go_on
 from repl.breakpoints import KINDS
 from repl.commands.passes import counting_idle
-from repl.commands.row import Command, Results, needed
+from repl.commands.row import Command, Results
 from repl.passes import recipe_for
 from repl.results import Message, Moved, Table
 from repl.rules import Missed, find_rule, missed_rules, rule_place, rules_of
@@ -57,7 +57,7 @@ def _rewrites(session: Session, rest: str) -> Results:
 
 
 def _rules(session: Session, rest: str) -> Results:
-    name = canonical_name(needed(rest, "rules of which pass?", "rules PASS"))
+    name = canonical_name(rest)
     rows = []
     for rule in rules_of(name):
         opcodes = ", ".join(rule.pattern.opcodes) or "any opcode"
@@ -71,14 +71,13 @@ def _rules(session: Session, rest: str) -> Results:
 
 
 def _disable(session: Session, rest: str) -> Results:
-    rule = find_rule(needed(rest, "disable which rule?", "disable RULE"))
+    rule = find_rule(rest)
     session.disabled_rules[rule.name] = None
     session.stepping = None
     yield Message(f"{rule.name} is disabled")
 
 
 def _enable(session: Session, rest: str) -> Results:
-    needed(rest, "enable which rule?", "enable RULE | all")
     session.stepping = None
     if rest == "all":
         session.disabled_rules.clear()
@@ -92,7 +91,7 @@ def _enable(session: Session, rest: str) -> Results:
 
 
 def _missed(session: Session, rest: str) -> Results:
-    words = needed(rest, "missed by which pass?", "missed PASS [%name]").split()
+    words = rest.split()
     pipeline = Pipeline.parse(words[0])
     if len(pipeline.passes) != 1 or len(words) > 2:
         raise HloError("missed takes one pass and one instruction", notes=("missed PASS [%name]",))
@@ -121,7 +120,7 @@ def _missed(session: Session, rest: str) -> Results:
 
 def _break(session: Session, rest: str) -> Results:
     usage = "break pass P | rule R | op OPCODE | %name | if EXPRESSION | verify"
-    kind, _, text = needed(rest, "break where?", usage).partition(" ")
+    kind, _, text = rest.partition(" ")
     text = text.strip()
     if kind.startswith("%"):
         kind, text = "instruction", kind[1:]
@@ -158,12 +157,15 @@ ROWS = (
             _continue, "", True),
     Command("rewrites", "rewrites [PASS]", "list the rewrites of a pass: rule, instruction, size",
             _rewrites, "pass"),
-    Command("rules", "rules PASS", "list the rules of a pass", _rules, "pass"),
-    Command("disable", "disable RULE", "disable a rule", _disable, "rule", True),
-    Command("enable", "enable RULE | all", "enable a rule", _enable, "rule", True),
+    Command("rules", "rules PASS", "list the rules of a pass", _rules, "pass",
+            question="rules of which pass?"),
+    Command("disable", "disable RULE", "disable a rule", _disable, "rule", True,
+            question="disable which rule?"),
+    Command("enable", "enable RULE | all", "enable a rule", _enable, "rule", True,
+            question="enable which rule?"),
     Command("missed", "missed PASS [%name]", "why a pass left instructions unchanged", _missed,
-            "pass"),
+            "pass", question="missed by which pass?"),
     Command("break", "break pass P | rule R | op OPCODE | %name | if EXPR | verify",
             "set a breakpoint; EXPR such as instructions > 500 and count(reduce) == 0",
-            _break, "instruction", True),
+            _break, "instruction", True, question="break where?"),
 )  # fmt: skip

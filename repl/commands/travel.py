@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.errors import HloError
-from repl.commands.row import Command, Results, needed, number_of, split_flags
+from repl.commands.row import Command, Results, number_of, split_flags
 from repl.results import HistoryTree, Message, Moved
 from repl.session import Session
 from repl.state_diff import diff_command
@@ -18,7 +18,6 @@ def _redo(session: Session, rest: str) -> Results:
 
 
 def _goto(session: Session, rest: str) -> Results:
-    needed(rest, "go where?", "goto s3")
     yield Moved(session.tree.goto(rest), "goto")
 
 
@@ -32,7 +31,6 @@ def _mark(session: Session, rest: str) -> Results:
 
 
 def _branch(session: Session, rest: str) -> Results:
-    needed(rest, "call the branch what?", "branch NAME")
     state = session.tree.mark(rest)
     yield Message(f"{state.label} is also called {rest}; passes after `goto {rest}` start a branch")
 
@@ -52,11 +50,11 @@ def _diff(session: Session, rest: str) -> Results:
 ROWS = (
     Command("undo", "undo [N]", "go back by N states", _undo, "", True),
     Command("redo", "redo [N]", "go forward by N states", _redo, "", True),
-    Command("goto", "goto sN | MARK", "go to a state", _goto, "state", True),
+    Command("goto", "goto sN | MARK", "go to a state", _goto, "state", True, question="go where?"),
     Command("mark", "mark [NAME]", "name the current state, or list the names", _mark, "",
             True),
     Command("branch", "branch NAME", "mark the current state as the start of a branch", _branch,
-            "", True),
+            "", True, question="call the branch what?"),
     Command("history", "history [--tree]", "show the tree of states", _history),
     Command(
         "diff",
