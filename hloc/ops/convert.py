@@ -187,7 +187,7 @@ def _regrouped(x: Array, target: DType, old: int, new: int) -> Array:
     if old == new:
         return data.view(target.numpy).reshape(x.shape)
     if old > new:
-        return data[..., None].view(target.numpy)
+        return data.reshape(*x.shape, 1).view(target.numpy)
     return data.view(target.numpy).reshape(x.shape[:-1])
 
 
