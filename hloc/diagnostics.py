@@ -30,6 +30,7 @@ GROUPS = (
     ("HLOC01", "The text and its names"),
     ("HLOC02", "Shapes, attributes and values in the text"),
     ("HLOC03", "The verified module"),
+    ("HLOC04", "StableHLO text"),
 )
 
 _BROKEN_BY_A_PASS = (
@@ -453,6 +454,41 @@ _ROWS = (
             "output_to_operand_aliasing={{}: (0, {})}",
         ),
         "Remove the alias, or name an operand of the output's size.",
+    ),
+    _row(
+        "HLOC0401", "malformed StableHLO",
+        "The text does not follow MLIR's syntax, or that of StableHLO's operations. The message "
+        "says what was expected at the caret.",
+        "module @m {\n"
+        "  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "    %0 = stablehlo.ad %a, %a : tensor<4xf32>\n"
+        "    return %0 : tensor<4xf32>\n"
+        "  }\n"
+        "}\n",
+        "Compare the text with what jax.jit(f).lower(...).as_text() prints.",
+    ),
+    _row(
+        "HLOC0402", "wrong StableHLO operation",
+        "The syntax is right, but an operation uses a value that is not defined, has attributes or "
+        "regions that do not fit it, or calls a function that does not exist.",
+        "module @m {\n"
+        "  func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "    %0 = stablehlo.add %a, %b : tensor<4xf32>\n"
+        "    return %0 : tensor<4xf32>\n"
+        "  }\n"
+        "}\n",
+        "Correct the operation at the caret.",
+    ),
+    _row(
+        "HLOC0403", "StableHLO operation without a counterpart",
+        "The operation is legal, but hloc has no opcode and no expansion for it.",
+        "module @m {\n"
+        "  func.func @main(%a: tensor<4xf32>, %i: tensor<1xi64>) -> tensor<4xf32> {\n"
+        "    %0 = chlo.polygamma %a, %a : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>\n"
+        "    return %0 : tensor<4xf32>\n"
+        "  }\n"
+        "}\n",
+        "With pip install 'hloc[jax]', jaxlib converts such modules.",
     ),
 )  # fmt: skip
 

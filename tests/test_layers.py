@@ -31,7 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ),
     ("hloc.ops",),
     ("hloc.parser",),
-    ("hloc.analysis", "hloc.evaluator", "hloc.formats", "hloc.ptx"),
+    ("hloc.analysis", "hloc.evaluator", "hloc.formats", "hloc.ptx", "hloc.stablehlo"),
     ("hloc.opt",),
     ("hloc.memory", "hloc.pictures"),
     ("hloc.codegen.backend_names",),

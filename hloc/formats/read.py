@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from hloc.errors import HloError
+from hloc.errors import HloError, UnsupportedError
 from hloc.formats.compressed import decompress
 from hloc.formats.snapshot import Snapshot
 from hloc.formats.sniff import BYTECODE, GZIP, PROTOS, STABLEHLO, TEXT, kind_of
+from hloc.ir.module import Module
 from hloc.parser import parse
 from hloc.source import SourceFile
 
@@ -44,21 +45,43 @@ def read_snapshot(data: bytes, name: str, *, verify: bool = True) -> Snapshot:
     if kind in PROTOS:
         return _read_proto(data, kind, name, verify)
     if kind in (STABLEHLO, BYTECODE):
-        from hloc.formats.stablehlo import to_hlo
-
-        data, kind = to_hlo(data, kind, name), TEXT
+        return Snapshot(_read_stablehlo(data, kind, name, verify))
     if kind != TEXT:
         raise HloError(f"{name} is no HLO: it looks like {kind}", notes=(_READABLE,))
     text = data.decode("utf-8", "surrogateescape")
     return Snapshot(parse(SourceFile(text, name), verify=verify))
 
 
+def _read_stablehlo(data: bytes, kind: str, name: str, verify: bool) -> Module:
+    """Return a module from StableHLO; jaxlib reads bytecode and what hloc cannot convert."""
+    from hloc.formats import jaxlib_converter
+
+    if kind == STABLEHLO:
+        from hloc.stablehlo.to_module import module_from_stablehlo
+
+        source = SourceFile(data.decode("utf-8", "surrogateescape"), name)
+        try:
+            return _checked(module_from_stablehlo(source), verify)
+        except UnsupportedError:
+            if not jaxlib_converter.is_installed():
+                raise
+    text = jaxlib_converter.to_hlo(data, kind, name).decode("utf-8", "surrogateescape")
+    return parse(SourceFile(text, name), verify=verify)
+
+
+def _checked(module: Module, verify: bool) -> Module:
+    """Return `module`, verified if asked for, ready for changes."""
+    if verify:
+        from hloc.ir.verifier import verify as verify_module
+
+        verify_module(module)
+    module.log.recording = True
+    return module
+
+
 def _read_proto(data: bytes, kind: str, name: str, verify: bool) -> Snapshot:
     from hloc.formats.proto_snapshot import snapshot_from_bytes
-    from hloc.ir.verifier import verify as verify_module
 
     found = snapshot_from_bytes(data, kind, name)
-    if verify:
-        verify_module(found.module)
-    found.module.log.recording = True
+    _checked(found.module, verify)
     return found

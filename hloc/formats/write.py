@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gzip
 
+from hloc.errors import UnsupportedError
+from hloc.formats import jaxlib_converter
 from hloc.formats.proto_snapshot import hlo_proto_bytes
 from hloc.formats.sniff import FORMATS
-from hloc.formats.stablehlo import from_hlo
 from hloc.formats.to_proto import module_to_bytes
 from hloc.ir.module import Module
 
@@ -36,10 +37,21 @@ def module_bytes(
         data = hlo_proto_bytes(module)
     elif form == "module-pb":
         data = module_to_bytes(module)
+    elif form == "stablehlo":
+        data = _stablehlo_bytes(module)
     else:
         assert form in FORMATS, form
-        text = module.to_text(style, large_constants=True)
-        data = text.encode("utf-8", "surrogateescape")
-        if form == "stablehlo":
-            data = from_hlo(text, module.name)
+        data = module.to_text(style, large_constants=True).encode("utf-8", "surrogateescape")
     return gzip.compress(data, mtime=0) if compress else data
+
+
+def _stablehlo_bytes(module: Module) -> bytes:
+    """Return `module` as StableHLO text; jaxlib helps where hloc cannot write an instruction."""
+    from hloc.stablehlo.from_module import stablehlo_text
+
+    try:
+        return stablehlo_text(module).encode("utf-8", "surrogateescape")
+    except UnsupportedError:
+        if not jaxlib_converter.is_installed():
+            raise
+    return jaxlib_converter.from_hlo(module.to_text(large_constants=True), module.name)

@@ -7,10 +7,11 @@ import pytest
 
 import hloc
 from hloc.errors import HloError
-from hloc.formats import runtime, stablehlo
+from hloc.formats import jaxlib_converter, runtime
 from hloc.formats.read import read_snapshot
 from hloc.formats.sniff import BYTECODE, GZIP, STABLEHLO, TEXT, kind_of
 from hloc.formats.to_proto import module_to_bytes
+from hloc.formats.write import module_bytes
 from tests.unit.formats.samples import SAMPLES, needs_jaxlib, needs_protobuf
 
 
@@ -64,10 +65,10 @@ def test_without_protobuf_the_message_says_what_to_install(monkeypatch: Any) -> 
 
 
 def test_without_jaxlib_the_message_says_what_to_install(monkeypatch: Any) -> None:
-    monkeypatch.setattr(stablehlo, "find_spec", lambda _name: None)
+    monkeypatch.setattr(jaxlib_converter, "find_spec", lambda _name: None)
     with pytest.raises(HloError) as caught:
-        read_snapshot(b"module @m { }", "m.mlir")
-    assert "m.mlir is StableHLO text" in str(caught.value)
+        read_snapshot(b"ML\xefR\x0d", "m.mlirbc")
+    assert "m.mlirbc is StableHLO bytecode" in str(caught.value)
     assert "pip install 'hloc[jax]'" in str(caught.value)
 
 
@@ -82,16 +83,18 @@ MLIR = """module @jit_f {
 
 @pytest.mark.jax
 @needs_jaxlib
-def test_stablehlo_text_both_ways() -> None:
+def test_stablehlo_of_jaxlib_and_ours_agree() -> None:
     module = read_snapshot(MLIR.encode(), "m.mlir").module
     assert module.entry.root.is_a("add")
-    text = stablehlo.from_hlo(module.to_text(), "m")
+    text = jaxlib_converter.from_hlo(module.to_text(), "m")
     assert kind_of(text) == STABLEHLO
     assert read_snapshot(text, "m.mlir").module.entry.root.is_a("add")
+    ours = module_bytes(module, "stablehlo")
+    assert hloc.parse(jaxlib_converter.to_hlo(ours, STABLEHLO, "m")).entry.root.is_a("add")
 
 
 @pytest.mark.jax
 @needs_jaxlib
-def test_wrong_stablehlo_gives_the_reason_of_jaxlib() -> None:
-    with pytest.raises(HloError, match=r"jaxlib cannot convert this module: .*foo"):
-        read_snapshot(b"module @m { foo }", "m.mlir")
+def test_bytecode_that_is_wrong_gives_the_reason_of_jaxlib() -> None:
+    with pytest.raises(HloError, match="jaxlib cannot convert this module"):
+        read_snapshot(b"ML\xefR\x0dfoo", "m.mlirbc")

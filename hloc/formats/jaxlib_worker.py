@@ -1,4 +1,4 @@
-"""Subprocess of `stablehlo`: converts a module from stdin to stdout."""
+"""Subprocess of `jaxlib_converter`: converts a module from stdin to stdout."""
 
 from __future__ import annotations
 

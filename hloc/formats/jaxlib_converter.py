@@ -1,4 +1,4 @@
-"""StableHLO text and bytecode, through jaxlib.
+"""StableHLO through jaxlib: bytecode, and text that `hloc/stablehlo` cannot convert.
 
 jaxlib aborts on some inputs, so it runs in a subprocess.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from hloc.errors import HloError
 
 TIMEOUT_SECONDS = 300
-_WORKER = Path(__file__).with_name("stablehlo_worker.py")
+_WORKER = Path(__file__).with_name("jaxlib_worker.py")
 _INSTALL = "pip install 'hloc[jax]'"
 
 
@@ -31,8 +31,13 @@ def from_hlo(text: str, name: str) -> bytes:
     return _work("from-hlo", text.encode("utf-8", "surrogateescape"), "writing StableHLO", name)
 
 
+def is_installed() -> bool:
+    """True if jaxlib can be imported."""
+    return find_spec("jaxlib") is not None
+
+
 def _work(task: str, data: bytes, what: str, name: str) -> bytes:
-    if find_spec("jaxlib") is None:
+    if not is_installed():
         raise HloError(f"{what} needs jaxlib", notes=(_INSTALL,))
     try:
         done = subprocess.run(

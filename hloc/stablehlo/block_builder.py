@@ -1,0 +1,352 @@
+"""Adds the operations of one function or region to a computation.
+
+What a region of a loop or branch takes from outside is passed as a parameter, constants are
+repeated inside, as XLA does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, TypeAlias
+
+from hloc.errors import Diagnostic, HloError, UnsupportedError
+from hloc.ir.attributes import NO_COMMON, CommonAttributes, attribute_fields, quoted
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ops import OPCODES
+from hloc.parser.reader import legal_name
+from hloc.parser.values import ValueReader
+from hloc.shapes import Shape, TupleShape, compatible
+from hloc.source import SourceFile, Span
+from hloc.stablehlo.chlo import expanded
+from hloc.stablehlo.codecs import BadAttribute
+from hloc.stablehlo.locations import Locations
+from hloc.stablehlo.operations import CHLO, CONVERSIONS, Conversion, read_attributes
+from hloc.stablehlo.tree import Function, Operation, Region
+
+Environment: TypeAlias = dict[str, list[Instruction]]
+"""Name of a value, `%0`, and its elements: several results have one name."""
+
+_NOT_NAMES = str.maketrans({c: "_" for c in " ()[]{}<>,;:=\"'#%@&|!?*+/\\^~`$"})
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the blocks of a module share.
+
+    Attributes:
+        special: operations whose structure differs from HLO's, and what converts them.
+        computations: functions by name, callees before their callers.
+    """
+
+    source: SourceFile
+    module: Module
+    locations: Locations
+    special: dict[str, Callable[[BlockBuilder, Operation], None]]
+    values: ValueReader
+    computations: dict[str, Computation] = field(default_factory=dict)
+
+
+class BlockBuilder:
+    """Adds the operations of one function or region to one computation."""
+
+    def __init__(self, context: Context, computation: Computation) -> None:
+        self.context = context
+        self.computation = computation
+        self.values: Environment = {}
+        self.span: Span | None = None
+        self.common: CommonAttributes = NO_COMMON
+        self.name = ""
+
+    # ---- blocks
+
+    def function(self, function: Function) -> None:
+        """Add parameters, operations and the root of a function."""
+        for number, (name, shape) in enumerate(function.body.parameters):
+            attributes = function.parameter_attributes[number]
+            self.span = Span(self.context.source, function.start, function.end)
+            self.common = self._common(attributes)
+            self.values[name] = [self.parameter(number, shape)]
+        results = self.operations(function.body)
+        declared = [inst.shape for inst in results]
+        if len(declared) != len(function.result_types):
+            raise HloError(
+                f"function @{function.name} declares {len(function.result_types)} results, "
+                f"but returns {len(declared)}", self.span, (), "HLOC0402",
+            )  # fmt: skip
+        self.root(results)
+
+    def operations(self, region: Region) -> list[Instruction]:
+        """Add all operations of `region` and return what it returns."""
+        for operation in region.operations:
+            self.span = Span(self.context.source, operation.start, operation.end)
+            if operation.name.rpartition(".")[2] == "return":
+                return self.operands(operation)
+            metadata = self.context.locations.metadata(operation.location)
+            self.common = self._common(operation.attributes)
+            self.name = ""
+            if metadata is not None:
+                self.common = self.common.with_metadata(metadata)
+                self.name = identifier(metadata.op_name.rpartition("/")[2])
+            self._operation(operation)
+        raise HloError("this region does not return", self.span, (), "HLOC0402")
+
+    def root(self, results: Sequence[Instruction]) -> None:
+        """Make the results the root, a tuple unless there is exactly one."""
+        self.common, self.name = NO_COMMON, ""
+        self.computation.set_root(results[0] if len(results) == 1 else self.tuple(results))
+
+    def operands(self, operation: Operation) -> list[Instruction]:
+        return [self.value(name) for name in operation.operands]
+
+    def value(self, name: str) -> Instruction:
+        base, _, index = name.partition("#")
+        elements = self.values.get(base)
+        if elements is None:
+            self.fail(f"value {base} is not defined here")
+        if int(index or 0) >= len(elements):
+            self.fail(f"value {base} has {len(elements)} elements")
+        return elements[int(index or 0)]
+
+    def fail(self, message: str, *notes: str) -> NoReturn:
+        """Raise a fault at the operation being converted."""
+        raise HloError([Diagnostic(message, self.span, notes, "HLOC0402")])
+
+    def unsupported(self, operation: Operation, why: str = "has no opcode in HLO") -> NoReturn:
+        raise UnsupportedError(f"{operation.name} {why}", self.span, (), "HLOC0403")
+
+    # ---- adding instructions
+
+    def add(
+        self,
+        opcode: str,
+        shape: Shape,
+        operands: Sequence[Instruction] = (),
+        called: Sequence[Computation] = (),
+        **values: Any,
+    ) -> Instruction:
+        """Add an instruction with the place and metadata of the operation being converted."""
+        row = OPCODES[opcode]
+        attributes = row.attributes(**values) if row.attributes is not None else None
+        return self.computation.add(
+            row, shape, operands, attributes, called,
+            name=legal_name(self.name) or opcode, common=self.common, span=self.span,
+        )  # fmt: skip
+
+    def parameter(self, number: int, shape: Shape) -> Instruction:
+        self.name = "Arg"
+        return self.add("parameter", shape, number=number)
+
+    def tuple(self, elements: Sequence[Instruction]) -> Instruction:
+        return self.add("tuple", TupleShape(tuple([e.shape for e in elements])), elements)
+
+    def elements(self, inst: Instruction) -> list[Instruction]:
+        """Return the elements of a tuple by get-tuple-element."""
+        assert isinstance(inst.shape, TupleShape)
+        return [
+            self.add("get-tuple-element", shape, (inst,), index=index)
+            for index, shape in enumerate(inst.shape.elements)
+        ]
+
+    def results(self, operation: Operation, inst: Instruction) -> None:
+        """Name the results of `operation`, the elements of `inst` if there are several."""
+        found = [inst] if len(operation.result_types) == 1 else self.elements(inst)
+        self.bind(operation, found)
+
+    def bind(self, operation: Operation, found: list[Instruction]) -> None:
+        """Give the results of `operation` the values `found`."""
+        at = 0
+        for name, count in operation.results:
+            if name in self.values:
+                self.fail(f"value {name} is defined twice")
+            self.values[name] = found[at : at + count]
+            at += count
+        if operation.results and at != len(found):
+            self.fail(f"{operation.name} has {len(found)} results, but {at} names")
+
+    # ---- operations
+
+    def _operation(self, operation: Operation) -> None:
+        dialect, _, name = operation.name.rpartition(".")
+        if dialect == "chlo":
+            self._chlo(operation, name)
+            return
+        if dialect not in ("", "stablehlo", "mhlo", "func"):
+            self.unsupported(operation, f"belongs to dialect {dialect}, which hloc cannot convert")
+        special = self.context.special.get(name)
+        if special is not None:
+            special(self, operation)
+            return
+        row = CONVERSIONS.get(name)
+        opcode = name.replace("_", "-")
+        if row is None:
+            if opcode not in OPCODES or any(
+                f.required for f in attribute_fields(OPCODES[opcode].attributes)
+            ):
+                self.unsupported(operation)
+            row = Conversion(opcode)
+        self.results(operation, self._converted(operation, row))
+
+    def _chlo(self, operation: Operation, name: str) -> None:
+        if name == "top_k":
+            inst = self.add("topk", self.result_shape(operation), self.operands(operation),
+                            k=operation.attributes["k"], largest=True)  # fmt: skip
+        elif name in CHLO:
+            inst = self.add(CHLO[name], self.result_shape(operation), self.operands(operation))
+        else:
+            found = expanded(name, self.add, self.operands(operation))
+            if found is None:
+                self.unsupported(operation)
+            inst = found
+        self.results(operation, inst)
+
+    def _converted(self, operation: Operation, row: Conversion) -> Instruction:
+        """Add the opcode of `row` with the operation's operands, regions and attributes."""
+        operands = self.checked_operands(operation)
+        opcode = OPCODES[row.opcode]
+        called = [self.region(region) for region in operation.regions]
+        if len(called) != len(opcode.calls):
+            self.fail(f"expected {len(opcode.calls)} regions, but found {len(called)}")
+        shapes = [operand.shape for operand in operands]
+        try:
+            values = read_attributes(row, operation.attributes, shapes)
+            if "dim_labels" in values:
+                values["dim_labels"] = self._read("dim_labels", values["dim_labels"])
+        except BadAttribute as fault:
+            self.fail(f"{operation.name}: {fault}")
+        for attribute in attribute_fields(opcode.attributes):
+            if attribute.required and attribute.field not in values:
+                self.fail(f"{operation.name} needs an attribute for {attribute.name}")
+        return self.add(row.opcode, self.result_shape(operation), operands, called, **values)
+
+    def _read(self, rule: str, text: str) -> Any:
+        """Return the value of `text` by a rule of HLO's grammar."""
+        try:
+            return self.context.values.read(rule, text, 0)
+        except HloError as error:
+            self.fail(error.message)
+
+    def checked_operands(self, operation: Operation) -> list[Instruction]:
+        operands = self.operands(operation)
+        for name, inst, declared in zip(
+            operation.operands, operands, operation.operand_types, strict=False
+        ):
+            if not compatible(inst.shape, declared):
+                self.fail(f"{name} is {inst.shape}, but the type says {declared}")
+        return operands
+
+    def result_shape(self, operation: Operation) -> Shape:
+        types = operation.result_types
+        return types[0] if len(types) == 1 else TupleShape(tuple(types))
+
+    # ---- regions
+
+    def region(self, region: Region) -> Computation:
+        """Return a region as a computation; what it takes from outside must be constant."""
+        builder = self._inner("region")
+        builder.common = NO_COMMON
+        for number, (name, shape) in enumerate(region.parameters):
+            builder.values[name] = [builder.parameter(number, shape)]
+        for name in self.captured(region):
+            self.fail(f"this region uses {name} from outside, which is not constant")
+        builder.repeat_constants(self, region)
+        builder.root(builder.operations(region))
+        return builder.computation
+
+    def carried(
+        self, region: Region, names: Sequence[str], captured: Sequence[str], *, give_back: bool
+    ) -> Computation:
+        """Return a region of a loop or branch, which takes one parameter for all values.
+
+        Args:
+            region: the region; `names` are its own parameters.
+            names: names of the values that are passed first.
+            captured: names of values from outside that are passed behind them.
+            give_back: return the captured values behind the results, as the body of a loop does.
+        """
+        builder = self._inner("region")
+        builder.common, builder.span = NO_COMMON, self.span
+        shapes = [shape for _, shape in region.parameters] if names else []
+        shapes += [self.value(name).shape for name in captured]
+        passed = builder.packed_parameter(shapes)
+        for name, inst in zip([*names, *captured], passed, strict=True):
+            builder.define(name, inst)
+        builder.repeat_constants(self, region)
+        results = builder.operations(region)
+        if give_back:
+            results += passed[len(names) :]
+        builder.root(results)
+        return builder.computation
+
+    def _inner(self, name: str) -> BlockBuilder:
+        computation = self.context.module.add_computation(name)
+        return BlockBuilder(self.context, computation)
+
+    def packed_parameter(self, shapes: Sequence[Shape]) -> list[Instruction]:
+        """Add the one parameter of a loop or branch and return the values in it."""
+        if len(shapes) == 1:
+            return [self.parameter(0, shapes[0])]
+        parameter = self.parameter(0, TupleShape(tuple(shapes)))
+        self.name = ""
+        return self.elements(parameter)
+
+    def define(self, name: str, inst: Instruction) -> None:
+        """Make `name`, perhaps one element of several results, mean `inst` here."""
+        base, _, index = name.partition("#")
+        found = self.values.setdefault(base, [])
+        found.extend([inst] * (int(index or 0) + 1 - len(found)))
+        found[int(index or 0)] = inst
+
+    def packed(self, values: Sequence[Instruction]) -> Instruction:
+        """Return the one operand that passes `values` to a loop or branch."""
+        return values[0] if len(values) == 1 else self.tuple(values)
+
+    def captured(self, region: Region) -> list[str]:
+        """Return the names from outside that `region` uses, but for constants."""
+        return [n for n in free_names(region) if self.value(n).opcode.name != "constant"]
+
+    def repeat_constants(self, outer: BlockBuilder, region: Region) -> None:
+        """Add the constants from outside that `region` uses."""
+        for name in free_names(region):
+            inst = outer.value(name)
+            if inst.opcode.name == "constant":
+                literal = inst.attributes.literal
+                self.define(name, self.add("constant", inst.shape, literal=literal))
+
+    # ---- attributes of all operations
+
+    def _common(self, attributes: dict[str, Any]) -> CommonAttributes:
+        found: dict[str, Any] = {}
+        sharding = attributes.get("mhlo.sharding")
+        if isinstance(sharding, str) and sharding:
+            found["sharding"] = self._read("sharding", sharding)
+        pairs = attributes.get("mhlo.frontend_attributes")
+        if isinstance(pairs, dict) and pairs:
+            found["frontend_attributes"] = tuple(
+                sorted((key, quoted(str(value))) for key, value in pairs.items())
+            )
+        return replace(NO_COMMON, **found) if found else NO_COMMON
+
+
+# ---------------------------------------------------------------- names
+
+
+def identifier(text: str) -> str:
+    """Return `text` as a name of HLO: other characters become `_`."""
+    name = text.translate(_NOT_NAMES)
+    return name if name.strip("_") and name.isascii() and not name[0].isdigit() else ""
+
+
+def free_names(region: Region) -> list[str]:
+    """Return the values from outside that a region uses, in order of use."""
+    free: dict[str, None] = {}
+    own = {name for name, _ in region.parameters}
+    for operation in region.operations:
+        used = list(operation.operands)
+        for inner in operation.regions:
+            used += free_names(inner)
+        free.update((name, None) for name in used if name.partition("#")[0] not in own)
+        own.update(name for name, _ in operation.results)
+    return list(free)
