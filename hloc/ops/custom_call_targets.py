@@ -164,6 +164,7 @@ TARGETS: dict[str, CustomCallTarget] = {
     "xla.sdy.PropagationBarrier": _IDENTITY,
     "xla.sdy.ShardingConstraint": _IDENTITY,
     "xla.sdy.ShardingGroup": CustomCallTarget("nothing", _fits_nothing, _no_value),
+    "dce_sink": CustomCallTarget("nothing; keeps its operand alive", _fits_nothing, _no_value),
     "LayoutConstraint": _PLACEMENT,
     "annotate_device_placement": _PLACEMENT,
     "MoveToHost": _PLACEMENT,

@@ -1,4 +1,4 @@
-"""LAPACK by custom call: the targets `lapack_*_ffi` that JAX emits for one processor.
+"""LAPACK by custom call: the targets that JAX emits for one processor, most of them `lapack_*_ffi`.
 
 NumPy's linear algebra does what it can, short loops over Householder reflectors the rest, with
 LAPACK's sign conventions. Only a Schur decomposition (`gees`) needs SciPy, the extra `lapack`.
@@ -26,17 +26,23 @@ from hloc.ops.householder import (
 )
 from hloc.ops.linear_algebra import substitute
 from hloc.ops.shared import Array
+from hloc.ops.tridiagonal import solve_perturbed_tridiagonal, solve_tridiagonal
 from hloc.shapes import ArrayShape, TupleShape
 
 MatrixFunction: TypeAlias = Callable[[dict[str, Any], Sequence[Array]], tuple[Any, ...]]
 """Takes the attributes and one matrix of each operand, returns one array per result."""
 
 _TARGET = re.compile(r"lapack_([sdcz])([a-z0-9]+)_ffi")
+PERTURBED_TRIDIAGONAL = "tridiagonal_solve_perturbed_ffi"
+"""Not a routine of LAPACK: jaxlib's own, after LAPACK's `lagtf` and `lagts`."""
+
 _ATTRIBUTE = re.compile(r"(\w+)\s*=\s*(-?\d+|true|false)")
 
 
 def lapack_function(target: str) -> MatrixFunction | None:
     """Return what a target does with single matrices, None if it is no known LAPACK target."""
+    if target == PERTURBED_TRIDIAGONAL:
+        return _perturbed_tridiagonal
     found = _TARGET.fullmatch(target)
     return _FUNCTIONS.get(found[2]) if found else None
 
@@ -85,7 +91,8 @@ def lapack_attributes(inst: Instruction) -> dict[str, Any]:
 
 
 def _batch_depth(inst: Instruction, operands: Sequence[Array]) -> int:
-    is_tridiagonal = "gtsv" in inst.attributes.custom_call_target
+    target = inst.attributes.custom_call_target
+    is_tridiagonal = "gtsv" in target or target == PERTURBED_TRIDIAGONAL
     return int(operands[0].ndim) - (1 if is_tridiagonal else 2)
 
 
@@ -277,15 +284,12 @@ def _trsm(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
 def _gtsv(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
     """Solve a tridiagonal system; the diagonals come back as they were."""
     below, diagonal, above, right = operands
-    size = len(diagonal)
-    matrix = np.diag(diagonal)
-    if size > 1:
-        matrix = matrix + np.diag(below[1:] if len(below) == size else below, -1)
-        matrix = matrix + np.diag(above[: size - 1], 1)
-    try:
-        return below, diagonal, above, np.linalg.solve(matrix, right), 0
-    except np.linalg.LinAlgError:
-        return below, diagonal, above, np.full_like(right, np.nan), size
+    lower = below if len(below) == len(diagonal) else np.append(diagonal[:1], below)
+    return below, diagonal, above, *solve_tridiagonal(lower, diagonal, above, right)
+
+
+def _perturbed_tridiagonal(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
+    return (solve_perturbed_tridiagonal(*operands),)
 
 
 _FUNCTIONS: dict[str, MatrixFunction] = {

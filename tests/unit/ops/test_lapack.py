@@ -233,6 +233,68 @@ def test_tridiagonal_system(t: str) -> None:
 
 
 @pytest.mark.parametrize("t", LETTERS)
+def test_tridiagonal_system_exchanges_rows(t: str) -> None:
+    below, d, above, b = (matrices(t, *s) for s in ((30,), (30,), (30,), (30, 2)))
+    d[4] = d[20] = 0
+    v = f"{HLO[t]}[30]"
+    shapes = f"({v}, {v}, {v}, {HLO[t]}[30,2], s32[])"
+    *_, x, info = run(f"{t}gtsv", shapes, "", below, d, above, b)
+    a = np.diag(d) + np.diag(below[1:], -1) + np.diag(above[:29], 1)
+    near(x, np.linalg.solve(a.astype(np.complex128), b))
+    assert info == 0
+
+
+def test_singular_tridiagonal_system_is_nan() -> None:
+    ones = np.ones((2, 2), np.float32)
+    shapes = "(f32[2,2], f32[2,2], f32[2,2], f32[2,2,1], s32[2])"
+    d = np.array([[1, 1], [1, 2]], np.float32)
+    *_, x, info = run("sgtsv", shapes, "", ones, d, ones, ones[..., None])
+    assert np.isnan(x[0]).all()
+    near(x[1], np.array([[1], [0]]))
+    assert info.tolist() == [2, 0]
+
+
+def perturbed(t: str, *arrays: Any) -> Any:
+    """Run jaxlib's solver of tridiagonal systems that may be singular, on a batch."""
+    n, k = arrays[3].shape[1:]
+    parameters = "".join(f" p{i} = {HLO[t]}[2,{n}] parameter({i})\n" for i in range(3))
+    (x,) = WAYS[way](
+        f"HloModule m\nENTRY e {{\n{parameters} p3 = {HLO[t]}[2,{n},{k}] parameter(3)\n"
+        f" ROOT r = {HLO[t]}[2,{n},{k}] custom-call(p0, p1, p2, p3), "
+        'custom_call_target="tridiagonal_solve_perturbed_ffi", '
+        "api_version=API_VERSION_TYPED_FFI\n}",
+        *arrays,
+    )
+    return x
+
+
+@pytest.mark.parametrize("t", LETTERS)
+@pytest.mark.parametrize("n", [1, 2, 9])
+def test_perturbed_tridiagonal_system_is_solved(t: str, n: int) -> None:
+    below, d, above = (matrices(t, 2, n) for _ in range(3))
+    b = matrices(t, 2, n, 3)
+    d = d + 4
+    x = perturbed(t, below, d, above, b)
+    for i in range(2):
+        a = np.diag(d[i]) + np.diag(below[i, 1:], -1) + np.diag(above[i, :-1], 1)
+        near(a @ x[i], b[i])
+
+
+@pytest.mark.parametrize("t", LETTERS)
+def test_singular_perturbed_tridiagonal_system_is_large_not_nan(t: str) -> None:
+    ones = np.ones((2, 2), LETTERS[t])
+    d = np.stack([ones[0], 0 * ones[0]])
+    x = perturbed(t, d, d, d, (ones * [1, 2])[..., None].astype(LETTERS[t]))
+    assert np.isfinite(x).all()
+    assert (abs(x) > 1e6).all()
+
+
+def test_perturbed_tridiagonal_system_of_denormals() -> None:
+    d, b = np.full((2, 1), 1e-40, np.float32), np.full((2, 1, 1), 3e-40, np.float32)
+    near(perturbed("s", d, d, d, b), np.full((2, 1, 1), 3, np.float32))
+
+
+@pytest.mark.parametrize("t", LETTERS)
 def test_schur_form_needs_scipy(t: str) -> None:
     a = matrices(t, 4, 4)
     values = f"{REAL[t]}[4], {REAL[t]}[4]" if t in "sd" else f"{HLO[t]}[4]"
