@@ -2,10 +2,11 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+JAX_CHECKOUT ?= ../jax
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -118,6 +119,9 @@ conformance: setup ## pass rates on foreign modules against the recorded floors
 
 conformance-gpu: setup ## the same for GPU code in the PTX interpreter, on a sample
 	$(BIN)/python tests/conformance_gate.py gpu-jax gpu-modules --minutes 4
+
+jax-tests: setup ## JAX's own tests, plain and on hloc: JAX_CHECKOUT=folder of jax-ml/jax (its version's tag); FILES="lax api"
+	$(BIN)/python benchmarks/jax_tests/run.py $(JAX_CHECKOUT) $(FILES)
 
 ci: ## what CI runs: the README's test line, then the conformance gate
 	.ci/run
