@@ -11,22 +11,19 @@ rows, is kept in f64. The order of the additions depends on sizes and the width 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from math import prod
 
-from hloc.analysis.cumulative import Cumulative, plain_scan
-from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.running_sums import block_end
+from hloc.codegen.kernels.scan import ScanElements, ScanProblem, scan_problem
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.dtypes import F32, F64, S32, U32, DType
 from hloc.ir.instruction import Instruction
 from hloc.ops.folding import identity_of, recognised_reducer
-from hloc.shapes import ArrayShape
 
 _BLOCK = 1024
 """Elements of a row that are made, scanned and written before the next ones."""
@@ -40,53 +37,35 @@ _ROWS = 64
 _STRIP = 1024
 """Columns whose running results are kept together."""
 
-_NARROW = 16
-"""Columns below which each is scanned on its own, like a row."""
-
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a plain scan: a loop over rows, or over strips of columns."""
-    root = root_of(inst)
-    form = plain_scan(root)
-    if form is None:
+    problem = scan_problem(inst)
+    if problem is None:
         return None
-    sizes = _Sizes(root.operands[0].array, form)
-    return KernelPlan(partial(_emit, sizes), prod(sizes.units))
+    return KernelPlan(partial(_emit, problem), prod(_units(problem)))
 
 
-def _emit(sizes: _Sizes, k: KernelContext) -> None:
+def _units(problem: ScanProblem) -> list[int]:
+    """Return what the outermost loop runs over: sizes of the dimensions, or strips of the last."""
+    units = problem.sizes
+    if problem.by_columns:
+        units[-1] = -(-units[-1] // _STRIP)
+    return units
+
+
+def _emit(problem: ScanProblem, k: KernelContext) -> None:
     """Write the loop over rows or strips."""
     with k.body.loop(k.begin, k.end) as unit:
-        place = k.math.delinear(unit, sizes.units)
         index: list[IndexValue] = [0] * k.root.array.rank
-        for dim, position in zip(sizes.outer, place, strict=False):
-            index[dim] = position
-        if sizes.strip is None:
-            _Row(k, sizes.form, index).write()
-        else:
-            first = k.math.mul(place[-1], _STRIP)
-            _Strip(k, sizes.form, index, sizes.strip, first).write()
-
-
-class _Sizes:
-    """What the outermost loop runs over.
-
-    Attributes:
-        outer: dimensions with a loop around each scan.
-        strip: the fastest dimension if columns are scanned.
-        units: sizes of the outer dimensions, then the number of strips.
-    """
-
-    def __init__(self, source: ArrayShape, form: Cumulative) -> None:
-        self.form = form
-        order = loop_order(source)
-        self.outer = [dim for dim in order if dim != form.dim]
-        self.strip: int | None = None
-        if self.outer and order[-1] != form.dim and source.dims[order[-1]] >= _NARROW:
-            self.strip = self.outer.pop()
-        self.units = [source.dims[dim] for dim in self.outer]
-        if self.strip is not None:
-            self.units.append(-(-source.dims[self.strip] // _STRIP))
+        for dim, at in zip(problem.others, k.math.delinear(unit, _units(problem)), strict=True):
+            index[dim] = at
+        if not problem.by_columns:
+            _Row(k, problem, index).write()
+            return
+        strip = problem.others[-1]
+        first, index[strip] = k.math.mul(index[strip], _STRIP), 0
+        _Strip(k, problem, index, strip, first).write()
 
 
 def _working_type(dtype: DType) -> DType:
@@ -98,17 +77,15 @@ def _working_type(dtype: DType) -> DType:
     return S32 if dtype.is_signed else U32
 
 
-class _Scan:
-    """What rows and columns share: types, the first value, where elements are read and written."""
+class _Scan(ScanElements):
+    """What rows and columns share: types, the first value, the reducer."""
 
-    def __init__(self, k: KernelContext, form: Cumulative, index: list[IndexValue]) -> None:
-        self.k, self.b, self.form, self.index = k, k.b, form, index
-        self.operand, self.init = k.root.operands
-        self.size = self.operand.array.dims[form.dim]
+    def __init__(self, k: KernelContext, problem: ScanProblem, index: list[IndexValue]) -> None:
+        super().__init__(k, problem, _working_type(k.root.array.dtype))
+        self.b, self.form, self.index, self.size = k.b, problem.form, index, problem.size
         self.fold = recognised_reducer(k.root.called[0])
-        self.dtype = _working_type(k.root.array.dtype)
         self.is_sum = self.fold == "add" and self.dtype.is_float
-        self.start = self.b.convert(k.read(self.init, ()), self.dtype)
+        self.start = self.initial()
 
     def folded(self, x: Value, y: Value) -> Value:
         """Return the reducer of two scalars."""
@@ -123,44 +100,20 @@ class _Scan:
             return b.fadd(x, y) if self.fold == "add" else b.fmul(x, y)
         return b.iadd(x, y) if self.fold == "add" else b.imul(x, y)
 
-    def read(self, index: Sequence[IndexValue], step: IndexValue) -> Value:
-        """Return element number `step` of the scan, in its order."""
-        k, at = self.k, list(index)
-        at[self.form.dim] = k.math.sub(self.size - 1, step) if self.form.reverse else step
-        return self.b.convert(k.read(self.operand, tuple(at)), self.dtype)
-
     def results(self, first: IndexValue, end: IndexValue) -> tuple[IndexValue, IndexValue]:
         """Return which of the steps from `first` to `end` are results."""
-        f, m = self.form, self.k.math
-        low, high = (self.size - f.limit, self.size - f.start) if f.reverse else (f.start, f.limit)
+        m, (low, high) = self.k.math, self.problem.results
         return (
             m.maximum(first, low) if low else first,
             m.minimum(end, high) if high < self.size else end,
         )
 
-    def store(self, index: Sequence[IndexValue], step: IndexValue, value: Value) -> None:
-        """Write the result of a step."""
-        f, m, at = self.form, self.k.math, list(index)
-        last = self.size - 1 - f.start
-        at[f.dim] = m.sub(last, step) if f.reverse else m.add(step, f.empty - f.start)
-        self._write(at, value)
-
-    def store_empty(self, index: Sequence[IndexValue], number: IndexValue) -> None:
-        """Write the result of no elements that has a number."""
-        f, at = self.form, list(index)
-        at[f.dim] = self.k.math.add(number, f.limit - f.start) if f.reverse else number
-        self._write(at, self.start)
-
-    def _write(self, at: Sequence[IndexValue], value: Value) -> None:
-        output = self.k.output
-        output.store(self.k.math, tuple(at), self.b.convert(value, output.dtype))
-
 
 class _Row(_Scan):
     """One row, in blocks; what came before a block is in a vector of equal lanes."""
 
-    def __init__(self, k: KernelContext, form: Cumulative, index: list[IndexValue]) -> None:
-        super().__init__(k, form, index)
+    def __init__(self, k: KernelContext, problem: ScanProblem, index: list[IndexValue]) -> None:
+        super().__init__(k, problem, index)
         lanes = max(2, k.target.vector_bits // (8 * self.dtype.storage_bytes))
         self.v = Vectors(k.b, self.dtype, lanes)
         self.vectors = min(_GROUP, -(-self.size // lanes))
@@ -182,7 +135,7 @@ class _Row(_Scan):
         """Write the loops over blocks."""
         k = self.k
         with k.body.loop(0, self.form.empty) as number:
-            self.store_empty(self.index, number)
+            self.store_empty(self.index, number, self.start)
         k.fn.line(f"store {self.v.type} {self.v.splat(self.start)}, ptr {self.before}")
         if self.is_sum:
             k.b.store(self.total, 0, k.b.convert(self.start, F64))
@@ -236,12 +189,12 @@ class _Strip(_Scan):
     def __init__(
         self,
         k: KernelContext,
-        form: Cumulative,
+        problem: ScanProblem,
         index: list[IndexValue],
         strip: int,
         first: IndexValue,
     ) -> None:
-        super().__init__(k, form, index)
+        super().__init__(k, problem, index)
         self.strip, self.first = strip, first
         size = self.operand.array.dims[strip]
         count = min(size, _STRIP)
@@ -254,7 +207,7 @@ class _Strip(_Scan):
         """Write the loops over rows, in blocks if they are summed."""
         k, body = self.k, self.k.body
         with body.loop(0, self.form.empty) as number, body.loop(0, self.width) as column:
-            self.store_empty(self._at(column), number)
+            self.store_empty(self._at(column), number, self.start)
         if not self.is_sum:
             with body.loop(0, self.width) as column:
                 k.b.store(self.sums, self._slot(column), self.start)

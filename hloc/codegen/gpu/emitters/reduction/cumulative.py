@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from hloc.analysis.cumulative import plain_scan
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
@@ -25,18 +24,18 @@ from hloc.codegen.gpu.emitters.reduction.cumulative_tiles import Tiles
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
+from hloc.codegen.kernels.scan import ScanElements, scan_problem
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
     """Plan a plain scan; scratch has the result of every chunk, and what comes before it."""
-    root = root_of(inst)
-    form = plain_scan(root)
-    if form is None:
+    problem = scan_problem(inst)
+    if problem is None:
         return None
-    scan = scan_plan(root, form)
-    size = 2 * _room(scan, _dtype(root)) if scan.chunks > 1 else 0
+    scan = scan_plan(problem)
+    size = 2 * _room(scan, _dtype(root_of(inst))) if scan.chunks > 1 else 0
     return GpuPlan(partial(emit, scan), scratch_bytes=size)
 
 
@@ -45,19 +44,21 @@ def _dtype(root: Instruction) -> DType:
 
 
 def _room(plan: ScanPlan, dtype: DType) -> int:
-    return -(-plan.rows * plan.chunks * dtype.storage_bytes // 64) * 64
+    return -(-plan.problem.rows * plan.chunks * dtype.storage_bytes // 64) * 64
 
 
 def emit(plan: ScanPlan, w: LaunchWriter) -> None:
     """Write one launch, or three if scans are cut, and one for results of no elements."""
-    if plan.form.empty:
-        with w.each(plan.rows * plan.form.empty) as (k, thread):
-            number, row = k.math.rem(thread, plan.form.empty), k.math.div(thread, plan.form.empty)
-            _Scan(k, plan).write_empty(row, number)
+    rows, empty = plan.problem.rows, plan.problem.form.empty
+    if empty:
+        with w.each(rows * empty) as (k, thread):
+            number, row = k.math.rem(thread, empty), k.math.div(thread, empty)
+            scan = _Scan(k, plan)
+            scan.store_empty(scan.index(row), number, scan.initial())
     if plan.chunks > 1:
         with _chunks(w, plan, plan.chunks - 1) as (scan, row, chunk):
             scan.fold_chunk(row, chunk)
-        with w.each(plan.rows) as (k, row):
+        with w.each(rows) as (k, row):
             _Scan(k, plan).join_chunks(row)
     with _chunks(w, plan, plan.chunks) as (scan, row, chunk):
         scan.scan_chunk(row, chunk)
@@ -71,11 +72,12 @@ def _chunks(
 
     In one thread, if columns are scanned, or in all threads of a group.
     """
-    if plan.by_columns:
-        with w.each(plan.rows * chunks) as (k, thread):
-            yield _Scan(k, plan), k.math.rem(thread, plan.rows), k.math.div(thread, plan.rows)
+    rows = plan.problem.rows
+    count = rows * chunks
+    if plan.problem.by_columns:
+        with w.each(count) as (k, thread):
+            yield _Scan(k, plan), k.math.rem(thread, rows), k.math.div(thread, rows)
         return
-    count = plan.rows * chunks
     per_block = BLOCK_THREADS // plan.threads
     grid = (-(-count // per_block), 1, 1)
     with w.launch(grid, (plan.threads, per_block, 1)) as k:
@@ -86,65 +88,42 @@ def _chunks(
             yield _Scan(k, plan), k.math.div(number, chunks), k.math.rem(number, chunks)
 
 
-class _Scan:
+class _Scan(ScanElements):
     """The scans of one launch."""
 
+    k: GpuContext
+
     def __init__(self, k: GpuContext, plan: ScanPlan) -> None:
-        self.k, self.plan = k, plan
-        self.operand, self.init = k.root.operands
-        self.dtype = _dtype(k.root)
+        super().__init__(k, plan.problem, _dtype(k.root))
+        self.plan = plan
         self.totals: IrArray | None = None
         if plan.chunks > 1:
-            shape = (plan.chunks, plan.rows)
+            shape = (plan.chunks, plan.problem.rows)
             self.totals = k.scratch_array(0, self.dtype, shape)
             self.before = k.scratch_array(_room(plan, self.dtype), self.dtype, shape)
-
-    # ---- elements
 
     def _joined(self, x: Value, y: Value) -> Value:
         (result,) = combine(self.k.g, self.k.root.called[0], [x], [y])
         return self.k.b.convert(result, self.dtype)
 
-    def _start(self) -> Value:
-        return self.k.b.convert(self.k.read(self.init, ()), self.dtype)
-
-    def _index(self, row: IndexValue, position: IndexValue) -> tuple[IndexValue, ...]:
-        plan = self.plan
-        result: list[IndexValue] = [0] * len(plan.dims)
-        sizes = [plan.dims[dim] for dim in plan.others]
-        for dim, at in zip(plan.others, self.k.math.delinear(row, sizes), strict=True):
+    def index(self, row: IndexValue) -> list[IndexValue]:
+        """Return the index of the first element of scan number `row`."""
+        p = self.problem
+        result: list[IndexValue] = [0] * len(p.dims)
+        for dim, at in zip(p.others, self.k.math.delinear(row, p.sizes), strict=True):
             result[dim] = at
-        result[plan.form.dim] = position
-        return tuple(result)
+        return result
 
     def _read(self, row: IndexValue, step: IndexValue) -> Value:
-        """Return element number `step` of a scan, in its order."""
-        plan, m = self.plan, self.k.math
-        position = m.sub(plan.size - 1, step) if plan.form.reverse else step
-        value = self.k.read(self.operand, self._index(row, position))
-        return self.k.b.convert(value, self.dtype)
+        return self.read(self.index(row), step)
 
     def _write(self, row: IndexValue, step: IndexValue, value: Value) -> None:
         """Write the result of a step, if it is one."""
-        plan, m, f = self.plan, self.k.math, self.plan.form
-        low, high = plan.results
+        m, (low, high) = self.k.math, self.problem.results
         inside = [m.compare("GE", step, low)] if low else []
-        inside += [m.compare("LT", step, high)] if high < plan.size else []
-        last = plan.size - 1 - f.start
-        position = m.sub(last, step) if f.reverse else m.add(step, f.empty - f.start)
+        inside += [m.compare("LT", step, high)] if high < self.problem.size else []
         with self.k.body.when(self.k.body.all_of(inside)):
-            self._store(row, position, value)
-
-    def _store(self, row: IndexValue, position: IndexValue, value: Value) -> None:
-        output = self.k.output
-        value = self.k.b.convert(value, output.dtype)
-        output.store(self.k.math, self._index(row, position), value)
-
-    def write_empty(self, row: IndexValue, number: IndexValue) -> None:
-        """Write a result of no elements."""
-        f = self.plan.form
-        position = self.k.math.add(number, f.limit - f.start) if f.reverse else number
-        self._store(row, position, self._start())
+            self.store(self.index(row), step, value)
 
     # ---- chunks
 
@@ -152,16 +131,16 @@ class _Scan:
         """Return where a chunk begins and ends."""
         plan, m = self.plan, self.k.math
         if plan.chunks == 1:
-            return 0, plan.size
+            return 0, self.problem.size
         first = m.mul(chunk, plan.length)
-        return first, m.minimum(m.add(first, plan.length), plan.size)
+        return first, m.minimum(m.add(first, plan.length), self.problem.size)
 
     def fold_chunk(self, row: IndexValue, chunk: IndexValue) -> None:
         """Write the fold of a chunk, which is not the last of its row, to `totals`."""
         assert self.totals is not None
         k, m = self.k, self.k.math
         first, end = self._ends(chunk)
-        if not self.plan.by_columns:
+        if not self.problem.by_columns:
             total = self._fold_tiles(row, first, end)
             with k.body.when(m.compare("EQ", k.thread("x"), 0)):
                 self.totals.store(m, (chunk, row), total)
@@ -178,7 +157,7 @@ class _Scan:
         assert self.totals is not None
         k, m = self.k, self.k.math
         slot = k.b.allocate(self.dtype)
-        k.b.store(slot, 0, self._start())
+        k.b.store(slot, 0, self.initial())
         last = self.plan.chunks - 1
         with k.body.loop(0, last) as chunk:
             value = k.b.load(slot, self.dtype, 0)
@@ -190,8 +169,8 @@ class _Scan:
         """Write the results of a chunk."""
         k, m = self.k, self.k.math
         first, end = self._ends(chunk)
-        start = self._start() if self.totals is None else self.before.load(m, (chunk, row))
-        if not self.plan.by_columns:
+        start = self.initial() if self.totals is None else self.before.load(m, (chunk, row))
+        if not self.problem.by_columns:
             self._scan_tiles(row, first, end, start)
             return
         slot = k.b.allocate(self.dtype)
@@ -241,7 +220,9 @@ class _Scan:
             for i, value in enumerate(results):
                 b.store(kept, i, value)
             tiles.each_element(
-                tile, end, lambda i, step: self._write(row, step, b.load(kept, self.dtype, i))
+                tile,
+                end,
+                lambda i, step: self._write(row, step, b.load(kept, self.dtype, i)),
             )
 
 

@@ -34,7 +34,7 @@ class Tiles:
         """Do `work(number, step)` for the elements of this thread that are below `end`."""
         k, m, each = self.k, self.k.math, self.plan.each
         first = m.add(tile, m.mul(k.thread("x"), each))
-        if self.plan.size % self.plan.tile == 0:
+        if self.plan.problem.size % self.plan.tile == 0:
             for i in range(each):
                 work(i, m.add(first, i))
             return
