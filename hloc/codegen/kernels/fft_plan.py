@@ -1,10 +1,17 @@
-"""How a Fourier transform is carried out: factors of its length, rows at a time, working memory."""
+"""How a Fourier transform is carried out: dimensions, factors of lengths, rows, working memory."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 
-from hloc.codegen.kernels.context import root_of
+from hloc.codegen.builder.index import Index
+from hloc.codegen.builder.ir_array import IrArray
+from hloc.codegen.builder.loops import IndexValue
+from hloc.codegen.builder.values import Value
+from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.dtypes import C64, C128, F32, DType, component_of
 from hloc.ir.instruction import Instruction
 
@@ -124,3 +131,69 @@ def is_transform(inst: Instruction) -> bool:
         return False
     lengths = root.attributes.fft_length
     return all(is_convolved(n) or n * max(factors(n), default=1) <= MAX_WORK for n in lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension to transform.
+
+    Attributes:
+        dims: of the array that is read; `axis` is transformed.
+        n: length of the transform; `results` of its elements are written.
+        source, target: `operand`, `spectrum` (a copy of it in scratch memory) or `result`.
+    """
+
+    dims: tuple[int, ...]
+    axis: int
+    n: int
+    results: int
+    source: str
+    target: str
+
+
+def axes_of(root: Instruction) -> list[Axis]:
+    """Return the dimensions that `root` transforms, in order."""
+    length, dims, results = root.attributes.fft_length, root.operands[0].array.dims, root.array.dims
+    axes = list(range(len(dims) - len(length), len(dims)))
+    sizes = dict(zip(axes, length, strict=True))
+    last = axes.pop()
+    if copies_spectrum(root):
+        result = [Axis(dims, d, sizes[d], dims[d], "spectrum", "spectrum") for d in axes]
+        return [*result, Axis(dims, last, sizes[last], results[last], "spectrum", "result")]
+    result = [Axis(dims, last, sizes[last], results[last], "operand", "result")]
+    return result + [Axis(results, d, sizes[d], results[d], "result", "result") for d in axes]
+
+
+def is_inverse(root: Instruction) -> bool:
+    return root.attributes.fft_type in ("IFFT", "IRFFT")
+
+
+Place: TypeAlias = Callable[[IndexValue], Index]
+"""Returns the index of an element of a row by its position."""
+
+
+def row_element(
+    k: KernelContext, a: Axis, source: Instruction | IrArray, place: Place, i: IndexValue
+) -> Value:
+    """Return element i of a row; half a spectrum is continued by its mirror image."""
+    b, m, mirrored, size = k.b, k.math, None, a.dims[a.axis]
+    if size < a.n:
+        mirrored = m.compare("GE", i, size)
+        i = b.select(mirrored, m.value(m.sub(a.n, i)), m.value(i))
+    index = place(i)
+    read = source.load(m, index) if isinstance(source, IrArray) else k.read(source, index)
+    value = b.convert(read, complex_dtype(k.root))
+    if mirrored is None:
+        return value
+    return b.select(mirrored, b.complex(b.real(value), b.fneg(b.imag(value))), value)
+
+
+def write_element(
+    k: KernelContext, n: int, target: IrArray, place: Place, i: IndexValue, value: Value
+) -> None:
+    """Write element i of a transformed row of length n."""
+    b, real, imag = k.b, k.b.real(value), k.b.imag(value)
+    if is_inverse(k.root):
+        scale = b.const(real.dtype, 1 / n)
+        real, imag = b.fmul(real, scale), b.fmul(imag, scale)
+    target.store(k.math, place(i), b.complex(real, imag) if target.dtype.is_complex else real)

@@ -9,7 +9,7 @@ the longest of them, whose passes would be quadratic, are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from math import pi, prod
@@ -37,24 +37,30 @@ from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.fft_plan import (
     MOST_TABULATED,
+    Axis,
+    Place,
+    axes_of,
     complex_dtype,
     convolved_length,
     copies_spectrum,
     factors,
     is_convolved,
+    is_inverse,
     is_transform,
     lane_count,
     row_bytes,
+    row_element,
     row_length,
     table_bytes,
+    write_element,
 )
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.codegen.llvm.routine import FINAL_FORM, Routines
 from hloc.dtypes import F64, S64, component_of
 from hloc.ir.instruction import Instruction
 
-Place: TypeAlias = Callable[[IndexValue, IndexValue], Index]
-"""Returns the index of an element: number of the row, position in it."""
+RowPlace: TypeAlias = Callable[[IndexValue], Place]
+"""Returns the place of the row of a lane."""
 
 _PIECE = 16
 """Rows that one thread transforms at a time: a multiple of the lanes of every machine."""
@@ -93,25 +99,19 @@ def _emit_zeros(k: KernelContext) -> None:
 
 def _emit(is_shared: bool, k: KernelContext) -> None:
     """Transform one dimension after another; threads may share the rows of the only one."""
-    kind, length = k.root.attributes.fft_type, k.root.attributes.fft_length
-    rank = k.root.array.rank
-    axes = list(range(rank - len(length), rank))
-    lengths = dict(zip(axes, length, strict=True))
-    writer = _Writer(k, kind in ("IFFT", "IRFFT"), is_shared)
+    writer = _Writer(k, is_shared)
     operand = k.root.operands[0]
-    last = axes.pop()
+    arrays: dict[str, Instruction | IrArray] = {"operand": operand, "result": k.output}
     if copies_spectrum(k.root):
         offset = row_bytes(k.root, writer.lanes) + table_bytes(k.root)
         spectrum = k.scratch_array(offset, writer.dtype, operand.array.dims)
         k.copy_array(operand, spectrum)
-        for axis in axes:
-            writer.along(spectrum.dims, axis, lengths[axis], spectrum, spectrum)
-        writer.along(spectrum.dims, last, lengths[last], spectrum, k.output)
-        return
-    writer.along(operand.array.dims, last, lengths[last], operand, k.output)
-    for axis in axes:
-        writer.along(k.output.dims, axis, lengths[axis], k.output, k.output)
-    if writer.all_vectors:
+        arrays["spectrum"] = spectrum
+    for axis in axes_of(k.root):
+        target = arrays[axis.target]
+        assert isinstance(target, IrArray)
+        writer.along(axis, arrays[axis.source], target)
+    if writer.all_vectors and not copies_spectrum(k.root):
         k.level = 0 if writer.all_calls else FINAL_FORM
 
 
@@ -124,13 +124,17 @@ class _Writer:
         starts: a table for routines.
     """
 
-    def __init__(self, k: KernelContext, inverse: bool, is_shared: bool) -> None:
+    def __init__(self, k: KernelContext, is_shared: bool) -> None:
         self.k, self.b, self.math, self.body = k, k.b, k.math, k.body
-        self.dtype, self.inverse, self.is_shared = complex_dtype(k.root), inverse, is_shared
+        self.dtype, self.inverse, self.is_shared = (
+            complex_dtype(k.root),
+            is_inverse(k.root),
+            is_shared,
+        )
         self.part = component_of(self.dtype)
         self.lanes = lane_count(k.root, k.target.vector_bytes)
         self.v = Vectors(k.b, self.part, self.lanes)
-        self.butterflies = Butterflies(self.v, inverse)
+        self.butterflies = Butterflies(self.v, self.inverse)
         self.row_bytes = row_length(k.root) * self.lanes * self.part.storage_bytes
         parts = [k.b.offset_pointer(k.scratch, self.row_bytes * i) for i in range(4)]
         self.rows = [Rows(self.v, *parts[:2]), Rows(self.v, *parts[2:])]
@@ -140,15 +144,9 @@ class _Writer:
         self.form = RowForm(self.part, self.lanes, k.target)
         self.starts = k.b.allocate(S64, self.lanes)
 
-    def along(
-        self,
-        dims: tuple[int, ...],
-        axis: int,
-        n: int,
-        source: Instruction | IrArray,
-        target: IrArray,
-    ) -> None:
-        """Transform all rows along `axis`; what lies outside `target` is not written."""
+    def along(self, a: Axis, source: Instruction | IrArray, target: IrArray) -> None:
+        """Transform all rows of one dimension; what lies outside `target` is not written."""
+        dims, axis, n = a.dims, a.axis, a.n
         shape = source.array if isinstance(source, Instruction) else None
         order = loop_order(shape) if shape else [d for d in range(len(dims)) if dims[d] != 1]
         others = [d for d in order if d != axis]
@@ -176,21 +174,16 @@ class _Writer:
             elif count % self.lanes:
                 first = self.math.minimum(first, count - self.lanes)
 
-            def place(lane: IndexValue, i: IndexValue) -> Index:
-                index: list[IndexValue] = [0] * len(dims)
-                row = self.math.delinear(self.math.add(first, lane), sizes)
-                for d, position in zip(others, row, strict=True):
-                    index[d] = position
-                index[axis] = i
-                return tuple(index)
+            def place(lane: IndexValue) -> Place:
+                return partial(self._index, a, others, self.math.add(first, lane))
 
             size = n // 2 if halves else n
             in_order = not order or order[-1] == axis
             if vectors_in and array is not None:
-                self._vectors_in(array, place, axis, halves)
+                self._vectors_in(array, place, a, halves)
             else:
                 with self._elements(size, width, in_order) as (i, lane):
-                    self._bring_in(source, place, axis, n, i, lane, halves)
+                    self._bring_in(source, place, a, i, lane, halves)
             done = self._passes(size, n)
             if halves:
                 done = self._joined(done, n)
@@ -199,6 +192,15 @@ class _Writer:
             else:
                 with self._elements(target.dims[axis], width, in_order) as (i, lane):
                     self._write(done, target, place, n, i, lane)
+
+    def _index(self, a: Axis, others: Sequence[int], row: IndexValue, i: IndexValue) -> Index:
+        """Return the index of element i of a row along the dimensions `others`."""
+        index: list[IndexValue] = [0] * len(a.dims)
+        positions = self.math.delinear(row, [a.dims[d] for d in others])
+        for d, position in zip(others, positions, strict=True):
+            index[d] = position
+        index[a.axis] = i
+        return tuple(index)
 
     # ---------------------------------------------------------------- rows in vectors
 
@@ -212,16 +214,16 @@ class _Writer:
             and 1 < self.lanes <= floats
         )
 
-    def _vectors_in(self, array: IrArray, place: Place, axis: int, halves: bool) -> None:
+    def _vectors_in(self, array: IrArray, place: RowPlace, a: Axis, halves: bool) -> None:
         """Bring rows in; `halves` takes pairs for complex numbers."""
         pairs = halves or array.dtype.is_complex
         self._call(
             entering_routine(self.form, pairs),
             *(array.pointer, self._starts(array, place), *self._parts(self.rows[0])),
-            self._floats(array, axis),
+            self._floats(array, a.axis),
         )
 
-    def _vectors_out(self, rows: Rows, target: IrArray, place: Place, axis: int, n: int) -> None:
+    def _vectors_out(self, rows: Rows, target: IrArray, place: RowPlace, axis: int, n: int) -> None:
         """Write rows to the result."""
         number = self.b.const(self.part, 1 / n if self.inverse else 1)
         number_type = REPRESENTATIONS[self.part].memory
@@ -231,11 +233,11 @@ class _Writer:
             *(self._floats(target, axis), f"{number_type} {number.text}"),
         )
 
-    def _starts(self, array: IrArray, place: Place) -> Value:
+    def _starts(self, array: IrArray, place: RowPlace) -> Value:
         """Return a table of where the rows begin, in floats."""
         m, scale = self.math, 2 if array.dtype.is_complex else 1
         for lane in range(self.lanes):
-            start = m.mul(m.linear(place(lane, 0), array.strides), scale)
+            start = m.mul(m.linear(place(lane)(0), array.strides), scale)
             self.b.store(self.starts, lane, m.value(start))
         return self.starts
 
@@ -282,9 +284,8 @@ class _Writer:
     def _bring_in(
         self,
         source: Instruction | IrArray,
-        place: Place,
-        axis: int,
-        n: int,
+        place: RowPlace,
+        a: Axis,
         i: IndexValue,
         lane: IndexValue,
         halves: bool,
@@ -293,53 +294,22 @@ class _Writer:
         b, m, rows = self.b, self.math, self.rows[0]
         if halves:
             at = m.mul(i, 2)
-            real = self._input(source, place, axis, at, lane, n)
-            imag = self._input(source, place, axis, m.add(at, 1), lane, n)
+            real = row_element(self.k, a, source, place(lane), at)
+            imag = row_element(self.k, a, source, place(lane), m.add(at, 1))
             real, imag = b.real(real), b.real(imag)
         else:
-            value = self._input(source, place, axis, i, lane, n)
+            value = row_element(self.k, a, source, place(lane), i)
             real, imag = b.real(value), b.imag(value)
         b.store(rows.real, m.value(self._at(i, lane)), real)
         b.store(rows.imag, m.value(self._at(i, lane)), imag)
 
-    def _input(
-        self,
-        source: Instruction | IrArray,
-        place: Place,
-        axis: int,
-        i: IndexValue,
-        lane: IndexValue,
-        n: int,
-    ) -> Value:
-        """Return element i of a row; half a spectrum is continued by its mirror image."""
-        dims = source.dims if isinstance(source, IrArray) else source.array.dims
-        mirrored = None
-        if dims[axis] < n:
-            mirrored = self.math.compare("GE", i, dims[axis])
-            back = self.math.value(self.math.sub(n, i))
-            i = self.b.select(mirrored, back, self.math.value(i))
-        index = place(lane, i)
-        if isinstance(source, IrArray):
-            value = source.load(self.math, index)
-        else:
-            value = self.k.read(source, index)
-        value = self.b.convert(value, self.dtype)
-        if mirrored is None:
-            return value
-        conjugate = self.b.complex(self.b.real(value), self.b.fneg(self.b.imag(value)))
-        return self.b.select(mirrored, conjugate, value)
-
     def _write(
-        self, rows: Rows, target: IrArray, place: Place, n: int, i: IndexValue, lane: IndexValue
+        self, rows: Rows, target: IrArray, place: RowPlace, n: int, i: IndexValue, lane: IndexValue
     ) -> None:
         """Write element i of a row to the result."""
         b, at = self.b, self.math.value(self._at(i, lane))
-        real, imag = b.load(rows.real, self.part, at), b.load(rows.imag, self.part, at)
-        if self.inverse:
-            factor = b.const(self.part, 1 / n)
-            real, imag = b.fmul(real, factor), b.fmul(imag, factor)
-        value = b.complex(real, imag) if target.dtype.is_complex else real
-        target.store(self.math, place(lane, i), value)
+        value = b.complex(b.load(rows.real, self.part, at), b.load(rows.imag, self.part, at))
+        write_element(self.k, n, target, place(lane), i, value)
 
     # ---------------------------------------------------------------- passes
 

@@ -13,6 +13,7 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext
 from hloc.codegen.kernels.butterflies import LARGEST, Butterflies, Complex
+from hloc.codegen.kernels.fft_plan import is_inverse
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.dtypes import F64, DType, component_of
 
@@ -61,8 +62,7 @@ class Passes:
     def __init__(self, k: GpuContext, dtype: DType, n: int, table: IrArray) -> None:
         self.k, self.dtype, self.n, self.table = k, dtype, n, table
         self.v = Vectors(k.b, component_of(dtype), 1)
-        inverse = k.root.attributes.fft_type in ("IFFT", "IRFFT")
-        self.butterflies = Butterflies(self.v, inverse)
+        self.butterflies = Butterflies(self.v, is_inverse(k.root))
 
     def step(self, factor: int, done: int, step: IndexValue, source: Line, target: Line) -> None:
         """Do one step of the pass of `factor`; `done` is the product of the factors before it."""
