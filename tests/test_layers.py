@@ -45,9 +45,9 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.codegen.cpu", "hloc.codegen.gpu"),
     ("hloc.runtime",),
     ("hloc.driver", "hloc"),  # `hloc` itself: the public names
+    ("hloc.report",),
     ("hloc.pjrt",),
     ("hloc.jax", "jax_plugins"),
-    ("hloc.report",),
     ("hloc.learn", "hloc.lessons"),
     ("repl",),
     ("hloc.cli", "hloc.__main__"),

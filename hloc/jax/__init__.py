@@ -3,20 +3,39 @@
     import hloc.jax; hloc.jax.enable()
 
 on the first line lets the rest of a program run on hloc; `JAX_PLATFORMS=hloc,cpu` does the same
-from outside. See docs/jax.md.
+from outside. `with hloc.jax.passes(rule):` runs hloc's passes inside JAX's own compilations, on any
+backend. See docs/jax.md.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from hloc.errors import HloError
 
-__all__ = ["device", "disable", "enable"]
+if TYPE_CHECKING:
+    from hloc.jax.scope import passes as passes
+
+__all__ = ["device", "disable", "enable", "passes"]
+
+_LAZY = {
+    "passes": "hloc.jax.scope",
+}
 
 _PLATFORMS = "hloc,cpu"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'hloc.jax' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def enable() -> None:

@@ -1,0 +1,149 @@
+"""hloc's rules and passes in JAX's own compilations: `with hloc.jax.passes(my_rule): train()`."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any
+
+from hloc.errors import HloError
+from hloc.ir.module import Module
+from hloc.jax.hook import CompilationHook, Stage
+from hloc.opt.authoring import ModulePass
+from hloc.opt.authoring import Pass as AuthoredPass
+from hloc.opt.dce import DeadCodeElimination
+from hloc.opt.pass_base import Pass, PassContext
+from hloc.opt.pipeline import Pipeline
+from hloc.opt.rule import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class TransformedModule:
+    """What the passes did to one module that XLA compiled.
+
+    Attributes:
+        name: of the module, `jit_train`.
+        before, after: instructions.
+        fired: how often each `pass/rule` changed something.
+        wall_ms: reading, passes, checks and writing.
+    """
+
+    name: str
+    before: int
+    after: int
+    fired: Counter[str]
+    wall_ms: float
+
+    def __str__(self) -> str:
+        rules = ", ".join(f"{by} {times}" for by, times in sorted(self.fired.items()))
+        return f"{self.name}: {self.before} -> {self.after} instructions; {rules or 'no rewrite'}"
+
+
+def passes(
+    *what: Rule | AuthoredPass | Pass | type[Any] | Pipeline | str,
+    fast_math: bool = False,
+    platforms: str | Sequence[str] | None = None,
+    stage: Stage = "pre-scheduler",
+) -> PassScope:
+    """Return a scope in which `what` runs on every module that XLA compiles for JAX.
+
+    Args:
+        what: rules, passes, plug-in passes, or text as for `--passes`: `"algsimp,cse"`. They run in
+            this order. A rule that is named here fires whether it is exact or not.
+        fast_math: rules inside passes may fire that are not exact.
+        platforms: `"cpu"`, `"gpu"`, `"tpu"`; all that JAX has if not given.
+        stage: "pre-scheduler", when XLA's own passes are done, or "post-scheduler".
+
+    Returns:
+        A context manager, which may be entered again. Functions that JAX compiled outside are
+        compiled again inside, and the other way round; a second time inside the same scope they are
+        not. Scopes nest, the passes of the outer one run first. Compilations that other threads
+        start meanwhile are seen too.
+
+    Raises:
+        HloError: `what` is no pass; jax or protobuf is missing, or jax is too old. On leaving the
+            scope: a pass failed, or made a module that is not valid, and the compilation with it.
+    """
+    return PassScope(tuple(_passes_of(what)), fast_math, platforms, stage)
+
+
+def _passes_of(what: Sequence[Any]) -> Iterator[Pass]:
+    for is_rule, group in itertools.groupby(what, lambda item: isinstance(item, Rule)):
+        if is_rule:  # named by the caller, so its exactness is the caller's business
+            rules = [replace(rule, exactness="exact") for rule in group]
+            yield AuthoredPass("rules", rules).as_class()()
+            continue
+        for item in group:
+            yield from _passes_of_item(item)
+
+
+def _passes_of_item(item: Any) -> Sequence[Pass]:
+    if isinstance(item, str):
+        return Pipeline.parse(item).passes
+    if isinstance(item, Pipeline):
+        return item.passes
+    if isinstance(item, AuthoredPass):
+        return (item.as_class()(),)
+    made = item() if isinstance(item, type) and issubclass(item, ModulePass) else item
+    if not isinstance(made, type) and isinstance(made, Pass):
+        return (made,)
+    shown = getattr(item, "__name__", None) or repr(item)
+    raise HloError(
+        f"expected a rule, a pass or the text of passes, but got {shown}",
+        notes=("put @rule(pattern) above a function, see docs/writing-a-pass.md",),
+    )
+
+
+class PassScope:
+    """A context in which passes run on every module that XLA compiles.
+
+    Attributes:
+        modules: what they did so far, one entry per module.
+    """
+
+    def __init__(
+        self,
+        what: tuple[Pass, ...],
+        fast_math: bool,
+        platforms: str | Sequence[str] | None,
+        stage: Stage,
+    ) -> None:
+        self.modules: list[TransformedModule] = []
+        self._pipeline = Pipeline(what)
+        self._fast_math = fast_math
+        self._hook = CompilationHook(self._transformed, platforms, stage)
+
+    @property
+    def fired(self) -> Counter[str]:
+        """How often each `pass/rule` changed something, over all modules."""
+        return sum((module.fired for module in self.modules), Counter())
+
+    def __enter__(self) -> PassScope:
+        self._hook.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        self._hook.__exit__(kind, fault, where)
+
+    def _transformed(self, module: Module) -> bool:
+        """Run the passes on `module`; True if they changed it."""
+        started = time.perf_counter()
+        before = module.instruction_count
+        context = PassContext(fast_math=self._fast_math)
+        changed = self._pipeline.run(module, context)
+        if changed:  # XLA takes no fusion with parameters that nothing uses
+            DeadCodeElimination().run(module, PassContext())
+        wall_ms = (time.perf_counter() - started) * 1e3
+        self.modules.append(
+            TransformedModule(module.name, before, module.instruction_count, context.fired, wall_ms)
+        )
+        return changed
