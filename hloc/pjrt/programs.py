@@ -20,6 +20,9 @@ from hloc.runtime.executable import Executable
 PROGRAMS: dict[int, Program] = {}
 """The programs that jaxlib holds, by the id in their structure."""
 
+_WHILE = b"\x12\x05while"
+"""The opcode of a loop in a serialized instruction."""
+
 _ids = itertools.count(1)
 
 
@@ -92,6 +95,7 @@ class Program:
         self._fill_boundary()
         self._fill_aliases()
         native.python = int(self.needs_python)
+        native.asynchronous = int(_WHILE in request.proto)  # until the first run says more
 
     @property
     def needs_python(self) -> bool:

@@ -118,13 +118,25 @@ def _start() -> None:
         order = "{" + ",".join(map(str, range(rank - 1, -1, -1))) + "}"
         row.text, row.text_size = text(order), len(order)
     shared.layouts = keep(rows)
+    shared.kept = keep(words([0] * 4))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:
         code.function("hloc_pjrt_start")()  # the worker takes over the mask
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    _watch_interrupts()
     os.register_at_fork(after_in_child=_forked)
     atexit.register(_close)
+
+
+def _watch_interrupts() -> None:
+    """Let Ctrl-C end the run under way before Python, which waits for it, hears of it."""
+    if not callable(signal.getsignal(signal.SIGINT)):
+        return
+    install = ctypes.CDLL(None).signal
+    install.restype, install.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
+    state().handler = install(signal.SIGINT, machine().addresses["hloc_pjrt_interrupt"])
+    signal.siginterrupt(signal.SIGINT, True)
 
 
 def _forked() -> None:

@@ -84,3 +84,10 @@ def test_machine_code_counts_and_frees() -> None:
     error = abi.structure("PJRT_Error").from_address(code.function("error_of", 1)(event))
     assert error.code == 13
     code.function("drop_event", 1)(event)
+
+
+def test_the_names_read_from_the_sources_are_those_of_the_translation() -> None:
+    """`machine()` does not translate what is in the cache, so it finds the names on its own."""
+    names = [function.name for function in functions()]
+    assert list(machine().addresses) == names
+    assert machine().twins == translate(functions())[1]

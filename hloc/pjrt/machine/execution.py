@@ -90,8 +90,7 @@ def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
     else:
         table = stack(executable.slots)
         fill(executable, table, inputs, storages)
-        perform(executable, table)
-        if state.stop:
+        if perform(executable, table):
             for i in range(executable.num_outputs):
                 drop_storage(storages[i])
             return fail(Error_Code_.CANCELLED, *text("The run was interrupted."))

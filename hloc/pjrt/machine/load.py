@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import ctypes
+import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from hloc.codegen.llvm.object_cache import cached_object
-from hloc.codegen.llvm.target import host_target
+from hloc.cache_directory import sealed, write_cached
+from hloc.codegen.llvm.object_cache import cached_object, kept_object, object_name
+from hloc.codegen.llvm.target import Target, host_target
+from hloc.pjrt import abi_table, objects
+from hloc.pjrt.machine import translate as translator
 from hloc.pjrt.machine.translate import C_FUNCTIONS, translate
 from hloc.runtime.cpu_loader import load_functions
 
@@ -41,11 +46,19 @@ class Machine:
         return kind(self.addresses[name])
 
 
+_DEFINITION = re.compile(r"^def (\w+)\(", re.MULTILINE)
+_USES_TWIN = re.compile(r"\btwin\(args\)")
+
+
+def sources() -> str:
+    """Return the text of all sources."""
+    return "\n".join(Path(__file__).with_name(f"{name}.py").read_text() for name in SOURCES)
+
+
 def functions() -> Iterator[ast.FunctionDef]:
     """Yield the functions of all sources."""
-    for name in SOURCES:
-        source = Path(__file__).with_name(f"{name}.py").read_text()
-        yield from (node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef))
+    text = sources().replace("from __future__ import annotations", "")
+    yield from (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
 
 
 @cache
@@ -54,10 +67,26 @@ def machine() -> Machine:
 
     They are never unloaded: jaxlib destroys what it holds after Python is gone.
     """
-    text, twins = translate(functions())
+    text = sources()
+    pieces = _DEFINITION.split(text)[1:]
+    names, bodies = pieces[::2], pieces[1::2]
     target = host_target()
-    data = cached_object(text, target, _LEVEL, frozenset(C_FUNCTIONS))
-    names = [function.name for function in functions()]
+    data = _object(text, target)
     code = load_functions([data], target, names, frozenset(C_FUNCTIONS))
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
-    return Machine(dict(zip(names, code.addresses, strict=True)), twins)
+    twins = (n for n, body in zip(names, bodies, strict=True) if _USES_TWIN.search(body))
+    return Machine(dict(zip(names, code.addresses, strict=True)), tuple(twins))
+
+
+def _object(text: str, target: Target) -> bytes:
+    """Return the object of the sources; one from the cache needs no translation."""
+    digest = hashlib.sha256(text.encode())
+    for module in (abi_table, objects, translator):
+        digest.update(Path(str(module.__file__)).read_bytes())
+    name = object_name(f"pjrt {digest.hexdigest()}", target, _LEVEL)
+    data = kept_object(name)
+    if data is None:
+        written, _ = translate(functions())
+        data = cached_object(written, target, _LEVEL, frozenset(C_FUNCTIONS))
+        write_cached(name, sealed(name, data))
+    return data

@@ -26,7 +26,9 @@ from hloc.pjrt.machine.words import (
 
 def allocate(size_bytes: int) -> Storage:
     """Return memory of hloc's own, used once; null if there is none."""
-    storage = cast(Storage, aligned_alloc(64, (size_of(Storage) + size_bytes + 63) // 64 * 64))
+    storage = recycled(size_bytes)
+    if storage is None:
+        storage = cast(Storage, aligned_alloc(64, (size_of(Storage) + size_bytes + 63) // 64 * 64))
     if storage is None:
         return None
     storage.refs = 1
@@ -41,6 +43,33 @@ def allocate(size_bytes: int) -> Storage:
         atomic_max(state.largest_bytes, size_bytes)
     atomic_add(state.allocations, 1)
     return storage
+
+
+def recycled(size_bytes: int) -> Storage:
+    """Return large memory of that size that was dropped lately, null if there is none.
+
+    Fresh memory costs as much in page faults as writing it; the C library gives large memory back
+    to the system at once.
+    """
+    if size_bytes < 1048576:
+        return None
+    for i in range(4):
+        storage = cast(Storage, exchange(state.kept[i], 0))
+        if storage is not None:
+            if storage.bytes == size_bytes:
+                return storage
+            free(exchange(state.kept[i], storage))
+    return None
+
+
+def release(storage: Storage) -> None:
+    """Give memory of hloc's own back, or keep it for `recycled`, in the place of older memory."""
+    atomic_add(state.bytes_in_use, -storage.bytes)
+    if storage.bytes < 1048576 or storage.bytes > 134217728:
+        free(storage)
+        return
+    place = atomic_add(state.next_kept, 1) & 3
+    free(exchange(state.kept[place], storage))
 
 
 def foreign(data: Address, size_bytes: int) -> Storage:
@@ -64,8 +93,9 @@ def drop_storage(storage: Storage) -> None:
     """Use `storage` once less; the last use ends it."""
     if atomic_add(storage.refs, -1) != 1:
         return
-    if storage.data == storage + size_of(Storage):
-        atomic_add(state.bytes_in_use, -storage.bytes)
+    if is_foreign(storage) == 0:
+        release(storage)
+        return
     if storage.release is not None:
         call(storage.release, storage.data, storage.release_arg)
     if storage.done is not None:

@@ -8,6 +8,7 @@ from hloc.pjrt.machine.words import (
     Words,
     aligned_alloc,
     at,
+    atomic_add,
     call,
     cast,
     clock_gettime,
@@ -19,8 +20,12 @@ from hloc.pjrt.machine.words import (
 )
 
 
-def perform(executable: PJRT_Executable, table: Words) -> None:
-    """Run the machine code on a table that has all but the memory for temporaries."""
+def perform(executable: PJRT_Executable, table: Words) -> int:
+    """Run the machine code on a table that has all but the memory for temporaries.
+
+    Returns:
+        1 if the run was interrupted, and its results are of no use.
+    """
     arena = exchange(executable.arena, 0)
     if arena is None:
         arena = aligned_alloc(64, executable.arena_bytes)
@@ -41,9 +46,21 @@ def perform(executable: PJRT_Executable, table: Words) -> None:
             if source != target:
                 memcpy(target, source, executable.outputs[alias.output].bytes)
     begin = now()
+    atomic_add(state.running, 1)
     call(executable.entry, table)
-    executable.asynchronous = now() - begin > 200000
+    interrupted: int = state.stop
+    if atomic_add(state.running, -1) == 1 and state.ending == 0:
+        state.stop = 0
+    executable.asynchronous = now() - begin > 500000
     free(exchange(executable.arena, arena))
+    return interrupted
+
+
+def hloc_pjrt_interrupt(signal: int) -> None:
+    """Handle SIGINT: end the loops of what runs, then do what Python does."""
+    if state.running > 0:
+        state.stop = 1
+    call(state.handler, signal)
 
 
 def now() -> int:

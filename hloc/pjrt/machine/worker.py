@@ -96,15 +96,16 @@ def carry_out(run: Run) -> None:
             wait(run.events[i])
             if run.events[i].code != 0:
                 failed = run.events[i]
-    if failed is None and state.stop == 0:
-        perform(run.executable, run.table)
+    interrupted = state.ending
+    if failed is None and interrupted == 0:
+        interrupted = perform(run.executable, run.table)
     for i in range(run.num_inputs):
         drop_storage(run.inputs[i])
     for i in range(run.num_outputs):
         drop_storage(run.outputs[i])
     if failed is not None:
         complete(run.event, failed.code, failed.message, failed.message_size)
-    elif state.stop:
+    elif interrupted:
         complete(run.event, Error_Code_.CANCELLED, *text("The run was interrupted."))
     else:
         complete(run.event, 0, None, 0)
