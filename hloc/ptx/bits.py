@@ -8,11 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from hloc.ptx.frame import Frame
-from hloc.ptx.integer import binary, unary
-from hloc.ptx.lanes import Lanes
-from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_of
+from hloc.ptx.operation import (
+    Decoder,
+    Function,
+    Operation,
+    elementwise,
+    mapped,
+    of_one_type,
+    type_of,
+)
 from hloc.ptx.program import Immediate, Instruction
-from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import TYPES, Array, unsigned
 
 
@@ -54,9 +59,6 @@ def decode_funnel(instruction: Instruction, frame: Frame) -> Operation:
     """Shf: 32 bits out of the 64 of {b, a}, shifted; .wrap takes the count modulo 32."""
     wrap = instruction.has("wrap")
     left = instruction.has("l")
-    d, *sources = instruction.operands
-    of = TYPES["b32"]
-    rows = [frame.source(s, of) for s in sources]
 
     def function(low: Array, high: Array, n: Array) -> Array:
         count = (n & np.uint32(31) if wrap else np.minimum(n, np.uint32(32))).astype(np.uint64)
@@ -64,7 +66,7 @@ def decode_funnel(instruction: Instruction, frame: Frame) -> Operation:
         moved = both << count >> np.uint64(32) if left else both >> count
         return np.asarray(moved).astype(np.uint32)
 
-    return elementwise(function, frame.target(d, of), *rows)
+    return mapped(instruction, frame, function, *[TYPES["b32"]] * 4)
 
 
 def extract_field(a: Array, position: Array, length: Array) -> Array:
@@ -89,27 +91,19 @@ def extract_field(a: Array, position: Array, length: Array) -> Array:
 def decode_bfe(instruction: Instruction, frame: Frame) -> Operation:
     """Bfe: extract a bit field."""
     of, count = type_of(instruction, frame), TYPES["u32"]
-    d, a, b, c = instruction.operands
-    rows = frame.source(a, of), frame.source(b, count), frame.source(c, count)
-    return elementwise(extract_field, frame.target(d, of), *rows)
+    return mapped(instruction, frame, extract_field, of, of, count, count)
 
 
 def decode_bfi(instruction: Instruction, frame: Frame) -> Operation:
     """Bfi: the low bits of a, inserted into b."""
     of, count = type_of(instruction, frame), TYPES["u32"]
-    d, a, b, c, e = instruction.operands
-    rows = [frame.source(a, of), frame.source(b, of), frame.source(c, count)]
-    length_row, target = frame.source(e, count), frame.target(d, of)
 
-    def run(threads: Threads, lanes: Lanes) -> None:
-        x, y, position = (threads.rows[r][lanes] for r in rows)
-        start = (position & 0xFF).astype(np.int64)
-        length = (threads.rows[length_row][lanes] & 0xFF).astype(np.int64)
-        ones = shift_left(np.ones_like(x), length) - x.dtype.type(1)
-        mask = shift_left(ones, start)
-        threads.rows[target][lanes] = (y & ~mask) | (shift_left(x, start) & mask)
+    def function(x: Array, y: Array, position: Array, length: Array) -> Array:
+        start, size = ((n & 0xFF).astype(np.int64) for n in (position, length))
+        mask = shift_left(shift_left(np.ones_like(x), size) - x.dtype.type(1), start)
+        return (y & ~mask) | (shift_left(x, start) & mask)
 
-    return run
+    return mapped(instruction, frame, function, of, of, of, count, count)
 
 
 def leading_zeros(a: Array) -> Array:
@@ -129,7 +123,6 @@ def leading_zeros(a: Array) -> Array:
 def decode_bfind(instruction: Instruction, frame: Frame) -> Operation:
     """Bfind: position of the highest bit that is not the sign, or with .shiftamt its distance."""
     of = type_of(instruction, frame)
-    d, a = instruction.operands
     shift = instruction.has("shiftamt")
 
     def function(x: Array) -> Array:
@@ -138,7 +131,7 @@ def decode_bfind(instruction: Instruction, frame: Frame) -> Operation:
         found = zeros if shift else np.uint32(of.bits - 1) - zeros
         return np.where(plain == 0, np.uint32(0xFFFFFFFF), found)
 
-    return elementwise(function, frame.target(d, TYPES["u32"]), frame.source(a, of))
+    return mapped(instruction, frame, function, TYPES["u32"], of)
 
 
 def reversed_bits(a: Array) -> Array:
@@ -152,8 +145,7 @@ def reversed_bits(a: Array) -> Array:
 def _counting(function: Function) -> Decoder:
     def decode(instruction: Instruction, frame: Frame) -> Operation:
         of = unsigned(type_of(instruction, frame).size)
-        d, a = instruction.operands
-        return elementwise(function, frame.target(d, TYPES["u32"]), frame.source(a, of))
+        return mapped(instruction, frame, function, TYPES["u32"], of)
 
     return decode
 
@@ -189,9 +181,6 @@ _PERMUTE_MODES: dict[str, Function] = {
 def decode_prmt(instruction: Instruction, frame: Frame) -> Operation:
     """Prmt: four bytes chosen from the eight of {b, a}, or their signs."""
     mode = _PERMUTE_MODES.get(instruction.parts[-1])
-    of = TYPES["b32"]
-    d, *sources = instruction.operands
-    rows = [frame.source(s, of) for s in sources]
 
     def function(low: Array, high: Array, selector: Array) -> Array:
         both = np.stack([low, high], axis=1).view(np.uint8)
@@ -203,14 +192,12 @@ def decode_prmt(instruction: Instruction, frame: Frame) -> Operation:
         signs = np.where(picked & 0x80, np.uint8(0xFF), np.uint8(0))
         return np.where(nibbles & 8, signs, picked).astype(np.uint8).view(np.uint32)[:, 0]
 
-    return elementwise(function, frame.target(d, of), *rows)
+    return mapped(instruction, frame, function, *[TYPES["b32"]] * 4)
 
 
 def decode_fns(instruction: Instruction, frame: Frame) -> Operation:
     """Fns: the position of the n-th set bit of a mask, counted from `base` up or down."""
     of = TYPES["u32"]
-    d, mask, base, offset = instruction.operands
-    rows = frame.source(mask, of), frame.source(base, of), frame.source(offset, TYPES["s32"])
 
     def one(bits: int, start: int, n: int) -> int:
         step = 1 if n >= 0 else -1
@@ -230,14 +217,12 @@ def decode_fns(instruction: Instruction, frame: Frame) -> Operation:
         triples = zip(m.tolist(), b.tolist(), n.tolist(), strict=True)
         return np.array([one(*triple) for triple in triples], np.uint32)
 
-    return elementwise(function, frame.target(d, of), *rows)
+    return mapped(instruction, frame, function, of, of, of, TYPES["s32"])
 
 
 def decode_bmsk(instruction: Instruction, frame: Frame) -> Operation:
     """Bmsk: a run of ones; .clamp limits position and length to 32, .wrap takes them modulo 32."""
     wrap = instruction.has("wrap")
-    of = TYPES["u32"]
-    d, a, b = instruction.operands
 
     def function(position: Array, length: Array) -> Array:
         if wrap:
@@ -245,14 +230,13 @@ def decode_bmsk(instruction: Instruction, frame: Frame) -> Operation:
         ones = shift_left(np.ones_like(position), length) - np.uint32(1)
         return shift_left(ones, position)
 
-    return elementwise(function, frame.target(d, of), frame.source(a, of), frame.source(b, of))
+    return mapped(instruction, frame, function, *[TYPES["u32"]] * 3)
 
 
 def decode_szext(instruction: Instruction, frame: Frame) -> Operation:
     """Szext: sign- or zero-extend from b bits."""
     of = type_of(instruction, frame)
     wrap = instruction.has("wrap")
-    d, a, b = instruction.operands
 
     def function(x: Array, n: Array) -> Array:
         count = n & np.uint32(31) if wrap else np.minimum(n, np.uint32(32))
@@ -260,28 +244,22 @@ def decode_szext(instruction: Instruction, frame: Frame) -> Operation:
         moved = shift_right(shift_left(x, rest), rest)
         return np.where(count == 0, x.dtype.type(0), moved)
 
-    rows = frame.source(a, of), frame.source(b, TYPES["u32"])
-    return elementwise(function, frame.target(d, of), *rows)
-
-
-def decode_not(instruction: Instruction, frame: Frame) -> Operation:
-    """Not of bits or of a predicate."""
-    return unary(np.invert)(instruction, frame)
+    return mapped(instruction, frame, function, of, of, TYPES["u32"])
 
 
 DECODERS: dict[str, Decoder] = {
-    "and": binary(np.bitwise_and),
-    "or": binary(np.bitwise_or),
-    "xor": binary(np.bitwise_xor),
-    "not": decode_not,
-    "cnot": unary(lambda a: (a == 0).astype(a.dtype)),
+    "and": of_one_type(np.bitwise_and, 2),
+    "or": of_one_type(np.bitwise_or, 2),
+    "xor": of_one_type(np.bitwise_xor, 2),
+    "not": of_one_type(np.invert, 1),
+    "cnot": of_one_type(lambda a: (a == 0).astype(a.dtype), 1),
     "shl": decode_shift,
     "shr": decode_shift,
     "shf": decode_funnel,
     "bfe": decode_bfe,
     "bfi": decode_bfi,
     "bfind": decode_bfind,
-    "brev": unary(reversed_bits),
+    "brev": of_one_type(reversed_bits, 1),
     "popc": _counting(np.bitwise_count),
     "clz": _counting(leading_zeros),
     "lop3": decode_lop3,

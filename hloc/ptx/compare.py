@@ -10,7 +10,15 @@ import numpy as np
 from hloc.ptx.floats import flushed
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Lanes
-from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_named, type_of
+from hloc.ptx.operation import (
+    Decoder,
+    Function,
+    Operation,
+    elementwise,
+    mapped,
+    type_named,
+    type_of,
+)
 from hloc.ptx.program import Instruction, Operand, Pair
 from hloc.ptx.rounding import f32_of_bf16
 from hloc.ptx.threads import Threads
@@ -146,7 +154,6 @@ def decode_set(instruction: Instruction, frame: Frame) -> Operation:
 def decode_testp(instruction: Instruction, frame: Frame) -> Operation:
     """Testp: what kind of number it is."""
     of = type_of(instruction, frame)
-    d, a = instruction.operands
     smallest = of.dtype.type({4: 2.0**-126, 8: 2.0**-1022}[of.size])
     tests: dict[str, Function] = {
         "finite": np.isfinite,
@@ -156,8 +163,7 @@ def decode_testp(instruction: Instruction, frame: Frame) -> Operation:
         "normal": lambda x: np.isfinite(x) & (np.abs(x) >= smallest),
         "subnormal": lambda x: (np.abs(x) < smallest) & (x != 0),
     }
-    function = tests[instruction.parts[1]]
-    return elementwise(function, frame.target(d, TYPES["pred"]), frame.source(a, of))
+    return mapped(instruction, frame, tests[instruction.parts[1]], TYPES["pred"], of)
 
 
 DECODERS: dict[str, Decoder] = {

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hloc.ptx.frame import Frame
-from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_of
+from hloc.ptx.operation import Decoder, Function, Operation, elementwise, mapped, type_of
 from hloc.ptx.program import Instruction, Operand
 from hloc.ptx.rounding import (
     bf16_of_f32,
@@ -110,14 +110,15 @@ def mixed_sources(
     return rows, widen
 
 
-def decode_arithmetic(function: Function) -> Decoder:
-    """Return the decoder of an arithmetic instruction that NumPy rounds as PTX's .rn does."""
+def decode_arithmetic(nearest: Callable[[PtxType], Function]) -> Decoder:
+    """Return the decoder of an arithmetic instruction; `nearest` rounds as PTX's .rn does."""
 
     def decode(instruction: Instruction, frame: Frame) -> Operation:
         of = result_type(instruction, frame)
         d, *operands = instruction.operands
         mode = next((p for p in instruction.parts if p in _DIRECTED), None)
-        chosen = function if mode is None else exact_directed(instruction.parts[0], mode, of.dtype)
+        name = "fma" if len(operands) == 3 else instruction.parts[0]
+        chosen = nearest(of) if mode is None else exact_directed(name, mode, of.dtype)
         sources, widen = mixed_sources(instruction, of, operands, frame)
         run = widen(in_format(chosen, of, instruction))
         return elementwise(run, frame.target(d, of), *sources)
@@ -156,17 +157,6 @@ def odd_f32(values: Array) -> Array:
     return np.where(inexact, toward_zero | 1, bits).astype(np.int32).view(np.float32)
 
 
-def decode_fma(instruction: Instruction, frame: Frame) -> Operation:
-    """Fma, and mad of floats, which is the same."""
-    of = result_type(instruction, frame)
-    d, *operands = instruction.operands
-    mode = next((p for p in instruction.parts if p in _DIRECTED), None)
-    function = fma_of(of) if mode is None else exact_directed("fma", mode, of.dtype)
-    sources, widen = mixed_sources(instruction, of, operands, frame)
-    run = widen(in_format(function, of, instruction))
-    return elementwise(run, frame.target(d, of), *sources)
-
-
 def minimum(a: Array, b: Array) -> Array:
     """Return the smaller number; -0 is smaller than +0; NaN only if both are."""
     return _extreme(a, b, np.fmin, np.signbit(a))
@@ -190,7 +180,6 @@ def decode_extreme(lower: bool) -> Decoder:
     def decode(instruction: Instruction, frame: Frame) -> Operation:
         of = type_of(instruction, frame)
         keep_nan, xor_sign = instruction.has("NaN"), instruction.has("xorsign")
-        d, *operands = instruction.operands
 
         def function(*values: Array) -> Array:
             signs = np.signbit(values[0]) ^ np.signbit(values[1])
@@ -206,8 +195,8 @@ def decode_extreme(lower: bool) -> Decoder:
                 result = np.copysign(result, np.where(signs, -1, 1).astype(result.dtype))
             return np.asarray(result)
 
-        sources = [frame.source(o, of) for o in operands]
-        return elementwise(in_format(function, of, instruction), frame.target(d, of), *sources)
+        sources = [of] * (len(instruction.operands) - 1)
+        return mapped(instruction, frame, in_format(function, of, instruction), of, *sources)
 
     return decode
 
@@ -217,7 +206,6 @@ def decode_sign(flip: bool) -> Decoder:
 
     def decode(instruction: Instruction, frame: Frame) -> Operation:
         of = type_of(instruction, frame)
-        d, a = instruction.operands
         bits = np.dtype(f"u{of.dtype.itemsize}")
         top = bits.type(1 << 8 * bits.itemsize - 1)
         flush = instruction.has("ftz") and of.name == "f32"
@@ -228,7 +216,7 @@ def decode_sign(flip: bool) -> Decoder:
                 x = flushed(np.ascontiguousarray(x).view(np.float32)).view(np.uint32)
             return np.asarray(x ^ top if flip else x & ~top)
 
-        return elementwise(function, frame.target(d, plain), frame.source(a, plain))
+        return mapped(instruction, frame, function, plain, plain)
 
     return decode
 
@@ -237,9 +225,7 @@ def decode_copysign(instruction: Instruction, frame: Frame) -> Operation:
     """Copysign: the sign of a, the magnitude of b."""
     of = TYPES[f"b{type_of(instruction, frame).bits}"]
     top = of.dtype.type(1 << of.bits - 1)
-    d, a, b = instruction.operands
-    rows = frame.source(a, of), frame.source(b, of)
-    return elementwise(lambda x, y: (x & top) | (y & ~top), frame.target(d, of), *rows)
+    return mapped(instruction, frame, lambda x, y: (x & top) | (y & ~top), of, of, of)
 
 
 def through_f64(function: Callable[[Array], Array]) -> Decoder:
@@ -247,32 +233,29 @@ def through_f64(function: Callable[[Array], Array]) -> Decoder:
 
     def decode(instruction: Instruction, frame: Frame) -> Operation:
         of = type_of(instruction, frame)
-        d, a = instruction.operands
 
         def run(x: Array) -> Array:
             return np.asarray(function(x.astype(np.float64))).astype(x.dtype)
 
-        return elementwise(
-            in_format(run, of, instruction), frame.target(d, of), frame.source(a, of)
-        )
+        return mapped(instruction, frame, in_format(run, of, instruction), of, of)
 
     return decode
 
 
 DECODERS: dict[str, Decoder] = {
-    "add": decode_arithmetic(np.add),
-    "sub": decode_arithmetic(np.subtract),
-    "mul": decode_arithmetic(np.multiply),
-    "div": decode_arithmetic(np.divide),
-    "fma": decode_fma,
-    "mad": decode_fma,
+    "add": decode_arithmetic(lambda _: np.add),
+    "sub": decode_arithmetic(lambda _: np.subtract),
+    "mul": decode_arithmetic(lambda _: np.multiply),
+    "div": decode_arithmetic(lambda _: np.divide),
+    "fma": decode_arithmetic(fma_of),
+    "mad": decode_arithmetic(fma_of),
     "min": decode_extreme(lower=True),
     "max": decode_extreme(lower=False),
     "neg": decode_sign(flip=True),
     "abs": decode_sign(flip=False),
     "copysign": decode_copysign,
-    "rcp": decode_arithmetic(lambda x: x.dtype.type(1) / x),
-    "sqrt": decode_arithmetic(np.sqrt),
+    "rcp": decode_arithmetic(lambda _: lambda x: x.dtype.type(1) / x),
+    "sqrt": decode_arithmetic(lambda _: np.sqrt),
     "rsqrt": through_f64(lambda x: 1 / np.sqrt(x)),
     "ex2": through_f64(np.exp2),
     "lg2": through_f64(np.log2),

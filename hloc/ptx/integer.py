@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from hloc.ptx.frame import Frame
-from hloc.ptx.operation import Decoder, Function, Operation, elementwise, type_of
+from hloc.ptx.operation import Decoder, Function, Operation, mapped, of_one_type, type_of
 from hloc.ptx.program import Instruction
 from hloc.ptx.value_types import TYPES, Array, PtxType
 
@@ -70,8 +70,7 @@ def decode_sum(instruction: Instruction, frame: Frame) -> Operation:
     function: Function = np.add if instruction.parts[0] == "add" else np.subtract
     if instruction.has("sat"):
         function = saturated(function)
-    d, a, b = instruction.operands
-    return elementwise(function, frame.target(d, of), frame.source(a, of), frame.source(b, of))
+    return mapped(instruction, frame, function, of, of, of)
 
 
 def wide_type(of: PtxType, frame: Frame) -> PtxType:
@@ -85,8 +84,6 @@ def wide_type(of: PtxType, frame: Frame) -> PtxType:
 def decode_mul(instruction: Instruction, frame: Frame) -> Operation:
     """Mul and mad: .lo, .hi or .wide; mul24 and mad24 are .lo of values of 24 bits."""
     of = type_of(instruction, frame)
-    d, a, b, *rest = instruction.operands
-    rows = [frame.source(a, of), frame.source(b, of)]
     result = of
     function: Function = np.multiply
     if instruction.has("wide"):
@@ -98,47 +95,18 @@ def decode_mul(instruction: Instruction, frame: Frame) -> Operation:
 
     elif instruction.has("hi"):
         function = high_half
-    target = frame.target(d, result)
-    if not rest:
-        return elementwise(function, target, *rows)
+    if len(instruction.operands) == 3:
+        return mapped(instruction, frame, function, result, of, of)
     total: Function = saturated(np.add) if instruction.has("sat") else np.add
     product = function
-    rows.append(frame.source(rest[0], result))
-    return elementwise(lambda x, y, z: total(product(x, y), z), target, *rows)
+    return mapped(
+        instruction, frame, lambda x, y, z: total(product(x, y), z), result, of, of, result
+    )
 
 
-def binary(function: Function) -> Decoder:
-    """Return the decoder of d = function(a, b)."""
-
-    def decode(instruction: Instruction, frame: Frame) -> Operation:
-        of = type_of(instruction, frame)
-        d, a, b = instruction.operands
-        return elementwise(function, frame.target(d, of), frame.source(a, of), frame.source(b, of))
-
-    return decode
-
-
-def unary(function: Function) -> Decoder:
-    """Return the decoder of d = function(a)."""
-
-    def decode(instruction: Instruction, frame: Frame) -> Operation:
-        of = type_of(instruction, frame)
-        d, a = instruction.operands
-        return elementwise(function, frame.target(d, of), frame.source(a, of))
-
-    return decode
-
-
-def decode_sad(instruction: Instruction, frame: Frame) -> Operation:
-    """Sad: c + |a - b|."""
-    of = type_of(instruction, frame)
-    d, *sources = instruction.operands
-    rows = [frame.source(s, of) for s in sources]
-
-    def function(a: Array, b: Array, c: Array) -> Array:
-        return c + np.where(a < b, b - a, a - b)
-
-    return elementwise(function, frame.target(d, of), *rows)
+def distance_sum(a: Array, b: Array, c: Array) -> Array:
+    """Return c + |a - b|."""
+    return c + np.where(a < b, b - a, a - b)
 
 
 def decode_dot(instruction: Instruction, frame: Frame) -> Operation:
@@ -146,7 +114,6 @@ def decode_dot(instruction: Instruction, frame: Frame) -> Operation:
     a_type, b_type = TYPES[instruction.parts[-2]], TYPES[instruction.parts[-1]]
     is_signed = "signed" in (a_type.kind, b_type.kind)
     result = TYPES["s32" if is_signed else "u32"]
-    d, a, b, c = instruction.operands
     pairs = instruction.parts[0] == "dp2a"
     first = 2 if instruction.has("hi") else 0
 
@@ -163,8 +130,7 @@ def decode_dot(instruction: Instruction, frame: Frame) -> Operation:
         return np.asarray((left * right).sum(axis=1) + z).astype(result.dtype)
 
     plain = TYPES["b32"]
-    rows = frame.source(a, plain), frame.source(b, plain), frame.source(c, result)
-    return elementwise(function, frame.target(d, result), *rows)
+    return mapped(instruction, frame, function, result, plain, plain, result)
 
 
 DECODERS: dict[str, Decoder] = {
@@ -174,13 +140,13 @@ DECODERS: dict[str, Decoder] = {
     "mad": decode_mul,
     "mul24": decode_mul,
     "mad24": decode_mul,
-    "div": binary(quotient),
-    "rem": binary(remainder),
-    "min": binary(np.minimum),
-    "max": binary(np.maximum),
-    "neg": unary(np.negative),
-    "abs": unary(np.abs),
-    "sad": decode_sad,
+    "div": of_one_type(quotient, 2),
+    "rem": of_one_type(remainder, 2),
+    "min": of_one_type(np.minimum, 2),
+    "max": of_one_type(np.maximum, 2),
+    "neg": of_one_type(np.negative, 1),
+    "abs": of_one_type(np.abs, 1),
+    "sad": of_one_type(distance_sum, 3),
     "dp4a": decode_dot,
     "dp2a": decode_dot,
 }

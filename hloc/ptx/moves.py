@@ -10,7 +10,16 @@ import numpy as np
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Lanes
-from hloc.ptx.operation import Decoder, Operation, copy, elementwise, in_turn, nothing, type_of
+from hloc.ptx.operation import (
+    Decoder,
+    Operation,
+    copy,
+    elementwise,
+    in_turn,
+    mapped,
+    nothing,
+    type_of,
+)
 from hloc.ptx.program import Instruction, Register, Vector
 from hloc.ptx.spaces import WINDOW_END, WINDOWS
 from hloc.ptx.threads import Threads
@@ -141,9 +150,7 @@ def decode_slct(instruction: Instruction, frame: Frame) -> Operation:
     """Slct: a if c >= 0, else b; NaN selects b, and -0 counts as zero."""
     of = TYPES[f"b{TYPES[instruction.parts[-2]].bits}"]
     judge = type_of(instruction, frame)
-    d, a, b, c = instruction.operands
-    rows = frame.source(a, of), frame.source(b, of), frame.source(c, judge)
-    return elementwise(lambda x, y, z: _choose(z >= 0, x, y), frame.target(d, of), *rows)
+    return mapped(instruction, frame, lambda x, y, z: _choose(z >= 0, x, y), of, of, of, judge)
 
 
 def decode_hint(instruction: Instruction, frame: Frame) -> Operation:

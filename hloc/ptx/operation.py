@@ -29,12 +29,36 @@ def type_named(name: str, frame: Frame) -> PtxType:
 
 
 def elementwise(function: Function, target: int, *sources: int) -> Operation:
-    """Return the operation rows[target] = function(rows[source], ...) for one to three sources."""
+    """Return the operation rows[target] = function(rows[source], ...)."""
     if len(sources) == 1:
         return _unary(function, target, *sources)
     if len(sources) == 2:
         return _binary(function, target, *sources)
-    return _ternary(function, target, *sources)
+
+    def run(threads: Threads, lanes: Lanes) -> None:
+        rows = threads.rows
+        rows[target][lanes] = function(*[rows[source][lanes] for source in sources])
+
+    return run
+
+
+def mapped(
+    instruction: Instruction, frame: Frame, function: Function, result: PtxType, *of: PtxType
+) -> Operation:
+    """Return d = function(a, ...): d is a `result`, the sources are `of` these types."""
+    d, *operands = instruction.operands
+    sources = [frame.source(operand, t) for operand, t in zip(operands, of, strict=True)]
+    return elementwise(function, frame.target(d, result), *sources)
+
+
+def of_one_type(function: Function, sources: int) -> Decoder:
+    """Return the decoder of d = function(a, ...), all of the type that the opcode ends with."""
+
+    def decode(instruction: Instruction, frame: Frame) -> Operation:
+        of = type_of(instruction, frame)
+        return mapped(instruction, frame, function, of, *[of] * sources)
+
+    return decode
 
 
 def _unary(function: Function, target: int, a: int) -> Operation:
@@ -49,14 +73,6 @@ def _binary(function: Function, target: int, a: int, b: int) -> Operation:
     def run(threads: Threads, lanes: Lanes) -> None:
         rows = threads.rows
         rows[target][lanes] = function(rows[a][lanes], rows[b][lanes])
-
-    return run
-
-
-def _ternary(function: Function, target: int, a: int, b: int, c: int) -> Operation:
-    def run(threads: Threads, lanes: Lanes) -> None:
-        rows = threads.rows
-        rows[target][lanes] = function(rows[a][lanes], rows[b][lanes], rows[c][lanes])
 
     return run
 
