@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias
 
 from hloc.dtypes import DType
 from hloc.shapes import Shape
@@ -43,15 +43,15 @@ InferFunction: TypeAlias = Callable[[ShapeRequest], Shape]
 HostValue: TypeAlias = Any
 """What the evaluator computes with: a NumPy array, a tuple of host values, or None for a token."""
 
+Operands: TypeAlias = tuple[HostValue, ...]
+
 CallFunction: TypeAlias = Callable[..., HostValue]
 """`call(computation, *host_values)` evaluates a called computation."""
 
-EvaluateFunction: TypeAlias = Callable[
-    ["Instruction", tuple[HostValue, ...], CallFunction], HostValue
-]
+EvaluateFunction: TypeAlias = Callable[["Instruction", Operands, CallFunction], HostValue]
 """`evaluate(inst, operands, call)`: NumPy semantics of one instruction."""
 
-Parts: TypeAlias = Sequence[tuple[HostValue, ...]]
+Parts: TypeAlias = Sequence[Operands]
 """The operands of each participant of a collective, in the order of their ranks."""
 
 ExchangeFunction: TypeAlias = Callable[["Instruction", Parts, CallFunction], list[HostValue]]
@@ -257,11 +257,21 @@ OPCODES: dict[str, Opcode] = {}
 """Every row by name; filled by importing `hloc.ops`."""
 
 
-def define(row: Opcode) -> Opcode:
-    """Add `row` to the table and return it; two rows of one name are a fault of hloc."""
-    assert row.name not in OPCODES, f"opcode {row.name} is defined twice"
-    OPCODES[row.name] = row
-    return row
+_Fields = ParamSpec("_Fields")
+
+
+def _adding(row_of: Callable[_Fields, Opcode]) -> Callable[_Fields, Opcode]:
+    def define(*args: _Fields.args, **fields: _Fields.kwargs) -> Opcode:
+        row = row_of(*args, **fields)
+        assert row.name not in OPCODES, f"opcode {row.name} is defined twice"
+        OPCODES[row.name] = row
+        return row
+
+    return define
+
+
+define = _adding(Opcode)
+"""`define(name=..., ...)`, with the fields of `Opcode`, adds a row to the table and returns it."""
 
 
 def opcode_row(name: str) -> Opcode:

@@ -13,7 +13,14 @@ import numpy as np
 from hloc.dtypes import U32
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import (
+    CalledRole,
+    CallFunction,
+    HostValue,
+    Operands,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.checks import (
     array_operand,
     check_compatible,
@@ -21,7 +28,7 @@ from hloc.ops.checks import (
     declared_tuple,
     require,
 )
-from hloc.ops.shared import zeros_of
+from hloc.ops.shared import first_operand, zeros_of
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 
@@ -82,99 +89,75 @@ def infer_copy_done(request: ShapeRequest) -> Shape:
 _CONTEXT = ArrayShape(U32)
 
 
-def _evaluate_async_start(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_async_start(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     assert isinstance(inst.shape, TupleShape)
     contexts = tuple(zeros_of(shape) for shape in inst.shape.elements[2:])
     return (tuple(operands), call(inst.called[0], *operands), *contexts)
 
 
-def _evaluate_operand(
-    _inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
-    return operands[0]
-
-
-def _evaluate_async_done(
-    _inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_async_done(_inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     return operands[0][1]
 
 
-def _evaluate_copy_start(
-    _inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_copy_start(_inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     return operands[0], operands[0], np.uint32(0)
 
 
-def _evaluate_copy_done(
-    _inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_copy_done(_inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     return operands[0][0]
 
 
 ASYNC_START = define(
-    Opcode(
-        name="async-start",
-        reads="async-start(a, ...) starts calls(a, ...): ((operands), result, contexts...)",
-        arity=None,
-        infer=infer_async_start,
-        shape_required=True,
-        attributes=AsyncStartAttributes,
-        calls=(CalledRole("calls"),),
-        evaluate=_evaluate_async_start,
-        control_flow=True,
-        ended_by=("async-update", "async-done"),
-    )
+    name="async-start",
+    reads="async-start(a, ...) starts calls(a, ...): ((operands), result, contexts...)",
+    arity=None,
+    infer=infer_async_start,
+    shape_required=True,
+    attributes=AsyncStartAttributes,
+    calls=(CalledRole("calls"),),
+    evaluate=_evaluate_async_start,
+    control_flow=True,
+    ended_by=("async-update", "async-done"),
 )
 
 ASYNC_UPDATE = define(
-    Opcode(
-        name="async-update",
-        reads="async-update(s) is s, a step of a started computation",
-        arity=1,
-        infer=infer_async_update,
-        shape_required=True,
-        evaluate=_evaluate_operand,
-        forwards=True,
-        ended_by=("async-update", "async-done"),
-    )
+    name="async-update",
+    reads="async-update(s) is s, a step of a started computation",
+    arity=1,
+    infer=infer_async_update,
+    shape_required=True,
+    evaluate=first_operand,
+    forwards=True,
+    ended_by=("async-update", "async-done"),
 )
 
 ASYNC_DONE = define(
-    Opcode(
-        name="async-done",
-        reads="async-done(s) is the result of the computation that s started",
-        arity=1,
-        infer=infer_async_done,
-        shape_required=True,
-        evaluate=_evaluate_async_done,
-        nop=True,
-    )
+    name="async-done",
+    reads="async-done(s) is the result of the computation that s started",
+    arity=1,
+    infer=infer_async_done,
+    shape_required=True,
+    evaluate=_evaluate_async_done,
+    nop=True,
 )
 
 COPY_START = define(
-    Opcode(
-        name="copy-start",
-        reads="copy-start(x) starts a copy of x: (destination, source, context)",
-        arity=1,
-        infer=infer_copy_start,
-        shape_required=True,
-        attributes=CopyStartAttributes,
-        evaluate=_evaluate_copy_start,
-        ended_by=("copy-done",),
-    )
+    name="copy-start",
+    reads="copy-start(x) starts a copy of x: (destination, source, context)",
+    arity=1,
+    infer=infer_copy_start,
+    shape_required=True,
+    attributes=CopyStartAttributes,
+    evaluate=_evaluate_copy_start,
+    ended_by=("copy-done",),
 )
 
 COPY_DONE = define(
-    Opcode(
-        name="copy-done",
-        reads="copy-done(s) is the copy that s started",
-        arity=1,
-        infer=infer_copy_done,
-        shape_required=True,
-        evaluate=_evaluate_copy_done,
-        nop=True,
-    )
+    name="copy-done",
+    reads="copy-done(s) is the copy that s started",
+    arity=1,
+    infer=infer_copy_done,
+    shape_required=True,
+    evaluate=_evaluate_copy_done,
+    nop=True,
 )

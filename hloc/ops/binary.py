@@ -14,6 +14,7 @@ from hloc.ir.opcode import (
     EvaluateFunction,
     HostValue,
     Opcode,
+    Operands,
     ScalarBuilder,
     define,
 )
@@ -43,70 +44,62 @@ def _minus_one_or_zero(y: Array) -> Array:
 # ---------------------------------------------------------------- add, subtract, multiply
 
 ADD = define(
-    Opcode(
-        name="add",
-        reads="add(x, y) = x + y; integers wrap, pred is x or y",
-        arity=2,
-        infer=elementwise_binary(is_array_type),
-        evaluate=pointwise(np.add),
-        elemental=by_type(
-            floats=lambda b, x, y: b.fadd(x, y),
-            integers=lambda b, x, y: b.iadd(x, y),
-            complexes=emit.add,
-            pred=lambda b, x, y: b.or_(x, y),
-        ),
-        elementwise=True,
-        commutative=True,
-        flops=1,
-        associative=True,
-        modular=True,
-        keeps_finite=True,
-    )
+    name="add",
+    reads="add(x, y) = x + y; integers wrap, pred is x or y",
+    arity=2,
+    infer=elementwise_binary(is_array_type),
+    evaluate=pointwise(np.add),
+    elemental=by_type(
+        floats=lambda b, x, y: b.fadd(x, y),
+        integers=lambda b, x, y: b.iadd(x, y),
+        complexes=emit.add,
+        pred=lambda b, x, y: b.or_(x, y),
+    ),
+    elementwise=True,
+    commutative=True,
+    flops=1,
+    associative=True,
+    modular=True,
+    keeps_finite=True,
 )
 SUBTRACT = define(
-    Opcode(
-        name="subtract",
-        reads="subtract(x, y) = x - y; integers wrap",
-        arity=2,
-        infer=elementwise_binary(is_numeric),
-        evaluate=pointwise(np.subtract),
-        elemental=by_type(
-            floats=lambda b, x, y: b.fsub(x, y),
-            integers=lambda b, x, y: b.isub(x, y),
-            complexes=emit.subtract,
-        ),
-        elementwise=True,
-        flops=1,
-        modular=True,
-        keeps_finite=True,
-    )
+    name="subtract",
+    reads="subtract(x, y) = x - y; integers wrap",
+    arity=2,
+    infer=elementwise_binary(is_numeric),
+    evaluate=pointwise(np.subtract),
+    elemental=by_type(
+        floats=lambda b, x, y: b.fsub(x, y),
+        integers=lambda b, x, y: b.isub(x, y),
+        complexes=emit.subtract,
+    ),
+    elementwise=True,
+    flops=1,
+    modular=True,
+    keeps_finite=True,
 )
 MULTIPLY = define(
-    Opcode(
-        name="multiply",
-        reads="multiply(x, y) = x * y; integers wrap, pred is x and y",
-        arity=2,
-        infer=elementwise_binary(is_array_type),
-        evaluate=pointwise(np.multiply),
-        elemental=by_type(
-            floats=lambda b, x, y: b.fmul(x, y),
-            integers=lambda b, x, y: b.imul(x, y),
-            complexes=emit.multiply,
-            pred=lambda b, x, y: b.and_(x, y),
-        ),
-        elementwise=True,
-        commutative=True,
-        flops=1,
-        associative=True,
-        modular=True,
-        keeps_finite=True,
-    )
+    name="multiply",
+    reads="multiply(x, y) = x * y; integers wrap, pred is x and y",
+    arity=2,
+    infer=elementwise_binary(is_array_type),
+    evaluate=pointwise(np.multiply),
+    elemental=by_type(
+        floats=lambda b, x, y: b.fmul(x, y),
+        integers=lambda b, x, y: b.imul(x, y),
+        complexes=emit.multiply,
+        pred=lambda b, x, y: b.and_(x, y),
+    ),
+    elementwise=True,
+    commutative=True,
+    flops=1,
+    associative=True,
+    modular=True,
+    keeps_finite=True,
 )
 
 
-def _evaluate_mulhi(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_mulhi(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     dtype = inst.array.dtype
     exact = np.frompyfunc(lambda x, y: (int(x) * int(y)) >> dtype.bits, 2, 1)
     wide = np.int64 if dtype.is_signed else np.uint64
@@ -136,17 +129,15 @@ def _mulhi_by_halves(b: ScalarBuilder, x: Value, y: Value) -> Value:
 
 
 MULHI = define(
-    Opcode(
-        name="mulhi",
-        reads="high half of the product of two integers, by the sign of the type",
-        arity=2,
-        infer=elementwise_binary(is_array_type, needed=is_integer),
-        evaluate=_evaluate_mulhi,
-        elemental=by_type(integers=_emit_mulhi),
-        elementwise=True,
-        commutative=True,
-        flops=1,
-    )
+    name="mulhi",
+    reads="high half of the product of two integers, by the sign of the type",
+    arity=2,
+    infer=elementwise_binary(is_array_type, needed=is_integer),
+    evaluate=_evaluate_mulhi,
+    elemental=by_type(integers=_emit_mulhi),
+    elementwise=True,
+    commutative=True,
+    flops=1,
 )
 
 # ---------------------------------------------------------------- divide, remainder
@@ -201,45 +192,39 @@ _divide_rounding_each = pointwise(_divide)
 _divide_complex = computed_wide(_divide)
 
 
-def _evaluate_divide(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_divide(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     if inst.array.dtype.is_complex:
         return _divide_complex(inst, operands, call)
     return _divide_rounding_each(inst, operands, call)
 
 
 DIVIDE = define(
-    Opcode(
-        name="divide",
-        reads="divide(x, y) = x / y; integers truncate, x / 0 has all bits set, MIN / -1 = MIN",
-        arity=2,
-        infer=elementwise_binary(is_numeric),
-        evaluate=_evaluate_divide,
-        elemental=by_type(
-            floats=lambda b, x, y: b.fdiv(x, y),
-            integers=one_bit_in_bytes(_emit_divide),
-            complexes=complex_arithmetic.divide,
-        ),
-        elementwise=True,
-        flops=1,
-        weight=4,
-        gpu_weight=10,
-    )
+    name="divide",
+    reads="divide(x, y) = x / y; integers truncate, x / 0 has all bits set, MIN / -1 = MIN",
+    arity=2,
+    infer=elementwise_binary(is_numeric),
+    evaluate=_evaluate_divide,
+    elemental=by_type(
+        floats=lambda b, x, y: b.fdiv(x, y),
+        integers=one_bit_in_bytes(_emit_divide),
+        complexes=complex_arithmetic.divide,
+    ),
+    elementwise=True,
+    flops=1,
+    weight=4,
+    gpu_weight=10,
 )
 REMAINDER = define(
-    Opcode(
-        name="remainder",
-        reads="remainder(x, y) has the sign of x; integers: x rem 0 = x, MIN rem -1 = 0",
-        arity=2,
-        infer=elementwise_binary(is_numeric, needed=is_real_number),
-        evaluate=computed_wide(_remainder),
-        elemental=by_type(floats=emit.math("fmod"), integers=one_bit_in_bytes(_emit_remainder)),
-        elementwise=True,
-        flops=1,
-        weight=12,
-        gpu_weight=30,
-    )
+    name="remainder",
+    reads="remainder(x, y) has the sign of x; integers: x rem 0 = x, MIN rem -1 = 0",
+    arity=2,
+    infer=elementwise_binary(is_numeric, needed=is_real_number),
+    evaluate=computed_wide(_remainder),
+    elemental=by_type(floats=emit.math("fmod"), integers=one_bit_in_bytes(_emit_remainder)),
+    elementwise=True,
+    flops=1,
+    weight=12,
+    gpu_weight=30,
 )
 
 # ---------------------------------------------------------------- maximum, minimum
@@ -252,20 +237,18 @@ def _define_extremum(
         return b.select(b.compare(direction, x, y), x, y)
 
     return define(
-        Opcode(
-            name=name,
-            reads=reads,
-            arity=2,
-            infer=elementwise_binary(is_array_type, needed=is_real),
-            evaluate=evaluate,
-            elemental=by_type(floats=emit.intrinsic(name), integers=integers, pred=pred),
-            elementwise=True,
-            commutative=True,
-            associative=True,
-            idempotent=True,
-            keeps_finite=True,
-            flops=1,
-        )
+        name=name,
+        reads=reads,
+        arity=2,
+        infer=elementwise_binary(is_array_type, needed=is_real),
+        evaluate=evaluate,
+        elemental=by_type(floats=emit.intrinsic(name), integers=integers, pred=pred),
+        elementwise=True,
+        commutative=True,
+        associative=True,
+        idempotent=True,
+        keeps_finite=True,
+        flops=1,
     )
 
 

@@ -17,6 +17,7 @@ from hloc.ir.opcode import (
     EvaluateFunction,
     HostValue,
     Opcode,
+    Operands,
     ScalarBuilder,
     define,
 )
@@ -45,16 +46,12 @@ def _emit_not_pred(b: ScalarBuilder, x: Value) -> Value:
     return b.xor(x, b.const(PRED, True))
 
 
-def _evaluate_popcnt(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_popcnt(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     dtype = inst.array.dtype
     return narrowed(np.bitwise_count(unsigned_bits(operands[0], dtype)), dtype)
 
 
-def _evaluate_clz(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_clz(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     dtype = inst.array.dtype
     smeared = unsigned_bits(operands[0], dtype)
     for shift in (1, 2, 4, 8, 16, 32):
@@ -80,39 +77,33 @@ def _emit_clz(b: ScalarBuilder, x: Value) -> Value:
 
 
 NOT = define(
-    Opcode(
-        name="not",
-        reads="not(x) flips every bit; pred: true and false change places",
-        arity=1,
-        infer=same_shape(is_pred_or_integer),
-        evaluate=pointwise(np.invert),
-        elemental=by_type(integers=_emit_not, pred=_emit_not_pred),
-        elementwise=True,
-        modular=True,
-    )
+    name="not",
+    reads="not(x) flips every bit; pred: true and false change places",
+    arity=1,
+    infer=same_shape(is_pred_or_integer),
+    evaluate=pointwise(np.invert),
+    elemental=by_type(integers=_emit_not, pred=_emit_not_pred),
+    elementwise=True,
+    modular=True,
 )
 POPCNT = define(
-    Opcode(
-        name="popcnt",
-        reads="number of set bits within the width of the type",
-        arity=1,
-        infer=same_shape(is_integer),
-        evaluate=_evaluate_popcnt,
-        elemental=by_type(integers=_emit_popcnt),
-        elementwise=True,
-        weight=2,
-    )
+    name="popcnt",
+    reads="number of set bits within the width of the type",
+    arity=1,
+    infer=same_shape(is_integer),
+    evaluate=_evaluate_popcnt,
+    elemental=by_type(integers=_emit_popcnt),
+    elementwise=True,
+    weight=2,
 )
 COUNT_LEADING_ZEROS = define(
-    Opcode(
-        name="count-leading-zeros",
-        reads="number of zero bits above the highest set one; the width for 0",
-        arity=1,
-        infer=same_shape(is_integer),
-        evaluate=_evaluate_clz,
-        elemental=by_type(integers=_emit_clz),
-        elementwise=True,
-    )
+    name="count-leading-zeros",
+    reads="number of zero bits above the highest set one; the width for 0",
+    arity=1,
+    infer=same_shape(is_integer),
+    evaluate=_evaluate_clz,
+    elemental=by_type(integers=_emit_clz),
+    elementwise=True,
 )
 
 # ---------------------------------------------------------------- and, or, xor
@@ -120,19 +111,17 @@ COUNT_LEADING_ZEROS = define(
 
 def _define_bitwise(name: str, function: Any, emitter: emit.Emit) -> Opcode:
     return define(
-        Opcode(
-            name=name,
-            reads=f"bitwise {name}; logical for pred",
-            arity=2,
-            infer=elementwise_binary(is_pred_or_integer),
-            evaluate=pointwise(function),
-            elemental=by_type(integers=emitter, pred=emitter),
-            elementwise=True,
-            commutative=True,
-            associative=True,
-            idempotent=name != "xor",
-            modular=True,
-        )
+        name=name,
+        reads=f"bitwise {name}; logical for pred",
+        arity=2,
+        infer=elementwise_binary(is_pred_or_integer),
+        evaluate=pointwise(function),
+        elemental=by_type(integers=emitter, pred=emitter),
+        elementwise=True,
+        commutative=True,
+        associative=True,
+        idempotent=name != "xor",
+        modular=True,
     )
 
 
@@ -146,9 +135,7 @@ XOR = _define_bitwise("xor", np.bitwise_xor, lambda b, x, y: b.xor(x, y))
 def _shift(logical: bool, left: bool) -> EvaluateFunction:
     """Return an evaluator; the amount is unsigned, and the width or more shifts all bits out."""
 
-    def evaluate(
-        inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-    ) -> HostValue:
+    def evaluate(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
         dtype = inst.array.dtype
         amount = unsigned_bits(operands[1], dtype)
         beyond = amount >= dtype.bits
@@ -195,15 +182,13 @@ def _emit_shift_right_arithmetic(b: ScalarBuilder, x: Value, y: Value) -> Value:
 
 def _define_shift(name: str, reads: str, evaluate: EvaluateFunction, integers: emit.Emit) -> Opcode:
     return define(
-        Opcode(
-            name=name,
-            reads=reads,
-            arity=2,
-            infer=elementwise_binary(is_numeric, needed=is_integer),
-            evaluate=evaluate,
-            elemental=by_type(integers=integers),
-            elementwise=True,
-        )
+        name=name,
+        reads=reads,
+        arity=2,
+        infer=elementwise_binary(is_numeric, needed=is_integer),
+        evaluate=evaluate,
+        elemental=by_type(integers=integers),
+        elementwise=True,
     )
 
 

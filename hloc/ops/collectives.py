@@ -16,7 +16,6 @@ from hloc.ir.opcode import (
     CalledRole,
     ExchangeFunction,
     InferFunction,
-    Opcode,
     ShapeRequest,
     define,
 )
@@ -309,7 +308,7 @@ def _define(
 ) -> None:
     """Define a collective and, if `started` infers its shape, the opcodes that start and end it."""
     forwards = name == "all-reduce"  # of one participant, in machine code too
-    common = partial(Opcode, shape_required=True, forwards=forwards)
+    common = partial(define, shape_required=True, forwards=forwards)
     sent = partial(
         common,
         arity=None,
@@ -318,24 +317,18 @@ def _define(
         exchange=exchange,
         evaluate=evaluate_alone,
     )
-    define(sent(name=name, reads=f"{name}(x) {reads}", infer=infer))
+    sent(name=name, reads=f"{name}(x) {reads}", infer=infer)
     if started is None:
         return
     start, done = f"{name}-start", f"{name}-done"
     form = "" if forwards else ": (operands, results, ...)"
-    define(
-        sent(
-            name=start, reads=f"{start}(x) starts {name}(x){form}", infer=started, ended_by=(done,)
-        )
-    )
-    define(
-        common(
-            name=done,
-            reads=f"{done}(s) is the result of the {name} that s started",
-            arity=1,
-            infer=infer_all_reduce_done if forwards else infer_done,
-            evaluate=evaluate_done,
-        )
+    sent(name=start, reads=f"{start}(x) starts {name}(x){form}", infer=started, ended_by=(done,))
+    common(
+        name=done,
+        reads=f"{done}(s) is the result of the {name} that s started",
+        arity=1,
+        infer=infer_all_reduce_done if forwards else infer_done,
+        evaluate=evaluate_done,
     )
 
 

@@ -12,7 +12,7 @@ from hloc.ir.opcode import (
     CalledRole,
     CallFunction,
     HostValue,
-    Opcode,
+    Operands,
     ShapeRequest,
     define,
 )
@@ -21,6 +21,7 @@ from hloc.ops.checks import (
     check_parameters,
     require,
 )
+from hloc.ops.shared import as_operand, first_operand
 from hloc.shapes import TOKEN_SHAPE, ArrayShape, Shape, TupleShape, compatible
 
 
@@ -123,16 +124,6 @@ def infer_conditional(request: ShapeRequest) -> Shape:
     return results[0]
 
 
-def infer_opt_barrier(request: ShapeRequest) -> Shape:
-    """Return the operand's shape."""
-    return request.operands[0]
-
-
-def infer_domain(request: ShapeRequest) -> Shape:
-    """Return the operand's shape."""
-    return request.operands[0]
-
-
 def infer_after_all(request: ShapeRequest) -> Shape:
     """Return `token[]`; every operand is a token."""
     for index, shape in enumerate(request.operands):
@@ -156,27 +147,21 @@ def infer_add_dependency(request: ShapeRequest) -> Shape:
 # ---------------------------------------------------------------- evaluation
 
 
-def _evaluate_tuple(
-    _inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_tuple(_inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     return tuple(operands)
 
 
 def _evaluate_get_tuple_element(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
+    inst: Instruction, operands: Operands, _call: CallFunction
 ) -> HostValue:
     return operands[0][inst.attributes.index]
 
 
-def _evaluate_call(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_call(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     return call(inst.called[0], *operands)
 
 
-def _evaluate_while(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_while(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     condition, body = inst.called
     (value,) = operands
     while bool(call(condition, value)):
@@ -191,146 +176,116 @@ def branch_taken(index: HostValue, branches: int) -> int:
     return int(index) if 0 <= index < branches else branches - 1
 
 
-def _evaluate_conditional(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_conditional(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     branch = branch_taken(operands[0], len(inst.called))
     return call(inst.called[branch], operands[1 + branch])
 
 
-def _evaluate_first(
-    _inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
-    return operands[0]
-
-
-def _evaluate_token(
-    _inst: Instruction, _operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_token(_inst: Instruction, _operands: Operands, _call: CallFunction) -> HostValue:
     return None
 
 
 # ---------------------------------------------------------------- rows
 
 TUPLE = define(
-    Opcode(
-        name="tuple",
-        reads="tuple(a, b, ...) is the tuple of its operands",
-        arity=None,
-        infer=infer_tuple,
-        evaluate=_evaluate_tuple,
-        nop=True,
-    )
+    name="tuple",
+    reads="tuple(a, b, ...) is the tuple of its operands",
+    arity=None,
+    infer=infer_tuple,
+    evaluate=_evaluate_tuple,
+    nop=True,
 )
 
 GET_TUPLE_ELEMENT = define(
-    Opcode(
-        name="get-tuple-element",
-        reads="get-tuple-element(t), index=i is element i of t",
-        arity=1,
-        infer=infer_get_tuple_element,
-        attributes=GetTupleElementAttributes,
-        evaluate=_evaluate_get_tuple_element,
-        nop=True,
-    )
+    name="get-tuple-element",
+    reads="get-tuple-element(t), index=i is element i of t",
+    arity=1,
+    infer=infer_get_tuple_element,
+    attributes=GetTupleElementAttributes,
+    evaluate=_evaluate_get_tuple_element,
+    nop=True,
 )
 
 CALL = define(
-    Opcode(
-        name="call",
-        reads="call(a, b, ...) is to_apply(a, b, ...)",
-        arity=None,
-        infer=infer_call,
-        attributes=CallAttributes,
-        calls=(CalledRole("to_apply"),),
-        evaluate=_evaluate_call,
-        control_flow=True,
-    )
+    name="call",
+    reads="call(a, b, ...) is to_apply(a, b, ...)",
+    arity=None,
+    infer=infer_call,
+    attributes=CallAttributes,
+    calls=(CalledRole("to_apply"),),
+    evaluate=_evaluate_call,
+    control_flow=True,
 )
 
 FUSION = define(
-    Opcode(
-        name="fusion",
-        reads="fusion(a, b, ...) is calls(a, b, ...), computed as one kernel",
-        arity=None,
-        infer=infer_fusion,
-        shape_required=True,
-        attributes=FusionAttributes,
-        calls=(CalledRole("calls"),),
-        evaluate=_evaluate_call,
-    )
+    name="fusion",
+    reads="fusion(a, b, ...) is calls(a, b, ...), computed as one kernel",
+    arity=None,
+    infer=infer_fusion,
+    shape_required=True,
+    attributes=FusionAttributes,
+    calls=(CalledRole("calls"),),
+    evaluate=_evaluate_call,
 )
 
 WHILE = define(
-    Opcode(
-        name="while",
-        reads="while(x): as long as condition(x) holds, x becomes body(x); the last x",
-        arity=1,
-        infer=infer_while,
-        calls=(CalledRole("condition"), CalledRole("body")),
-        evaluate=_evaluate_while,
-        control_flow=True,
-    )
+    name="while",
+    reads="while(x): as long as condition(x) holds, x becomes body(x); the last x",
+    arity=1,
+    infer=infer_while,
+    calls=(CalledRole("condition"), CalledRole("body")),
+    evaluate=_evaluate_while,
+    control_flow=True,
 )
 
 CONDITIONAL = define(
-    Opcode(
-        name="conditional",
-        reads="conditional(i, a0, a1, ...) is branch i of a_i; out of range takes the last branch",
-        arity=None,
-        infer=infer_conditional,
-        calls=(
-            CalledRole("true_computation", optional=True),
-            CalledRole("false_computation", optional=True),
-            CalledRole("branch_computations", many=True, optional=True),
-        ),
-        evaluate=_evaluate_conditional,
-        control_flow=True,
-    )
+    name="conditional",
+    reads="conditional(i, a0, a1, ...) is branch i of a_i; out of range takes the last branch",
+    arity=None,
+    infer=infer_conditional,
+    calls=(
+        CalledRole("true_computation", optional=True),
+        CalledRole("false_computation", optional=True),
+        CalledRole("branch_computations", many=True, optional=True),
+    ),
+    evaluate=_evaluate_conditional,
+    control_flow=True,
 )
 
 OPT_BARRIER = define(
-    Opcode(
-        name="opt-barrier",
-        reads="opt-barrier(x) is x; no pass may move anything across",
-        arity=1,
-        infer=infer_opt_barrier,
-        shape_required=True,
-        evaluate=_evaluate_first,
-        forwards=True,
-    )
+    name="opt-barrier",
+    reads="opt-barrier(x) is x; no pass may move anything across",
+    arity=1,
+    infer=as_operand,
+    shape_required=True,
+    evaluate=first_operand,
+    forwards=True,
 )
 
 AFTER_ALL = define(
-    Opcode(
-        name="after-all",
-        reads="after-all(tokens...) is a token that comes after all of them",
-        arity=None,
-        infer=infer_after_all,
-        evaluate=_evaluate_token,
-        nop=True,
-    )
+    name="after-all",
+    reads="after-all(tokens...) is a token that comes after all of them",
+    arity=None,
+    infer=infer_after_all,
+    evaluate=_evaluate_token,
+    nop=True,
 )
 
 ADD_DEPENDENCY = define(
-    Opcode(
-        name="add-dependency",
-        reads="add-dependency(x, token) is x, computed after the token",
-        arity=2,
-        infer=infer_add_dependency,
-        evaluate=_evaluate_first,
-        forwards=True,
-    )
+    name="add-dependency",
+    reads="add-dependency(x, token) is x, computed after the token",
+    arity=2,
+    infer=infer_add_dependency,
+    evaluate=first_operand,
+    forwards=True,
 )
 
 DOMAIN = define(
-    Opcode(
-        name="domain",
-        reads="domain(x) is x; it parts regions of different sharding",
-        arity=1,
-        infer=infer_domain,
-        attributes=DomainAttributes,
-        evaluate=_evaluate_first,
-        forwards=True,
-    )
+    name="domain",
+    reads="domain(x) is x; it parts regions of different sharding",
+    arity=1,
+    infer=as_operand,
+    attributes=DomainAttributes,
+    evaluate=first_operand,
+    forwards=True,
 )

@@ -12,7 +12,14 @@ import numpy as np
 from hloc.dtypes import F32, DType
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ScalarBuilder, ShapeRequest, define
+from hloc.ir.opcode import (
+    CallFunction,
+    HostValue,
+    Operands,
+    ScalarBuilder,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.emit import Value
 from hloc.ops.shared import (
     NO_BROADCAST,
@@ -54,9 +61,7 @@ def _infer_convert(request: ShapeRequest) -> Shape:
     return result
 
 
-def _evaluate_convert(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_convert(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     return converted(operands[0], inst.operands[0].array.dtype, inst.array.dtype)
 
 
@@ -119,18 +124,16 @@ def _emit_convert(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
 
 
 CONVERT = define(
-    Opcode(
-        name="convert",
-        reads="the same value in another element type; to integers truncated and saturated",
-        arity=1,
-        infer=_infer_convert,
-        shape_required=True,
-        evaluate=_evaluate_convert,
-        elemental=_emit_convert,
-        elementwise=True,
-        flops=1,
-        keeps_finite=True,
-    )
+    name="convert",
+    reads="the same value in another element type; to integers truncated and saturated",
+    arity=1,
+    infer=_infer_convert,
+    shape_required=True,
+    evaluate=_evaluate_convert,
+    elemental=_emit_convert,
+    elementwise=True,
+    flops=1,
+    keeps_finite=True,
 )
 
 # ---------------------------------------------------------------- bitcast-convert
@@ -165,7 +168,7 @@ def _infer_bitcast_convert(request: ShapeRequest) -> Shape:
 
 
 def _evaluate_bitcast_convert(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     source, target = inst.operands[0].array.dtype, inst.array.dtype
     old, new = _bits(source), _bits(target)
@@ -213,15 +216,13 @@ def _emit_bitcast_convert(b: ScalarBuilder, inst: Instruction, x: Value) -> Valu
 
 
 BITCAST_CONVERT = define(
-    Opcode(
-        name="bitcast-convert",
-        reads="the same bits as another type, low bits first; the last dimension takes up the rest",
-        arity=1,
-        infer=_infer_bitcast_convert,
-        shape_required=True,
-        evaluate=_evaluate_bitcast_convert,
-        elemental=_emit_bitcast_convert,
-    )
+    name="bitcast-convert",
+    reads="the same bits as another type, low bits first; the last dimension takes up the rest",
+    arity=1,
+    infer=_infer_bitcast_convert,
+    shape_required=True,
+    evaluate=_evaluate_bitcast_convert,
+    elemental=_emit_bitcast_convert,
 )
 
 # ---------------------------------------------------------------- stochastic-convert
@@ -244,7 +245,7 @@ def _infer_stochastic_convert(request: ShapeRequest) -> Shape:
 
 
 def _evaluate_stochastic_convert(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     target, bits = inst.array.dtype, inst.operands[1].array.dtype.bits
     with np.errstate(all="ignore"):
@@ -270,15 +271,13 @@ def _emit_stochastic_convert(b: ScalarBuilder, inst: Instruction, x: Value, rand
 
 
 STOCHASTIC_CONVERT = define(
-    Opcode(
-        name="stochastic-convert",
-        reads="x to an integer, away from zero if random / 2^bits < the fraction of |x|",
-        arity=2,
-        infer=_infer_stochastic_convert,
-        shape_required=True,
-        evaluate=_evaluate_stochastic_convert,
-        elemental=_emit_stochastic_convert,
-        elementwise=True,
-        flops=3,
-    )
+    name="stochastic-convert",
+    reads="x to an integer, away from zero if random / 2^bits < the fraction of |x|",
+    arity=2,
+    infer=_infer_stochastic_convert,
+    shape_required=True,
+    evaluate=_evaluate_stochastic_convert,
+    elemental=_emit_stochastic_convert,
+    elementwise=True,
+    flops=3,
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.checks import array_operand, require, result_type, same_size, wider
 from hloc.ops.contraction import is_integer, rounded_sum, wide_matmul
 from hloc.ops.shared import Array
@@ -127,9 +127,7 @@ def _check_groups(
 # ---------------------------------------------------------------- evaluation
 
 
-def _evaluate_convolution(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_convolution(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     attributes: ConvolutionAttributes = inst.attributes
     labels = attributes.dim_labels
     window = attributes.window or Window()
@@ -230,14 +228,12 @@ def _zeros(base: Array, kernel: Array, dims: tuple[int, ...]) -> Array:
 # ---------------------------------------------------------------- row
 
 CONVOLUTION = define(
-    Opcode(
-        name="convolution",
-        reads="convolution(x, k) sums x * k over the window and the input features",
-        arity=2,
-        infer=infer_convolution,
-        attributes=ConvolutionAttributes,
-        evaluate=_evaluate_convolution,
-        flops=2,
-        contraction=True,
-    )
+    name="convolution",
+    reads="convolution(x, k) sums x * k over the window and the input features",
+    arity=2,
+    infer=infer_convolution,
+    attributes=ConvolutionAttributes,
+    evaluate=_evaluate_convolution,
+    flops=2,
+    contraction=True,
 )

@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from hloc.errors import UnsupportedError
 from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import (
+    CalledRole,
+    CallFunction,
+    HostValue,
+    Operands,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.checks import check_compatible, declared_shape, require
 from hloc.ops.custom_call_targets import refusal_of, target_of
 from hloc.shapes import Shape
@@ -64,9 +71,7 @@ def infer_custom_call(request: ShapeRequest) -> Shape:
     return declared_shape("custom-call", request)
 
 
-def _evaluate_custom_call(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_custom_call(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     target = target_of(inst)
     if target is None:
         raise UnsupportedError(f"{inst.name}: {refusal_of(inst)}", inst.span)
@@ -74,14 +79,12 @@ def _evaluate_custom_call(
 
 
 CUSTOM_CALL = define(
-    Opcode(
-        name="custom-call",
-        reads="custom-call(a, ...) is what the library function custom_call_target does",
-        arity=None,
-        infer=infer_custom_call,
-        shape_required=True,
-        attributes=CustomCallAttributes,
-        calls=(CalledRole("called_computations", many=True, optional=True, aliases=("to_apply",)),),
-        evaluate=_evaluate_custom_call,
-    )
+    name="custom-call",
+    reads="custom-call(a, ...) is what the library function custom_call_target does",
+    arity=None,
+    infer=infer_custom_call,
+    shape_required=True,
+    attributes=CustomCallAttributes,
+    calls=(CalledRole("called_computations", many=True, optional=True, aliases=("to_apply",)),),
+    evaluate=_evaluate_custom_call,
 )

@@ -15,7 +15,7 @@ import numpy as np
 from hloc.dtypes import S32, TOKEN
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import HostValue
+from hloc.ir.opcode import HostValue, Operands
 from hloc.ops import blas, lapack
 from hloc.ops.ordering import topk
 from hloc.ops.shared import Array
@@ -24,15 +24,15 @@ from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, compatible, 
 TargetFunction: TypeAlias = Callable[[Instruction, tuple[HostValue, ...]], HostValue]
 
 
-def _identity(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+def _identity(inst: Instruction, operands: Operands) -> HostValue:
     return operands[0] if len(operands) == 1 else tuple(operands)
 
 
-def _no_value(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+def _no_value(inst: Instruction, operands: Operands) -> HostValue:
     return ()
 
 
-def _topk(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+def _topk(inst: Instruction, operands: Operands) -> HostValue:
     assert isinstance(inst.shape, TupleShape)
     values, indices = inst.shape.elements
     assert isinstance(values, ArrayShape)
@@ -81,7 +81,7 @@ def _fits_pad_to_static(inst: Instruction) -> bool:
     return compatible(inst.shape, TupleShape((operand, *sizes)))
 
 
-def _pad_to_static(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+def _pad_to_static(inst: Instruction, operands: Operands) -> HostValue:
     (array,) = operands
     assert isinstance(inst.shape, TupleShape)
     bound = inst.shape.elements[0]
@@ -102,7 +102,7 @@ def _fits_slice_to_dynamic(inst: Instruction) -> bool:
     )
 
 
-def _slice_to_dynamic(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+def _slice_to_dynamic(inst: Instruction, operands: Operands) -> HostValue:
     array, *sizes = operands
     return array[tuple(slice(max(0, int(size))) for size in sizes)]
 
@@ -110,7 +110,7 @@ def _slice_to_dynamic(inst: Instruction, operands: tuple[HostValue, ...]) -> Hos
 # ---------------------------------------------------------------- nothing to compute
 
 
-def _zeros(inst: Instruction, _operands: tuple[HostValue, ...]) -> HostValue:
+def _zeros(inst: Instruction, _operands: Operands) -> HostValue:
     arrays = (np.zeros(shape.dims, shape.dtype.numpy) for shape in array_leaves(inst.shape))
     return nested_value(inst.shape, iter(list(arrays)))
 
@@ -222,7 +222,7 @@ def registered_targets() -> frozenset[str]:
 
 
 def _registered(function: HostCallable) -> CustomCallTarget:
-    def evaluate(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+    def evaluate(inst: Instruction, operands: Operands) -> HostValue:
         arguments = [array for operand in operands for array in flat_arrays(operand)]
         return nested_value(inst.shape, iter(checked_results(inst, function(*arguments))))
 

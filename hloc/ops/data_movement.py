@@ -13,12 +13,21 @@ import numpy as np
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ScalarBuilder, ShapeRequest, define
+from hloc.ir.opcode import (
+    CallFunction,
+    HostValue,
+    Operands,
+    ScalarBuilder,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.shared import (
     DimensionsAttributes,
     array_of,
     array_operand,
+    as_operand,
     declared_array,
+    first_operand,
 )
 from hloc.shapes import UNBOUNDED, ArrayShape, Layout, Shape, row_major
 
@@ -88,9 +97,7 @@ def _smallest_broadcast(operand: ArrayShape, dims: tuple[int, ...]) -> ArrayShap
     return ArrayShape(operand.dtype, tuple(sizes), None, tuple(dynamic))
 
 
-def _evaluate_broadcast(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_broadcast(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     dims, array = inst.array.dims, operands[0]
     if not dims:  # a scalar of a reducer that is evaluated for all elements at once
         return array
@@ -120,9 +127,7 @@ def _infer_reshape(request: ShapeRequest) -> Shape:
     return result
 
 
-def _evaluate_reshape(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_reshape(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     if not inst.array.dims and not inst.operands[0].array.dims:
         return operands[0]
     return operands[0].reshape(inst.array.dims)
@@ -151,66 +156,47 @@ def _permuted_layout(operand: ArrayShape, dims: tuple[int, ...]) -> Layout:
     return replace(operand.layout or row_major(operand.rank), minor_to_major=order)
 
 
-def _evaluate_transpose(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_transpose(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     return operands[0].transpose(inst.attributes.dimensions)
 
 
 BROADCAST = define(
-    Opcode(
-        name="broadcast",
-        reads="broadcast(x)[i] = x[i at dimensions]",
-        arity=1,
-        infer=_infer_broadcast,
-        attributes=BroadcastAttributes,
-        evaluate=_evaluate_broadcast,
-        data_movement=True,
-    )
+    name="broadcast",
+    reads="broadcast(x)[i] = x[i at dimensions]",
+    arity=1,
+    infer=_infer_broadcast,
+    attributes=BroadcastAttributes,
+    evaluate=_evaluate_broadcast,
+    data_movement=True,
 )
 RESHAPE = define(
-    Opcode(
-        name="reshape",
-        reads="reshape(x) has the elements of x in row-major order",
-        arity=1,
-        infer=_infer_reshape,
-        shape_required=True,
-        attributes=ReshapeAttributes,
-        evaluate=_evaluate_reshape,
-        weight=1,
-        data_movement=True,
-        gpu_weight=8,
-    )
+    name="reshape",
+    reads="reshape(x) has the elements of x in row-major order",
+    arity=1,
+    infer=_infer_reshape,
+    shape_required=True,
+    attributes=ReshapeAttributes,
+    evaluate=_evaluate_reshape,
+    weight=1,
+    data_movement=True,
+    gpu_weight=8,
 )
 TRANSPOSE = define(
-    Opcode(
-        name="transpose",
-        reads="result dimension i is operand dimension dimensions[i]",
-        arity=1,
-        infer=_infer_transpose,
-        attributes=DimensionsAttributes,
-        evaluate=_evaluate_transpose,
-        data_movement=True,
-        gpu_weight=2,
-    )
+    name="transpose",
+    reads="result dimension i is operand dimension dimensions[i]",
+    arity=1,
+    infer=_infer_transpose,
+    attributes=DimensionsAttributes,
+    evaluate=_evaluate_transpose,
+    data_movement=True,
+    gpu_weight=2,
 )
 
 # ---------------------------------------------------------------- copy, bitcast
 
 
-def _infer_copy(request: ShapeRequest) -> Shape:
-    """Return the operand's shape; the text may declare another layout."""
-    return request.operands[0]
-
-
 def _emit_copy(b: ScalarBuilder, inst: Instruction, x: Any) -> Any:
     return x
-
-
-def _evaluate_copy(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
-    return operands[0]
 
 
 def _infer_bitcast(request: ShapeRequest) -> Shape:
@@ -224,9 +210,7 @@ def _infer_bitcast(request: ShapeRequest) -> Shape:
     return result
 
 
-def _evaluate_bitcast(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_bitcast(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     source, result = inst.operands[0].array, inst.array
     memory = np.ascontiguousarray(operands[0].transpose(source.minor_to_major[::-1]))
     order = result.minor_to_major[::-1]
@@ -236,25 +220,21 @@ def _evaluate_bitcast(
 
 
 COPY = define(
-    Opcode(
-        name="copy",
-        reads="copy(x) = x, perhaps in another layout",
-        arity=1,
-        infer=_infer_copy,
-        evaluate=_evaluate_copy,
-        elemental=_emit_copy,
-        elementwise=True,
-        data_movement=True,
-    )
+    name="copy",
+    reads="copy(x) = x, perhaps in another layout",
+    arity=1,
+    infer=as_operand,
+    evaluate=first_operand,
+    elemental=_emit_copy,
+    elementwise=True,
+    data_movement=True,
 )
 BITCAST = define(
-    Opcode(
-        name="bitcast",
-        reads="bitcast(x) reads the memory of x with another type, shape or layout",
-        arity=1,
-        infer=_infer_bitcast,
-        shape_required=True,
-        evaluate=_evaluate_bitcast,
-        data_movement=True,
-    )
+    name="bitcast",
+    reads="bitcast(x) reads the memory of x with another type, shape or layout",
+    arity=1,
+    infer=_infer_bitcast,
+    shape_required=True,
+    evaluate=_evaluate_bitcast,
+    data_movement=True,
 )

@@ -10,7 +10,7 @@ import numpy as np
 from hloc.dtypes import DType
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.checks import (
     array_operand,
     check_dims,
@@ -218,16 +218,12 @@ def _contracting(a: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return a.lhs_contracting_dims, a.rhs_contracting_dims
 
 
-def _evaluate_dot(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_dot(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     a = inst.attributes
     return contract(operands[0], operands[1], _batch(a), _contracting(a), inst.array.dtype)
 
 
-def _evaluate_ragged_dot(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_ragged_dot(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     lhs, rhs, sizes = operands
     a = inst.attributes
     dtype = inst.array.dtype
@@ -286,9 +282,7 @@ def _group_masks(lhs: Array, sizes: Array, a: RaggedDotAttributes) -> list[Array
     return masks
 
 
-def _evaluate_scaled_dot(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_scaled_dot(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     lhs, rhs, lhs_scale, rhs_scale = operands
     a = inst.attributes
     left, right = _scaled(lhs, lhs_scale), _scaled(rhs, rhs_scale)
@@ -307,42 +301,36 @@ def _scaled(array: Array, scale: Array) -> Array:
 # ---------------------------------------------------------------- rows
 
 DOT = define(
-    Opcode(
-        name="dot",
-        reads="dot(x, y) sums x * y over the contracting dimensions: batch, free of x, free of y",
-        arity=2,
-        infer=infer_dot,
-        attributes=DotAttributes,
-        evaluate=_evaluate_dot,
-        flops=2,
-        contraction=True,
-        keeps_finite=True,
-    )
+    name="dot",
+    reads="dot(x, y) sums x * y over the contracting dimensions: batch, free of x, free of y",
+    arity=2,
+    infer=infer_dot,
+    attributes=DotAttributes,
+    evaluate=_evaluate_dot,
+    flops=2,
+    contraction=True,
+    keeps_finite=True,
 )
 
 RAGGED_DOT = define(
-    Opcode(
-        name="ragged-dot",
-        reads="ragged-dot(x, y, sizes) is a dot per group of rows of x, with its part of y",
-        arity=3,
-        infer=infer_ragged_dot,
-        attributes=RaggedDotAttributes,
-        evaluate=_evaluate_ragged_dot,
-        flops=2,
-        contraction=True,
-    )
+    name="ragged-dot",
+    reads="ragged-dot(x, y, sizes) is a dot per group of rows of x, with its part of y",
+    arity=3,
+    infer=infer_ragged_dot,
+    attributes=RaggedDotAttributes,
+    evaluate=_evaluate_ragged_dot,
+    flops=2,
+    contraction=True,
 )
 
 SCALED_DOT = define(
-    Opcode(
-        name="scaled-dot",
-        reads="scaled-dot(x, y, sx, sy) is dot(x * sx, y * sy), scales repeated over blocks",
-        arity=4,
-        infer=infer_scaled_dot,
-        shape_required=True,
-        attributes=DotAttributes,
-        evaluate=_evaluate_scaled_dot,
-        flops=2,
-        contraction=True,
-    )
+    name="scaled-dot",
+    reads="scaled-dot(x, y, sx, sy) is dot(x * sx, y * sy), scales repeated over blocks",
+    arity=4,
+    infer=infer_scaled_dot,
+    shape_required=True,
+    attributes=DotAttributes,
+    evaluate=_evaluate_scaled_dot,
+    flops=2,
+    contraction=True,
 )

@@ -14,7 +14,7 @@ from hloc.dtypes import S32
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.shared import (
     array_operand,
     declared_array,
@@ -96,26 +96,22 @@ def _infer_dynamic_slice(request: ShapeRequest) -> Shape:
     return ArrayShape(operand.dtype, sizes)
 
 
-def _evaluate_dynamic_slice(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_dynamic_slice(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     array, sizes = operands[0], inst.attributes.dynamic_slice_sizes
     return np.asarray(array[_ranges(_starts(operands[1:], array.shape, sizes), sizes)])
 
 
 DYNAMIC_SLICE = define(
-    Opcode(
-        name="dynamic-slice",
-        reads="dynamic-slice(x, s...)[i] = x[s + i], s clamped so that the slice fits",
-        arity=None,
-        infer=_infer_dynamic_slice,
-        shape_required=True,
-        attributes=DynamicSliceAttributes,
-        evaluate=_evaluate_dynamic_slice,
-        weight=1,
-        data_movement=True,
-        gpu_weight=4,
-    )
+    name="dynamic-slice",
+    reads="dynamic-slice(x, s...)[i] = x[s + i], s clamped so that the slice fits",
+    arity=None,
+    infer=_infer_dynamic_slice,
+    shape_required=True,
+    attributes=DynamicSliceAttributes,
+    evaluate=_evaluate_dynamic_slice,
+    weight=1,
+    data_movement=True,
+    gpu_weight=4,
 )
 
 # ---------------------------------------------------------------- dynamic-update-slice
@@ -136,7 +132,7 @@ def _infer_dynamic_update_slice(request: ShapeRequest) -> Shape:
 
 
 def _evaluate_dynamic_update_slice(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     array, update = operands[:2]
     result = np.array(array)
@@ -146,14 +142,12 @@ def _evaluate_dynamic_update_slice(
 
 
 DYNAMIC_UPDATE_SLICE = define(
-    Opcode(
-        name="dynamic-update-slice",
-        reads="dynamic-update-slice(x, u, s...) is x with u at s, clamped so that u fits",
-        arity=None,
-        infer=_infer_dynamic_update_slice,
-        shape_required=True,
-        evaluate=_evaluate_dynamic_update_slice,
-    )
+    name="dynamic-update-slice",
+    reads="dynamic-update-slice(x, u, s...) is x with u at s, clamped so that u fits",
+    arity=None,
+    infer=_infer_dynamic_update_slice,
+    shape_required=True,
+    evaluate=_evaluate_dynamic_update_slice,
 )
 
 # ---------------------------------------------------------------- sizes as values
@@ -183,7 +177,7 @@ def _infer_get_dimension_size(request: ShapeRequest) -> Shape:
 
 
 def _evaluate_get_dimension_size(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     return np.asarray(operands[0].shape[inst.attributes.dimensions[0]], dtype=np.int32)
 
@@ -201,7 +195,7 @@ def _infer_set_dimension_size(request: ShapeRequest) -> Shape:
 
 
 def _evaluate_set_dimension_size(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     """Sizes outside the bound are clamped; elements that were not there before are zero."""
     array, bounds = operands[0], inst.operands[0].array.dims
@@ -212,24 +206,20 @@ def _evaluate_set_dimension_size(
 
 
 GET_DIMENSION_SIZE = define(
-    Opcode(
-        name="get-dimension-size",
-        reads="the present size of one dimension",
-        arity=1,
-        infer=_infer_get_dimension_size,
-        attributes=DimensionSizeAttributes,
-        evaluate=_evaluate_get_dimension_size,
-    )
+    name="get-dimension-size",
+    reads="the present size of one dimension",
+    arity=1,
+    infer=_infer_get_dimension_size,
+    attributes=DimensionSizeAttributes,
+    evaluate=_evaluate_get_dimension_size,
 )
 SET_DIMENSION_SIZE = define(
-    Opcode(
-        name="set-dimension-size",
-        reads="x cut to a size in one dimension, which becomes dynamic",
-        arity=2,
-        infer=_infer_set_dimension_size,
-        attributes=DimensionSizeAttributes,
-        evaluate=_evaluate_set_dimension_size,
-    )
+    name="set-dimension-size",
+    reads="x cut to a size in one dimension, which becomes dynamic",
+    arity=2,
+    infer=_infer_set_dimension_size,
+    attributes=DimensionSizeAttributes,
+    evaluate=_evaluate_set_dimension_size,
 )
 
 # ---------------------------------------------------------------- dynamic-reshape
@@ -262,7 +252,7 @@ def _infer_dynamic_reshape(request: ShapeRequest) -> Shape:
 
 
 def _evaluate_dynamic_reshape(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     sizes = tuple(int(size) for size in operands[1:])
     if any(size < 0 for size in sizes) or int(np.prod(sizes, dtype=object)) != operands[0].size:
@@ -273,12 +263,10 @@ def _evaluate_dynamic_reshape(
 
 
 DYNAMIC_RESHAPE = define(
-    Opcode(
-        name="dynamic-reshape",
-        reads="the elements of x in row-major order, in sizes that are values",
-        arity=None,
-        infer=_infer_dynamic_reshape,
-        shape_required=True,
-        evaluate=_evaluate_dynamic_reshape,
-    )
+    name="dynamic-reshape",
+    reads="the elements of x in row-major order, in sizes that are values",
+    arity=None,
+    infer=_infer_dynamic_reshape,
+    shape_required=True,
+    evaluate=_evaluate_dynamic_reshape,
 )

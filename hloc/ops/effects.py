@@ -6,13 +6,14 @@ hloc runs one program on one device: its ids are 0, and there is nobody to send 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from hloc.dtypes import TOKEN, U32, U64
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.checks import check_compatible, declared_shape, declared_tuple, require
 from hloc.shapes import TOKEN_SHAPE, ArrayShape, Shape, TupleShape, array_shape
 
@@ -109,123 +110,90 @@ def infer_rng_state(request: ShapeRequest) -> Shape:
     return declared
 
 
-def _evaluate_id(
-    _inst: Instruction, _operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_id(_inst: Instruction, _operands: Operands, _call: CallFunction) -> HostValue:
     return np.asarray(0, np.uint32)
 
 
-_NO_PEER = "one device has no other program or host queue to exchange data with"
-
 PARTITION_ID = define(
-    Opcode(
-        name="partition-id",
-        reads="partition-id() is the number of this partition, 0 on one device",
-        arity=0,
-        infer=infer_id,
-        evaluate=_evaluate_id,
-        nop=True,
-    )
+    name="partition-id",
+    reads="partition-id() is the number of this partition, 0 on one device",
+    arity=0,
+    infer=infer_id,
+    evaluate=_evaluate_id,
+    nop=True,
 )
 
 REPLICA_ID = define(
-    Opcode(
-        name="replica-id",
-        reads="replica-id() is the number of this replica, 0 on one device",
-        arity=0,
-        infer=infer_id,
-        evaluate=_evaluate_id,
-        nop=True,
-    )
+    name="replica-id",
+    reads="replica-id() is the number of this replica, 0 on one device",
+    arity=0,
+    infer=infer_id,
+    evaluate=_evaluate_id,
+    nop=True,
 )
 
 RNG_GET_AND_UPDATE_STATE = define(
-    Opcode(
-        name="rng-get-and-update-state",
-        reads="rng-get-and-update-state() is the state of the device's generator, then adds delta",
-        arity=0,
-        infer=infer_rng_state,
-        shape_required=True,
-        attributes=RngStateAttributes,
-        side_effect=True,
-        refusal="the state would outlive the run; pass a state to rng-bit-generator instead",
-    )
+    name="rng-get-and-update-state",
+    reads="rng-get-and-update-state() is the state of the device's generator, then adds delta",
+    arity=0,
+    infer=infer_rng_state,
+    shape_required=True,
+    attributes=RngStateAttributes,
+    side_effect=True,
+    refusal="the state would outlive the run; pass a state to rng-bit-generator instead",
 )
 
-INFEED = define(
-    Opcode(
-        name="infeed",
-        reads="infeed(token) takes data from the host's queue: (data, token)",
-        arity=1,
-        infer=infer_infeed,
-        shape_required=True,
-        attributes=InfeedAttributes,
-        side_effect=True,
-        refusal=_NO_PEER,
-    )
+_refused = partial(
+    define,
+    shape_required=True,
+    side_effect=True,
+    refusal="one device has no other program or host queue to exchange data with",
 )
 
-OUTFEED = define(
-    Opcode(
-        name="outfeed",
-        reads="outfeed(x, token) puts x into the host's queue",
-        arity=2,
-        infer=infer_outfeed,
-        shape_required=True,
-        attributes=OutfeedAttributes,
-        side_effect=True,
-        refusal=_NO_PEER,
-    )
+INFEED = _refused(
+    name="infeed",
+    reads="infeed(token) takes data from the host's queue: (data, token)",
+    arity=1,
+    infer=infer_infeed,
+    attributes=InfeedAttributes,
 )
 
-SEND = define(
-    Opcode(
-        name="send",
-        reads="send(x, token) starts sending x over a channel: (x, context, token)",
-        arity=2,
-        infer=infer_send,
-        shape_required=True,
-        attributes=ChannelAttributes,
-        side_effect=True,
-        refusal=_NO_PEER,
-    )
+OUTFEED = _refused(
+    name="outfeed",
+    reads="outfeed(x, token) puts x into the host's queue",
+    arity=2,
+    infer=infer_outfeed,
+    attributes=OutfeedAttributes,
 )
 
-SEND_DONE = define(
-    Opcode(
-        name="send-done",
-        reads="send-done(s) waits until s has been sent",
-        arity=1,
-        infer=infer_send_done,
-        shape_required=True,
-        attributes=ChannelAttributes,
-        side_effect=True,
-        refusal=_NO_PEER,
-    )
+SEND = _refused(
+    name="send",
+    reads="send(x, token) starts sending x over a channel: (x, context, token)",
+    arity=2,
+    infer=infer_send,
+    attributes=ChannelAttributes,
 )
 
-RECV = define(
-    Opcode(
-        name="recv",
-        reads="recv(token) starts receiving from a channel: (data, context, token)",
-        arity=1,
-        infer=infer_recv,
-        shape_required=True,
-        attributes=ChannelAttributes,
-        side_effect=True,
-        refusal=_NO_PEER,
-    )
+SEND_DONE = _refused(
+    name="send-done",
+    reads="send-done(s) waits until s has been sent",
+    arity=1,
+    infer=infer_send_done,
+    attributes=ChannelAttributes,
 )
 
-RECV_DONE = define(
-    Opcode(
-        name="recv-done",
-        reads="recv-done(r) waits for the data of r: (data, token)",
-        arity=1,
-        infer=infer_recv_done,
-        shape_required=True,
-        attributes=ChannelAttributes,
-        side_effect=True,
-        refusal=_NO_PEER,
-    )
+RECV = _refused(
+    name="recv",
+    reads="recv(token) starts receiving from a channel: (data, context, token)",
+    arity=1,
+    infer=infer_recv,
+    attributes=ChannelAttributes,
+)
+
+RECV_DONE = _refused(
+    name="recv-done",
+    reads="recv-done(r) waits for the data of r: (data, token)",
+    arity=1,
+    infer=infer_recv_done,
+    attributes=ChannelAttributes,
 )

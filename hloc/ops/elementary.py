@@ -30,20 +30,18 @@ def _define(
 ) -> Opcode:
     """Define one function; without a `complexes` emitter it takes floats only."""
     return define(
-        Opcode(
-            name=name,
-            reads=reads,
-            arity=1,
-            infer=same_shape(is_float if complexes is None else is_float_or_complex),
-            evaluate=computed_wide(function),
-            elemental=by_type(floats=floats, complexes=complexes),
-            elementwise=True,
-            transcendental=True,
-            weight=weight,
-            gpu_weight=gpu_weight,
-            keeps_finite=keeps_finite,
-            result_accuracy=True,
-        )
+        name=name,
+        reads=reads,
+        arity=1,
+        infer=same_shape(is_float if complexes is None else is_float_or_complex),
+        evaluate=computed_wide(function),
+        elemental=by_type(floats=floats, complexes=complexes),
+        elementwise=True,
+        transcendental=True,
+        weight=weight,
+        gpu_weight=gpu_weight,
+        keeps_finite=keeps_finite,
+        result_accuracy=True,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from hloc.dtypes import dtype_of_numpy
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Parts
+from hloc.ir.opcode import CallFunction, HostValue, Operands, Parts
 from hloc.ops.convert import converted
 from hloc.ops.folding import map_scalars, result_types
 from hloc.ops.shared import Array, zeros_of
@@ -110,16 +110,12 @@ def exchanged(inst: Instruction, parts: Parts, call: CallFunction) -> list[HostV
     return [_typed(result, shape) for result in results]
 
 
-def evaluate_alone(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def evaluate_alone(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     """Return the result of a collective of one participant."""
     return exchanged(inst, (operands,), call)[0]
 
 
-def evaluate_done(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def evaluate_done(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     """Return the result of a collective that has been started."""
     (value,) = operands
     if not inst.is_a("all-reduce-done"):

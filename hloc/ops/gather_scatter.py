@@ -14,7 +14,14 @@ import numpy as np
 
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import (
+    CalledRole,
+    CallFunction,
+    HostValue,
+    Operands,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.checks import (
     array_operand,
     array_operands,
@@ -301,9 +308,7 @@ def _element_index(
     return index
 
 
-def _evaluate_gather(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_gather(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     operand, indices = operands
     a: GatherAttributes = inst.attributes
     if 0 in inst.array.dims or operand.size == 0:
@@ -328,9 +333,7 @@ def _evaluate_gather(
     return found.transpose(axes)
 
 
-def _evaluate_scatter(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_scatter(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     count = len(operands) // 2
     targets, indices, updates = operands[:count], operands[count], operands[count + 1 :]
     if targets[0].size == 0:  # no place to write to, not even at an inserted dimension
@@ -376,27 +379,23 @@ def _evaluate_scatter(
 # ---------------------------------------------------------------- rows
 
 GATHER = define(
-    Opcode(
-        name="gather",
-        reads="gather(x, i) takes a slice of x at every index vector of i, clamped to fit",
-        arity=2,
-        infer=infer_gather,
-        attributes=GatherAttributes,
-        evaluate=_evaluate_gather,
-        weight=4,
-        data_movement=True,
-        gpu_weight=12,
-    )
+    name="gather",
+    reads="gather(x, i) takes a slice of x at every index vector of i, clamped to fit",
+    arity=2,
+    infer=infer_gather,
+    attributes=GatherAttributes,
+    evaluate=_evaluate_gather,
+    weight=4,
+    data_movement=True,
+    gpu_weight=12,
 )
 
 SCATTER = define(
-    Opcode(
-        name="scatter",
-        reads="scatter(x, i, u) combines windows u into x at i; windows out of bounds are skipped",
-        arity=None,
-        infer=infer_scatter,
-        attributes=ScatterAttributes,
-        calls=(CalledRole("to_apply"),),
-        evaluate=_evaluate_scatter,
-    )
+    name="scatter",
+    reads="scatter(x, i, u) combines windows u into x at i; windows out of bounds are skipped",
+    arity=None,
+    infer=infer_scatter,
+    attributes=ScatterAttributes,
+    calls=(CalledRole("to_apply"),),
+    evaluate=_evaluate_scatter,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from hloc.dtypes import F32, F64, complex_of, component_of
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.checks import array_operand, require, same_size
 from hloc.ops.shared import Array, narrowed, oracle_type
 from hloc.shapes import ArrayShape, Shape
@@ -126,9 +126,7 @@ def infer_fft(request: ShapeRequest) -> Shape:
 # ---------------------------------------------------------------- evaluation
 
 
-def _evaluate_cholesky(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_cholesky(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     lower = inst.attributes.lower
     a = operands[0].astype(oracle_type(inst.array.dtype))
     triangle = np.tril(a) if lower else np.conj(np.swapaxes(np.triu(a), -1, -2))
@@ -156,7 +154,7 @@ def _factor(triangle: Array) -> Array:
 
 
 def _evaluate_triangular_solve(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
+    inst: Instruction, operands: Operands, _call: CallFunction
 ) -> HostValue:
     attributes = inst.attributes
     wide = oracle_type(inst.array.dtype)
@@ -186,9 +184,7 @@ def substitute(a: Array, b: Array, lower: bool, unit_diagonal: bool) -> Array:
     return x
 
 
-def _evaluate_fft(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_fft(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     kind, length = inst.attributes.fft_type, inst.attributes.fft_length
     if 0 in inst.array.dims or operands[0].size == 0:
         return np.zeros(inst.array.dims, inst.array.dtype.numpy)
@@ -208,34 +204,28 @@ def _evaluate_fft(
 # ---------------------------------------------------------------- rows
 
 CHOLESKY = define(
-    Opcode(
-        name="cholesky",
-        reads="cholesky(a) is l with l * conj(l)^T = a (lower) or conj(u)^T * u = a; NaN if none",
-        arity=1,
-        infer=infer_cholesky,
-        attributes=CholeskyAttributes,
-        evaluate=_evaluate_cholesky,
-    )
+    name="cholesky",
+    reads="cholesky(a) is l with l * conj(l)^T = a (lower) or conj(u)^T * u = a; NaN if none",
+    arity=1,
+    infer=infer_cholesky,
+    attributes=CholeskyAttributes,
+    evaluate=_evaluate_cholesky,
 )
 
 TRIANGULAR_SOLVE = define(
-    Opcode(
-        name="triangular-solve",
-        reads="triangular-solve(a, b) is x with op(a) x = b, or x op(a) = b, a triangular",
-        arity=2,
-        infer=infer_triangular_solve,
-        attributes=TriangularSolveAttributes,
-        evaluate=_evaluate_triangular_solve,
-    )
+    name="triangular-solve",
+    reads="triangular-solve(a, b) is x with op(a) x = b, or x op(a) = b, a triangular",
+    arity=2,
+    infer=infer_triangular_solve,
+    attributes=TriangularSolveAttributes,
+    evaluate=_evaluate_triangular_solve,
 )
 
 FFT = define(
-    Opcode(
-        name="fft",
-        reads="fft(x) is the Fourier transform of the last dimensions; inverses divide by n",
-        arity=1,
-        infer=infer_fft,
-        attributes=FftAttributes,
-        evaluate=_evaluate_fft,
-    )
+    name="fft",
+    reads="fft(x) is the Fourier transform of the last dimensions; inverses divide by n",
+    arity=1,
+    infer=infer_fft,
+    attributes=FftAttributes,
+    evaluate=_evaluate_fft,
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.checks import array_operand, check_dims, require, same_type
 from hloc.ops.shared import Array, narrowed
 from hloc.shapes import ArrayShape, Shape, TupleShape, same_dims
@@ -66,9 +66,7 @@ def infer_grad(request: ShapeRequest) -> Shape:
     return _with_vectors(operand, array_operand("batch-norm-grad", request, 1))
 
 
-def _wide(
-    inst: Instruction, operands: tuple[HostValue, ...]
-) -> tuple[list[Array], tuple[int, ...]]:
+def _wide(inst: Instruction, operands: Operands) -> tuple[list[Array], tuple[int, ...]]:
     """Return the operands in f64, vectors shaped to broadcast, and the dimensions summed over."""
     rank = operands[0].ndim
     feature = inst.attributes.feature_index
@@ -91,26 +89,20 @@ def _rounded(inst: Instruction, arrays: tuple[Array, ...]) -> HostValue:
     return results if isinstance(inst.shape, TupleShape) else results[0]
 
 
-def _evaluate_training(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_training(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     (x, scale, offset), dims = _wide(inst, operands)
     mean, variance = x.mean(dims, keepdims=True), x.var(dims, keepdims=True)
     result = (x - mean) / np.sqrt(variance + inst.attributes.epsilon) * scale + offset
     return _rounded(inst, (result, mean, variance))
 
 
-def _evaluate_inference(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_inference(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     (x, scale, offset, mean, variance), _ = _wide(inst, operands)
     result = (x - mean) / np.sqrt(variance + inst.attributes.epsilon) * scale + offset
     return _rounded(inst, (result,))
 
 
-def _evaluate_grad(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_grad(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     (x, scale, mean, variance, grad), dims = _wide(inst, operands)
     inverse = 1 / np.sqrt(variance + inst.attributes.epsilon)
     normalised = (x - mean) * inverse
@@ -122,37 +114,31 @@ def _evaluate_grad(
 
 
 BATCH_NORM_TRAINING = define(
-    Opcode(
-        name="batch-norm-training",
-        reads="batch-norm-training(x, scale, offset) is (normalised x, mean, biased variance)",
-        arity=3,
-        infer=infer_training,
-        attributes=BatchNormAttributes,
-        evaluate=_evaluate_training,
-        flops=8,
-    )
+    name="batch-norm-training",
+    reads="batch-norm-training(x, scale, offset) is (normalised x, mean, biased variance)",
+    arity=3,
+    infer=infer_training,
+    attributes=BatchNormAttributes,
+    evaluate=_evaluate_training,
+    flops=8,
 )
 
 BATCH_NORM_INFERENCE = define(
-    Opcode(
-        name="batch-norm-inference",
-        reads="batch-norm-inference(x, s, o, m, v) is (x - m) / sqrt(v + epsilon) * s + o",
-        arity=5,
-        infer=infer_inference,
-        attributes=BatchNormAttributes,
-        evaluate=_evaluate_inference,
-        flops=6,
-    )
+    name="batch-norm-inference",
+    reads="batch-norm-inference(x, s, o, m, v) is (x - m) / sqrt(v + epsilon) * s + o",
+    arity=5,
+    infer=infer_inference,
+    attributes=BatchNormAttributes,
+    evaluate=_evaluate_inference,
+    flops=6,
 )
 
 BATCH_NORM_GRAD = define(
-    Opcode(
-        name="batch-norm-grad",
-        reads="batch-norm-grad(x, s, m, v, dy) is the gradient for (x, scale, offset)",
-        arity=5,
-        infer=infer_grad,
-        attributes=BatchNormAttributes,
-        evaluate=_evaluate_grad,
-        flops=12,
-    )
+    name="batch-norm-grad",
+    reads="batch-norm-grad(x, s, m, v, dy) is the gradient for (x, scale, offset)",
+    arity=5,
+    infer=infer_grad,
+    attributes=BatchNormAttributes,
+    evaluate=_evaluate_grad,
+    flops=12,
 )

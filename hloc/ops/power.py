@@ -13,7 +13,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CallFunction,
     HostValue,
-    Opcode,
+    Operands,
     ScalarBuilder,
     ShapeRequest,
     define,
@@ -89,9 +89,7 @@ def _infer_complex(request: ShapeRequest) -> Shape:
     return shape.with_dtype(dtype)
 
 
-def _evaluate_complex(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_complex(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     real, imag = np.broadcast_arrays(*operands)
     result = np.empty(real.shape, inst.array.dtype.numpy)
     result.real, result.imag = real, imag
@@ -103,45 +101,39 @@ def _emit_complex(b: ScalarBuilder, inst: Instruction, x: Value, y: Value) -> Va
 
 
 POWER = define(
-    Opcode(
-        name="power",
-        reads="power(x, y) = x^y; 1^y = x^0 = 1 also for NaN; integers wrap, 1 / x^-y truncates",
-        arity=2,
-        infer=elementwise_binary(is_numeric),
-        evaluate=computed_wide(_power),
-        elemental=by_type(
-            floats=emit.math("pow"),
-            integers=one_bit_in_bytes(_emit_integer_power),
-            complexes=complex_functions.power,
-        ),
-        elementwise=True,
-        transcendental=True,
-        weight=40,
-        gpu_weight=60,
-    )
+    name="power",
+    reads="power(x, y) = x^y; 1^y = x^0 = 1 also for NaN; integers wrap, 1 / x^-y truncates",
+    arity=2,
+    infer=elementwise_binary(is_numeric),
+    evaluate=computed_wide(_power),
+    elemental=by_type(
+        floats=emit.math("pow"),
+        integers=one_bit_in_bytes(_emit_integer_power),
+        complexes=complex_functions.power,
+    ),
+    elementwise=True,
+    transcendental=True,
+    weight=40,
+    gpu_weight=60,
 )
 ATAN2 = define(
-    Opcode(
-        name="atan2",
-        reads="atan2(y, x): angle of the point (x, y), from -pi to pi",
-        arity=2,
-        infer=elementwise_binary(is_float_or_complex),
-        evaluate=computed_wide(_atan2),
-        elemental=by_type(floats=emit.math("atan2"), complexes=complex_functions.atan2),
-        elementwise=True,
-        transcendental=True,
-        weight=40,
-        gpu_weight=50,
-    )
+    name="atan2",
+    reads="atan2(y, x): angle of the point (x, y), from -pi to pi",
+    arity=2,
+    infer=elementwise_binary(is_float_or_complex),
+    evaluate=computed_wide(_atan2),
+    elemental=by_type(floats=emit.math("atan2"), complexes=complex_functions.atan2),
+    elementwise=True,
+    transcendental=True,
+    weight=40,
+    gpu_weight=50,
 )
 COMPLEX = define(
-    Opcode(
-        name="complex",
-        reads="complex(x, y) = x + iy",
-        arity=2,
-        infer=_infer_complex,
-        evaluate=_evaluate_complex,
-        elemental=_emit_complex,
-        elementwise=True,
-    )
+    name="complex",
+    reads="complex(x, y) = x + iy",
+    arity=2,
+    infer=_infer_complex,
+    evaluate=_evaluate_complex,
+    elemental=_emit_complex,
+    elementwise=True,
 )

@@ -8,7 +8,14 @@ import numpy as np
 
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import (
+    CalledRole,
+    CallFunction,
+    HostValue,
+    Operands,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.checks import (
     array_operands,
     check_compatible,
@@ -144,9 +151,7 @@ def _stacked(shape: Shape, dim: int, size: int) -> ArrayShape:
 # ---------------------------------------------------------------- evaluation
 
 
-def _evaluate_reduce(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_reduce(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     count = len(operands) // 2
     dims = inst.attributes.dimensions
     reducer = inst.called[0]
@@ -161,17 +166,13 @@ def _evaluate_reduce(
     return results if isinstance(inst.shape, TupleShape) else results[0]
 
 
-def _evaluate_map(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_map(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     # The result may already hold more dimensions when the map itself runs on whole arrays.
     dims = np.broadcast_shapes(*(operand.shape for operand in operands))
     return map_scalars(call, inst.called[0], operands, dims)[0]
 
 
-def _evaluate_scan(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_scan(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     attributes = inst.attributes
     (dim,) = attributes.dimensions
     split = len(operands) - attributes.num_carries
@@ -194,40 +195,34 @@ def _evaluate_scan(
 # ---------------------------------------------------------------- rows
 
 REDUCE = define(
-    Opcode(
-        name="reduce",
-        reads="reduce(x, init), dimensions=d folds x over d with to_apply, starting from init",
-        arity=None,
-        infer=infer_reduce,
-        attributes=ReduceAttributes,
-        calls=(CalledRole("to_apply"),),
-        evaluate=_evaluate_reduce,
-        flops=1,
-    )
+    name="reduce",
+    reads="reduce(x, init), dimensions=d folds x over d with to_apply, starting from init",
+    arity=None,
+    infer=infer_reduce,
+    attributes=ReduceAttributes,
+    calls=(CalledRole("to_apply"),),
+    evaluate=_evaluate_reduce,
+    flops=1,
 )
 
 MAP = define(
-    Opcode(
-        name="map",
-        reads="map(a, b, ...) is to_apply on every element",
-        arity=None,
-        infer=infer_map,
-        attributes=MapAttributes,
-        calls=(CalledRole("to_apply"),),
-        evaluate=_evaluate_map,
-        flops=1,
-    )
+    name="map",
+    reads="map(a, b, ...) is to_apply on every element",
+    arity=None,
+    infer=infer_map,
+    attributes=MapAttributes,
+    calls=(CalledRole("to_apply"),),
+    evaluate=_evaluate_map,
+    flops=1,
 )
 
 SCAN = define(
-    Opcode(
-        name="scan",
-        reads="scan(x, c) runs to_apply(c, x[i]) -> (output[i], c) along one dimension",
-        arity=None,
-        infer=infer_scan,
-        attributes=ScanAttributes,
-        calls=(CalledRole("to_apply"),),
-        evaluate=_evaluate_scan,
-        flops=1,
-    )
+    name="scan",
+    reads="scan(x, c) runs to_apply(c, x[i]) -> (output[i], c) along one dimension",
+    arity=None,
+    infer=infer_scan,
+    attributes=ScanAttributes,
+    calls=(CalledRole("to_apply"),),
+    evaluate=_evaluate_scan,
+    flops=1,
 )

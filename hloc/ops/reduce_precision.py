@@ -10,7 +10,14 @@ from hloc.dtypes import F32, DType
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ScalarBuilder, ShapeRequest, define
+from hloc.ir.opcode import (
+    CallFunction,
+    HostValue,
+    Operands,
+    ScalarBuilder,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.emit import Value, unsigned_of
 from hloc.ops.shared import (
     Array,
@@ -43,7 +50,7 @@ def _infer_reduce_precision(request: ShapeRequest) -> Shape:
 
 
 def _evaluate_reduce_precision(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     dtype, attributes = inst.array.dtype, inst.attributes
     source = dtype if dtype.bits >= 16 else F32  # formats without infinities go through f32
@@ -127,16 +134,14 @@ def _emit_limit_exponent(b: ScalarBuilder, size: Value, dtype: DType, bits: int)
 
 
 REDUCE_PRECISION = define(
-    Opcode(
-        name="reduce-precision",
-        reads="rounds to a format of fewer exponent and mantissa bits; its denormals become 0",
-        arity=1,
-        infer=_infer_reduce_precision,
-        shape_required=True,
-        attributes=ReducePrecisionAttributes,
-        evaluate=_evaluate_reduce_precision,
-        elemental=_emit_reduce_precision,
-        elementwise=True,
-        flops=1,
-    )
+    name="reduce-precision",
+    reads="rounds to a format of fewer exponent and mantissa bits; its denormals become 0",
+    arity=1,
+    infer=_infer_reduce_precision,
+    shape_required=True,
+    attributes=ReducePrecisionAttributes,
+    evaluate=_evaluate_reduce_precision,
+    elemental=_emit_reduce_precision,
+    elementwise=True,
+    flops=1,
 )

@@ -11,7 +11,14 @@ from hloc.dtypes import PRED, DType
 from hloc.ir.attributes import Window, WindowDimension, attr
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import (
+    CalledRole,
+    CallFunction,
+    HostValue,
+    Operands,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.checks import (
     array_operand,
     array_operands,
@@ -88,9 +95,7 @@ def infer_select_and_scatter(request: ShapeRequest) -> Shape:
 # ---------------------------------------------------------------- evaluation
 
 
-def _evaluate_reduce_window(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_reduce_window(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     count = len(operands) // 2
     reducer = inst.called[0]
     window = inst.attributes.window or Window()
@@ -164,7 +169,7 @@ def _inside(dims: tuple[int, ...], window: Window) -> Array | None:
 
 
 def _evaluate_select_and_scatter(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
+    inst: Instruction, operands: Operands, call: CallFunction
 ) -> HostValue:
     operand, source, init = operands
     select, scatter = inst.called
@@ -204,27 +209,23 @@ def _selected(
 # ---------------------------------------------------------------- rows
 
 REDUCE_WINDOW = define(
-    Opcode(
-        name="reduce-window",
-        reads="reduce-window(x, init) folds every window of x with to_apply; padding is skipped",
-        arity=None,
-        infer=infer_reduce_window,
-        attributes=WindowAttributes,
-        calls=(CalledRole("to_apply"),),
-        evaluate=_evaluate_reduce_window,
-        flops=1,
-    )
+    name="reduce-window",
+    reads="reduce-window(x, init) folds every window of x with to_apply; padding is skipped",
+    arity=None,
+    infer=infer_reduce_window,
+    attributes=WindowAttributes,
+    calls=(CalledRole("to_apply"),),
+    evaluate=_evaluate_reduce_window,
+    flops=1,
 )
 
 SELECT_AND_SCATTER = define(
-    Opcode(
-        name="select-and-scatter",
-        reads="select-and-scatter(x, s, init) adds each s, by scatter, where select picks in x",
-        arity=3,
-        infer=infer_select_and_scatter,
-        attributes=WindowAttributes,
-        calls=(CalledRole("select"), CalledRole("scatter")),
-        evaluate=_evaluate_select_and_scatter,
-        flops=2,
-    )
+    name="select-and-scatter",
+    reads="select-and-scatter(x, s, init) adds each s, by scatter, where select picks in x",
+    arity=3,
+    infer=infer_select_and_scatter,
+    attributes=WindowAttributes,
+    calls=(CalledRole("select"), CalledRole("scatter")),
+    evaluate=_evaluate_select_and_scatter,
+    flops=2,
 )

@@ -10,7 +10,14 @@ from hloc.dtypes import F32, PRED, U8, DType
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ScalarBuilder, ShapeRequest, define
+from hloc.ir.opcode import (
+    CallFunction,
+    HostValue,
+    Operands,
+    ScalarBuilder,
+    ShapeRequest,
+    define,
+)
 from hloc.ops import emit
 from hloc.ops.emit import Value, same_type, signed_of
 from hloc.ops.ordering import total_order_key
@@ -83,9 +90,7 @@ _COMPARE = {
 }
 
 
-def _evaluate_compare(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_compare(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     dtype = promote(inst.operands[0].array.dtype, inst.operands[1].array.dtype)
     assert dtype is not None, inst
     x, y = (narrowed(operand, dtype) for operand in operands)
@@ -127,18 +132,16 @@ def _emit_order_key(b: ScalarBuilder, x: Value) -> Value:
 
 
 COMPARE = define(
-    Opcode(
-        name="compare",
-        reads="x EQ, NE, LT, LE, GT or GE y; IEEE for floats, -NaN to NaN with type=TOTALORDER",
-        arity=2,
-        infer=_infer_compare,
-        attributes=CompareAttributes,
-        evaluate=_evaluate_compare,
-        elemental=_emit_compare,
-        elementwise=True,
-        flops=1,
-        keeps_finite=True,
-    )
+    name="compare",
+    reads="x EQ, NE, LT, LE, GT or GE y; IEEE for floats, -NaN to NaN with type=TOTALORDER",
+    arity=2,
+    infer=_infer_compare,
+    attributes=CompareAttributes,
+    evaluate=_evaluate_compare,
+    elemental=_emit_compare,
+    elementwise=True,
+    flops=1,
+    keeps_finite=True,
 )
 
 # ---------------------------------------------------------------- select
@@ -158,9 +161,7 @@ def _infer_select(request: ShapeRequest) -> Shape:
     return replace(shape, layout=on_true.layout if same_type else None)
 
 
-def _evaluate_select(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_select(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     pred, on_true, on_false = operands
     dtype = inst.array.dtype
     return np.where(pred, narrowed(on_true, dtype), narrowed(on_false, dtype))
@@ -176,17 +177,15 @@ def _emit_select(b: ScalarBuilder, inst: Instruction, pred: Value, x: Value, y: 
 
 
 SELECT = define(
-    Opcode(
-        name="select",
-        reads="select(p, x, y) = x where p, else y; p may be a scalar",
-        arity=3,
-        infer=_infer_select,
-        evaluate=_evaluate_select,
-        elemental=_emit_select,
-        elementwise=True,
-        flops=1,
-        keeps_finite=True,
-    )
+    name="select",
+    reads="select(p, x, y) = x where p, else y; p may be a scalar",
+    arity=3,
+    infer=_infer_select,
+    evaluate=_evaluate_select,
+    elemental=_emit_select,
+    elementwise=True,
+    flops=1,
+    keeps_finite=True,
 )
 
 # ---------------------------------------------------------------- clamp
@@ -233,15 +232,13 @@ def _emit_clamp_float(b: ScalarBuilder, low: Value, x: Value, high: Value) -> Va
 
 
 CLAMP = define(
-    Opcode(
-        name="clamp",
-        reads="clamp(low, x, high) = min(high, max(x, low)); NaN if any is NaN; scalar bounds fit",
-        arity=3,
-        infer=_infer_clamp,
-        evaluate=pointwise(_clamp),
-        elemental=_emit_clamp,
-        elementwise=True,
-        flops=2,
-        keeps_finite=True,
-    )
+    name="clamp",
+    reads="clamp(low, x, high) = min(high, max(x, low)); NaN if any is NaN; scalar bounds fit",
+    arity=3,
+    infer=_infer_clamp,
+    evaluate=pointwise(_clamp),
+    elemental=_emit_clamp,
+    elementwise=True,
+    flops=2,
+    keeps_finite=True,
 )

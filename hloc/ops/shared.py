@@ -22,6 +22,7 @@ from hloc.ir.opcode import (
     EvaluateFunction,
     HostValue,
     InferFunction,
+    Operands,
     ShapeRequest,
 )
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape, same_dims
@@ -168,6 +169,11 @@ def promote(a: DType, b: DType) -> DType | None:
 
 
 # ---------------------------------------------------------------- shape rules
+
+
+def as_operand(request: ShapeRequest) -> Shape:
+    """Return the shape of operand 0."""
+    return request.operands[0]
 
 
 def same_shape(allowed: TypeTest, result: Callable[[DType], DType] | None = None) -> InferFunction:
@@ -324,9 +330,7 @@ def pointwise(
     which is how reducers are evaluated for all elements at once.
     """
 
-    def evaluate(
-        inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-    ) -> HostValue:
+    def evaluate(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
         dtype = inst.array.dtype
         wide = computed_in(dtype)
         with np.errstate(all="ignore"):
@@ -339,6 +343,11 @@ def pointwise(
 def computed_wide(function: Callable[..., Any]) -> EvaluateFunction:
     """Return the evaluator of a function computed with more digits than its type and rounded."""
     return pointwise(function, oracle_type)
+
+
+def first_operand(_inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
+    """Evaluate to operand 0."""
+    return operands[0]
 
 
 def larger(x: Array, y: Array) -> Array:

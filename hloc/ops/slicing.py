@@ -12,7 +12,7 @@ import numpy as np
 from hloc.errors import HloError
 from hloc.ir.attributes import PaddingDimension, SliceDimension, attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.shared import (
     DimensionsAttributes,
     array_operand,
@@ -52,9 +52,7 @@ def _infer_slice(request: ShapeRequest) -> Shape:
     return ArrayShape(operand.dtype, tuple(sizes), None, operand.dynamic)
 
 
-def _evaluate_slice(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_slice(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     ranges = tuple(slice(d.start, d.limit, d.stride) for d in inst.attributes.slice)
     return np.asarray(operands[0][ranges])
 
@@ -66,36 +64,30 @@ def _infer_reverse(request: ShapeRequest) -> Shape:
     return operand
 
 
-def _evaluate_reverse(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_reverse(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     return np.asarray(np.flip(operands[0], inst.attributes.dimensions))
 
 
 SLICE = define(
-    Opcode(
-        name="slice",
-        reads="slice(x)[i] = x[start + i * stride]",
-        arity=1,
-        infer=_infer_slice,
-        shape_required=True,
-        attributes=SliceAttributes,
-        evaluate=_evaluate_slice,
-        data_movement=True,
-        gpu_weight=2,
-    )
+    name="slice",
+    reads="slice(x)[i] = x[start + i * stride]",
+    arity=1,
+    infer=_infer_slice,
+    shape_required=True,
+    attributes=SliceAttributes,
+    evaluate=_evaluate_slice,
+    data_movement=True,
+    gpu_weight=2,
 )
 REVERSE = define(
-    Opcode(
-        name="reverse",
-        reads="reverse(x)[i] = x[size - 1 - i] along dimensions",
-        arity=1,
-        infer=_infer_reverse,
-        attributes=DimensionsAttributes,
-        evaluate=_evaluate_reverse,
-        data_movement=True,
-        gpu_weight=2,
-    )
+    name="reverse",
+    reads="reverse(x)[i] = x[size - 1 - i] along dimensions",
+    arity=1,
+    infer=_infer_reverse,
+    attributes=DimensionsAttributes,
+    evaluate=_evaluate_reverse,
+    data_movement=True,
+    gpu_weight=2,
 )
 
 # ---------------------------------------------------------------- concatenate, pad
@@ -144,9 +136,7 @@ def _fits_beside(first: ArrayShape, shape: ArrayShape, dim: int) -> bool:
     )
 
 
-def _evaluate_concatenate(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_concatenate(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     parts = [x.astype(inst.array.dtype.numpy, copy=False) for x in operands]
     return np.concatenate(parts, axis=inst.attributes.dimensions[0])
 
@@ -184,9 +174,7 @@ def _padded_size(dim: int, size: int, pad: PaddingDimension) -> int:
     return result
 
 
-def _evaluate_pad(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_pad(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     array, value = operands
     result = np.empty(inst.array.dims, dtype=inst.array.dtype.numpy)
     result[...] = value
@@ -203,28 +191,24 @@ def _evaluate_pad(
 
 
 CONCATENATE = define(
-    Opcode(
-        name="concatenate",
-        reads="operands one after the other along dimensions[0]",
-        arity=None,
-        infer=_infer_concatenate,
-        attributes=DimensionsAttributes,
-        evaluate=_evaluate_concatenate,
-        weight=3,
-        data_movement=True,
-        gpu_weight=6,
-    )
+    name="concatenate",
+    reads="operands one after the other along dimensions[0]",
+    arity=None,
+    infer=_infer_concatenate,
+    attributes=DimensionsAttributes,
+    evaluate=_evaluate_concatenate,
+    weight=3,
+    data_movement=True,
+    gpu_weight=6,
 )
 PAD = define(
-    Opcode(
-        name="pad",
-        reads="pad(x, v)[low + i * (interior + 1)] = x[i], v elsewhere; negative edges trim",
-        arity=2,
-        infer=_infer_pad,
-        attributes=PadAttributes,
-        evaluate=_evaluate_pad,
-        weight=2,
-        data_movement=True,
-        gpu_weight=6,
-    )
+    name="pad",
+    reads="pad(x, v)[low + i * (interior + 1)] = x[i], v elsewhere; negative edges trim",
+    arity=2,
+    infer=_infer_pad,
+    attributes=PadAttributes,
+    evaluate=_evaluate_pad,
+    weight=2,
+    data_movement=True,
+    gpu_weight=6,
 )

@@ -11,7 +11,14 @@ from hloc.errors import UnsupportedError
 from hloc.ir.attributes import attr
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CalledRole, CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import (
+    CalledRole,
+    CallFunction,
+    HostValue,
+    Operands,
+    ShapeRequest,
+    define,
+)
 from hloc.ops.checks import (
     array_operand,
     array_operands,
@@ -141,9 +148,7 @@ def infer_rng_bit_generator(request: ShapeRequest) -> Shape:
 # ---------------------------------------------------------------- evaluation
 
 
-def _evaluate_sort(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_sort(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     (dim,) = inst.attributes.dimensions
     moved = [np.moveaxis(operand, dim, -1) for operand in operands]
     size = moved[0].shape[-1]
@@ -168,16 +173,12 @@ def _order_by(comparator: Computation, columns: tuple[Array, ...], call: CallFun
     return stable_order(columns, precedes)
 
 
-def _evaluate_topk(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_topk(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     values, order = topk(operands[0], inst.attributes.k, largest=inst.attributes.largest)
     return values, order.astype(np.int32)
 
 
-def _evaluate_rng(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
-) -> HostValue:
+def _evaluate_rng(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
     """Draw from the stream of the instruction's id; HLO leaves the stream open."""
     a, b = operands
     array = inst.array
@@ -185,7 +186,7 @@ def _evaluate_rng(
 
 
 def _evaluate_rng_bit_generator(
-    inst: Instruction, operands: tuple[HostValue, ...], _call: CallFunction
+    inst: Instruction, operands: Operands, _call: CallFunction
 ) -> HostValue:
     (state,) = operands
     check_generator(inst)
@@ -217,49 +218,41 @@ def check_generator(inst: Instruction) -> None:
 # ---------------------------------------------------------------- rows
 
 SORT = define(
-    Opcode(
-        name="sort",
-        reads="sort(a, ...), dimensions={d} orders rows along d by to_apply(x, y): x before y",
-        arity=None,
-        infer=infer_sort,
-        attributes=SortAttributes,
-        calls=(CalledRole("to_apply"),),
-        evaluate=_evaluate_sort,
-    )
+    name="sort",
+    reads="sort(a, ...), dimensions={d} orders rows along d by to_apply(x, y): x before y",
+    arity=None,
+    infer=infer_sort,
+    attributes=SortAttributes,
+    calls=(CalledRole("to_apply"),),
+    evaluate=_evaluate_sort,
 )
 
 TOPK = define(
-    Opcode(
-        name="topk",
-        reads="topk(x), k=n is the n first values of every row by total order, and where they are",
-        arity=1,
-        infer=infer_topk,
-        attributes=TopKAttributes,
-        evaluate=_evaluate_topk,
-    )
+    name="topk",
+    reads="topk(x), k=n is the n first values of every row by total order, and where they are",
+    arity=1,
+    infer=infer_topk,
+    attributes=TopKAttributes,
+    evaluate=_evaluate_topk,
 )
 
 RNG = define(
-    Opcode(
-        name="rng",
-        reads="rng(a, b) draws from uniform [a, b) or normal (mean a, deviation b)",
-        arity=None,
-        infer=infer_rng,
-        shape_required=True,
-        attributes=RngAttributes,
-        evaluate=_evaluate_rng,
-        side_effect=True,
-    )
+    name="rng",
+    reads="rng(a, b) draws from uniform [a, b) or normal (mean a, deviation b)",
+    arity=None,
+    infer=infer_rng,
+    shape_required=True,
+    attributes=RngAttributes,
+    evaluate=_evaluate_rng,
+    side_effect=True,
 )
 
 RNG_BIT_GENERATOR = define(
-    Opcode(
-        name="rng-bit-generator",
-        reads="rng-bit-generator(state) is (new state, random bits) of a counter-based generator",
-        arity=None,
-        infer=infer_rng_bit_generator,
-        shape_required=True,
-        attributes=RngBitGeneratorAttributes,
-        evaluate=_evaluate_rng_bit_generator,
-    )
+    name="rng-bit-generator",
+    reads="rng-bit-generator(state) is (new state, random bits) of a counter-based generator",
+    arity=None,
+    infer=infer_rng_bit_generator,
+    shape_required=True,
+    attributes=RngBitGeneratorAttributes,
+    evaluate=_evaluate_rng_bit_generator,
 )

@@ -9,7 +9,7 @@ import numpy as np
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.literal import Literal
 from hloc.ops.shared import declared_array, is_numeric, wrap_small
 from hloc.shapes import Shape, compatible
@@ -58,9 +58,7 @@ def _infer_constant(request: ShapeRequest) -> Shape:
     return request.declared
 
 
-def _evaluate_constant(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_constant(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     return _literal_value(inst.attributes.literal)
 
 
@@ -83,9 +81,7 @@ def _infer_iota(request: ShapeRequest) -> Shape:
     return shape
 
 
-def _evaluate_iota(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_iota(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     shape, dim = inst.array, inst.attributes.iota_dimension
     count = np.arange(shape.dims[dim], dtype=np.int64)
     small = shape.dtype.is_integer and shape.dtype.bits < 8
@@ -95,39 +91,33 @@ def _evaluate_iota(
 
 
 PARAMETER = define(
-    Opcode(
-        name="parameter",
-        reads="parameter(n) is argument n of the computation",
-        arity=0,
-        infer=_infer_parameter,
-        shape_required=True,
-        attributes=ParameterAttributes,
-        parenthesis="number",
-        nop=True,
-    )
+    name="parameter",
+    reads="parameter(n) is argument n of the computation",
+    arity=0,
+    infer=_infer_parameter,
+    shape_required=True,
+    attributes=ParameterAttributes,
+    parenthesis="number",
+    nop=True,
 )
 CONSTANT = define(
-    Opcode(
-        name="constant",
-        reads="constant(v) is v",
-        arity=0,
-        infer=_infer_constant,
-        shape_required=True,
-        attributes=ConstantAttributes,
-        parenthesis="literal",
-        evaluate=_evaluate_constant,
-        nop=True,
-    )
+    name="constant",
+    reads="constant(v) is v",
+    arity=0,
+    infer=_infer_constant,
+    shape_required=True,
+    attributes=ConstantAttributes,
+    parenthesis="literal",
+    evaluate=_evaluate_constant,
+    nop=True,
 )
 IOTA = define(
-    Opcode(
-        name="iota",
-        reads="iota()[..i..] = i along iota_dimension, converted from s64 to the result type",
-        arity=0,
-        infer=_infer_iota,
-        shape_required=True,
-        attributes=IotaAttributes,
-        evaluate=_evaluate_iota,
-        keeps_finite=True,
-    )
+    name="iota",
+    reads="iota()[..i..] = i along iota_dimension, converted from s64 to the result type",
+    arity=0,
+    infer=_infer_iota,
+    shape_required=True,
+    attributes=IotaAttributes,
+    evaluate=_evaluate_iota,
+    keeps_finite=True,
 )

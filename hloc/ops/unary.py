@@ -12,7 +12,7 @@ import numpy as np
 
 from hloc.dtypes import F32, PRED, DType, component_of
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ScalarBuilder, define
+from hloc.ir.opcode import CallFunction, HostValue, Opcode, Operands, ScalarBuilder, define
 from hloc.ops import complex_arithmetic, complex_values, emit
 from hloc.ops.emit import Value, by_type, in_f32, intrinsic, one_bit_in_bytes
 from hloc.ops.shared import (
@@ -30,9 +30,7 @@ from hloc.ops.shared import (
 # ---------------------------------------------------------------- abs, negate, sign
 
 
-def _evaluate_abs(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_abs(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     (x,) = operands
     if x.dtype.kind != "c":
         return _absolute(inst, operands, call)
@@ -78,50 +76,44 @@ def _sign_integer(b: ScalarBuilder, x: Value) -> Value:
 
 
 ABS = define(
-    Opcode(
-        name="abs",
-        reads="abs(x) = |x|; the most negative integer stays itself; complex gives the real type",
-        arity=1,
-        infer=same_shape(is_signed_numeric, component_of),
-        evaluate=_evaluate_abs,
-        elemental=_emit_abs,
-        elementwise=True,
-        flops=1,
-        keeps_finite=True,
-    )
+    name="abs",
+    reads="abs(x) = |x|; the most negative integer stays itself; complex gives the real type",
+    arity=1,
+    infer=same_shape(is_signed_numeric, component_of),
+    evaluate=_evaluate_abs,
+    elemental=_emit_abs,
+    elementwise=True,
+    flops=1,
+    keeps_finite=True,
 )
 NEGATE = define(
-    Opcode(
-        name="negate",
-        reads="negate(x) = -x; integers wrap",
-        arity=1,
-        infer=same_shape(is_numeric),
-        evaluate=pointwise(np.negative),
-        elemental=by_type(
-            floats=lambda b, x: b.fneg(x), integers=_negate_integer, complexes=emit.negate
-        ),
-        elementwise=True,
-        flops=1,
-        modular=True,
-        keeps_finite=True,
-    )
+    name="negate",
+    reads="negate(x) = -x; integers wrap",
+    arity=1,
+    infer=same_shape(is_numeric),
+    evaluate=pointwise(np.negative),
+    elemental=by_type(
+        floats=lambda b, x: b.fneg(x), integers=_negate_integer, complexes=emit.negate
+    ),
+    elementwise=True,
+    flops=1,
+    modular=True,
+    keeps_finite=True,
 )
 SIGN = define(
-    Opcode(
-        name="sign",
-        reads="sign(x) = -1, 0 or 1; NaN and signed zeros stay; complex gives x / |x|",
-        arity=1,
-        infer=same_shape(is_signed_numeric),
-        evaluate=computed_wide(_sign),
-        elemental=by_type(
-            floats=in_f32(_sign_float),
-            integers=one_bit_in_bytes(_sign_integer),
-            complexes=complex_arithmetic.sign,
-        ),
-        elementwise=True,
-        flops=1,
-        keeps_finite=True,
-    )
+    name="sign",
+    reads="sign(x) = -1, 0 or 1; NaN and signed zeros stay; complex gives x / |x|",
+    arity=1,
+    infer=same_shape(is_signed_numeric),
+    evaluate=computed_wide(_sign),
+    elemental=by_type(
+        floats=in_f32(_sign_float),
+        integers=one_bit_in_bytes(_sign_integer),
+        complexes=complex_arithmetic.sign,
+    ),
+    elementwise=True,
+    flops=1,
+    keeps_finite=True,
 )
 
 # ---------------------------------------------------------------- rounding to whole numbers
@@ -143,17 +135,15 @@ def _emit_round_away(b: ScalarBuilder, x: Value) -> Value:
 
 def _define_rounding(name: str, reads: str, function: Any, emitter: emit.Emit) -> Opcode:
     return define(
-        Opcode(
-            name=name,
-            reads=reads,
-            arity=1,
-            infer=same_shape(is_float),
-            evaluate=pointwise(function),
-            elemental=by_type(floats=emitter),
-            elementwise=True,
-            keeps_finite=True,
-            flops=1,
-        )
+        name=name,
+        reads=reads,
+        arity=1,
+        infer=same_shape(is_float),
+        evaluate=pointwise(function),
+        elemental=by_type(floats=emitter),
+        elementwise=True,
+        keeps_finite=True,
+        flops=1,
     )
 
 
@@ -176,9 +166,7 @@ def _to_pred(dtype: DType) -> DType:
     return PRED
 
 
-def _evaluate_is_finite(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_is_finite(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     return np.asarray(np.isfinite(operands[0].astype(np.float64)))
 
 
@@ -187,15 +175,11 @@ def _emit_is_finite(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
     return b.compare("LT", b.intrinsic("fabs", wide), b.const(wide.dtype, float("inf")))
 
 
-def _evaluate_real(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_real(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     return np.asarray(np.real(operands[0]))
 
 
-def _evaluate_imag(
-    inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction
-) -> HostValue:
+def _evaluate_imag(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     (x,) = operands
     if x.dtype.kind == "c":
         return np.asarray(np.imag(x))
@@ -211,36 +195,30 @@ def _emit_imag(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
 
 
 IS_FINITE = define(
-    Opcode(
-        name="is-finite",
-        reads="is-finite(x) is false for NaN and infinities",
-        arity=1,
-        infer=same_shape(is_float, _to_pred),
-        evaluate=_evaluate_is_finite,
-        elemental=_emit_is_finite,
-        elementwise=True,
-        flops=1,
-    )
+    name="is-finite",
+    reads="is-finite(x) is false for NaN and infinities",
+    arity=1,
+    infer=same_shape(is_float, _to_pred),
+    evaluate=_evaluate_is_finite,
+    elemental=_emit_is_finite,
+    elementwise=True,
+    flops=1,
 )
 REAL = define(
-    Opcode(
-        name="real",
-        reads="real(x + iy) = x",
-        arity=1,
-        infer=same_shape(is_float_or_complex, component_of),
-        evaluate=_evaluate_real,
-        elemental=_emit_real,
-        elementwise=True,
-    )
+    name="real",
+    reads="real(x + iy) = x",
+    arity=1,
+    infer=same_shape(is_float_or_complex, component_of),
+    evaluate=_evaluate_real,
+    elemental=_emit_real,
+    elementwise=True,
 )
 IMAG = define(
-    Opcode(
-        name="imag",
-        reads="imag(x + iy) = y; 0 for a real operand",
-        arity=1,
-        infer=same_shape(is_float_or_complex, component_of),
-        evaluate=_evaluate_imag,
-        elemental=_emit_imag,
-        elementwise=True,
-    )
+    name="imag",
+    reads="imag(x + iy) = y; 0 for a real operand",
+    arity=1,
+    infer=same_shape(is_float_or_complex, component_of),
+    evaluate=_evaluate_imag,
+    elemental=_emit_imag,
+    elementwise=True,
 )

@@ -12,7 +12,7 @@ from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.example import Example
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Opcode, ShapeRequest, define
+from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.shared import array_operand, check_type, is_float
 from hloc.shapes import Shape
 
@@ -33,21 +33,19 @@ def _infer(request: ShapeRequest) -> Shape:
     return operand
 
 
-def _evaluate(inst: Instruction, operands: tuple[HostValue, ...], call: CallFunction) -> HostValue:
+def _evaluate(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     running = np.maximum.accumulate(operands[0], axis=-1)
     return np.maximum(running, np.asarray(inst.attributes.initial, running.dtype))
 
 
 RUNNING_MAXIMUM = define(
-    Opcode(
-        name="running-maximum",
-        reads="running-maximum(x)[..., i] = max(initial, x[..., 0], ..., x[..., i])",
-        arity=1,
-        infer=_infer,
-        attributes=RunningMaximumAttributes,
-        evaluate=_evaluate,
-        example=Example("x = T[2,4] parameter(0)\nROOT r = T[2,4] running-maximum(x), initial=1"),
-    )
+    name="running-maximum",
+    reads="running-maximum(x)[..., i] = max(initial, x[..., 0], ..., x[..., i])",
+    arity=1,
+    infer=_infer,
+    attributes=RunningMaximumAttributes,
+    evaluate=_evaluate,
+    example=Example("x = T[2,4] parameter(0)\nROOT r = T[2,4] running-maximum(x), initial=1"),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hloc.ir.opcode import Opcode, ScalarBuilder, define
+from hloc.ir.opcode import ScalarBuilder, define
 from hloc.ops.emit import Value, by_type, in_f32
 from hloc.ops.shared import Array, is_float, pointwise, same_shape
 
@@ -18,15 +18,13 @@ def _emit(b: ScalarBuilder, x: Value) -> Value:
 
 
 SOFTSIGN = define(
-    Opcode(
-        name="softsign",
-        reads="softsign(x) = x / (1 + |x|)",
-        arity=1,
-        infer=same_shape(is_float),
-        evaluate=pointwise(_softsign),
-        elemental=by_type(floats=in_f32(_emit)),
-        elementwise=True,
-        flops=3,
-        weight=6,
-    )
+    name="softsign",
+    reads="softsign(x) = x / (1 + |x|)",
+    arity=1,
+    infer=same_shape(is_float),
+    evaluate=pointwise(_softsign),
+    elemental=by_type(floats=in_f32(_emit)),
+    elementwise=True,
+    flops=3,
+    weight=6,
 )
