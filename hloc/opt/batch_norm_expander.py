@@ -9,15 +9,13 @@ import numpy as np
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, working_type
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, working_type
 from hloc.shapes import ArrayShape, TupleShape
 
 
 @dataclass(frozen=True)
-class BatchNormExpander:
+class BatchNormExpander(Expander):
     """Replace `batch-norm-training`, `-inference` and `-grad`.
 
     Types below f32 are computed in f32 and rounded once. With dynamic dimensions the element count
@@ -29,9 +27,11 @@ class BatchNormExpander:
         {"batch-norm-grad", "batch-norm-inference", "batch-norm-training"}
     )
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(module, context, self.name, self.acts_on, _expanded)
+    def expand(self, inst: Instruction) -> Instruction:
+        norm = _Norm(inst, Builder(inst.computation))
+        if inst.is_a("batch-norm-training"):
+            return _training(norm)
+        return _inference(norm) if inst.is_a("batch-norm-inference") else _grad(norm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +119,6 @@ class _Norm:
         value = self.b.convert(value, shape.dtype)
         same = value.shape == shape
         return value if same else self.b.instruction("copy", (value,), shape=shape)
-
-
-def _expanded(inst: Instruction) -> Instruction:
-    norm = _Norm(inst, Builder(inst.computation))
-    if inst.is_a("batch-norm-training"):
-        return _training(norm)
-    return _inference(norm) if inst.is_a("batch-norm-inference") else _grad(norm)
 
 
 def _training(norm: _Norm) -> Instruction:

@@ -9,16 +9,14 @@ import numpy as np
 
 from hloc.dtypes import F32, F64, S32
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.ops.contraction import free_dims
-from hloc.opt.expander import expand_all
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class RaggedDotRewriter:
+class RaggedDotRewriter(Expander):
     """Replace `ragged-dot` by one dot over all groups and a mask.
 
     Cost: the multiplications of the ragged dot times the number of groups.
@@ -27,46 +25,48 @@ class RaggedDotRewriter:
     name: ClassVar[str] = "ragged-dot-rewriter"
     acts_on: ClassVar[frozenset[str]] = frozenset({"ragged-dot"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every computation."""
-        return expand_all(module, context, self.name, self.acts_on, _ragged)
+    def expand(self, inst: Instruction) -> Instruction:
+        a, b = inst.attributes, Builder(inst.computation)
+        lhs, rhs, sizes = inst.operands
+        (ragged,) = a.lhs_ragged_dims
+        if ragged in a.lhs_batch_dims:
+            return _dot(b, inst, lhs, rhs, inst.array.dims, _numbers(a))
+        groups = sizes.array.dims[-1]
+        if ragged in a.lhs_contracting_dims:
+            dims = (*lhs.array.dims, groups)
+            mask = _group_mask(b, inst, dims)
+            wide = b.broadcast(lhs, dims, range(lhs.array.rank))
+            chosen = b.select(mask, wide, b.broadcast(_zero(b, lhs), dims))
+            count = len(a.lhs_batch_dims)
+            free = len(free_dims(lhs.array.rank, a.lhs_batch_dims, a.lhs_contracting_dims))
+            # The group dimension of the result: the last free dimension of lhs.
+            place = count + free
+            rest = list(inst.array.dims[1:])
+            result = _dot(b, inst, chosen, rhs, [*rest[:place], groups, *rest[place:]], _numbers(a))
+            order = [place, *(d for d in range(len(rest) + 1) if d != place)]
+            return b.transpose(result, order)
+        return _ragged_rows(b, inst, groups)
 
 
 @dataclass(frozen=True)
-class ScaledDotRewriter:
+class ScaledDotRewriter(Expander):
     """Replace `scaled-dot` by a dot of operands times their scales, in f32 (f64 if one is)."""
 
     name: ClassVar[str] = "scaled-dot-rewriter"
     acts_on: ClassVar[frozenset[str]] = frozenset({"scaled-dot"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every computation."""
-        return expand_all(module, context, self.name, self.acts_on, _scaled)
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        lhs, rhs, lhs_scale, rhs_scale = inst.operands
+        left, right = _times_scale(b, lhs, lhs_scale), _times_scale(b, rhs, rhs_scale)
+        wide = max(left.array.dtype, right.array.dtype, key=lambda dtype: dtype.bits)
+        left, right = b.convert(left, wide), b.convert(right, wide)
+        shape = ArrayShape(wide, inst.array.dims)
+        product = b.instruction("dot", (left, right), shape=shape, **_numbers(inst.attributes))
+        return b.convert(product, inst.array.dtype)
 
 
 # ---------------------------------------------------------------- ragged-dot
-
-
-def _ragged(inst: Instruction) -> Instruction:
-    a, b = inst.attributes, Builder(inst.computation)
-    lhs, rhs, sizes = inst.operands
-    (ragged,) = a.lhs_ragged_dims
-    if ragged in a.lhs_batch_dims:
-        return _dot(b, inst, lhs, rhs, inst.array.dims, _numbers(a))
-    groups = sizes.array.dims[-1]
-    if ragged in a.lhs_contracting_dims:
-        dims = (*lhs.array.dims, groups)
-        mask = _group_mask(b, inst, dims)
-        wide = b.broadcast(lhs, dims, range(lhs.array.rank))
-        chosen = b.select(mask, wide, b.broadcast(_zero(b, lhs), dims))
-        count = len(a.lhs_batch_dims)
-        free = len(free_dims(lhs.array.rank, a.lhs_batch_dims, a.lhs_contracting_dims))
-        place = count + free  # the group dimension of the result: the last free dimension of lhs
-        rest = list(inst.array.dims[1:])
-        result = _dot(b, inst, chosen, rhs, [*rest[:place], groups, *rest[place:]], _numbers(a))
-        order = [place, *(d for d in range(len(rest) + 1) if d != place)]
-        return b.transpose(result, order)
-    return _ragged_rows(b, inst, groups)
 
 
 def _ragged_rows(b: Builder, inst: Instruction, groups: int) -> Instruction:
@@ -154,19 +154,6 @@ def _zero(b: Builder, like: Instruction) -> Instruction:
 
 
 # ---------------------------------------------------------------- scaled-dot
-
-
-def _scaled(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    lhs, rhs, lhs_scale, rhs_scale = inst.operands
-    left, right = _times_scale(b, lhs, lhs_scale), _times_scale(b, rhs, rhs_scale)
-    wide = (
-        left.array.dtype if left.array.dtype.bits >= right.array.dtype.bits else right.array.dtype
-    )
-    left, right = b.convert(left, wide), b.convert(right, wide)
-    shape = ArrayShape(wide, inst.array.dims)
-    product = b.instruction("dot", (left, right), shape=shape, **_numbers(inst.attributes))
-    return b.convert(product, inst.array.dtype)
 
 
 def _times_scale(b: Builder, array: Instruction, scale: Instruction) -> Instruction:

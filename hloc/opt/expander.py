@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeAlias
+from typing import ClassVar
 
 from hloc.dtypes import F32, DType
 from hloc.ir.instruction import Instruction
@@ -13,17 +13,6 @@ from hloc.ir.traversal import live_computations
 from hloc.ops.builder import Builder
 from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape, TupleShape
-
-Expansion: TypeAlias = Callable[[Instruction], Instruction]
-"""Adds the expansion of an instruction and returns its root."""
-
-Condition: TypeAlias = Callable[[Instruction], bool]
-"""Says whether an instruction is expanded."""
-
-
-def always(_inst: Instruction) -> bool:
-    """The condition that expands every instruction."""
-    return True
 
 
 def is_static(inst: Instruction) -> bool:
@@ -35,13 +24,32 @@ def is_static(inst: Instruction) -> bool:
     )
 
 
+class Expander:
+    """Base of passes that replace single instructions; a subclass is a frozen dataclass."""
+
+    name: ClassVar[str]
+    acts_on: ClassVar[frozenset[str]]
+
+    def when(self, _inst: Instruction) -> bool | str:
+        """Return whether an instruction of `acts_on` is replaced, or why not, for a remark."""
+        return True
+
+    def expand(self, inst: Instruction) -> Instruction:
+        """Add what stands for `inst`, and return its root."""
+        raise NotImplementedError
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Expand in every computation."""
+        return expand_all(module, context, self.name, self.acts_on, self.expand, self.when)
+
+
 def expand_all(
     module: Module,
     context: PassContext,
     name: str,
     opcodes: Collection[str],
-    expand: Expansion,
-    when: Condition = always,
+    expand: Callable[[Instruction], Instruction],
+    when: Callable[[Instruction], bool | str],
 ) -> bool:
     """Replace the instructions of `opcodes` that fulfil `when`; pass `name` returns the result."""
     before = context.rewrites
@@ -49,7 +57,10 @@ def expand_all(
         for inst in computation.instructions:
             if context.spent:
                 return context.rewrites > before
-            if inst.opcode.name in opcodes and when(inst):
+            wanted = inst.opcode.name in opcodes and when(inst)
+            if isinstance(wanted, str):
+                context.remark("missed", name, inst, wanted)
+            elif wanted:
                 context.at = inst
                 with context.rewriting(module, name):
                     _replace(inst, expand(inst))

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.lapack import lapack_attributes
-from hloc.opt.expander import expand_all, is_static
+from hloc.opt.expander import Expander, is_static
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
 from hloc.shapes import ArrayShape
 
 _TARGETS = frozenset(f"lapack_{kind}trsm_ffi" for kind in "sdcz")
@@ -18,7 +16,7 @@ _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 @dataclass(frozen=True)
-class LapackRewriter:
+class LapackRewriter(Expander):
     """Replace the custom calls `lapack_*trsm_ffi` by `triangular-solve`.
 
     The two differ only for singular matrices, where both divide by zero. The opcode has a kernel; a
@@ -29,34 +27,30 @@ class LapackRewriter:
     name: ClassVar[str] = "lapack-rewriter"
     acts_on: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every computation."""
-        return expand_all(module, context, self.name, self.acts_on, _solved, _is_solve)
+    def when(self, inst: Instruction) -> bool:
+        if inst.attributes.custom_call_target not in _TARGETS or len(inst.operands) != 2:
+            return False
+        shapes = [inst.shape, *(operand.shape for operand in inst.operands)]
+        if not all(isinstance(shape, ArrayShape) and shape.rank >= 2 for shape in shapes):
+            return False
+        a = lapack_attributes(inst)
+        known = a.get("uplo", "L") in ("L", "U") and a.get("trans_x", "N") in _TRANSPOSES
+        matrix, right = (operand.array for operand in inst.operands)
+        size = right.dims[-2 if a.get("side", "L") == "L" else -1]
+        fits = right.dims == inst.array.dims and matrix.dims == (*right.dims[:-2], size, size)
+        return (
+            known and fits and matrix.dtype is right.dtype is inst.array.dtype and is_static(inst)
+        )
 
-
-def _is_solve(inst: Instruction) -> bool:
-    if inst.attributes.custom_call_target not in _TARGETS or len(inst.operands) != 2:
-        return False
-    shapes = [inst.shape, *(operand.shape for operand in inst.operands)]
-    if not all(isinstance(shape, ArrayShape) and shape.rank >= 2 for shape in shapes):
-        return False
-    a = lapack_attributes(inst)
-    known = a.get("uplo", "L") in ("L", "U") and a.get("trans_x", "N") in _TRANSPOSES
-    matrix, right = (operand.array for operand in inst.operands)
-    size = right.dims[-2 if a.get("side", "L") == "L" else -1]
-    fits = right.dims == inst.array.dims and matrix.dims == (*right.dims[:-2], size, size)
-    return known and fits and matrix.dtype is right.dtype is inst.array.dtype and is_static(inst)
-
-
-def _solved(inst: Instruction) -> Instruction:
-    a = lapack_attributes(inst)
-    return make(
-        inst.computation,
-        "triangular-solve",
-        inst.shape,
-        *inst.operands,
-        left_side=a.get("side", "L") == "L",
-        lower=a.get("uplo", "L") == "L",
-        unit_diagonal=a.get("diag", "N") == "U",
-        transpose_a=_TRANSPOSES[a.get("trans_x", "N")],
-    )
+    def expand(self, inst: Instruction) -> Instruction:
+        a = lapack_attributes(inst)
+        return make(
+            inst.computation,
+            "triangular-solve",
+            inst.shape,
+            *inst.operands,
+            left_side=a.get("side", "L") == "L",
+            lower=a.get("uplo", "L") == "L",
+            unit_diagonal=a.get("diag", "N") == "U",
+            transpose_a=_TRANSPOSES[a.get("trans_x", "N")],
+        )

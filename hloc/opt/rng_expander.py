@@ -12,44 +12,37 @@ import numpy as np
 
 from hloc.dtypes import F32, F64, PRED, S64, U32, U64, DType
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander
 from hloc.shapes import ArrayShape, TupleShape
 
 
 @dataclass(frozen=True)
-class RngExpander:
+class RngExpander(Expander):
     """Replace `rng` by `rng-bit-generator` whose state is a constant: the instruction's id."""
 
     name: ClassVar[str] = "rng-expander"
     acts_on: ClassVar[frozenset[str]] = frozenset({"rng"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(module, context, self.name, self.acts_on, _expanded)
-
-
-def _expanded(inst: Instruction) -> Instruction:
-    b, dtype, dims = Builder(inst.computation), inst.array.dtype, inst.array.dims
-    low, high = inst.operands
-    if dtype.is_pred:
-        one = _filled(b, 1, U32, dims)
-        odd = b.logical_and(_bits(b, inst.uid, dims, U32), one)
-        return b.convert(odd, PRED)
-    if dtype.is_integer:
-        return _integers(b, inst)
-    wide = F64 if dtype.bits >= 64 else F32
-    start, end = b.convert(low, wide), b.convert(high, wide)
-    if inst.attributes.distribution == "rng_normal":
-        spread = b.multiply(_normal(b, inst.uid, dims, wide), b.broadcast(end, dims))
-        return b.convert(b.add(spread, b.broadcast(start, dims)), dtype)
-    width = b.broadcast(b.subtract(end, start), dims)
-    scaled = b.multiply(_unit(b, inst.uid, dims, wide), width)
-    drawn = b.convert(b.add(scaled, b.broadcast(start, dims)), dtype)
-    inside = b.compare(drawn, b.broadcast(high, dims), "LT")
-    return b.select(inside, drawn, b.broadcast(low, dims))
+    def expand(self, inst: Instruction) -> Instruction:
+        b, dtype, dims = Builder(inst.computation), inst.array.dtype, inst.array.dims
+        low, high = inst.operands
+        if dtype.is_pred:
+            one = _filled(b, 1, U32, dims)
+            odd = b.logical_and(_bits(b, inst.uid, dims, U32), one)
+            return b.convert(odd, PRED)
+        if dtype.is_integer:
+            return _integers(b, inst)
+        wide = F64 if dtype.bits >= 64 else F32
+        start, end = b.convert(low, wide), b.convert(high, wide)
+        if inst.attributes.distribution == "rng_normal":
+            spread = b.multiply(_normal(b, inst.uid, dims, wide), b.broadcast(end, dims))
+            return b.convert(b.add(spread, b.broadcast(start, dims)), dtype)
+        width = b.broadcast(b.subtract(end, start), dims)
+        scaled = b.multiply(_unit(b, inst.uid, dims, wide), width)
+        drawn = b.convert(b.add(scaled, b.broadcast(start, dims)), dtype)
+        inside = b.compare(drawn, b.broadcast(high, dims), "LT")
+        return b.select(inside, drawn, b.broadcast(low, dims))
 
 
 def _bits(b: Builder, key: int, dims: tuple[int, ...], dtype: DType) -> Instruction:

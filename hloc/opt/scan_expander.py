@@ -9,53 +9,46 @@ import numpy as np
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, tuple_like
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, tuple_like
 from hloc.shapes import ArrayShape, TupleShape
 
 
 @dataclass(frozen=True)
-class ScanExpander:
+class ScanExpander(Expander):
     """Replace `scan` by `while`; the state is (step, carries, outputs, inputs)."""
 
     name: ClassVar[str] = "scan-expander"
     acts_on: ClassVar[frozenset[str]] = frozenset({"scan"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(module, context, self.name, self.acts_on, _expanded)
-
-
-def _expanded(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    split = len(inst.operands) - inst.attributes.num_carries
-    inputs, carries = inst.operands[:split], inst.operands[split:]
-    assert isinstance(inst.shape, TupleShape)
-    shapes = inst.shape.elements[: len(inst.shape.elements) - len(carries)]
-    outputs = []
-    for shape in shapes:
-        assert isinstance(shape, ArrayShape)
-        outputs.append(
-            b.broadcast(b.constant(np.zeros((), shape.dtype.numpy), shape.dtype), shape.dims)
-        )
-    (dim,) = inst.attributes.dimensions
-    steps = inputs[0].array.dims[dim]
-    if not steps:
-        return tuple_like(b, inst, [*outputs, *carries])
-    first = b.tuple([b.constant(0, S32), *carries, *outputs, *inputs])
-    condition = inst.computation.module.add_computation(inst.name + ".condition")
-    c = Builder(condition)
-    state = c.parameter(0, first.shape)
-    condition.set_root(c.compare(c.get_tuple_element(state, 0), c.constant(steps, S32), "LT"))
-    body = inst.computation.module.add_computation(inst.name + ".body")
-    assert isinstance(first.shape, TupleShape)
-    _write_step(Builder(body), inst, first.shape, len(outputs), steps)
-    loop = b.instruction("while", (first,), called=(condition, body))
-    carried = [b.get_tuple_element(loop, 1 + i) for i in range(len(carries))]
-    stacked = [b.get_tuple_element(loop, 1 + len(carries) + i) for i in range(len(outputs))]
-    return tuple_like(b, inst, [*stacked, *carried])
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        split = len(inst.operands) - inst.attributes.num_carries
+        inputs, carries = inst.operands[:split], inst.operands[split:]
+        assert isinstance(inst.shape, TupleShape)
+        shapes = inst.shape.elements[: len(inst.shape.elements) - len(carries)]
+        outputs = []
+        for shape in shapes:
+            assert isinstance(shape, ArrayShape)
+            outputs.append(
+                b.broadcast(b.constant(np.zeros((), shape.dtype.numpy), shape.dtype), shape.dims)
+            )
+        (dim,) = inst.attributes.dimensions
+        steps = inputs[0].array.dims[dim]
+        if not steps:
+            return tuple_like(b, inst, [*outputs, *carries])
+        first = b.tuple([b.constant(0, S32), *carries, *outputs, *inputs])
+        condition = inst.computation.module.add_computation(inst.name + ".condition")
+        c = Builder(condition)
+        state = c.parameter(0, first.shape)
+        condition.set_root(c.compare(c.get_tuple_element(state, 0), c.constant(steps, S32), "LT"))
+        body = inst.computation.module.add_computation(inst.name + ".body")
+        assert isinstance(first.shape, TupleShape)
+        _write_step(Builder(body), inst, first.shape, len(outputs), steps)
+        loop = b.instruction("while", (first,), called=(condition, body))
+        carried = [b.get_tuple_element(loop, 1 + i) for i in range(len(carries))]
+        stacked = [b.get_tuple_element(loop, 1 + len(carries) + i) for i in range(len(outputs))]
+        return tuple_like(b, inst, [*stacked, *carried])
 
 
 def _write_step(

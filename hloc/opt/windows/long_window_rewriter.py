@@ -10,10 +10,8 @@ from hloc.analysis.cumulative import plain_scan
 from hloc.analysis.pools import folds_every_window
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 from hloc.opt.windows.regrouping import Regrouping, window_regrouping
 
 _VECTORISED = 16
@@ -21,7 +19,7 @@ _VECTORISED = 16
 
 
 @dataclass(frozen=True)
-class LongWindowRewriter:
+class LongWindowRewriter(Expander):
     """Compute a reduce-window of long windows in O(n * log(window)) instead of O(n * window).
 
     Folds each dimension separately: windows of 1, 2, 4 ... elements combine to one of any size;
@@ -40,29 +38,34 @@ class LongWindowRewriter:
     min_work: int = 4096
     leave_pools: bool = False
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every computation."""
+    def when(self, inst: Instruction) -> bool:
+        window = inst.attributes.window
+        if (
+            window is None
+            or not window.dimensions
+            or not is_static(inst)
+            or 0 in inst.operands[0].array.dims
+        ):
+            return False
+        if plain_scan(inst) is not None:
+            return False  # it has a kernel that reads every element once
+        if self.leave_pools and folds_every_window(inst):
+            return False
+        if any(d.base_dilation != 1 for d in window.dimensions):
+            return False
+        direct = _direct_work(inst)
+        pays = direct >= self.min_work and direct * _weight(inst) > self.gain * _work(inst)
+        return pays and window_regrouping(inst) is not None
 
-        def is_long(inst: Instruction) -> bool:
-            window = inst.attributes.window
-            if (
-                window is None
-                or not window.dimensions
-                or not is_static(inst)
-                or 0 in inst.operands[0].array.dims
-            ):
-                return False
-            if plain_scan(inst) is not None:
-                return False  # it has a kernel that reads every element once
-            if self.leave_pools and folds_every_window(inst):
-                return False
-            if any(d.base_dilation != 1 for d in window.dimensions):
-                return False
-            direct = _direct_work(inst)
-            pays = direct >= self.min_work and direct * _weight(inst) > self.gain * _work(inst)
-            return pays and window_regrouping(inst) is not None
-
-        return expand_all(module, context, self.name, self.acts_on, _rewritten, is_long)
+    def expand(self, inst: Instruction) -> Instruction:
+        b, regrouping = Builder(inst.computation), window_regrouping(inst)
+        assert regrouping is not None
+        neutral = regrouping.identities(b, inst.operands[len(inst.operands) // 2 :])
+        arrays = regrouping.arrays(b, inst)
+        for dim, d in enumerate(inst.attributes.window.dimensions):
+            if d != WindowDimension(1):
+                arrays = _folded(b, regrouping, arrays, neutral, dim, d)
+        return regrouping.finished(b, inst, arrays)
 
 
 def _padded(size: int, d: WindowDimension) -> int:
@@ -102,17 +105,6 @@ def _work(inst: Instruction) -> int:
         total += prod(dims) * steps
         dims[dim] = -(-(dims[dim] - (d.size - 1) * d.window_dilation) // d.stride)
     return total
-
-
-def _rewritten(inst: Instruction) -> Instruction:
-    b, regrouping = Builder(inst.computation), window_regrouping(inst)
-    assert regrouping is not None
-    neutral = regrouping.identities(b, inst.operands[len(inst.operands) // 2 :])
-    arrays = regrouping.arrays(b, inst)
-    for dim, d in enumerate(inst.attributes.window.dimensions):
-        if d != WindowDimension(1):
-            arrays = _folded(b, regrouping, arrays, neutral, dim, d)
-    return regrouping.finished(b, inst, arrays)
 
 
 def _folded(

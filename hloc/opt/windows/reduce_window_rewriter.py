@@ -7,15 +7,13 @@ from typing import ClassVar
 
 from hloc.analysis.cumulative import Cumulative, cumulative, plain_scan
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 from hloc.opt.windows.regrouping import Regrouping, window_regrouping
 
 
 @dataclass(frozen=True)
-class ReduceWindowRewriter:
+class ReduceWindowRewriter(Expander):
     """Compute a reduce-window that is a cumulative fold in O(n) instead of O(n * window).
 
     The dimension, of size n, is cut into blocks of `base_length`. Each block is scanned in place by
@@ -35,38 +33,30 @@ class ReduceWindowRewriter:
     any_reducer: bool = False
     leave_plain: bool = False
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every computation."""
-        base = max(2, self.base_length)
+    def when(self, inst: Instruction) -> bool | str:
+        form = cumulative(inst) if is_static(inst) else None
+        if form is None or inst.operands[0].array.dims[form.dim] <= self._base:
+            return False
+        if self.leave_plain and plain_scan(inst) is not None:
+            return False
+        if window_regrouping(inst, trusted=self.any_reducer) is None:
+            return f"{inst.called[0].name} is not known to be associative"
+        return True
 
-        def is_cumulative(inst: Instruction) -> bool:
-            found = cumulative(inst) if is_static(inst) else None
-            if found is None or inst.operands[0].array.dims[found.dim] <= base:
-                return False
-            if self.leave_plain and plain_scan(inst) is not None:
-                return False
-            known = window_regrouping(inst, trusted=self.any_reducer) is not None
-            if not known:
-                text = f"{inst.called[0].name} is not known to be associative"
-                context.remark("missed", self.name, inst, text)
-            return known
+    def expand(self, inst: Instruction) -> Instruction:
+        b, form = Builder(inst.computation), cumulative(inst)
+        regrouping = window_regrouping(inst, trusted=self.any_reducer)
+        assert form is not None
+        assert regrouping is not None
+        neutral = regrouping.identities(b, inst.operands[len(inst.operands) // 2 :])
+        scan = _Scan(b, regrouping, neutral, form.dim, form.reverse, self._base)
+        scans = scan.of(regrouping.arrays(b, inst))
+        found = [_picked(b, x, e, form) for x, e in zip(scans, neutral, strict=True)]
+        return regrouping.finished(b, inst, found)
 
-        def rewritten(inst: Instruction) -> Instruction:
-            return _rewritten(inst, base, trusted=self.any_reducer)
-
-        return expand_all(module, context, self.name, self.acts_on, rewritten, is_cumulative)
-
-
-def _rewritten(inst: Instruction, base: int, *, trusted: bool) -> Instruction:
-    b, form = Builder(inst.computation), cumulative(inst)
-    regrouping = window_regrouping(inst, trusted=trusted)
-    assert form is not None
-    assert regrouping is not None
-    neutral = regrouping.identities(b, inst.operands[len(inst.operands) // 2 :])
-    scan = _Scan(b, regrouping, neutral, form.dim, form.reverse, base)
-    scans = scan.of(regrouping.arrays(b, inst))
-    found = [_picked(b, x, e, form) for x, e in zip(scans, neutral, strict=True)]
-    return regrouping.finished(b, inst, found)
+    @property
+    def _base(self) -> int:
+        return max(2, self.base_length)
 
 
 def _picked(b: Builder, x: Instruction, neutral: Instruction, form: Cumulative) -> Instruction:

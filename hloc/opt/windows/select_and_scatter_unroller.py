@@ -11,16 +11,14 @@ from typing import ClassVar
 from hloc.dtypes import S32
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 from hloc.opt.scalar_body import applied, is_elementwise_body
 from hloc.opt.windows.regrouping import Regrouping, regrouping_of
 
 
 @dataclass(frozen=True)
-class SelectAndScatterUnroller:
+class SelectAndScatterUnroller(Expander):
     """Replace a `select-and-scatter` whose windows have up to `max_positions` elements.
 
     Compares the strided slices of the operand, one per position in a window, to find the position
@@ -33,19 +31,22 @@ class SelectAndScatterUnroller:
     acts_on: ClassVar[frozenset[str]] = frozenset({"select-and-scatter"})
     max_positions: int = 16
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Unroll in every computation."""
+    def when(self, inst: Instruction) -> bool:
+        window: Window | None = inst.attributes.window
+        if window is None or not is_static(inst):
+            return False
+        positions = prod(d.size for d in window.dimensions)
+        dilated = any(d.base_dilation != 1 for d in window.dimensions)
+        empty = any(0 in operand.array.dims for operand in inst.operands)
+        return positions <= self.max_positions and not dilated and not empty and _is_plain(inst)
 
-        def is_small(inst: Instruction) -> bool:
-            window: Window | None = inst.attributes.window
-            if window is None or not is_static(inst):
-                return False
-            places = prod(d.size for d in window.dimensions)
-            dilated = any(d.base_dilation != 1 for d in window.dimensions)
-            empty = any(0 in operand.array.dims for operand in inst.operands)
-            return places <= self.max_positions and not dilated and not empty and _is_plain(inst)
-
-        return expand_all(module, context, self.name, self.acts_on, _unrolled, is_small)
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        windows = _Windows(b, inst)
+        regrouping = regrouping_of(inst.called[1])
+        assert regrouping is not None
+        selected = _selected(windows)
+        return _scattered(windows, regrouping, selected)
 
 
 def _is_plain(inst: Instruction) -> bool:
@@ -127,15 +128,6 @@ class _Windows:
     def number(self, value: int) -> Instruction:
         """Return `value` for every window."""
         return self.b.broadcast(self.b.constant(value, S32), self.counts)
-
-
-def _unrolled(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    windows = _Windows(b, inst)
-    regrouping = regrouping_of(inst.called[1])
-    assert regrouping is not None
-    selected = _selected(windows)
-    return _scattered(windows, regrouping, selected)
 
 
 def _selected(windows: _Windows) -> Instruction:

@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, dot_of, sides
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 
 
 @dataclass(frozen=True)
-class BatchDotSimplification:
+class BatchDotSimplification(Expander):
     """Reshape batch dimensions of size 1 away: `[1,m,k]` by `[1,k,n]` is a product of matrices.
 
     Exact. Cost: O(instructions). Not in -O2: hloc's kernels skip such dimensions by themselves.
@@ -22,21 +20,16 @@ class BatchDotSimplification:
     """
 
     name: ClassVar[str] = "batch-dot-simplification"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"dot"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Simplify in every computation."""
-        return expand_all(module, context, self.name, ("dot",), _simplified, _has_single)
+    def when(self, inst: Instruction) -> bool:
+        lhs, _ = sides(inst)
+        return is_static(inst) and 1 in lhs.sizes(lhs.batch)
 
-
-def _has_single(inst: Instruction) -> bool:
-    lhs, _ = sides(inst)
-    return is_static(inst) and 1 in lhs.sizes(lhs.batch)
-
-
-def _simplified(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    left, right = (_without_single(b, side) for side in sides(inst))
-    return b.reshape(dot_of(b, inst, left, right), inst.array.dims)
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        left, right = (_without_single(b, side) for side in sides(inst))
+        return b.reshape(dot_of(b, inst, left, right), inst.array.dims)
 
 
 def _without_single(b: Builder, side: Side) -> Side:

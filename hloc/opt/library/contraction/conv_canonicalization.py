@@ -7,16 +7,14 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.convolution_numbers import Places, places_of
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class ConvCanonicalization:
+class ConvCanonicalization(Expander):
     """Transpose operands and result so that `b01f_01io->b01f` are the labels.
 
     Features become the minor dimension, for the inner loops. Exact. Cost: O(instructions), and
@@ -25,40 +23,33 @@ class ConvCanonicalization:
     """
 
     name: ClassVar[str] = "conv-canonicalization"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"convolution"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Canonicalise in every computation."""
-        return expand_all(
-            module, context, self.name, ("convolution",), _canonical, _is_not_canonical
+    def when(self, inst: Instruction) -> bool:
+        return is_static(inst) and places_of(inst) != _places(inst.array.rank)
+
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        old, new = places_of(inst), _places(inst.array.rank)
+        lhs, rhs = inst.operands
+        operands = (_moved(b, lhs, old.input, new.input), _moved(b, rhs, old.kernel, new.kernel))
+        dims = [0] * inst.array.rank
+        for before, after in zip(old.output, new.output, strict=True):
+            dims[after] = inst.array.dims[before]
+        result = inst.computation.add(
+            inst.opcode,
+            ArrayShape(inst.array.dtype, tuple(dims)),
+            operands,
+            replace(inst.attributes, dim_labels=new.labels),
+            common=inst.common,
         )
+        return _moved(b, result, new.output, old.output)
 
 
 def _places(rank: int) -> Places:
     spatial = range(rank - 2)
     outer = (0, rank - 1, *(dim + 1 for dim in spatial))
     return Places(outer, (rank - 2, rank - 1, *spatial), outer)
-
-
-def _is_not_canonical(inst: Instruction) -> bool:
-    return is_static(inst) and places_of(inst) != _places(inst.array.rank)
-
-
-def _canonical(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    old, new = places_of(inst), _places(inst.array.rank)
-    lhs, rhs = inst.operands
-    operands = (_moved(b, lhs, old.input, new.input), _moved(b, rhs, old.kernel, new.kernel))
-    dims = [0] * inst.array.rank
-    for before, after in zip(old.output, new.output, strict=True):
-        dims[after] = inst.array.dims[before]
-    result = inst.computation.add(
-        inst.opcode,
-        ArrayShape(inst.array.dtype, tuple(dims)),
-        operands,
-        replace(inst.attributes, dim_labels=new.labels),
-        common=inst.common,
-    )
-    return _moved(b, result, new.output, old.output)
 
 
 def _moved(b: Builder, x: Instruction, old: Sequence[int], new: Sequence[int]) -> Instruction:

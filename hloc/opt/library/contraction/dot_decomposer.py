@@ -7,15 +7,13 @@ from math import prod
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, dot_of, resized, sides
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 
 
 @dataclass(frozen=True)
-class DotDecomposer:
+class DotDecomposer(Expander):
     """Bring dots into the form `[batch..., m, k]` by `[batch..., k, n]`.
 
     Batch dimensions come first, all contracted dimensions are merged into one, and so are the free
@@ -25,32 +23,27 @@ class DotDecomposer:
     """
 
     name: ClassVar[str] = "dot-decomposer"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"dot"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Decompose in every computation."""
-        return expand_all(module, context, self.name, ("dot",), _canonical, _is_general)
+    def when(self, inst: Instruction) -> bool:
+        lhs, rhs = sides(inst)
+        count = len(lhs.batch)
+        canonical = (
+            lhs.batch == rhs.batch == tuple(range(count))
+            and lhs.operand.array.rank == rhs.operand.array.rank == count + 2
+            and lhs.contracting == (count + 1,)
+            and rhs.contracting == (count,)
+        )
+        return is_static(inst) and not canonical
 
-
-def _is_general(inst: Instruction) -> bool:
-    lhs, rhs = sides(inst)
-    count = len(lhs.batch)
-    canonical = (
-        lhs.batch == rhs.batch == tuple(range(count))
-        and lhs.operand.array.rank == rhs.operand.array.rank == count + 2
-        and lhs.contracting == (count + 1,)
-        and rhs.contracting == (count,)
-    )
-    return is_static(inst) and not canonical
-
-
-def _canonical(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    lhs, rhs = sides(inst)
-    count = len(lhs.batch)
-    batch = tuple(range(count))
-    left = Side(_merged(b, lhs, lhs.free, lhs.contracting), batch, (count + 1,))
-    right = Side(_merged(b, rhs, rhs.contracting, rhs.free), batch, (count,))
-    return resized(b, dot_of(b, inst, left, right), inst.array.dims)
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        lhs, rhs = sides(inst)
+        count = len(lhs.batch)
+        batch = tuple(range(count))
+        left = Side(_merged(b, lhs, lhs.free, lhs.contracting), batch, (count + 1,))
+        right = Side(_merged(b, rhs, rhs.contracting, rhs.free), batch, (count,))
+        return resized(b, dot_of(b, inst, left, right), inst.array.dims)
 
 
 def _merged(b: Builder, side: Side, rows: tuple[int, ...], columns: tuple[int, ...]) -> Instruction:

@@ -7,18 +7,16 @@ from typing import ClassVar
 
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.ops.checks import wider
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 from hloc.shapes import ArrayShape
 
 _OPCODES = ("dot", "convolution")
 
 
 @dataclass(frozen=True)
-class OperandUpcaster:
+class OperandUpcaster(Expander):
     """Convert operands of dots and convolutions to a wider type of the result: s8 by s8 to s32.
 
     Exact: the wider type holds every value, and products are summed in the result type in any case.
@@ -27,14 +25,28 @@ class OperandUpcaster:
     """
 
     name: ClassVar[str] = "operand-upcaster"
+    acts_on: ClassVar[frozenset[str]] = frozenset(_OPCODES)
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Convert in every computation."""
-        return expand_all(module, context, self.name, _OPCODES, _upcast, _has_wider_result)
+    def when(self, inst: Instruction) -> bool:
+        dtype = inst.array.dtype
+        operands = [operand.array.dtype for operand in inst.operands]
+        return (
+            is_static(inst)
+            and all(_holds(dtype, operand) for operand in operands)
+            and any(operand is not dtype for operand in operands)
+            and "packed_nibble" not in inst.attributes.operand_precision
+        )
+
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        operands = [b.convert(operand, inst.array.dtype) for operand in inst.operands]
+        return inst.computation.add(
+            inst.opcode, inst.shape, operands, inst.attributes, common=inst.common
+        )
 
 
 @dataclass(frozen=True)
-class ResultCaster:
+class ResultCaster(Expander):
     """Compute dots and convolutions in the wider operand type, and convert the result.
 
     `dot(f32, f32)` written as bf16 becomes an f32 dot and a convert: one rounding as before.
@@ -43,10 +55,19 @@ class ResultCaster:
     """
 
     name: ClassVar[str] = "result-caster"
+    acts_on: ClassVar[frozenset[str]] = frozenset(_OPCODES)
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Convert in every computation."""
-        return expand_all(module, context, self.name, _OPCODES, _cast, _has_narrower_result)
+    def when(self, inst: Instruction) -> bool:
+        dtype, inferred = inst.array.dtype, _inferred(inst)
+        return is_static(inst) and dtype is not inferred and _holds(inferred, dtype)
+
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        shape = ArrayShape(_inferred(inst), inst.array.dims, inst.array.layout)
+        wide = inst.computation.add(
+            inst.opcode, shape, inst.operands, inst.attributes, common=inst.common
+        )
+        return b.convert(wide, inst.array.dtype)
 
 
 def _inferred(inst: Instruction) -> DType:
@@ -66,36 +87,3 @@ def _holds(wide: DType, narrow: DType) -> bool:
         same_sign = wide.is_signed == narrow.is_signed
         return wide.bits > narrow.bits and (same_sign or wide.is_signed)
     return False
-
-
-def _has_wider_result(inst: Instruction) -> bool:
-    dtype = inst.array.dtype
-    operands = [operand.array.dtype for operand in inst.operands]
-    return (
-        is_static(inst)
-        and all(_holds(dtype, operand) for operand in operands)
-        and any(operand is not dtype for operand in operands)
-        and "packed_nibble" not in inst.attributes.operand_precision
-    )
-
-
-def _upcast(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    operands = [b.convert(operand, inst.array.dtype) for operand in inst.operands]
-    return inst.computation.add(
-        inst.opcode, inst.shape, operands, inst.attributes, common=inst.common
-    )
-
-
-def _has_narrower_result(inst: Instruction) -> bool:
-    dtype, inferred = inst.array.dtype, _inferred(inst)
-    return is_static(inst) and dtype is not inferred and _holds(inferred, dtype)
-
-
-def _cast(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    shape = ArrayShape(_inferred(inst), inst.array.dims, inst.array.layout)
-    wide = inst.computation.add(
-        inst.opcode, shape, inst.operands, inst.attributes, common=inst.common
-    )
-    return b.convert(wide, inst.array.dtype)

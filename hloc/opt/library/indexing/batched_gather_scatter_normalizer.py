@@ -6,17 +6,15 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
+from hloc.opt.expander import Expander, is_static
 from hloc.opt.library.indexing.gather_simplifier import gather_places
 from hloc.opt.library.indexing.index_vectors import without_batching
 from hloc.opt.library.indexing.scatter_simplifier import scatter_places
-from hloc.opt.pass_base import PassContext
 
 
 @dataclass(frozen=True)
-class BatchedGatherScatterNormalizer:
+class BatchedGatherScatterNormalizer(Expander):
     """Put the positions along batching dimensions into the index vectors, as an iota.
 
     Exact. Indices that are too narrow for the positions are converted. Cost: O(instructions) and a
@@ -25,46 +23,40 @@ class BatchedGatherScatterNormalizer:
     """
 
     name: ClassVar[str] = "batched-gather-scatter-normalizer"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"gather", "scatter"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Normalise in every computation."""
-        opcodes = ("gather", "scatter")
-        return expand_all(module, context, self.name, opcodes, _normalised, _is_batched)
+    def when(self, inst: Instruction) -> bool:
+        a = inst.attributes
+        batching = a.operand_batching_dims if inst.is_a("gather") else a.input_batching_dims
+        return is_static(inst) and bool(batching)
 
-
-def _is_batched(inst: Instruction) -> bool:
-    a = inst.attributes
-    batching = a.operand_batching_dims if inst.is_a("gather") else a.input_batching_dims
-    return is_static(inst) and bool(batching)
-
-
-def _normalised(inst: Instruction) -> Instruction:
-    b, a = Builder(inst.computation), inst.attributes
-    if inst.is_a("gather"):
-        old = gather_places(inst)
-        new = without_batching(b, old)
-        attributes = replace(
-            a,
-            collapsed_slice_dims=tuple(sorted((*a.collapsed_slice_dims, *old.batching))),
-            start_index_map=new.index_map,
-            operand_batching_dims=(),
-            start_indices_batching_dims=(),
-            index_vector_dim=new.vector_dim,
-            indices_are_sorted=False,
+    def expand(self, inst: Instruction) -> Instruction:
+        b, a = Builder(inst.computation), inst.attributes
+        if inst.is_a("gather"):
+            old = gather_places(inst)
+            new = without_batching(b, old)
+            attributes = replace(
+                a,
+                collapsed_slice_dims=tuple(sorted((*a.collapsed_slice_dims, *old.batching))),
+                start_index_map=new.index_map,
+                operand_batching_dims=(),
+                start_indices_batching_dims=(),
+                index_vector_dim=new.vector_dim,
+                indices_are_sorted=False,
+            )
+        else:
+            old = scatter_places(inst)
+            new = without_batching(b, old)
+            attributes = replace(
+                a,
+                inserted_window_dims=tuple(sorted((*a.inserted_window_dims, *old.batching))),
+                scatter_dims_to_operand_dims=new.index_map,
+                input_batching_dims=(),
+                scatter_indices_batching_dims=(),
+                index_vector_dim=new.vector_dim,
+                indices_are_sorted=False,
+            )
+        operands = [new.indices if x is old.indices else x for x in inst.operands]
+        return inst.computation.add(
+            inst.opcode, inst.shape, operands, attributes, inst.called, common=inst.common
         )
-    else:
-        old = scatter_places(inst)
-        new = without_batching(b, old)
-        attributes = replace(
-            a,
-            inserted_window_dims=tuple(sorted((*a.inserted_window_dims, *old.batching))),
-            scatter_dims_to_operand_dims=new.index_map,
-            input_batching_dims=(),
-            scatter_indices_batching_dims=(),
-            index_vector_dim=new.vector_dim,
-            indices_are_sorted=False,
-        )
-    operands = [new.indices if x is old.indices else x for x in inst.operands]
-    return inst.computation.add(
-        inst.opcode, inst.shape, operands, attributes, inst.called, common=inst.common
-    )

@@ -7,20 +7,18 @@ from typing import ClassVar
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
+from hloc.opt.expander import Expander, is_static
 from hloc.opt.library.counted_loop import counted_loop, row_of, scalars_of
 from hloc.opt.library.indexing.gather_simplifier import (
     has_whole_windows,
     is_simple_gather,
     simplified_gather,
 )
-from hloc.opt.pass_base import PassContext
 
 
 @dataclass(frozen=True)
-class GatherExpander:
+class GatherExpander(Expander):
     """Replace a gather by a dynamic-slice per index vector, in a while loop.
 
     A gather that is not in the form of `gather-simplifier` is brought into it first. Start indices
@@ -30,17 +28,27 @@ class GatherExpander:
     """
 
     name: ClassVar[str] = "gather-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"gather"})
     only_trivial: bool = False
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
+    def when(self, inst: Instruction) -> bool:
+        if not is_static(inst) or inst.array.elements == 0 or not has_whole_windows(inst):
+            return False
+        return not self.only_trivial or _windows(inst) == 1
 
-        def is_expanded(inst: Instruction) -> bool:
-            if not is_static(inst) or inst.array.elements == 0 or not has_whole_windows(inst):
-                return False
-            return not self.only_trivial or _windows(inst) == 1
-
-        return expand_all(module, context, self.name, ("gather",), _expanded, is_expanded)
+    def expand(self, inst: Instruction) -> Instruction:
+        if is_simple_gather(inst):
+            return _sliced(inst)
+        result = simplified_gather(inst)
+        simple = result
+        while not simple.is_a("gather"):
+            (simple,) = simple.operands
+        slices = _sliced(simple)
+        if result is simple:
+            result = slices
+        inst.computation.replace(simple, slices)
+        inst.computation.remove(simple)
+        return result
 
 
 def _windows(inst: Instruction) -> int:
@@ -49,21 +57,6 @@ def _windows(inst: Instruction) -> int:
         if dim not in inst.attributes.offset_dims:
             count *= size
     return count
-
-
-def _expanded(inst: Instruction) -> Instruction:
-    if is_simple_gather(inst):
-        return _sliced(inst)
-    result = simplified_gather(inst)
-    simple = result
-    while not simple.is_a("gather"):
-        (simple,) = simple.operands
-    slices = _sliced(simple)
-    if result is simple:
-        result = slices
-    inst.computation.replace(simple, slices)
-    inst.computation.remove(simple)
-    return result
 
 
 def _sliced(inst: Instruction) -> Instruction:

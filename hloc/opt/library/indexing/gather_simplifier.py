@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import resized
-from hloc.opt.expander import expand_all, is_static
+from hloc.opt.expander import Expander, is_static
 from hloc.opt.library.indexing.index_vectors import (
     Places,
     flat_vectors,
@@ -18,11 +17,10 @@ from hloc.opt.library.indexing.index_vectors import (
     operand_order,
     without_batching,
 )
-from hloc.opt.pass_base import PassContext
 
 
 @dataclass(frozen=True)
-class GatherSimplifier:
+class GatherSimplifier(Expander):
     """Bring gathers into the form of indices `[n, k]` and results `[n, window...]`.
 
     The operand is transposed so that entry i of a vector is its dimension i, no dimension is
@@ -32,10 +30,13 @@ class GatherSimplifier:
     """
 
     name: ClassVar[str] = "gather-simplifier"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"gather"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Simplify in every computation."""
-        return expand_all(module, context, self.name, ("gather",), simplified_gather, _is_general)
+    def when(self, inst: Instruction) -> bool:
+        return is_static(inst) and has_whole_windows(inst) and not is_simple_gather(inst)
+
+    def expand(self, inst: Instruction) -> Instruction:
+        return simplified_gather(inst)
 
 
 def gather_places(inst: Instruction) -> Places:
@@ -67,10 +68,6 @@ def has_whole_windows(inst: Instruction) -> bool:
     """False if a dimension that the result lacks has windows of size 0: nothing is read there."""
     a = inst.attributes
     return all(a.slice_sizes[d] for d in (*a.collapsed_slice_dims, *a.operand_batching_dims))
-
-
-def _is_general(inst: Instruction) -> bool:
-    return is_static(inst) and has_whole_windows(inst) and not is_simple_gather(inst)
 
 
 def simplified_gather(inst: Instruction) -> Instruction:

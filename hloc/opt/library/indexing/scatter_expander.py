@@ -8,18 +8,16 @@ from typing import ClassVar
 
 from hloc.dtypes import PRED, S64
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static, tuple_like
+from hloc.opt.expander import Expander, is_static, tuple_like
 from hloc.opt.library.counted_loop import counted_loop, row_of, scalars_of
 from hloc.opt.library.indexing.scatter_simplifier import is_simple_scatter, simplified_scatter
-from hloc.opt.pass_base import PassContext
 from hloc.opt.scalar_body import applied, is_elementwise_body
 from hloc.shapes import TupleShape
 
 
 @dataclass(frozen=True)
-class ScatterExpander:
+class ScatterExpander(Expander):
     """Replace a scatter by a while loop over the index vectors, in their order.
 
     A scatter that is not in the form of `scatter-simplifier` is brought into it first. A window of
@@ -30,20 +28,28 @@ class ScatterExpander:
     """
 
     name: ClassVar[str] = "scatter-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"scatter"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-
-        def is_expanded(inst: Instruction) -> bool:
-            if not is_static(inst) or any(0 in x.array.dims for x in inst.operands):
-                return False
-            if _is_plain(inst):
-                return True
-            text = f"{inst.called[0].name} is not elementwise steps of the operands' types"
-            context.remark("missed", self.name, inst, text)
+    def when(self, inst: Instruction) -> bool | str:
+        if not is_static(inst) or any(0 in x.array.dims for x in inst.operands):
             return False
+        if not _is_plain(inst):
+            return f"{inst.called[0].name} is not elementwise steps of the operands' types"
+        return True
 
-        return expand_all(module, context, self.name, ("scatter",), _expanded, is_expanded)
+    def expand(self, inst: Instruction) -> Instruction:
+        if is_simple_scatter(inst):
+            return _looped(inst)
+        result = simplified_scatter(inst)
+        simple = result
+        while not simple.is_a("scatter"):
+            simple = simple.operands[0]
+        loop = _looped(simple)
+        if result is simple:
+            result = loop
+        inst.computation.replace(simple, loop)
+        inst.computation.remove(simple)
+        return result
 
 
 def _is_plain(inst: Instruction) -> bool:
@@ -52,31 +58,6 @@ def _is_plain(inst: Instruction) -> bool:
     given = [x.array.dtype for x in (*inst.operands[:count], *inst.operands[count + 1 :])]
     taken = [parameter.array.dtype for parameter in body.parameters]
     return is_elementwise_body(body) and given == taken
-
-
-def _expanded(inst: Instruction) -> Instruction:
-    if is_simple_scatter(inst):
-        return _looped(inst)
-    result = simplified_scatter(inst)
-    simple = _scatter_below(result)
-    loop = _looped(simple)
-    if result is simple:
-        return _discarded(simple, loop)
-    inst.computation.replace(simple, loop)
-    inst.computation.remove(simple)
-    return result
-
-
-def _discarded(simple: Instruction, loop: Instruction) -> Instruction:
-    simple.computation.remove(simple)
-    return loop
-
-
-def _scatter_below(result: Instruction) -> Instruction:
-    """Return the scatter that `result` restores."""
-    while not result.is_a("scatter"):
-        result = result.operands[0]
-    return result
 
 
 def _looped(inst: Instruction) -> Instruction:

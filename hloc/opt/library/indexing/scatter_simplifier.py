@@ -7,10 +7,9 @@ from math import prod
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import resized
-from hloc.opt.expander import expand_all, is_static, tuple_like
+from hloc.opt.expander import Expander, is_static, tuple_like
 from hloc.opt.library.indexing.index_vectors import (
     Places,
     flat_vectors,
@@ -19,11 +18,10 @@ from hloc.opt.library.indexing.index_vectors import (
     operand_order,
     without_batching,
 )
-from hloc.opt.pass_base import PassContext
 
 
 @dataclass(frozen=True)
-class ScatterSimplifier:
+class ScatterSimplifier(Expander):
     """Bring scatters into the form of indices `[n, k]` and updates `[n, window...]`.
 
     The operands are transposed so that entry i of a vector is their dimension i, no dimension is
@@ -33,10 +31,15 @@ class ScatterSimplifier:
     """
 
     name: ClassVar[str] = "scatter-simplifier"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"scatter"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Simplify in every computation."""
-        return expand_all(module, context, self.name, ("scatter",), simplified_scatter, _is_general)
+    def when(self, inst: Instruction) -> bool:
+        # No canonical form scatters into an empty array: a window of size 1 does not fit.
+        is_empty = inst.operands[0].array.elements == 0
+        return is_static(inst) and not is_empty and not is_simple_scatter(inst)
+
+    def expand(self, inst: Instruction) -> Instruction:
+        return simplified_scatter(inst)
 
 
 def scatter_places(inst: Instruction) -> Places:
@@ -62,12 +65,6 @@ def is_simple_scatter(inst: Instruction) -> bool:
         and not a.input_batching_dims
         and a.update_window_dims == tuple(range(1, rank + 1))
     )
-
-
-def _is_general(inst: Instruction) -> bool:
-    # A scatter into an empty array has no canonical form: a window of size 1 does not fit into it.
-    is_empty = inst.operands[0].array.elements == 0
-    return is_static(inst) and not is_empty and not is_simple_scatter(inst)
 
 
 def simplified_scatter(inst: Instruction) -> Instruction:

@@ -9,9 +9,8 @@ import numpy as np
 
 from hloc.dtypes import PRED
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static, working_type
+from hloc.opt.expander import Expander, is_static, working_type
 from hloc.opt.library.counted_loop import counted_loop
 from hloc.opt.library.linear_algebra.matrices import (
     as_complex,
@@ -24,11 +23,10 @@ from hloc.opt.library.linear_algebra.matrices import (
     starts_at,
     swapped,
 )
-from hloc.opt.pass_base import PassContext
 
 
 @dataclass(frozen=True)
-class CholeskyExpander:
+class CholeskyExpander(Expander):
     """Replace `cholesky` by a while loop over the columns of the factor.
 
     Column j is that of the matrix less the products of the columns before it, divided by the root
@@ -39,27 +37,22 @@ class CholeskyExpander:
     """
 
     name: ClassVar[str] = "cholesky-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"cholesky"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(module, context, self.name, ("cholesky",), _expanded, _has_elements)
+    def when(self, inst: Instruction) -> bool:
+        return is_static(inst) and inst.array.elements > 0
 
-
-def _has_elements(inst: Instruction) -> bool:
-    return is_static(inst) and inst.array.elements > 0
-
-
-def _expanded(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    matrix = b.convert(inst.operands[0], working_type(inst.array.dtype))
-    if not inst.attributes.lower:
-        matrix = conjugated(b, swapped(b, matrix))
-    size = matrix.array.dims[-1]
-    state = [matrix, filled(b, matrix, 0)]
-    factor = _checked(b, counted_loop(b, inst.name, size, state, _column)[1])
-    if not inst.attributes.lower:
-        factor = conjugated(b, swapped(b, factor))
-    return b.convert(factor, inst.array.dtype)
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        matrix = b.convert(inst.operands[0], working_type(inst.array.dtype))
+        if not inst.attributes.lower:
+            matrix = conjugated(b, swapped(b, matrix))
+        size = matrix.array.dims[-1]
+        state = [matrix, filled(b, matrix, 0)]
+        factor = _checked(b, counted_loop(b, inst.name, size, state, _column)[1])
+        if not inst.attributes.lower:
+            factor = conjugated(b, swapped(b, factor))
+        return b.convert(factor, inst.array.dtype)
 
 
 def _column(d: Builder, at: Instruction, state: list[Instruction]) -> list[Instruction]:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static, working_type
+from hloc.opt.expander import Expander, is_static, working_type
 from hloc.opt.library.counted_loop import counted_loop
 from hloc.opt.library.linear_algebra.matrices import (
     conjugated,
@@ -19,11 +18,10 @@ from hloc.opt.library.linear_algebra.matrices import (
     starts_at,
     swapped,
 )
-from hloc.opt.pass_base import PassContext
 
 
 @dataclass(frozen=True)
-class TriangularSolveExpander:
+class TriangularSolveExpander(Expander):
     """Replace `triangular-solve` by a while loop of substitutions.
 
     Systems from the right, of an upper matrix or a transposed one are turned into a lower one from
@@ -33,38 +31,31 @@ class TriangularSolveExpander:
     """
 
     name: ClassVar[str] = "triangular-solve-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"triangular-solve"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(
-            module, context, self.name, ("triangular-solve",), _expanded, _has_elements
-        )
+    def when(self, inst: Instruction) -> bool:
+        return is_static(inst) and all(x.array.elements for x in inst.operands)
 
-
-def _has_elements(inst: Instruction) -> bool:
-    return is_static(inst) and all(x.array.elements for x in inst.operands)
-
-
-def _expanded(inst: Instruction) -> Instruction:
-    b, attributes = Builder(inst.computation), inst.attributes
-    wide = working_type(inst.array.dtype)
-    matrix, right = (b.convert(operand, wide) for operand in inst.operands)
-    lower = attributes.lower
-    if attributes.transpose_a != "NO_TRANSPOSE":
-        matrix, lower = swapped(b, matrix), not lower
-    if attributes.transpose_a == "ADJOINT":
-        matrix = conjugated(b, matrix)
-    if not attributes.left_side:  # x a = b is a^T x^T = b^T
-        matrix, right, lower = swapped(b, matrix), swapped(b, right), not lower
-    rows, columns = matrix.array.rank - 2, matrix.array.rank - 1
-    if not lower:
-        matrix, right = b.reverse(matrix, (rows, columns)), b.reverse(right, (rows,))
-    found = _solved(b, inst, matrix, right)
-    if not lower:
-        found = b.reverse(found, (rows,))
-    if not attributes.left_side:
-        found = swapped(b, found)
-    return b.convert(found, inst.array.dtype)
+    def expand(self, inst: Instruction) -> Instruction:
+        b, attributes = Builder(inst.computation), inst.attributes
+        wide = working_type(inst.array.dtype)
+        matrix, right = (b.convert(operand, wide) for operand in inst.operands)
+        lower = attributes.lower
+        if attributes.transpose_a != "NO_TRANSPOSE":
+            matrix, lower = swapped(b, matrix), not lower
+        if attributes.transpose_a == "ADJOINT":
+            matrix = conjugated(b, matrix)
+        if not attributes.left_side:  # x a = b is a^T x^T = b^T
+            matrix, right, lower = swapped(b, matrix), swapped(b, right), not lower
+        rows, columns = matrix.array.rank - 2, matrix.array.rank - 1
+        if not lower:
+            matrix, right = b.reverse(matrix, (rows, columns)), b.reverse(right, (rows,))
+        found = _solved(b, inst, matrix, right)
+        if not lower:
+            found = b.reverse(found, (rows,))
+        if not attributes.left_side:
+            found = swapped(b, found)
+        return b.convert(found, inst.array.dtype)
 
 
 def _solved(b: Builder, inst: Instruction, matrix: Instruction, right: Instruction) -> Instruction:

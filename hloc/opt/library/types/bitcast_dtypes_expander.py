@@ -7,15 +7,13 @@ from typing import ClassVar
 
 from hloc.dtypes import DTYPES, DType
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class BitcastDtypesExpander:
+class BitcastDtypesExpander(Expander):
     """Replace a `bitcast-convert` that changes the width by shifts of integers.
 
     `u32[2] -> u8[2,4]` takes each byte by a shift to the right, lowest first; the other direction
@@ -24,34 +22,27 @@ class BitcastDtypesExpander:
     """
 
     name: ClassVar[str] = "bitcast-dtypes-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"bitcast-convert"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(
-            module, context, self.name, ("bitcast-convert",), _by_shifts, _changes_width
-        )
+    def when(self, inst: Instruction) -> bool:
+        old, new = inst.operands[0].array.dtype, inst.array.dtype
+        plain = all(_unsigned(dtype) is not None for dtype in (old, new))
+        return is_static(inst) and old.bits != new.bits and plain
 
-
-def _changes_width(inst: Instruction) -> bool:
-    old, new = inst.operands[0].array.dtype, inst.array.dtype
-    plain = all(_unsigned(dtype) is not None for dtype in (old, new))
-    return is_static(inst) and old.bits != new.bits and plain
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        (x,) = inst.operands
+        old, new = _unsigned(x.array.dtype), _unsigned(inst.array.dtype)
+        assert old is not None
+        assert new is not None
+        bits = _cast(b, x, old)
+        joined = _cut(b, bits, new) if old.bits > new.bits else _joined(b, bits, new)
+        return _cast(b, joined, inst.array.dtype)
 
 
 def _unsigned(dtype: DType) -> DType | None:
     """Return the unsigned type with the bits of an integer or float, None if there is none."""
     return DTYPES.get(f"u{dtype.bits}") if dtype.is_integer or dtype.is_float else None
-
-
-def _by_shifts(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    (x,) = inst.operands
-    old, new = _unsigned(x.array.dtype), _unsigned(inst.array.dtype)
-    assert old is not None
-    assert new is not None
-    bits = _cast(b, x, old)
-    joined = _cut(b, bits, new) if old.bits > new.bits else _joined(b, bits, new)
-    return _cast(b, joined, inst.array.dtype)
 
 
 def _cast(b: Builder, x: Instruction, dtype: DType) -> Instruction:

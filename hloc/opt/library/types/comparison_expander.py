@@ -7,14 +7,12 @@ from typing import ClassVar
 
 from hloc.dtypes import DTYPES, F32
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 
 
 @dataclass(frozen=True)
-class ComparisonExpander:
+class ComparisonExpander(Expander):
     """Replace `compare(x, y), type=TOTALORDER` of floats by a comparison of keys.
 
     The key of x is its bits as a signed integer if that is not negative, else the bits with all but
@@ -24,26 +22,21 @@ class ComparisonExpander:
     """
 
     name: ClassVar[str] = "comparison-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"compare"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(module, context, self.name, ("compare",), _by_keys, _is_total)
+    def when(self, inst: Instruction) -> bool:
+        x, y = inst.operands
+        return (
+            inst.attributes.type == "TOTALORDER"
+            and x.array.dtype is y.array.dtype
+            and x.array.dtype.is_float
+            and is_static(inst)
+        )
 
-
-def _is_total(inst: Instruction) -> bool:
-    x, y = inst.operands
-    return (
-        inst.attributes.type == "TOTALORDER"
-        and x.array.dtype is y.array.dtype
-        and x.array.dtype.is_float
-        and is_static(inst)
-    )
-
-
-def _by_keys(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    x, y = (_key(b, operand) for operand in inst.operands)
-    return b.compare(x, y, inst.attributes.direction)
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        x, y = (_key(b, operand) for operand in inst.operands)
+        return b.compare(x, y, inst.attributes.direction)
 
 
 def _key(b: Builder, x: Instruction) -> Instruction:

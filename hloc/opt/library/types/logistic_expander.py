@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static, working_type
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static, working_type
 
 
 @dataclass(frozen=True)
-class LogisticExpander:
+class LogisticExpander(Expander):
     """Replace `logistic(x)` of floats by `1 / (1 + exp(-x))`, narrow floats in f32.
 
     Three roundings instead of one: some units in the last place. Cost: O(instructions). Not in -O2:
@@ -21,20 +19,15 @@ class LogisticExpander:
     """
 
     name: ClassVar[str] = "logistic-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"logistic"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(module, context, self.name, ("logistic",), _formula, _is_real)
+    def when(self, inst: Instruction) -> bool:
+        return is_static(inst) and inst.array.dtype.is_float
 
-
-def _is_real(inst: Instruction) -> bool:
-    return is_static(inst) and inst.array.dtype.is_float
-
-
-def _formula(inst: Instruction) -> Instruction:
-    b, dtype = Builder(inst.computation), inst.array.dtype
-    wide = working_type(dtype)
-    x = b.convert(inst.operands[0], wide)
-    one = b.broadcast(b.constant(1, wide), inst.array.dims)
-    result = b.divide(one, b.add(one, b.exponential(b.negate(x))))
-    return b.convert(result, dtype)
+    def expand(self, inst: Instruction) -> Instruction:
+        b, dtype = Builder(inst.computation), inst.array.dtype
+        wide = working_type(dtype)
+        x = b.convert(inst.operands[0], wide)
+        one = b.broadcast(b.constant(1, wide), inst.array.dims)
+        result = b.divide(one, b.add(one, b.exponential(b.negate(x))))
+        return b.convert(result, dtype)

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static, working_type
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static, working_type
 
 
 @dataclass(frozen=True)
-class StochasticConvertDecomposer:
+class StochasticConvertDecomposer(Expander):
     """Replace `stochastic-convert(x, bits)` by floor, comparison and convert.
 
     |x| is rounded up where the random bits, as a fraction, are below the fraction of |x|. Exact.
@@ -22,24 +20,22 @@ class StochasticConvertDecomposer:
     """
 
     name: ClassVar[str] = "stochastic-convert-decomposer"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"stochastic-convert"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Decompose in every computation."""
-        opcodes = ("stochastic-convert",)
-        return expand_all(module, context, self.name, opcodes, _decomposed, is_static)
+    def when(self, inst: Instruction) -> bool:
+        return is_static(inst)
 
-
-def _decomposed(inst: Instruction) -> Instruction:
-    b, dims = Builder(inst.computation), inst.array.dims
-    x, random = inst.operands
-    wide, bits = working_type(x.array.dtype), random.array.dtype
-    x = b.convert(x, wide)
-    size = b.abs(x)
-    whole = b.instruction("floor", (size,))
-    scale = b.broadcast(b.constant(2.0**bits.bits, wide), dims)
-    threshold = b.convert(b.multiply(b.subtract(size, whole), scale), bits)
-    zero, one = (b.broadcast(b.constant(value, wide), dims) for value in (0, 1))
-    step = b.select(b.compare(random, threshold, "LT"), one, zero)
-    rounded = b.add(whole, step)
-    signed = b.select(b.compare(x, zero, "LT"), b.negate(rounded), rounded)
-    return b.convert(signed, inst.array.dtype)
+    def expand(self, inst: Instruction) -> Instruction:
+        b, dims = Builder(inst.computation), inst.array.dims
+        x, random = inst.operands
+        wide, bits = working_type(x.array.dtype), random.array.dtype
+        x = b.convert(x, wide)
+        size = b.abs(x)
+        whole = b.instruction("floor", (size,))
+        scale = b.broadcast(b.constant(2.0**bits.bits, wide), dims)
+        threshold = b.convert(b.multiply(b.subtract(size, whole), scale), bits)
+        zero, one = (b.broadcast(b.constant(value, wide), dims) for value in (0, 1))
+        step = b.select(b.compare(random, threshold, "LT"), one, zero)
+        rounded = b.add(whole, step)
+        signed = b.select(b.compare(x, zero, "LT"), b.negate(rounded), rounded)
+        return b.convert(signed, inst.array.dtype)

@@ -8,15 +8,13 @@ from typing import ClassVar
 from hloc.dtypes import S32
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static, tuple_like
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static, tuple_like
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class TopkDecomposer:
+class TopkDecomposer(Expander):
     """Replace `topk` by iota, a stable sort by total order and slices.
 
     Exact, ties and NaN too. Cost: O(1) instructions each. Not in -O2: hloc has a kernel for topk.
@@ -24,26 +22,25 @@ class TopkDecomposer:
     """
 
     name: ClassVar[str] = "topk-decomposer"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"topk"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Decompose in every computation."""
-        return expand_all(module, context, self.name, ("topk",), _sorted, is_static)
+    def when(self, inst: Instruction) -> bool:
+        return is_static(inst)
 
-
-def _sorted(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    (x,) = inst.operands
-    dims = x.array.dims
-    last = len(dims) - 1
-    places = b.iota(S32, dims, last)
-    comparator = _comparator(inst)
-    found = b.instruction(
-        "sort", (x, places), called=(comparator,), dimensions=(last,), is_stable=True
-    )
-    limits = (*dims[:last], inst.attributes.k)
-    starts = [0] * len(dims)
-    parts = [b.slice(b.get_tuple_element(found, i), starts, limits) for i in range(2)]
-    return tuple_like(b, inst, parts)
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        (x,) = inst.operands
+        dims = x.array.dims
+        last = len(dims) - 1
+        places = b.iota(S32, dims, last)
+        comparator = _comparator(inst)
+        found = b.instruction(
+            "sort", (x, places), called=(comparator,), dimensions=(last,), is_stable=True
+        )
+        limits = (*dims[:last], inst.attributes.k)
+        starts = [0] * len(dims)
+        parts = [b.slice(b.get_tuple_element(found, i), starts, limits) for i in range(2)]
+        return tuple_like(b, inst, parts)
 
 
 def _comparator(inst: Instruction) -> Computation:

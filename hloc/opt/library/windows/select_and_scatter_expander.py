@@ -11,15 +11,13 @@ import numpy as np
 from hloc.dtypes import PRED, S32, S64, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class SelectAndScatterExpander:
+class SelectAndScatterExpander(Expander):
     """Replace `select-and-scatter` by a reduce-window of (value, index) and a scatter.
 
     An index is the row-major position of the element, -1 for an empty window, which the scatter
@@ -29,40 +27,42 @@ class SelectAndScatterExpander:
     """
 
     name: ClassVar[str] = "select-and-scatter-expander"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"select-and-scatter"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Expand in every computation."""
-        return expand_all(module, context, self.name, ("select-and-scatter",), _expanded, is_static)
+    def when(self, inst: Instruction) -> bool:
+        return is_static(inst)
 
-
-def _expanded(inst: Instruction) -> Instruction:
-    b = Builder(inst.computation)
-    operand, source, init = inst.operands
-    dims, dtype = operand.array.dims, operand.array.dtype
-    total = prod(dims)
-    place_type = S32 if total < 2**31 else S64
-    flat = b.reshape(b.iota(place_type, (total,)), dims) if dims else b.constant(0, place_type)
-    inits = (b.constant(np.zeros((), dtype.numpy), dtype), b.constant(-1, place_type))
-    chooser = _chooser(inst.called[0], dtype, place_type)
-    found = b.instruction(
-        "reduce-window", (operand, flat, *inits), called=(chooser,), window=inst.attributes.window
-    )
-    places = b.get_tuple_element(found, 1)
-    windows = source.array.elements
-    filled = b.broadcast(b.convert(init, dtype), (total,))
-    updates = b.convert(b.reshape(source, (windows,)), dtype)
-    indices = b.reshape(places, (windows, 1))
-    combiner = _swapped(inst.called[1])
-    result = b.instruction(
-        "scatter",
-        (filled, indices, updates),
-        called=(combiner,),
-        update_window_dims=(),
-        inserted_window_dims=(0,),
-        scatter_dims_to_operand_dims=(0,),
-        index_vector_dim=1,
-    )
-    return b.reshape(result, dims)
+    def expand(self, inst: Instruction) -> Instruction:
+        b = Builder(inst.computation)
+        operand, source, init = inst.operands
+        dims, dtype = operand.array.dims, operand.array.dtype
+        total = prod(dims)
+        place_type = S32 if total < 2**31 else S64
+        flat = b.reshape(b.iota(place_type, (total,)), dims) if dims else b.constant(0, place_type)
+        inits = (b.constant(np.zeros((), dtype.numpy), dtype), b.constant(-1, place_type))
+        chooser = _chooser(inst.called[0], dtype, place_type)
+        found = b.instruction(
+            "reduce-window",
+            (operand, flat, *inits),
+            called=(chooser,),
+            window=inst.attributes.window,
+        )
+        places = b.get_tuple_element(found, 1)
+        windows = source.array.elements
+        filled = b.broadcast(b.convert(init, dtype), (total,))
+        updates = b.convert(b.reshape(source, (windows,)), dtype)
+        indices = b.reshape(places, (windows, 1))
+        combiner = _swapped(inst.called[1])
+        result = b.instruction(
+            "scatter",
+            (filled, indices, updates),
+            called=(combiner,),
+            update_window_dims=(),
+            inserted_window_dims=(0,),
+            scatter_dims_to_operand_dims=(0,),
+            index_vector_dim=1,
+        )
+        return b.reshape(result, dims)
 
 
 def _chooser(select: Computation, dtype: DType, place_type: DType) -> Computation:

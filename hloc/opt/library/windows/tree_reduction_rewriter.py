@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
 from hloc.ops.builder import Builder
-from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.expander import Expander, is_static
 from hloc.opt.windows.regrouping import Regrouping, regrouping_of
 from hloc.shapes import ArrayShape, TupleShape
 
 
 @dataclass(frozen=True)
-class TreeReductionRewriter:
+class TreeReductionRewriter(Expander):
     """Split every reduced dimension longer than `window_size` into blocks that are reduced first.
 
     Reassociates sums of floats, with a smaller error. Needs an associative reducer (regrouping.py).
@@ -24,20 +22,29 @@ class TreeReductionRewriter:
     """
 
     name: ClassVar[str] = "tree-reduction-rewriter"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"reduce"})
     window_size: int = 32
 
-    def run(self, module: Module, context: PassContext) -> bool:
-        """Rewrite in every computation."""
-        size = max(2, self.window_size)
+    def when(self, inst: Instruction) -> bool:
+        dims = inst.operands[0].array.dims
+        longest = max((dims[d] for d in inst.attributes.dimensions), default=0)
+        return is_static(inst) and 0 not in dims and longest > self._size and _is_known(inst)
 
-        def is_long(inst: Instruction) -> bool:
-            dims = inst.operands[0].array.dims
-            longest = max((dims[d] for d in inst.attributes.dimensions), default=0)
-            return is_static(inst) and 0 not in dims and longest > size and _is_known(inst)
+    @property
+    def _size(self) -> int:
+        return max(2, self.window_size)
 
-        return expand_all(
-            module, context, self.name, ("reduce",), lambda inst: _cut(inst, size), is_long
-        )
+    def expand(self, inst: Instruction) -> Instruction:
+        b, regrouping = Builder(inst.computation), regrouping_of(inst.called[0])
+        assert regrouping is not None
+        count = len(inst.operands) // 2
+        neutral = regrouping.identities(b, inst.operands[count:])
+        arrays = list(inst.operands[:count])
+        for dim in inst.attributes.dimensions:
+            if arrays[0].array.dims[dim] > self._size:
+                arrays = _pieces(b, inst, regrouping, arrays, neutral, dim, self._size)
+        dims, reducer = inst.attributes.dimensions, inst.called[0]
+        return _restored(b, inst, b.reduce(arrays, inst.operands[count:], dims, reducer))
 
 
 def _is_known(inst: Instruction) -> bool:
@@ -47,19 +54,6 @@ def _is_known(inst: Instruction) -> bool:
         operand.array.dtype is dtype
         for operand, dtype in zip(inst.operands, (*found.types, *found.types), strict=True)
     )
-
-
-def _cut(inst: Instruction, size: int) -> Instruction:
-    b, regrouping = Builder(inst.computation), regrouping_of(inst.called[0])
-    assert regrouping is not None
-    count = len(inst.operands) // 2
-    neutral = regrouping.identities(b, inst.operands[count:])
-    arrays = list(inst.operands[:count])
-    for dim in inst.attributes.dimensions:
-        if arrays[0].array.dims[dim] > size:
-            arrays = _pieces(b, inst, regrouping, arrays, neutral, dim, size)
-    inits = inst.operands[count:]
-    return _restored(b, inst, b.reduce(arrays, inits, inst.attributes.dimensions, inst.called[0]))
 
 
 def _pieces(
