@@ -13,6 +13,7 @@ from hloc.pjrt.boundary import boundary_of, varint
 from hloc.pjrt.client import devices_of
 from hloc.pjrt.compile_options import check_overrides
 from hloc.pjrt.native import PjrtError, bytes_at
+from hloc.pjrt.partitioned import shards_of
 from hloc.pjrt.programs import Program, Request
 from hloc.pjrt.records import COMPILATIONS, Compilation
 from hloc.runtime.executable import Executable
@@ -64,9 +65,13 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
         devices=tuple(present[number] for number in numbers),
         assignment=data,
     )
+    count = build.num_replicas * build.num_partitions
+    if build.num_replicas > 1:
+        raise PjrtError("UNIMPLEMENTED", "hloc runs programs of one replica only")
+    shards = shards_of(proto, boundary, count) if count > 1 else None
     run = driver.compile_proto(proto, boundary.name, CompileOptions())
     assert isinstance(run, Executable)
-    program = Program(request, boundary, run)
+    program = Program(request, boundary, run, shards)
     COMPILATIONS.append(
         Compilation(
             name=boundary.name,

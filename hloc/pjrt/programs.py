@@ -10,11 +10,12 @@ from typing import Any
 
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.pjrt.abi import structure
-from hloc.pjrt.boundary import Boundary, message_field
+from hloc.pjrt.boundary import Boundary, Leaf, message_field
 from hloc.pjrt.client import MEMORY_KINDS
 from hloc.pjrt.element_types import TOKEN
 from hloc.pjrt.machine.load import machine
-from hloc.pjrt.native import PjrtError, named_values, text, words
+from hloc.pjrt.native import PjrtError, named_values, text, words, words_at
+from hloc.pjrt.partitioned import Shards
 from hloc.runtime.executable import Executable
 
 PROGRAMS: dict[int, Program] = {}
@@ -53,12 +54,14 @@ class Program:
     """A loaded program and all memory that its structure refers to.
 
     Attributes:
+        shards: how its arrays lie on several devices, None for a program of one.
         native: the `PJRT_Executable`.
     """
 
     request: Request
     boundary: Boundary
     run: Executable
+    shards: Shards | None = None
     number: int = field(default_factory=lambda: next(_ids))
     kept: list[Any] = field(default_factory=list)
 
@@ -107,7 +110,7 @@ class Program:
             run.calls_python
             or bool(hidden.parameters or hidden.results)
             or any(spec.order is not None for spec in specs)
-            or self.request.replicas * self.request.partitions > 1
+            or self.shards is not None
         )
 
     def _fill_memory(self) -> None:
@@ -122,7 +125,7 @@ class Program:
     def _fill_boundary(self) -> None:
         """Write one row per parameter and result; tokens have no slot and no bytes."""
         run, table = self.run, self.run.manifest.table
-        taken, given = self.boundary.parameters, self.boundary.results
+        taken, given = self.boundary.parameters, self.results
         parameters = (structure("Parameter") * max(len(taken), 1))()
         slots = iter(enumerate(run.parameters, table.first_parameter))
         for row, leaf in zip(parameters, taken, strict=False):
@@ -139,6 +142,20 @@ class Program:
         self.native.outputs, self.native.num_outputs = self._hold(outputs), len(given)
         self.parameters, self.outputs = parameters, outputs
 
+    @property
+    def results(self) -> tuple[Leaf, ...]:
+        """The results as each device has them."""
+        return self.shards.local(self.boundary) if self.shards else self.boundary.results
+
+    def donated(self, args: Any) -> list[int]:
+        """Return the numbers of the arguments that an execution gives away."""
+        options = structure("PJRT_ExecuteOptions").from_address(args.options)
+        kept = words_at(
+            options.non_donatable_input_indices, options.num_non_donatable_input_indices
+        )
+        rows = self._aliases[: self.native.num_aliases]
+        return [row.parameter for row in rows if row.parameter not in kept]
+
     def _fill_aliases(self) -> None:
         """Write the aliases of hloc, whose leaves leave tokens out."""
         taken = [i for i, leaf in enumerate(self.boundary.parameters) if leaf.type != TOKEN]
@@ -147,6 +164,7 @@ class Program:
         for row, alias in zip(rows, self.run.aliases, strict=False):
             row.parameter, row.output = taken[alias.parameter], given[alias.output]
             row.shared, row.copied = int(alias.is_shared), int(alias.how == "in place")
+        self._aliases = rows
         self.native.aliases, self.native.num_aliases = self._hold(rows), len(self.run.aliases)
 
     # ---- what is asked seldom
@@ -155,7 +173,8 @@ class Program:
     def optimized(self) -> Any:
         """The module with its configuration, without which jaxlib ends the process."""
         config = message_field(1, self.boundary.program_shape)
-        data = message_field(1, self.request.proto) + message_field(2, config)
+        shardings = self.shards.shardings if self.shards else b""
+        data = message_field(1, self.request.proto + shardings) + message_field(2, config)
         return ctypes.create_string_buffer(data, len(data))
 
     @cached_property
@@ -226,7 +245,7 @@ def PJRT_Executable_GetCompiledMemoryStats(args: Any) -> None:
 def PJRT_Executable_OutputElementTypes(args: Any) -> None:
     program = program_at(args.executable)
     types = (ctypes.c_int32 * max(len(program.boundary.results), 1))(
-        *(leaf.type for leaf in program.boundary.results)
+        *(leaf.type for leaf in program.results)
     )
     program.kept.append(types)
     args.output_types = ctypes.addressof(types)
@@ -235,7 +254,7 @@ def PJRT_Executable_OutputElementTypes(args: Any) -> None:
 
 def PJRT_Executable_OutputDimensions(args: Any) -> None:
     program = program_at(args.executable)
-    results = program.boundary.results
+    results = program.results
     dims = words(dim for leaf in results for dim in leaf.dims)
     sizes = words(len(leaf.dims) for leaf in results)
     program.kept += [dims, sizes]

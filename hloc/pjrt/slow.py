@@ -11,6 +11,7 @@ from hloc.pjrt.abi import enum, structure
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.machine.load import machine
 from hloc.pjrt.native import PjrtError, keep, state, words, words_at
+from hloc.pjrt.partitioned import Shards, cut, gathered
 from hloc.pjrt.programs import Program, program_at
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -60,8 +61,8 @@ def memory_of(device: int, kind: int = 0) -> int:
 
 def PJRT_LoadedExecutable_Execute(args: Any) -> int:
     program = program_at(args.executable)
-    if args.num_devices != 1:
-        raise PjrtError("UNIMPLEMENTED", "hloc does not run programs on several devices yet")
+    if program.shards is not None:
+        return run_on_devices(program, program.shards, args)
     device = args.execute_device or program.request.devices[0]
     row = words_at(args.argument_lists, 1)[0] if args.num_args else 0
     inputs = words_at(row, args.num_args)
@@ -75,11 +76,49 @@ def PJRT_LoadedExecutable_Execute(args: Any) -> int:
         ctypes.c_int64.from_address(outputs + 8 * i).value = new_buffer(
             result, leaf.type, device, memory
         )
-    for alias in program.run.aliases:
-        machine().function("delete_buffer", 1)(inputs[alias.parameter])
+    for number in program.donated(args):
+        machine().function("delete_buffer", 1)(inputs[number])
     if args.device_complete_events:
         ctypes.c_int64.from_address(args.device_complete_events).value = ready_event()
     return 0
+
+
+def run_on_devices(program: Program, shards: Shards, args: Any) -> int:
+    """Run a program of several devices once, in this thread, on the gathered arguments."""
+    boundary, devices = program.boundary, program.request.devices
+    if args.num_devices != len(devices):
+        raise PjrtError(
+            "UNIMPLEMENTED", f"hloc runs this program on all its {len(devices)} devices at once"
+        )
+    lists = handles(args.argument_lists, len(devices), args.num_args)
+    for address in (address for row in lists for address in row):
+        if error := settled(address):
+            return error
+    arrays = [
+        gathered(leaf, parts, [array_of(row[i]) for row in lists])
+        for i, (leaf, parts) in enumerate(zip(boundary.parameters, shards.parameters, strict=True))
+        if leaf.type != TOKEN
+    ]
+    found = iter(program.run(*arrays))
+    results = [None if leaf.type == TOKEN else next(found) for leaf in boundary.results]
+    outputs = words_at(args.output_lists, len(devices))
+    for number, device in enumerate(devices):
+        for i, (leaf, result) in enumerate(
+            zip(boundary.results, cut(results, shards, number), strict=True)
+        ):
+            made = new_buffer(result, leaf.type, device, memory_of(device))
+            ctypes.c_int64.from_address(outputs[number] + 8 * i).value = made
+        for alias in program.donated(args):
+            machine().function("delete_buffer", 1)(lists[number][alias])
+        if args.device_complete_events:
+            event = ctypes.c_int64.from_address(args.device_complete_events + 8 * number)
+            event.value = ready_event()
+    return 0
+
+
+def handles(address: int, devices: int, count: int) -> list[list[int]]:
+    """Return the handles of `count` buffers per device."""
+    return [words_at(row, count) for row in words_at(address, devices)]
 
 
 def run_here(program: Program, inputs: list[int]) -> list[Array | None]:

@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -25,8 +26,9 @@ _RETIRE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
 _MAX_RANK = 64
 
 
+@cache
 def api_table() -> int:
-    """Return the address of the `PJRT_Api`, ready to be given to jaxlib."""
+    """Return the address of the `PJRT_Api`, ready to be given to jaxlib; there is one."""
     _start()
     table = structure("PJRT_Api")()
     offsets = layout("PJRT_Api").fields

@@ -25,8 +25,15 @@ from hloc.pjrt.machine.words import (
 
 
 def allocate(size_bytes: int) -> Storage:
-    """Return memory of hloc's own, used once; null if there is none."""
-    storage = recycled(size_bytes)
+    """Return memory of hloc's own, used once; null if there is none.
+
+    Small memory is not aligned to a cache line, which costs the C library more than it saves.
+    """
+    storage = cast(Storage, None)
+    if size_bytes <= 1024:
+        storage = cast(Storage, malloc(size_of(Storage) + size_bytes))
+    elif size_bytes >= 1048576:
+        storage = recycled(size_bytes)
     if storage is None:
         storage = cast(Storage, aligned_alloc(64, (size_of(Storage) + size_bytes + 63) // 64 * 64))
     if storage is None:
@@ -51,8 +58,6 @@ def recycled(size_bytes: int) -> Storage:
     Fresh memory costs as much in page faults as writing it; the C library gives large memory back
     to the system at once.
     """
-    if size_bytes < 1048576:
-        return None
     for i in range(4):
         storage = cast(Storage, exchange(state.kept[i], 0))
         if storage is not None:

@@ -1,0 +1,76 @@
+"""Several devices: whole programs run once, and arrays are cut at their edges."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+jax = pytest.importorskip("jax")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HEAD = """
+import jax, jax.numpy as jnp, numpy as np
+from jax import lax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("i", "j"))
+A = np.arange(32, dtype=np.float32).reshape(8, 4)
+put = lambda spec: jax.device_put(A, NamedSharding(mesh, spec))
+"""
+
+PROGRAMS = {
+    "elementwise": """
+out = jax.jit(lambda v: v * 2 + 1, out_shardings=NamedSharding(mesh, P("i", "j")))(put(P("i")))
+np.testing.assert_array_equal(out, A * 2 + 1)
+assert [s.data.shape for s in out.addressable_shards] == [(4, 1)] * 8
+""",
+    "matmul and sum": """
+out, total = jax.jit(lambda v, w: (v @ w.T, v.sum()))(put(P("i", "j")), put(P(None, "j")))
+np.testing.assert_allclose(out, A @ A.T)
+assert total == A.sum()
+""",
+    "donation": """
+given = put(P("i", "j"))
+out = jax.jit(lambda v: v + 1, donate_argnums=0, out_shardings=given.sharding)(given)
+np.testing.assert_array_equal(out, A + 1)
+assert given.is_deleted()
+""",
+    "loop": """
+out = jax.jit(lambda v: lax.fori_loop(0, 3, lambda i, x: x * 2, v))(put(P("j", "i")))
+np.testing.assert_array_equal(out, A * 8)
+""",
+    "one of many": """
+out = jax.device_put(A, jax.devices()[5]) + 1
+assert {d.id for d in out.devices()} == {5}
+np.testing.assert_array_equal(out, A + 1)
+""",
+    "shard_map": """
+local = jax.shard_map(lambda v: lax.psum(v, "i"), mesh=mesh, in_specs=P("i"), out_specs=P())
+try: local(put(P("i")))
+except Exception as fault: assert "need a partitioner" in str(fault), fault
+else: raise AssertionError("nothing was said")
+""",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_eight_devices_give_the_answers_of_one(name: str) -> None:
+    environment = {
+        **os.environ,
+        "JAX_PLATFORMS": "hloc,cpu",
+        "HLOC_DEVICES": "8",
+        "PYTHONPATH": str(ROOT),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + PROGRAMS[name]],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
