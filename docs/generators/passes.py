@@ -23,6 +23,7 @@ INTRODUCTION = """# Passes
 
 Made by `make docs` from the passes themselves: do not edit. `hloc passes NAME` shows one of them,
 `--passes=NAME{option=value},NAME` runs them, `docs/writing-a-pass.md` tells how to write one.
+A name may have `_` in place of `-`, as in XLA.
 
 Levels are those of `-O0` to `-O3`; a pass of the library runs only when `--passes` names it. A pass
 never changes a finite answer beyond the rules of `docs/numerics.md` unless `--fast-math` allows it.

@@ -14,151 +14,132 @@ from hloc.opt.pass_base import option_kind
 if TYPE_CHECKING:
     from hloc.opt.rule import Rule
 
-PASSES: dict[str, str] = {
-    "algebraic-simplifier": "hloc.opt.algebraic_simplifier:AlgebraicSimplifier",
-    "all-reduce-simplifier": "hloc.opt.movement.all_reduce_simplifier:AllReduceSimplifier",
+_FOLDERS: dict[str, tuple[str, ...]] = {
+    "hloc.opt": (
+        "algebraic-simplifier",
+        "batch-norm-expander",
+        "call-inliner",
+        "constant-folding",
+        "copy-insertion",
+        "dynamic-padder",
+        "flatten-call-graph",
+        "lapack-rewriter",
+        "layout-assignment",
+        "map-inliner",
+        "rng-expander",
+        "scan-expander",
+        "sharding-remover",
+        "sort-simplifier",
+        "topk-rewriter",
+        "tuple-simplifier",
+        "zero-sized-elimination",
+    ),
+    "hloc.opt.contraction": ("transpose-folding",),
+    "hloc.opt.control_flow": (
+        "conditional-simplifier",
+        "conditional-to-select",
+        "while-loop-constant-sinking",
+        "while-loop-invariant-code-motion",
+        "while-loop-simplifier",
+        "while-loop-unroller",
+    ),
+    "hloc.opt.fusion": (
+        "output-fusion",
+        "priority-fusion",
+    ),
+    "hloc.opt.library.contraction": (
+        "batch-dot-simplification",
+        "conv-canonicalization",
+        "convolution-group-converter",
+        "convolution-to-dot",
+        "dot-decomposer",
+        "dot-dimension-sorter",
+        "dot-merger",
+    ),
+    "hloc.opt.library.control_flow": (
+        "hlo-module-dce",
+        "while-loop-trip-count-annotator",
+    ),
+    "hloc.opt.library.indexing": (
+        "batched-gather-scatter-normalizer",
+        "dynamic-index-splitter",
+        "gather-expander",
+        "gather-simplifier",
+        "scatter-expander",
+        "scatter-simplifier",
+    ),
+    "hloc.opt.library.linear_algebra": (
+        "cholesky-expander",
+        "triangular-solve-expander",
+    ),
+    "hloc.opt.library.movement": (
+        "broadcast-canonicalizer",
+        "computation-deduplicator",
+        "convert-mover",
+        "reshape-mover",
+        "slice-sinker",
+    ),
+    "hloc.opt.library.types": (
+        "bitcast-dtypes-expander",
+        "change-op-data-type",
+        "comparison-expander",
+        "float-normalization",
+        "logistic-expander",
+        "stochastic-convert-decomposer",
+        "sub-byte-normalization",
+        "topk-decomposer",
+    ),
+    "hloc.opt.library.windows": (
+        "select-and-scatter-expander",
+        "tree-reduction-rewriter",
+    ),
+    "hloc.opt.movement": (
+        "all-reduce-simplifier",
+        "simplify-fp-conversions",
+    ),
+    "hloc.opt.windows": (
+        "long-window-rewriter",
+        "reduce-window-rewriter",
+        "select-and-scatter-unroller",
+    ),
+}
+"""Package -> passes; `foo-bar` is the class `FooBar` in `foo_bar.py`."""
+
+_ELSEWHERE = {
     "attention-fusion": "hloc.opt.fusion.attention:AttentionFusion",
-    "batch-dot-simplification": (
-        "hloc.opt.library.contraction.batch_dot_simplification:BatchDotSimplification"
-    ),
-    "batch-norm-expander": "hloc.opt.batch_norm_expander:BatchNormExpander",
-    "batched-gather-scatter-normalizer": (
-        "hloc.opt.library.indexing.batched_gather_scatter_normalizer:BatchedGatherScatterNormalizer"
-    ),
-    "bitcast-dtypes-expander": (
-        "hloc.opt.library.types.bitcast_dtypes_expander:BitcastDtypesExpander"
-    ),
-    "broadcast-canonicalizer": (
-        "hloc.opt.library.movement.broadcast_canonicalizer:BroadcastCanonicalizer"
-    ),
-    "call-inliner": "hloc.opt.call_inliner:CallInliner",
-    "change-op-data-type": "hloc.opt.library.types.change_op_data_type:ChangeOpDataType",
-    "cholesky-expander": "hloc.opt.library.linear_algebra.cholesky_expander:CholeskyExpander",
-    "comparison-expander": "hloc.opt.library.types.comparison_expander:ComparisonExpander",
-    "computation-deduplicator": (
-        "hloc.opt.library.movement.computation_deduplicator:ComputationDeduplicator"
-    ),
-    "conditional-simplifier": "hloc.opt.control_flow.conditional_simplifier:ConditionalSimplifier",
-    "conditional-to-select": "hloc.opt.control_flow.conditional_to_select:ConditionalToSelect",
-    "constant-folding": "hloc.opt.constant_folding:ConstantFolding",
-    "conv-canonicalization": (
-        "hloc.opt.library.contraction.conv_canonicalization:ConvCanonicalization"
-    ),
-    "convert-mover": "hloc.opt.library.movement.convert_mover:ConvertMover",
-    "convolution-group-converter": (
-        "hloc.opt.library.contraction.convolution_group_converter:ConvolutionGroupConverter"
-    ),
-    "convolution-to-dot": "hloc.opt.library.contraction.convolution_to_dot:ConvolutionToDot",
-    "copy-insertion": "hloc.opt.copy_insertion:CopyInsertion",
     "cse": "hloc.opt.cse:CommonSubexpressionElimination",
     "dce": "hloc.opt.dce:DeadCodeElimination",
-    "dot-decomposer": "hloc.opt.library.contraction.dot_decomposer:DotDecomposer",
-    "dot-dimension-sorter": "hloc.opt.library.contraction.dot_dimension_sorter:DotDimensionSorter",
-    "dot-merger": "hloc.opt.library.contraction.dot_merger:DotMerger",
-    "dynamic-index-splitter": (
-        "hloc.opt.library.indexing.dynamic_index_splitter:DynamicIndexSplitter"
-    ),
-    "dynamic-padder": "hloc.opt.dynamic_padder:DynamicPadder",
-    "flatten-call-graph": "hloc.opt.flatten_call_graph:FlattenCallGraph",
-    "float-normalization": "hloc.opt.library.types.float_normalization:FloatNormalization",
     "fusion": "hloc.opt.fusion.instruction_fusion:InstructionFusion",
-    "gather-expander": "hloc.opt.library.indexing.gather_expander:GatherExpander",
-    "gather-simplifier": "hloc.opt.library.indexing.gather_simplifier:GatherSimplifier",
-    "hlo-module-dce": "hloc.opt.library.control_flow.hlo_module_dce:HloModuleDce",
     "hlo-rematerialization": "hloc.opt.rematerialization:HloRematerialization",
-    "lapack-rewriter": "hloc.opt.lapack_rewriter:LapackRewriter",
-    "layout-assignment": "hloc.opt.layout_assignment:LayoutAssignment",
-    "logistic-expander": "hloc.opt.library.types.logistic_expander:LogisticExpander",
-    "long-window-rewriter": "hloc.opt.windows.long_window_rewriter:LongWindowRewriter",
-    "map-inliner": "hloc.opt.map_inliner:MapInliner",
     "multi-output-fusion": "hloc.opt.fusion.multi_output:MultiOutputFusion",
-    "output-fusion": "hloc.opt.fusion.output_fusion:OutputFusion",
     "operand-upcaster": "hloc.opt.library.contraction.result_types:OperandUpcaster",
-    "priority-fusion": "hloc.opt.fusion.priority_fusion:PriorityFusion",
     "ragged-dot-rewriter": "hloc.opt.dot_expander:RaggedDotRewriter",
     "reduce-decomposer": "hloc.opt.library.movement.decomposers:ReduceDecomposer",
-    "reduce-window-rewriter": "hloc.opt.windows.reduce_window_rewriter:ReduceWindowRewriter",
     "reshape-decomposer": "hloc.opt.library.movement.decomposers:ReshapeDecomposer",
-    "reshape-mover": "hloc.opt.library.movement.reshape_mover:ReshapeMover",
     "result-caster": "hloc.opt.library.contraction.result_types:ResultCaster",
-    "rng-expander": "hloc.opt.rng_expander:RngExpander",
     "scaled-dot-rewriter": "hloc.opt.dot_expander:ScaledDotRewriter",
-    "scan-expander": "hloc.opt.scan_expander:ScanExpander",
-    "scatter-expander": "hloc.opt.library.indexing.scatter_expander:ScatterExpander",
-    "scatter-simplifier": "hloc.opt.library.indexing.scatter_simplifier:ScatterSimplifier",
-    "select-and-scatter-expander": (
-        "hloc.opt.library.windows.select_and_scatter_expander:SelectAndScatterExpander"
-    ),
-    "select-and-scatter-unroller": (
-        "hloc.opt.windows.select_and_scatter_unroller:SelectAndScatterUnroller"
-    ),
-    "sharding-remover": "hloc.opt.sharding_remover:ShardingRemover",
-    "simplify-fp-conversions": "hloc.opt.movement.simplify_fp_conversions:SimplifyFpConversions",
-    "slice-sinker": "hloc.opt.library.movement.slice_sinker:SliceSinker",
-    "sort-simplifier": "hloc.opt.sort_simplifier:SortSimplifier",
-    "stochastic-convert-decomposer": (
-        "hloc.opt.library.types.stochastic_convert_decomposer:StochasticConvertDecomposer"
-    ),
-    "sub-byte-normalization": "hloc.opt.library.types.sub_byte_normalization:SubByteNormalization",
-    "topk-decomposer": "hloc.opt.library.types.topk_decomposer:TopkDecomposer",
-    "topk-rewriter": "hloc.opt.topk_rewriter:TopkRewriter",
-    "transpose-folding": "hloc.opt.contraction.transpose_folding:TransposeFolding",
-    "tree-reduction-rewriter": (
-        "hloc.opt.library.windows.tree_reduction_rewriter:TreeReductionRewriter"
-    ),
-    "triangular-solve-expander": (
-        "hloc.opt.library.linear_algebra.triangular_solve_expander:TriangularSolveExpander"
-    ),
-    "tuple-simplifier": "hloc.opt.tuple_simplifier:TupleSimplifier",
-    "while-loop-constant-sinking": (
-        "hloc.opt.control_flow.while_loop_constant_sinking:WhileLoopConstantSinking"
-    ),
-    "while-loop-invariant-code-motion": (
-        "hloc.opt.control_flow.while_loop_invariant_code_motion:WhileLoopInvariantCodeMotion"
-    ),
-    "while-loop-simplifier": "hloc.opt.control_flow.while_loop_simplifier:WhileLoopSimplifier",
-    "while-loop-trip-count-annotator": (
-        "hloc.opt.library.control_flow.while_loop_trip_count_annotator:WhileLoopTripCountAnnotator"
-    ),
-    "while-loop-unroller": "hloc.opt.control_flow.while_loop_unroller:WhileLoopUnroller",
-    "zero-sized-elimination": "hloc.opt.zero_sized_elimination:ZeroSizedElimination",
+}
+"""Passes that share a file, or whose class or file has another name than XLA's pass."""
+
+PASSES: dict[str, str] = _ELSEWHERE | {
+    name: f"{folder}.{name.replace('-', '_')}:{name.title().replace('-', '')}"
+    for folder, names in _FOLDERS.items()
+    for name in names
 }
 """Name of a pass -> "module:Class"."""
 
 ALIASES: dict[str, str] = {
-    "algsimp": "algebraic-simplifier",
-    "constant_folding": "constant-folding",
     "CallInliner": "call-inliner",
+    "algsimp": "algebraic-simplifier",
+    "convolution-canonicalization": "conv-canonicalization",
     "inline": "call-inliner",
-    "conditional_simplifier": "conditional-simplifier",
-    "conditional_to_select": "conditional-to-select",
     "rematerialization": "hlo-rematerialization",
     "simplify-conditional": "conditional-simplifier",
-    "multi_output_fusion": "multi-output-fusion",
     "simplify-sorts": "sort-simplifier",
     "simplify-while-loops": "while-loop-simplifier",
-    "while_loop_simplifier": "while-loop-simplifier",
-    "while_loop_unroller": "while-loop-unroller",
     "zero_sized_hlo_elimination": "zero-sized-elimination",
-    "dot_decomposer": "dot-decomposer",
-    "dot_dimension_sorter": "dot-dimension-sorter",
-    "dot_merger": "dot-merger",
-    "convolution-canonicalization": "conv-canonicalization",
-    "gather_expander": "gather-expander",
-    "scatter_expander": "scatter-expander",
-    "gather_simplifier": "gather-simplifier",
-    "scatter_simplifier": "scatter-simplifier",
-    "stochastic_convert_decomposer": "stochastic-convert-decomposer",
-    "bitcast_dtypes_expander": "bitcast-dtypes-expander",
-    "operand_upcaster": "operand-upcaster",
-    "result_caster": "result-caster",
-    "tree_reduction_rewriter": "tree-reduction-rewriter",
-    "batched_gather_scatter_normalizer": "batched-gather-scatter-normalizer",
-    "cholesky_expander": "cholesky-expander",
-    "triangular_solve_expander": "triangular-solve-expander",
-    "select_and_scatter_expander": "select-and-scatter-expander",
 }
-"""Other spellings, XLA's own among them."""
+"""Other names, XLA's own among them; any name may have `_` in place of `-`."""
 
 _LIBRARY = "hloc.opt.library."
 
@@ -168,13 +149,22 @@ def is_in_library(name: str) -> bool:
     return PASSES[name].startswith(_LIBRARY)
 
 
+def has_pass(name: str) -> bool:
+    """True if `name` is the name of a pass, or another spelling of it."""
+    return _spelled(name) in PASSES
+
+
+def _spelled(name: str) -> str:
+    return ALIASES.get(name) or name.replace("_", "-")
+
+
 def canonical_name(name: str) -> str:
     """Return the name under which `name` is registered.
 
     Raises:
         HloError: there is no such pass; a note gives the nearest name, or where to look.
     """
-    found = ALIASES.get(name, name)
+    found = _spelled(name)
     if found not in PASSES:
         near = near_name_notes(name, [*PASSES, *ALIASES])
         raise HloError(

@@ -11,7 +11,7 @@ from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES, Opcode
 from hloc.opt import registry
 from hloc.opt.pass_base import option_kind
-from hloc.opt.registry import ALIASES, PASSES, canonical_name, is_in_library, pass_class
+from hloc.opt.registry import ALIASES, PASSES, canonical_name, has_pass, is_in_library, pass_class
 from hloc.opt.rule import Rule
 from hloc.report.opcode_examples import example_of
 
@@ -22,7 +22,7 @@ def describe(name: str) -> str:
     Raises:
         HloError: there is neither of that name.
     """
-    if name in PASSES or name in ALIASES:
+    if has_pass(name):
         return describe_pass(name)
     if name in OPCODES:
         return describe_opcode(name)

@@ -9,7 +9,7 @@ from hloc.diagnostics import EXPLANATIONS, Explanation
 from hloc.errors import HloError, printable
 from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES
-from hloc.opt.registry import ALIASES, PASSES, rules_of_passes
+from hloc.opt.registry import ALIASES, PASSES, has_pass, rules_of_passes
 from hloc.opt.rule import Rule
 from hloc.report.describe import all_rules, describe_opcode, describe_pass, rule_summary
 from hloc.report.exits import EXIT_CODES
@@ -34,7 +34,7 @@ def explanation_of(name: str, more: Sequence[str] = ()) -> str:
         found.append(_code_text(EXPLANATIONS[code]))
     if name == EXIT_CODE_WORD:
         found.append("\n".join(f"{int(exit):3d}  {meaning}" for exit, meaning in EXIT_CODES))
-    if name in PASSES or name in ALIASES:
+    if has_pass(name):
         found.append(f"pass {describe_pass(name)}")
     found += [
         f"rule {rule.name}\n  {rule_summary(rule)}" for rule in all_rules() if rule.name == name

@@ -12,8 +12,7 @@ import hloc
 from hloc.errors import HloError
 from hloc.near_names import near_name_notes
 from hloc.ops import OPCODES
-from hloc.opt.registry import ALIASES as PASS_ALIASES
-from hloc.opt.registry import PASSES
+from hloc.opt.registry import PASSES, has_pass
 from repl.commands.row import Command, Help, Results
 from repl.results import HelpOn, Message, ModuleText, Quit, Table
 from repl.session import Session
@@ -61,7 +60,7 @@ def help_on(word: str, commands: Mapping[str, Command], aliases: Mapping[str, st
     if word in SETTINGS:
         row = SETTINGS[word]
         return Message(f"set {row.key}={'|'.join(row.choices) or 'VALUE'}: {row.summary}")
-    if word in PASSES or word in PASS_ALIASES or word in OPCODES:
+    if has_pass(word) or word in OPCODES:
         from hloc.report.describe import describe
 
         return ModuleText(describe(word))
