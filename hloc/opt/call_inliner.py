@@ -8,11 +8,11 @@ from typing import ClassVar
 from hloc.ir.clone import inline
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 
 @dataclass(frozen=True)
-class CallInliner:
+class CallInliner(RewritingPass):
     """Inline every `call`, callees first.
 
     A call that would make the module larger than `max-instructions` stays: nested calls can grow
@@ -23,10 +23,9 @@ class CallInliner:
     acts_on: ClassVar[frozenset[str]] = frozenset({"call"})
     max_instructions: int = 200_000
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Inline callees first, so that every body is copied complete."""
         room = self.max_instructions - module.instruction_count
-        before = context.rewrites
         for computation in live_computations(module):
             calls = [i for i in computation.instructions if i.opcode.name == "call"]
             for call in calls:
@@ -39,4 +38,3 @@ class CallInliner:
                 context.at = call
                 with context.rewriting(module, self.name):
                     inline(call)
-        return context.rewrites > before

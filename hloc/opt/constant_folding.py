@@ -17,7 +17,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
 from hloc.literal import MAX_EMPTY_GROUPS, empty_groups, literal_of
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 _NOT_FOLDED = frozenset(
@@ -34,7 +34,7 @@ _SMALL = 1024
 
 
 @dataclass(frozen=True)
-class ConstantFolding:
+class ConstantFolding(RewritingPass):
     """Evaluate instructions whose operands are constants.
 
     Small broadcasts of constants and iotas count as constants. A result of more than `max-elements`
@@ -49,16 +49,15 @@ class ConstantFolding:
     max_flops: int = 10_000_000
     max_total_flops: int = 200_000_000
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Fold, operands before users, so that whole constant expressions go at once."""
         effectful = effectful_computations(module)
-        before = context.rewrites
         costs: dict[Computation, Cost] = {}
         work_left = self.max_total_flops
         for computation in live_computations(module):
             for inst in post_order(computation):
                 if context.spent:
-                    return context.rewrites > before
+                    return
                 if not _is_known(inst) or has_side_effect(inst, effectful):
                     continue
                 context.at = inst
@@ -70,7 +69,6 @@ class ConstantFolding:
                 if value is not None:
                     self._replace(inst, value, context)
             costs[computation] = computation_cost(computation, costs.__getitem__)
-        return context.rewrites > before
 
     def _work(self, inst: Instruction, costs: dict[Computation, Cost]) -> int:
         """Return a measure of the time to evaluate `inst`, far above the budget if too large."""

@@ -11,13 +11,13 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 """Two of these with equal operands yield different values."""
 
 
 @dataclass(frozen=True)
-class CommonSubexpressionElimination:
+class CommonSubexpressionElimination(RewritingPass):
     """Merge instructions of a computation that compute the same value.
 
     Compared are opcode, shape with layout, attributes, result accuracy, operands (in any order if
@@ -27,16 +27,14 @@ class CommonSubexpressionElimination:
 
     name: ClassVar[str] = "cse"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge duplicates in every computation that is called."""
         effectful = effectful_computations(module)
         structures = Structures()
-        before = context.rewrites
         for computation in live_computations(module):
             if len(computation) - len(computation.parameters) < 2:
                 continue  # fewer than two instructions to merge
             self._run_on(computation, structures, effectful, context)
-        return context.rewrites > before
 
     def _run_on(
         self,

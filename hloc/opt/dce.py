@@ -10,11 +10,11 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order_from, reachable_computations
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 
 @dataclass(frozen=True)
-class DeadCodeElimination:
+class DeadCodeElimination(RewritingPass):
     """Remove dead instructions without side effects, then uncalled computations.
 
     Parameters stay, except those of fusions, which are dropped with their operands. Expects
@@ -23,14 +23,12 @@ class DeadCodeElimination:
 
     name: ClassVar[str] = "dce"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Remove dead instructions, callers first, so that their callees die with them."""
-        before = context.rewrites
         for computation in reversed(live_computations(module)):
             if computation.callers or computation is module.entry:
                 self._remove_dead(computation, context)
         self._remove_uncalled(module, context)
-        return context.rewrites > before
 
     def _remove_dead(self, computation: Computation, context: PassContext) -> None:
         live = set(live_instructions(computation))

@@ -26,7 +26,7 @@ from hloc.opt.dynamic.rules import rule_for
 from hloc.opt.dynamic.scope import Scope, has_dynamic, static
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves
 
 MAX_NESTING = 100
@@ -39,7 +39,7 @@ Place: TypeAlias = tuple[ShapeIndex, int]
 
 
 @dataclass(frozen=True)
-class DynamicPadder:
+class DynamicPadder(RewritingPass):
     """Make every shape static except those of entry parameters and results.
 
     Inlines fusions and calls first; a module without dynamic shapes is left alone. Cost:
@@ -48,11 +48,10 @@ class DynamicPadder:
 
     name: ClassVar[str] = "dynamic-padder"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Raises `UnsupportedError` for an opcode without a rule for its dynamic sizes."""
         if context.spent or not module.derived(_is_dynamic):
-            return False
-        before = context.rewrites
+            return
         DeadCodeElimination().run(module, context)
         CallInliner().run(module, context)
         FlattenCallGraph().run(module, context)
@@ -66,7 +65,6 @@ class DynamicPadder:
                 _settle_all(scope, order, 0)
                 _give_results(scope)
                 DeadCodeElimination().run(module, context)
-        return context.rewrites > before
 
 
 def _is_dynamic(module: Module) -> bool:

@@ -11,7 +11,7 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations
 from hloc.ops.builder import Builder
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, TupleShape
 
 
@@ -24,10 +24,9 @@ def is_static(inst: Instruction) -> bool:
     )
 
 
-class Expander:
+class Expander(RewritingPass):
     """Base of passes that replace single instructions; a subclass is a frozen dataclass."""
 
-    name: ClassVar[str]
     acts_on: ClassVar[frozenset[str]]
 
     def when(self, _inst: Instruction) -> bool | str:
@@ -38,9 +37,9 @@ class Expander:
         """Add what stands for `inst`, and return its root."""
         raise NotImplementedError
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Expand in every computation."""
-        return expand_all(module, context, self.name, self.acts_on, self.expand, self.when)
+        expand_all(module, context, self.name, self.acts_on, self.expand, self.when)
 
 
 def expand_all(
@@ -50,13 +49,12 @@ def expand_all(
     opcodes: Collection[str],
     expand: Callable[[Instruction], Instruction],
     when: Callable[[Instruction], bool | str],
-) -> bool:
-    """Replace the instructions of `opcodes` that fulfil `when`; pass `name` returns the result."""
-    before = context.rewrites
+) -> None:
+    """Replace the instructions of `opcodes` that fulfil `when`, for the pass `name`."""
     for computation in live_computations(module):
         for inst in computation.instructions:
             if context.spent:
-                return context.rewrites > before
+                return
             wanted = inst.opcode.name in opcodes and when(inst)
             if isinstance(wanted, str):
                 context.remark("missed", name, inst, wanted)
@@ -64,7 +62,6 @@ def expand_all(
                 context.at = inst
                 with context.rewriting(module, name):
                     _replace(inst, expand(inst))
-    return context.rewrites > before
 
 
 def _replace(inst: Instruction, new: Instruction) -> None:

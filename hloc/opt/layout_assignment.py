@@ -9,7 +9,7 @@ from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.movement.walk import candidates, is_elementwise
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.values import is_splat
 from hloc.shapes import ArrayShape, Layout
 
@@ -18,7 +18,7 @@ _LARGEST_REGION = 32
 
 
 @dataclass(frozen=True)
-class LayoutAssignment:
+class LayoutAssignment(RewritingPass):
     """Let a dot write its result in the layout that a transpose or copy needs.
 
     `transpose(dot(a, b))` costs a pass over memory; a dot can write its rows anywhere. Where one
@@ -34,9 +34,8 @@ class LayoutAssignment:
     name: ClassVar[str] = "layout-assignment"
     acts_on: ClassVar[frozenset[str]] = frozenset({"copy", "dot", "transpose"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Look at every dot, then at every transpose and copy."""
-        before = context.rewrites
         for inst in candidates(module, context, "dot"):
             region = _region_in_no_need_of_its_order(inst)
             if region:
@@ -60,7 +59,6 @@ class LayoutAssignment:
                     inst.computation.set_shape(part, shape)
                 if not inst.is_root:
                     inst.computation.set_shape(inst, _wanted(inst))
-        return context.rewrites > before
 
 
 def _region_in_no_need_of_its_order(dot: Instruction) -> list[Instruction]:

@@ -10,13 +10,13 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class MapInliner:
+class MapInliner(RewritingPass):
     """Replace a `map` whose body is elementwise by the body on whole arrays.
 
     Expects calls inlined; leaves other maps alone. Cost: O(instructions made).
@@ -25,14 +25,12 @@ class MapInliner:
     name: ClassVar[str] = "map-inliner"
     acts_on: ClassVar[frozenset[str]] = frozenset({"map"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Inline in every computation that is called."""
-        before = context.rewrites
         for inst in each_instruction(module, context):
             if inst.opcode.name == "map" and _is_plain(inst):
                 with context.rewriting(module, self.name):
                     inst.computation.replace(inst, _widened(inst))
-        return context.rewrites > before
 
 
 def _is_plain(inst: Instruction) -> bool:

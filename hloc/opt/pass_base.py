@@ -150,6 +150,22 @@ class Pass(Protocol):
     def run(self, module: Module, context: PassContext) -> bool: ...
 
 
+class RewritingPass:
+    """Base of passes whose every change is a rewrite: `rewrite` makes them, `run` answers."""
+
+    name: ClassVar[str]
+
+    def rewrite(self, module: Module, context: PassContext) -> None:
+        """Change `module`, as `Pass.run` says."""
+        raise NotImplementedError
+
+    def run(self, module: Module, context: PassContext) -> bool:
+        """Return True if there was a rewrite."""
+        before = context.rewrites
+        self.rewrite(module, context)
+        return context.rewrites > before
+
+
 # ---------------------------------------------------------------- text form
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 TARGETS = frozenset(
@@ -25,7 +25,7 @@ TARGETS = frozenset(
 
 
 @dataclass(frozen=True)
-class ShardingRemover:
+class ShardingRemover(RewritingPass):
     """Replace custom calls that annotate a sharding by their operand.
 
     Cost: one walk, O(instructions).
@@ -34,14 +34,12 @@ class ShardingRemover:
     name: ClassVar[str] = "sharding-remover"
     acts_on: ClassVar[frozenset[str]] = frozenset({"custom-call"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""
-        before = context.rewrites
         for inst in each_instruction(module, context):
             if _is_annotation(inst) and (inst.users or inst.is_root):
                 with context.rewriting(module, self.name):
                     inst.computation.replace(inst, inst.operands[0])
-        return context.rewrites > before
 
 
 def _is_annotation(inst: Instruction) -> bool:

@@ -8,12 +8,12 @@ from typing import ClassVar
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
-class SortSimplifier:
+class SortSimplifier(RewritingPass):
     """Replace a sort along a dimension of size 0 or 1 by its operands.
 
     Cost: one walk, O(instructions).
@@ -22,9 +22,8 @@ class SortSimplifier:
     name: ClassVar[str] = "sort-simplifier"
     acts_on: ClassVar[frozenset[str]] = frozenset({"sort"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""
-        before = context.rewrites
         for inst in each_instruction(module, context):
             if not _sorts_nothing(inst) or not (inst.users or inst.is_root):
                 continue
@@ -33,7 +32,6 @@ class SortSimplifier:
                 if len(inst.operands) > 1:
                     result = make(inst.computation, "tuple", inst.shape, *inst.operands)
                 inst.computation.replace(inst, result)
-        return context.rewrites > before
 
 
 def _sorts_nothing(inst: Instruction) -> bool:

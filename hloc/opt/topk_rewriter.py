@@ -11,12 +11,12 @@ from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
-class TopkRewriter:
+class TopkRewriter(RewritingPass):
     """Replace a sort of values, or of values and indices, by topk if only k are read.
 
     The comparator must be one comparison of the values, and every user must slice `[0:k]` with the
@@ -28,9 +28,8 @@ class TopkRewriter:
     name: ClassVar[str] = "topk-rewriter"
     acts_on: ClassVar[frozenset[str]] = frozenset({"sort"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite in every computation."""
-        before = context.rewrites
         for inst in each_instruction(module, context):
             found = _reads(inst) if inst.is_a("sort") else None
             if found is None:
@@ -41,7 +40,6 @@ class TopkRewriter:
                 continue
             with context.rewriting(module, self.name):
                 _rewrite(inst, *found)
-        return context.rewrites > before
 
 
 def _orders_zeros(inst: Instruction) -> bool:

@@ -15,12 +15,12 @@ from hloc.ir.traversal import live_computations
 from hloc.literal import MAX_EMPTY_GROUPS, Literal, empty_groups
 from hloc.ops.builder import Builder
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class ZeroSizedElimination:
+class ZeroSizedElimination(RewritingPass):
     """Replace instructions whose result has no elements by an empty constant of that shape.
 
     Uses a broadcast of a scalar where the text of the constant would be long (`f32[3000000000,0]`
@@ -30,10 +30,9 @@ class ZeroSizedElimination:
 
     name: ClassVar[str] = "zero-sized-elimination"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""
         effectful = effectful_computations(module)
-        before = context.rewrites
         for computation in live_computations(module):
             for inst in computation.instructions:
                 if context.spent:
@@ -43,7 +42,6 @@ class ZeroSizedElimination:
                 context.at = inst
                 with context.rewriting(module, self.name):
                     computation.replace(inst, _empty(computation, inst.array))
-        return context.rewrites > before
 
 
 def _empty(computation: Computation, shape: ArrayShape) -> Instruction:

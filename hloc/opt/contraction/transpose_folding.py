@@ -9,12 +9,12 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.contraction.convolution_numbers import Places, places_of
 from hloc.opt.contraction.dot_numbers import Side, numbered, sides
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
-class TransposeFolding:
+class TransposeFolding(RewritingPass):
     """Fold transposed operands into dots and convolutions: `dot(transpose(x), y)` reads `x`.
 
     The free dimensions of a dot keep the order of the operand, so a transpose that reorders them
@@ -26,9 +26,8 @@ class TransposeFolding:
     name: ClassVar[str] = "transpose-folding"
     acts_on: ClassVar[frozenset[str]] = frozenset({"transpose"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Fold in every computation."""
-        before = context.rewrites
         for inst in each_instruction(module, context):
             change = self._change(inst, context)
             if change is not None:
@@ -39,7 +38,6 @@ class TransposeFolding:
             elif _is_transposed_convolution(inst):
                 with context.rewriting(module, self.name):
                     _fold_result(inst)
-        return context.rewrites > before
 
     def _change(
         self, inst: Instruction, context: PassContext

@@ -25,13 +25,13 @@ from hloc.opt.control_flow.leafwise import (
 )
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves, shape_at
 
 
 @dataclass(frozen=True)
-class ConditionalSimplifier:
+class ConditionalSimplifier(RewritingPass):
     """Remove unneeded branching, and shrink the arguments and results of branches.
 
     - `known`: the predicate is constant, or there is one branch: the branch is inlined.
@@ -47,15 +47,13 @@ class ConditionalSimplifier:
     name: ClassVar[str] = "conditional-simplifier"
     acts_on: ClassVar[frozenset[str]] = frozenset({"conditional"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Simplify conditionals in branches and bodies first."""
-        before = context.rewrites
         effects = Effects()
         for inst in each_instruction(module, context, "conditional"):
             if has_control_dependencies(inst) or self._inline_known(inst, context):
                 continue
             self._shrink(inst, effects, context)
-        return context.rewrites > before
 
     def _inline_known(self, conditional: Instruction, context: PassContext) -> bool:
         branch = _known_branch(conditional)

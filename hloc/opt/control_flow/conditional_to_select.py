@@ -18,12 +18,12 @@ from hloc.opt.control_flow.leafwise import (
     replace_leaves,
 )
 from hloc.opt.control_flow.loop_plan import Effects
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class ConditionalToSelect:
+class ConditionalToSelect(RewritingPass):
     """Execute all branches and `select` the result.
 
     Applies where the branches together have at most `max-instructions` elementwise scalar
@@ -41,15 +41,14 @@ class ConditionalToSelect:
     acts_on: ClassVar[frozenset[str]] = frozenset({"conditional"})
     max_instructions: int = 16
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace conditionals in branches first."""
-        before = context.rewrites
         effects = Effects()
         for computation in live_computations(module):
             applied = _is_applied(computation)
             for inst in computation.instructions:
                 if context.spent:
-                    return context.rewrites > before
+                    return
                 if not inst.is_a("conditional") or has_control_dependencies(inst):
                     continue
                 context.at = inst
@@ -60,7 +59,6 @@ class ConditionalToSelect:
                     continue
                 with context.rewriting(module, self.name):
                     _select(branches)
-        return context.rewrites > before
 
     def _refusal(self, conditional: Instruction, applied: bool, effects: Effects) -> str:
         """Return why `conditional` stays, "" if it goes."""

@@ -12,11 +12,11 @@ from hloc.ir.module import Module
 from hloc.opt.control_flow.leafwise import has_control_dependencies
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 
 @dataclass(frozen=True)
-class WhileLoopConstantSinking:
+class WhileLoopConstantSinking(RewritingPass):
     """Sink constants, iotas and broadcasts of constants into the loops that carry them.
 
     Removes them from the loop state. `while-loop-simplifier` does the same for plain constants;
@@ -33,9 +33,8 @@ class WhileLoopConstantSinking:
     acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
     broadcasts: bool = True
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Sink into outer loops first, then on into inner ones."""
-        before = context.rewrites
         effects = Effects()
         waiting = deque([module.entry])
         seen = {module.entry}
@@ -43,14 +42,13 @@ class WhileLoopConstantSinking:
             computation = waiting.popleft()
             for inst in computation.instructions:
                 if context.spent:
-                    return context.rewrites > before
+                    return
                 if inst.is_a("while") and not has_control_dependencies(inst):
                     context.at = inst
                     self._sink(inst, effects, context)
             for inst in computation.instructions:  # new loops call new computations
                 waiting += [called for called in inst.called if called not in seen]
                 seen.update(inst.called)
-        return context.rewrites > before
 
     def _sink(self, loop: Instruction, effects: Effects, context: PassContext) -> None:
         state = loop_state(loop)

@@ -15,7 +15,7 @@ from hloc.ir.traversal import post_order, reachable_computations
 from hloc.opt.control_flow.leafwise import Copier, has_control_dependencies, part_of
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.control_flow.rewrite_loop import NewState, rewrite_loop
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape, leaves
 
@@ -26,7 +26,7 @@ _SMALL_BYTES = 256
 
 
 @dataclass(frozen=True)
-class WhileLoopInvariantCodeMotion:
+class WhileLoopInvariantCodeMotion(RewritingPass):
     """Hoist instructions that depend only on loop-invariant state and constants.
 
     Hoists dots, reductions, transcendental functions and the like with their operands. Shape
@@ -41,14 +41,12 @@ class WhileLoopInvariantCodeMotion:
     name: ClassVar[str] = "while-loop-invariant-code-motion"
     acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Hoist out of inner loops first, then on out of outer ones."""
-        before = context.rewrites
         effects = Effects()
         for inst in each_instruction(module, context, "while"):
             if not has_control_dependencies(inst):
                 self._move(inst, effects, context)
-        return context.rewrites > before
 
     def _move(self, loop: Instruction, effects: Effects, context: PassContext) -> None:
         state = loop_state(loop)

@@ -20,13 +20,13 @@ from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_unca
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
 from hloc.opt.make import constant
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 from hloc.shapes import ShapeIndex
 
 
 @dataclass(frozen=True)
-class WhileLoopSimplifier:
+class WhileLoopSimplifier(RewritingPass):
     """Remove loops that run at most once, and unneeded state of the others.
 
     - `never`, `once`: the trip count is known to be 0 or 1, and the condition has no side effect.
@@ -44,17 +44,15 @@ class WhileLoopSimplifier:
     name: ClassVar[str] = "while-loop-simplifier"
     acts_on: ClassVar[frozenset[str]] = frozenset({"while"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Simplify inner loops first."""
         if not has_opcode(module, "while"):
-            return False
-        before = context.rewrites
+            return
         effects = Effects()
         liveness = analyse_liveness(module)
         for inst in each_instruction(module, context, "while"):
             if not has_control_dependencies(inst):
                 self._simplify(inst, effects, liveness, context)
-        return context.rewrites > before
 
     def _simplify(
         self, loop: Instruction, effects: Effects, liveness: Liveness, context: PassContext

@@ -13,13 +13,13 @@ from hloc.ir.module import Module
 from hloc.ops.folding import works_per_element
 from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_uncalled
 from hloc.opt.control_flow.loop_plan import Effects
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class WhileLoopUnroller:
+class WhileLoopUnroller(RewritingPass):
     """Fully unroll loops with a small trip count and a small body.
 
     The counter, and with it the offsets of slices and updates, becomes constant once
@@ -44,9 +44,8 @@ class WhileLoopUnroller:
     max_total_instructions: int = 10_000
     maps_only: bool = False
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Unroll inner loops first."""
-        before = context.rewrites
         effects = Effects()
         room = self.max_total_instructions
         for inst in each_instruction(module, context):
@@ -60,7 +59,6 @@ class WhileLoopUnroller:
             room -= trips.count * len(inst.called[1])
             with context.rewriting(module, self.name):
                 _unroll(inst, trips.count)
-        return context.rewrites > before
 
     def _refusal(
         self, loop: Instruction, trips: TripCount | None, effects: Effects, room: int

@@ -18,11 +18,11 @@ from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
 from hloc.opt.fusion.fusible import Role, is_one_step, role_of
 from hloc.opt.fusion.group import Group, Maps
 from hloc.opt.fusion.outline_fusion import outline_fusion
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 
 @dataclass(frozen=True)
-class InstructionFusion:
+class InstructionFusion(RewritingPass):
     """Fuse elementwise and data-movement instructions, with a reduce or an update as root.
 
     A producer read by several groups joins all of them if it is cheap, else none. A fusion has
@@ -35,21 +35,19 @@ class InstructionFusion:
     max_operands: int = 48
     max_instructions: int = 512
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Fuse in the entry and in the bodies of loops, branches and calls."""
-        before = context.rewrites
         limits = Limits(self.max_operands, self.max_instructions)
         for computation in control_flow_computations(module):
             if is_one_step(computation):
                 continue
             for group in _groups(computation, limits, context):
                 if context.spent:
-                    return context.rewrites > before
+                    return
                 context.at = group.root
                 context.remark("passed", self.name, group.root, _gain_text(group))
                 with context.rewriting(module, self.name):
                     _outline(computation, group)
-        return context.rewrites > before
 
 
 def _groups(computation: Computation, limits: Limits, context: PassContext) -> list[Group]:

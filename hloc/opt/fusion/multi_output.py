@@ -33,7 +33,7 @@ from hloc.opt.fusion.region import (
     reads_alike,
 )
 from hloc.opt.fusion.row_plan import MAX_TEMPORARY_BYTES
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 _WINDOW = 256
 """Kernels further apart in the order are not merged: their arrays would live too long."""
@@ -56,7 +56,7 @@ _LARGE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class MultiOutputFusion:
+class MultiOutputFusion(RewritingPass):
     """Merge kernels that read the same arrays, or each other's results, elementwise.
 
     Expects a module without dead code. Leaves fusions of kind kLoop with several results of one
@@ -73,19 +73,17 @@ class MultiOutputFusion:
     max_instructions: int = 192
     chip: str = ""
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge in the entry and in the bodies of loops, branches and calls."""
-        before = context.rewrites
         for computation in control_flow_computations(module):
             if is_one_step(computation):
                 continue
             for region in _Merger(computation, self, context).regions():
                 if context.spent:
-                    return context.rewrites > before
+                    return
                 context.at = region.kernels[-1].inst
                 with context.rewriting(module, self.name):
                     merge(computation, region)
-        return context.rewrites > before
 
 
 def row_regions(

@@ -22,7 +22,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.opt.fusion.outline_fusion import add_fusion
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, leaves
 
 MIN_BYTES = 1 << 21
@@ -49,7 +49,7 @@ _SOURCES: dict[DType, tuple[DType, ...]] = {
 
 
 @dataclass(frozen=True)
-class OutputFusion:
+class OutputFusion(RewritingPass):
     """Fuse a large dot or convolution with the elementwise kernel that reads it.
 
     Also windowed sums with the division that makes them means, of any size. The product must have
@@ -67,9 +67,8 @@ class OutputFusion:
     name: ClassVar[str] = "output-fusion"
     acts_on: ClassVar[frozenset[str]] = frozenset({"convolution", "dot", "reduce-window"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Fuse in the entry and in the bodies of loops, branches and calls."""
-        before = context.rewrites
         for computation in control_flow_computations(module):
             pinned = {p for inst in computation.instructions for p in inst.control_predecessors}
             for inst in post_order(computation):
@@ -84,7 +83,7 @@ class OutputFusion:
                     context.remark("missed", self.name, inst, f"{reader.name} overwrites a state")
                     continue
                 if context.spent:
-                    return context.rewrites > before
+                    return
                 context.at = inst
                 saved = 2 * inst.array.size_bytes
                 context.remark(
@@ -92,7 +91,6 @@ class OutputFusion:
                 )
                 with context.rewriting(module, self.name):
                     _fuse(computation, inst, reader)
-        return context.rewrites > before
 
     def _takes(self, inst: Instruction) -> bool:
         if inst.is_a("reduce-window"):

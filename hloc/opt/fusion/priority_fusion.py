@@ -23,7 +23,7 @@ from hloc.opt.fusion.multi_output import MultiOutputFusion, row_regions
 from hloc.opt.fusion.outline_fusion import outline_fusion
 from hloc.opt.fusion.region import Region
 from hloc.opt.fusion.row_parts import needed_in_memory, row_parts
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 _MAX_MAPS = 12
 """Each index map at which a producer is read emits its code once more."""
@@ -36,7 +36,7 @@ _MAX_DUPLICATED = 128
 
 
 @dataclass(frozen=True)
-class PriorityFusion:
+class PriorityFusion(RewritingPass):
     """Fuse producers into all their users, most profitable first, by a GPU cost model.
 
     Reductions, scans and updates in place are roots of fusions only, so that no kernel reduces
@@ -53,18 +53,16 @@ class PriorityFusion:
     max_operands: int = 96
     max_instructions: int = 512
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Fuse in the entry and in the bodies of loops, branches and calls."""
-        before = context.rewrites
         for computation in control_flow_computations(module):
             for draft in _Queue(computation, self, context).drafts():
                 if context.spent:
-                    return context.rewrites > before
+                    return
                 context.at = draft.root
                 with context.rewriting(module, self.name):
                     order = sorted(draft.members, key=draft.setting.positions.__getitem__)
                     outline_fusion(computation, order, draft.results, draft.root)
-        return context.rewrites > before
 
 
 class _Queue:

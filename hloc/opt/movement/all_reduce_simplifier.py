@@ -10,7 +10,7 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
 from hloc.ops.participants import participants
 from hloc.opt.make import make
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import TupleShape
 
 _COLLECTIVES = frozenset(
@@ -26,7 +26,7 @@ _COLLECTIVES = frozenset(
 
 
 @dataclass(frozen=True)
-class AllReduceSimplifier:
+class AllReduceSimplifier(RewritingPass):
     """Replace collectives of one participant by their operands.
 
     Covers all-reduce, all-gather, all-to-all, reduce-scatter, collective-broadcast, and a
@@ -37,15 +37,14 @@ class AllReduceSimplifier:
     name: ClassVar[str] = "all-reduce-simplifier"
     acts_on: ClassVar[frozenset[str]] = _COLLECTIVES
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Replace in every computation that is called."""
-        before = context.rewrites
         for computation in live_computations(module):
             order = post_order(computation)
             pinned = {p for inst in order for p in inst.control_predecessors}
             for inst in order:
                 if context.spent:
-                    return context.rewrites > before
+                    return
                 if inst in pinned or inst.control_predecessors or not _is_alone(inst):
                     continue
                 if not inst.users and not inst.is_root:
@@ -53,7 +52,6 @@ class AllReduceSimplifier:
                 context.at = inst
                 with context.rewriting(module, self.name):
                     computation.replace(inst, _operands_of(inst))
-        return context.rewrites > before
 
 
 def _is_alone(inst: Instruction) -> bool:

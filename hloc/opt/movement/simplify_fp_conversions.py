@@ -9,13 +9,13 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import make
 from hloc.opt.movement.walk import candidates
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.rules.convert import holds_all_of
 from hloc.opt.values import is_float
 
 
 @dataclass(frozen=True)
-class SimplifyFpConversions:
+class SimplifyFpConversions(RewritingPass):
     """Remove converts to a wider float that the next convert undoes.
 
     bf16 -> f32 -> bf16 is nothing, bf16 -> f64 -> f32 is one convert: exact. Under fast_math the
@@ -26,9 +26,8 @@ class SimplifyFpConversions:
     name: ClassVar[str] = "simplify-fp-conversions"
     acts_on: ClassVar[frozenset[str]] = frozenset({"convert"})
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Shorten chains everywhere, operands first, so that each is looked at once."""
-        before = context.rewrites
         for inst in candidates(module, context, "convert"):
             source = _source(inst, any_precision=context.fast_math)
             if source is None:
@@ -39,7 +38,6 @@ class SimplifyFpConversions:
                 if source.shape != inst.shape:
                     new = make(computation, "convert", inst.shape, source)
                 computation.replace(inst, new)
-        return context.rewrites > before
 
 
 def _source(inst: Instruction, *, any_precision: bool) -> Instruction | None:

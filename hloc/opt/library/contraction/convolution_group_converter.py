@@ -10,12 +10,12 @@ from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.convolution_numbers import is_grouped, places_of
 from hloc.opt.expander import expand_all, is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class ConvolutionGroupConverter:
+class ConvolutionGroupConverter(RewritingPass):
     """Replace batch groups by feature groups, and feature groups by one convolution each.
 
     Batch group g of the input is convolved with output features g: with the groups moved from the
@@ -28,25 +28,20 @@ class ConvolutionGroupConverter:
     name: ClassVar[str] = "convolution-group-converter"
     max_groups: int = 64
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Convert in every computation."""
 
-        def is_convertible(inst: Instruction) -> bool:
+        def is_convertible(inst: Instruction) -> bool | str:
             if not is_static(inst) or not is_grouped(inst):
                 return False
             groups = inst.attributes.feature_group_count
             if groups > self.max_groups:
-                text = f"{groups} feature groups, the limit is {self.max_groups}"
-                context.remark("missed", self.name, inst, text)
-            return bool(groups <= self.max_groups)
+                return f"{groups} feature groups, the limit is {self.max_groups}"
+            return True
 
-        changed = expand_all(
-            module, context, self.name, ("convolution",), _by_features, _has_batch_groups
-        )
-        return (
-            expand_all(module, context, self.name, ("convolution",), _one_by_one, is_convertible)
-            or changed
-        )
+        opcodes = ("convolution",)
+        expand_all(module, context, self.name, opcodes, _by_features, _has_batch_groups)
+        expand_all(module, context, self.name, opcodes, _one_by_one, is_convertible)
 
 
 def _has_batch_groups(inst: Instruction) -> bool:

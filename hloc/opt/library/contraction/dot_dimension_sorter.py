@@ -8,12 +8,12 @@ from typing import ClassVar
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.contraction.dot_numbers import numbered, sides
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
-class DotDimensionSorter:
+class DotDimensionSorter(RewritingPass):
     """List contracted dimensions in the order of the lhs, or of the rhs if only that is sorted.
 
     The pairs stay the same, so the same products are summed. Two spellings of one dot become equal
@@ -22,14 +22,12 @@ class DotDimensionSorter:
 
     name: ClassVar[str] = "dot-dimension-sorter"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Sort in every computation."""
-        before = context.rewrites
         for inst in each_instruction(module, context, "dot"):
             if _is_unsorted(inst):
                 with context.rewriting(module, self.name):
                     _sort(inst)
-        return context.rewrites > before
 
 
 def _is_unsorted(inst: Instruction) -> bool:

@@ -13,13 +13,13 @@ from hloc.ir.traversal import live_computations, post_order
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, dot_of, sides
 from hloc.opt.expander import is_static
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 Key: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class DotMerger:
+class DotMerger(RewritingPass):
     """Merge dots that share an operand: `x * a` and `x * b` are slices of `x * [a, b]`.
 
     Every element is the same sum as before. Merged are dots with equal dimension numbers and
@@ -32,20 +32,18 @@ class DotMerger:
     name: ClassVar[str] = "dot-merger"
     max_bytes: int = 1 << 25
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge in every computation."""
-        before = context.rewrites
         for computation in live_computations(module):
             if computation.is_fusion:
                 continue
             for shared in (0, 1):
                 for group in self._groups(computation, shared, context):
                     if context.spent:
-                        return context.rewrites > before
+                        return
                     context.at = group[0]
                     with context.rewriting(module, self.name):
                         _merge(group, shared)
-        return context.rewrites > before
 
     def _groups(
         self, computation: Computation, shared: int, context: PassContext

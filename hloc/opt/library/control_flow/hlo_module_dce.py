@@ -15,12 +15,12 @@ from hloc.ir.traversal import live_computations
 from hloc.opt.control_flow.leafwise import has_control_dependencies
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
 @dataclass(frozen=True)
-class HloModuleDce:
+class HloModuleDce(RewritingPass):
     """Remove dead loop state and dead parameters of calls.
 
     Looks at the whole module at once (`hloc/analysis/liveness.py`), so state that only circulates
@@ -32,11 +32,10 @@ class HloModuleDce:
 
     name: ClassVar[str] = "hlo-module-dce"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Shrink inner loops first, then calls."""
         if not has_opcode(module, "while", "call"):
-            return False
-        before = context.rewrites
+            return
         effects = Effects()
         liveness = analyse_liveness(module)
         for inst in each_instruction(module, context, "while"):
@@ -47,7 +46,6 @@ class HloModuleDce:
                 break
             if computation is not module.entry:
                 self._drop_parameters(computation, context)
-        return context.rewrites > before
 
     def _shrink(
         self, loop: Instruction, effects: Effects, liveness: Liveness, context: PassContext

@@ -9,14 +9,14 @@ from typing import Any, ClassVar
 from hloc.analysis.trip_count import TripCount, trip_count
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 _OURS = ("known_trip_count", "known_init_step", "known_induction_variable")
 
 
 @dataclass(frozen=True)
-class WhileLoopTripCountAnnotator:
+class WhileLoopTripCountAnnotator(RewritingPass):
     """Record the known trip count of a loop in `backend_config`.
 
     `{"known_trip_count":{"n":"5"},"known_init_step":{"init":"0","step":"1"},
@@ -27,12 +27,10 @@ class WhileLoopTripCountAnnotator:
 
     name: ClassVar[str] = "while-loop-trip-count-annotator"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Annotate every loop that is reached."""
-        before = context.rewrites
         for inst in each_instruction(module, context, "while"):
             self._annotate(inst, module, context)
-        return context.rewrites > before
 
     def _annotate(self, loop: Instruction, module: Module, context: PassContext) -> None:
         config = _config(loop.common.backend_config)

@@ -10,14 +10,14 @@ from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
 from hloc.opt.library.counted_loop import scalars_of
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 _FIRST_INDEX = {"dynamic-slice": 1, "dynamic-update-slice": 2}
 
 
 @dataclass(frozen=True)
-class DynamicIndexSplitter:
+class DynamicIndexSplitter(RewritingPass):
     """Give `dynamic-slice` and `dynamic-update-slice` one scalar per dimension.
 
     Exact. Cost: O(instructions + dimensions). It lets rules and analyses see single indices.
@@ -26,14 +26,12 @@ class DynamicIndexSplitter:
 
     name: ClassVar[str] = "dynamic-index-splitter"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Split in every computation."""
-        before = context.rewrites
         for inst in each_instruction(module, context):
             if inst.is_a(*_FIRST_INDEX) and _has_vector(inst):
                 with context.rewriting(module, self.name):
                     _split(inst)
-        return context.rewrites > before
 
 
 def _has_vector(inst: Instruction) -> bool:

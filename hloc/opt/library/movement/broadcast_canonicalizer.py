@@ -8,12 +8,12 @@ from typing import ClassVar
 from hloc.ir.module import Module
 from hloc.opt.make import make
 from hloc.opt.movement.walk import candidates
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class BroadcastCanonicalizer:
+class BroadcastCanonicalizer(RewritingPass):
     """Transpose the operand of a broadcast whose dimensions are not sorted.
 
     The operand is the smaller array, and the transpose may cancel with others. Not
@@ -22,9 +22,8 @@ class BroadcastCanonicalizer:
 
     name: ClassVar[str] = "broadcast-canonicalizer"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite every broadcast that permutes."""
-        before = context.rewrites
         for inst in candidates(module, context, "broadcast"):
             dims = inst.attributes.dimensions
             order = sorted(range(len(dims)), key=lambda i: dims[i])
@@ -39,4 +38,3 @@ class BroadcastCanonicalizer:
                     computation, "broadcast", inst.shape, turned, dimensions=tuple(sorted(dims))
                 )
                 computation.replace(inst, new)
-        return context.rewrites > before

@@ -9,11 +9,11 @@ from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions, live_computations
 from hloc.opt.cse import Structures
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 
 
 @dataclass(frozen=True)
-class ComputationDeduplicator:
+class ComputationDeduplicator(RewritingPass):
     """Redirect callers of equal computations to the first of them, and remove the others.
 
     Equal means structurally equal, apart from names. Not part of -O2: code generation compiles
@@ -23,9 +23,8 @@ class ComputationDeduplicator:
 
     name: ClassVar[str] = "computation-deduplicator"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge called computations, innermost first."""
-        before = context.rewrites
         structures = Structures()
         first: dict[tuple[int, bool], Computation] = {}  # fusions share with fusions only
         stands_for: dict[Computation, Computation] = {}
@@ -33,16 +32,16 @@ class ComputationDeduplicator:
             if computation is not module.entry:
                 key = structures.structure(computation), computation.is_fusion
                 stands_for[computation] = first.setdefault(key, computation)
+        merged = False
         for inst in list(all_instructions(module)):
             called = tuple(stands_for.get(c, c) for c in inst.called)
             if called == inst.called or context.spent:
                 continue
-            context.at = inst
+            merged, context.at = True, inst
             with context.rewriting(module, self.name):
                 inst.computation.set_called(inst, called)
-        if context.rewrites > before:
+        if merged:
             _remove_uncalled(module)
-        return context.rewrites > before
 
 
 def _remove_uncalled(module: Module) -> None:

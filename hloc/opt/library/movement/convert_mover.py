@@ -9,14 +9,14 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import like, make
 from hloc.opt.movement.walk import candidates
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.values import has_one_user
 
 _MOVES = ("broadcast", "concatenate", "reshape", "reverse", "slice", "transpose")
 
 
 @dataclass(frozen=True)
-class ConvertMover:
+class ConvertMover(RewritingPass):
     """Move narrowing converts up and widening converts down through data movement.
 
     The moved data is then as narrow as possible. A convert never gets more elements, and a move
@@ -26,16 +26,14 @@ class ConvertMover:
 
     name: ClassVar[str] = "convert-mover"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Widening converts first, operands before users; then narrowing ones, users first."""
-        before = context.rewrites
         for inst in candidates(module, context, *_MOVES):
             if _may_widen_after(inst):
                 with context.rewriting(module, self.name):
                     _widen_after(inst)
         for inst in candidates(module, context, "convert", users_first=True):
             _narrow_before(inst, module, context, self.name)
-        return context.rewrites > before
 
 
 def _width(inst: Instruction) -> int:

@@ -10,12 +10,12 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import like, make
 from hloc.opt.movement.walk import candidates
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, Layout
 
 
 @dataclass(frozen=True)
-class ReshapeDecomposer:
+class ReshapeDecomposer(RewritingPass):
     """Leave only reshapes that are bitcasts; copies change the layouts before and after.
 
     The copies can be shared, or be written by the dots before them (`layout-assignment`). Not part
@@ -24,9 +24,8 @@ class ReshapeDecomposer:
 
     name: ClassVar[str] = "reshape-decomposer"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite every reshape that moves bytes."""
-        before = context.rewrites
         for inst in candidates(module, context, "reshape"):
             if forwards(inst):
                 continue
@@ -36,11 +35,10 @@ class ReshapeDecomposer:
                 shape = inst.array.with_layout(None)
                 reshape = make(computation, "reshape", shape, plain)
                 computation.replace(inst, in_layout(reshape, inst.array.layout))
-        return context.rewrites > before
 
 
 @dataclass(frozen=True)
-class ReduceDecomposer:
+class ReduceDecomposer(RewritingPass):
     """Let a reduce keep the order of its operand's dimensions; a copy changes the layout after it.
 
     Not part of -O2: kernels of reductions write any layout. Cost: O(instructions).
@@ -48,9 +46,8 @@ class ReduceDecomposer:
 
     name: ClassVar[str] = "reduce-decomposer"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Rewrite every reduce of one array whose result lies in another order."""
-        before = context.rewrites
         for inst in candidates(module, context, "reduce"):
             shape = _natural_shape(inst)
             if shape == inst.shape:
@@ -59,7 +56,6 @@ class ReduceDecomposer:
                 computation = inst.computation
                 reduced = like(computation, inst, *inst.operands, shape=shape)
                 computation.replace(inst, in_layout(reduced, inst.array.layout))
-        return context.rewrites > before
 
 
 def _natural_shape(inst: Instruction) -> ArrayShape:

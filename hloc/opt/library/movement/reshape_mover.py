@@ -10,13 +10,13 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import like, splat
 from hloc.opt.movement.walk import candidates, is_elementwise
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.values import has_one_user, splat_value
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class ReshapeMover:
+class ReshapeMover(RewritingPass):
     """Sink a reshape or transpose shared by all operands below an elementwise instruction.
 
     `f(transpose(a), transpose(b))` becomes `transpose(f(a, b))`; splat constants and scalars do not
@@ -28,15 +28,13 @@ class ReshapeMover:
 
     name: ClassVar[str] = "reshape-mover"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Move down through each chain, operands before users."""
-        before = context.rewrites
         for inst in candidates(module, context):
             model = _rearrangement(inst) if is_elementwise(inst) else None
             if model is not None:
                 with context.rewriting(module, self.name):
                     _move_below(inst, model)
-        return context.rewrites > before
 
 
 def _rearrangement(inst: Instruction) -> Instruction | None:

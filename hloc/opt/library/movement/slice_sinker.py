@@ -11,12 +11,12 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.opt.make import like, make
 from hloc.opt.movement.walk import candidates, is_elementwise
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class SliceSinker:
+class SliceSinker(RewritingPass):
     """Compute f(a, b) once if f is applied to slices that cover a and b.
 
     `f(slice(a), slice(b))`, `f(slice'(a), slice'(b))` ... become slices of `f(a, b)`, if the parts
@@ -28,9 +28,8 @@ class SliceSinker:
 
     name: ClassVar[str] = "slice-sinker"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Collect the groups of each computation, then rewrite those that pay."""
-        before = context.rewrites
         groups: dict[tuple[Computation, Hashable], list[Instruction]] = {}
         for inst in candidates(module, context):
             if is_elementwise(inst) and _of_slices(inst):
@@ -41,7 +40,6 @@ class SliceSinker:
             if _covers(group):
                 with context.rewriting(module, self.name):
                     _sink(group)
-        return context.rewrites > before
 
 
 def _of_slices(inst: Instruction) -> bool:

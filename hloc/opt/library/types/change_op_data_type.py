@@ -13,12 +13,12 @@ from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.opt.expander import expand_all, is_static
 from hloc.opt.library.types.type_names import float_named
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
 @dataclass(frozen=True)
-class ChangeOpDataType:
+class ChangeOpDataType(RewritingPass):
     """Let `opcodes` whose operands and result are `from_type` compute in `to_type`.
 
     `opcodes` are names joined by `+`; they are elementwise, dot or convolution. Exact for a wider
@@ -32,7 +32,7 @@ class ChangeOpDataType:
     to_type: str = "f32"
     opcodes: str = "dot+convolution"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Change in every computation.
 
         Raises:
@@ -53,11 +53,10 @@ class ChangeOpDataType:
                 for i in (inst, *inst.operands)
             )
 
-        if old is new:
-            return False
-        return expand_all(
-            module, context, self.name, names, lambda inst: computed_in(inst, new), is_old
-        )
+        if old is not new:
+            expand_all(
+                module, context, self.name, names, lambda inst: computed_in(inst, new), is_old
+            )
 
 
 def computed_in(inst: Instruction, dtype: DType) -> Instruction:

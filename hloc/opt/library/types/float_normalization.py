@@ -16,7 +16,7 @@ from hloc.ops.folding import recognised_reducer
 from hloc.opt.expander import expand_all, is_static
 from hloc.opt.library.types.change_op_data_type import computed_in
 from hloc.opt.library.types.type_names import float_named
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 _NOT_ARITHMETIC = frozenset(
@@ -28,7 +28,7 @@ _FOLDS = ("reduce", "reduce-window")
 
 
 @dataclass(frozen=True)
-class FloatNormalization:
+class FloatNormalization(RewritingPass):
     """Compute every opcode on floats of `type` in f32, rounding each result.
 
     Elementwise opcodes, dot, convolution, and reductions by a plain operation, which sum in f32 and
@@ -40,7 +40,7 @@ class FloatNormalization:
     name: ClassVar[str] = "float-normalization"
     type: str = "bf16"
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Normalise in every computation.
 
         Raises:
@@ -72,7 +72,7 @@ class FloatNormalization:
                 )
             )
 
-        changed = expand_all(
+        expand_all(
             module,
             context,
             self.name,
@@ -80,7 +80,7 @@ class FloatNormalization:
             lambda inst: computed_in(inst, F32),
             is_narrow,
         )
-        return expand_all(module, context, self.name, _FOLDS, _folded_wide, is_fold) or changed
+        expand_all(module, context, self.name, _FOLDS, _folded_wide, is_fold)
 
 
 def _arithmetic() -> tuple[str, ...]:

@@ -8,12 +8,12 @@ from typing import ClassVar
 from hloc.ir.attributes import EntryLayout
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
-from hloc.opt.pass_base import PassContext
+from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, row_major
 
 
 @dataclass(frozen=True)
-class SubByteNormalization:
+class SubByteNormalization(RewritingPass):
     """Write the width of elements below a byte into their layouts, or take it out.
 
     `s4[8]{0:E(4)}` is packed, two elements to a byte; `s4[8]{0}` takes a byte each. The default
@@ -25,11 +25,10 @@ class SubByteNormalization:
     name: ClassVar[str] = "sub-byte-normalization"
     packed: bool = False
 
-    def run(self, module: Module, context: PassContext) -> bool:
+    def rewrite(self, module: Module, context: PassContext) -> None:
         """Normalise every shape and the entry layout."""
-        before = context.rewrites
         if context.spent:
-            return False
+            return
         for computation in live_computations(module):
             for inst in computation.instructions:
                 shape = self._normalised(inst.shape)
@@ -44,7 +43,6 @@ class SubByteNormalization:
             if new != layout:
                 with context.rewriting(module, self.name):
                     module.set_config(replace(module.config, entry_layout=new))
-        return context.rewrites > before
 
     def _normalised(self, shape: Shape) -> Shape:
         if isinstance(shape, TupleShape):
