@@ -124,18 +124,27 @@ _SHORT = {
 
 def _answer(build: Callable[..., Any]) -> str:
     """Return what a builder makes: as a term, or in the words of its author."""
-    held = inspect.getclosurevars(build).nonlocals
-    maker = build.__qualname__.partition(".")[0]
-    if maker == "answer":
-        return f"`{held['name']}`"
-    if maker == "filled":
-        return f"`{held['value']:g}`"
-    if maker == "apply":
-        return f"`{held['opcode']}({', '.join(held['names'])})`"
+    if build.__qualname__.partition(".")[0] in ("answer", "filled", "apply"):
+        return f"`{_term(build)}`"
     return _said(build) or _name(build)
 
 
+def _term(build: Callable[..., Any]) -> str:
+    held = inspect.getclosurevars(build).nonlocals
+    match build.__qualname__.partition(".")[0]:
+        case "answer":
+            return str(held["name"])
+        case "filled":
+            return f"{held['value']:g}"
+        case _:
+            return f"{held['opcode']}({', '.join(map(_term, held['parts']))})"
+
+
 def _guard(when: Callable[..., Any]) -> str:
+    maker = when.__qualname__.partition(".")[0]
+    if maker in ("root", "first_operand"):
+        what = _name(inspect.getclosurevars(when).nonlocals["test"])
+        return what if maker == "root" else f"operand 0 is {what}"
     said = _said(when)
     return _name(when) + (f" ({said})" if said else "")
 

@@ -41,6 +41,10 @@ def is_integer_or_pred(inst: Instruction) -> bool:
     return is_integer(inst) or is_pred(inst)
 
 
+def is_real(inst: Instruction) -> bool:
+    return is_integer(inst) or is_float(inst)
+
+
 def has_one_user(inst: Instruction) -> bool:
     return len(inst.users) == 1
 

@@ -9,7 +9,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import like, make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Build, Rule
-from hloc.opt.rules.builders import answer, apply, filled
+from hloc.opt.rules.builders import answer, apply, assumes_finite, filled, reassociates, root
 from hloc.opt.values import (
     has_one_user,
     is_float,
@@ -33,14 +33,6 @@ one, minus_one, zero = P(when=splat_of(1)), P(when=splat_of(-1)), P(when=is_zero
 
 def _signed_or_float(inst: Instruction, _found: Found) -> bool:
     return is_float(inst) or (is_integer(inst) and not is_unsigned(inst))
-
-
-def _integer(inst: Instruction, _found: Found) -> bool:
-    return is_integer(inst)
-
-
-def _float(inst: Instruction, _found: Found) -> bool:
-    return is_float(inst)
 
 
 def _finite(inst: Instruction, found: Found) -> bool:
@@ -119,24 +111,6 @@ def _mask(computation: Computation, inst: Instruction, found: Found) -> Instruct
     )
 
 
-def _square(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    return make(computation, "multiply", inst.shape, found["x"], found["x"])
-
-
-def _cube(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    return make(computation, "multiply", inst.shape, _square(computation, inst, found), found["x"])
-
-
-def _reciprocal(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    numerator = splat(computation, inst.array, 1)
-    return make(computation, "divide", inst.shape, numerator, found["x"])
-
-
-def _select_by_pred(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    nothing = splat(computation, inst.array, 0)
-    return make(computation, "select", inst.shape, found["p"], found["y"], nothing)
-
-
 def _exp_of_sum(computation: Computation, inst: Instruction, found: Found) -> Instruction:
     total = make(computation, "add", inst.shape, found["x"], found["y"])
     return like(computation, found["e"], total, shape=inst.shape)
@@ -144,7 +118,7 @@ def _exp_of_sum(computation: Computation, inst: Instruction, found: Found) -> In
 
 ARITHMETIC = (
     # ---- add and subtract
-    Rule("add-zero", P("add", (x, P(when=is_zero))), answer("x"), when=_integer),
+    Rule("add-zero", P("add", (x, P(when=is_zero))), answer("x"), when=root(is_integer)),
     Rule("add-negative-zero", P("add", (x, P(when=is_negative_zero))), answer("x")),
     Rule(
         "add-positive-zero",  # -0 + 0 is 0
@@ -152,9 +126,11 @@ ARITHMETIC = (
         answer("x"),
         exactness="ignores-zero-sign",
     ),
-    Rule("subtract-zero", P("subtract", (x, zero)), answer("x"), when=_integer),
+    Rule("subtract-zero", P("subtract", (x, zero)), answer("x"), when=root(is_integer)),
     Rule("subtract-positive-zero", P("subtract", (x, P(when=is_positive_zero))), answer("x")),
-    Rule("subtract-self", P("subtract", (x, x)), filled(0), when=_integer),  # inf - inf is NaN
+    Rule(
+        "subtract-self", P("subtract", (x, x)), filled(0), when=root(is_integer)
+    ),  # inf - inf is NaN
     Rule("add-negate", P("add", (x, P("negate", (y,)))), apply("subtract", "x", "y")),
     Rule("subtract-negate", P("subtract", (x, P("negate", (y,)))), apply("add", "x", "y")),
     Rule(
@@ -163,16 +139,12 @@ ARITHMETIC = (
         _combine("add", "add"),
         when=_wide_integer,
     ),
-    Rule(
-        "add-float-constants",
-        P("add", (P("add", (x, c)), d)),
-        _combine("add", "add"),
-        when=_float,
-        exactness="reassociates",
-    ),
+    reassociates("add-float-constants", P("add", (P("add", (x, c)), d)), _combine("add", "add")),
     # ---- multiply
     Rule("multiply-one", P("multiply", (x, one)), answer("x"), when=_not_complex),
-    Rule("multiply-zero", P("multiply", (x, zero)), filled(0), when=_integer),  # inf * 0 is NaN
+    Rule(
+        "multiply-zero", P("multiply", (x, zero)), filled(0), when=root(is_integer)
+    ),  # inf * 0 is NaN
     Rule(
         "multiply-float-zero",
         P("multiply", (x, zero)),
@@ -197,18 +169,16 @@ ARITHMETIC = (
         _combine("multiply", "multiply"),
         when=_wide_integer,
     ),
-    Rule(
+    reassociates(
         "multiply-float-constants",
         P("multiply", (P("multiply", (x, c)), d)),
         _combine("multiply", "multiply"),
-        when=_float,
-        exactness="reassociates",
     ),
     Rule(
         "multiply-by-pred",  # 0 * inf is NaN, so integers only
         P("multiply", (P("convert", (P(bind="p", when=is_pred),)), y)),
-        _select_by_pred,
-        when=_integer,
+        apply("select", "p", "y", filled(0)),
+        when=root(is_integer),
     ),
     Rule(
         "multiply-exponentials",
@@ -231,7 +201,7 @@ ARITHMETIC = (
         "divide-negates",
         P("divide", (P("negate", (x,)), P("negate", (y,)))),
         apply("divide", "x", "y"),
-        when=_float,
+        when=root(is_float),
     ),
     Rule(
         "divide-power-of-two",
@@ -252,20 +222,12 @@ ARITHMETIC = (
         when=_finite_divisor,
         exactness="reassociates",
     ),
-    Rule(
+    reassociates(
         "divide-square-root",
         P("divide", (x, P("sqrt", (y,), when=has_one_user))),
-        lambda computation, inst, found: make(
-            computation,
-            "multiply",
-            inst.shape,
-            found["x"],
-            make(computation, "rsqrt", inst.shape, found["y"]),
-        ),
-        when=_float,
-        exactness="reassociates",
+        apply("multiply", "x", apply("rsqrt", "y")),
     ),
-    Rule("remainder-one", P("remainder", (x, one)), filled(0), when=_integer),
+    Rule("remainder-one", P("remainder", (x, one)), filled(0), when=root(is_integer)),
     Rule(
         "remainder-unsigned-power-of-two",
         P("remainder", (x, c)),
@@ -273,24 +235,26 @@ ARITHMETIC = (
         when=_unsigned_power_of_two,
     ),
     # ---- power and logarithm
-    Rule("power-zero", P("power", (x, zero)), filled(1), when=_float),  # also of NaN
-    Rule("power-one", P("power", (x, one)), answer("x"), when=_float),
-    Rule("power-two", P("power", (x, P(when=splat_of(2)))), _square, when=_float),
-    Rule("power-minus-one", P("power", (x, minus_one)), _reciprocal, when=_float),
+    Rule("power-zero", P("power", (x, zero)), filled(1), when=root(is_float)),  # also of NaN
+    Rule("power-one", P("power", (x, one)), answer("x"), when=root(is_float)),
     Rule(
+        "power-two",
+        P("power", (x, P(when=splat_of(2)))),
+        apply("multiply", "x", "x"),
+        when=root(is_float),
+    ),
+    Rule(
+        "power-minus-one",
+        P("power", (x, minus_one)),
+        apply("divide", filled(1), "x"),
+        when=root(is_float),
+    ),
+    reassociates(
         "power-three",
         P("power", (x, P(when=splat_of(3)))),
-        _cube,
-        when=_float,
-        exactness="reassociates",
+        apply("multiply", apply("multiply", "x", "x"), "x"),
     ),
-    Rule(
-        "log-exponential",
-        P("log", (P("exponential", (x,)),)),
-        answer("x"),
-        when=_float,
-        exactness="assumes-finite",
-    ),
+    assumes_finite("log-exponential", P("log", (P("exponential", (x,)),)), answer("x")),
     # ---- sign
     Rule("negate-negate", P("negate", (P("negate", (x,)),)), answer("x")),
     Rule("abs-abs", P("abs", (P("abs", (x,), bind="y"),)), answer("y"), when=_signed_or_float),

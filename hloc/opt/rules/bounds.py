@@ -9,12 +9,12 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Build, Rule
-from hloc.opt.rules.builders import answer, apply, filled
+from hloc.opt.rules.builders import answer, apply, filled, first_operand, root
 from hloc.opt.values import (
     has_one_user,
     is_float,
-    is_integer,
     is_integer_or_pred,
+    is_real,
     is_splat,
     is_zero,
     splat_value,
@@ -24,14 +24,6 @@ x, y = P(bind="x"), P(bind="y")
 c, d = P(bind="c", when=is_splat), P(bind="d", when=is_splat)
 
 
-def _integer(inst: Instruction, _found: Found) -> bool:
-    return is_integer_or_pred(inst)
-
-
-def _real(inst: Instruction) -> bool:
-    return is_integer(inst) or is_float(inst)
-
-
 def _has_nan(*insts: Instruction) -> bool:
     return any(bool(splat_value(i) != splat_value(i)) for i in insts)
 
@@ -39,7 +31,7 @@ def _has_nan(*insts: Instruction) -> bool:
 def _ordered(inst: Instruction, found: Found) -> bool:
     """C <= d, numbers, and no zero whose sign could matter."""
     low, high = found["c"], found["d"]
-    if not _real(inst) or _has_nan(low, high):
+    if not is_real(inst) or _has_nan(low, high):
         return False
     zeros = is_float(inst) and (is_zero(low) or is_zero(high))
     return not zeros and bool(splat_value(low) <= splat_value(high))
@@ -57,7 +49,7 @@ def _scalar(computation: Computation, bound: Instruction) -> Instruction:
 
 def _known_bounds(inst: Instruction, found: Found) -> bool:
     bounds = [found[name] for name in ("a", "b", "c", "d")]
-    if not _real(inst) or _has_nan(*bounds) or not all(i.array.is_scalar for i in bounds):
+    if not is_real(inst) or _has_nan(*bounds) or not all(i.array.is_scalar for i in bounds):
         return False
     if is_float(inst) and any(is_zero(i) for i in bounds):
         return False
@@ -93,8 +85,18 @@ _CLAMPS = P(
 )
 
 BOUNDS = (
-    Rule("maximum-of-minimum", P("maximum", (x, P("minimum", (x, P())))), answer("x"), _integer),
-    Rule("minimum-of-maximum", P("minimum", (x, P("maximum", (x, P())))), answer("x"), _integer),
+    Rule(
+        "maximum-of-minimum",
+        P("maximum", (x, P("minimum", (x, P())))),
+        answer("x"),
+        root(is_integer_or_pred),
+    ),
+    Rule(
+        "minimum-of-maximum",
+        P("minimum", (x, P("maximum", (x, P())))),
+        answer("x"),
+        root(is_integer_or_pred),
+    ),
     Rule(
         "minimum-maximum-as-clamp",
         P("minimum", (P("maximum", (x, c), when=has_one_user), d)),
@@ -129,34 +131,30 @@ def _compare(direction: str, *names: str) -> Build:
     return build
 
 
-def _compares_reals(inst: Instruction, _found: Found) -> bool:
-    return _real(inst.operands[0])
-
-
 BOUND_COMPARISONS = (
     Rule(
         "maximum-greater",  # max(x, y) > x
         P("compare", (P("maximum", (x, y)), x), when=_direction("GT")),
         _compare("GT", "y", "x"),
-        when=_compares_reals,
+        when=first_operand(is_real),
     ),
     Rule(
         "less-than-maximum",
         P("compare", (x, P("maximum", (x, y))), when=_direction("LT")),
         _compare("LT", "x", "y"),
-        when=_compares_reals,
+        when=first_operand(is_real),
     ),
     Rule(
         "minimum-less",
         P("compare", (P("minimum", (x, y)), x), when=_direction("LT")),
         _compare("LT", "y", "x"),
-        when=_compares_reals,
+        when=first_operand(is_real),
     ),
     Rule(
         "greater-than-minimum",
         P("compare", (x, P("minimum", (x, y))), when=_direction("GT")),
         _compare("GT", "x", "y"),
-        when=_compares_reals,
+        when=first_operand(is_real),
     ),
 )
 
@@ -188,7 +186,7 @@ def _same_direction(_inst: Instruction, found: Found) -> bool:
         and left.attributes == right.attributes
         and left.attributes.type != "TOTALORDER"
         and left.attributes.direction in ("LT", "LE", "GT", "GE")
-        and _real(left.operands[0])
+        and is_real(left.operands[0])
         and all(is_splat(bound) for bound in bounds)
         and not _has_nan(*bounds)
     )
@@ -221,19 +219,24 @@ def _is_pred_select(inst: Instruction, found: Found) -> bool:
 
 
 SELECTS = (
-    Rule("select-equal", P("select", (_chosen("EQ"), x, y)), answer("y"), _integer),
-    Rule("select-not-equal", P("select", (_chosen("NE"), x, y)), answer("x"), _integer),
+    Rule("select-equal", P("select", (_chosen("EQ"), x, y)), answer("y"), root(is_integer_or_pred)),
+    Rule(
+        "select-not-equal",
+        P("select", (_chosen("NE"), x, y)),
+        answer("x"),
+        root(is_integer_or_pred),
+    ),
     Rule(
         "select-as-maximum",
         P("select", (_chosen("GT", "GE"), x, y)),
         apply("maximum", "x", "y"),
-        _integer,
+        root(is_integer_or_pred),
     ),
     Rule(
         "select-as-minimum",
         P("select", (_chosen("LT", "LE"), x, y)),
         apply("minimum", "x", "y"),
-        _integer,
+        root(is_integer_or_pred),
     ),
     Rule(
         "select-self-or",

@@ -1,23 +1,53 @@
-"""Builders that many rules share."""
+"""Builders and conditions that many rules share."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, splat
-from hloc.opt.rule import Build
+from hloc.opt.pattern import Found
+from hloc.opt.rule import Rule
+from hloc.opt.values import is_float
+
+Term: TypeAlias = Callable[[Computation, Instruction, Found], Instruction]
+"""A builder that always has an answer."""
 
 
-def answer(name: str) -> Build:
+def answer(name: str) -> Term:
     """Return a builder whose answer is what `name` stands for."""
     return lambda _computation, _inst, found: found[name]
 
 
-def filled(value: float) -> Build:
+def filled(value: float) -> Term:
     """Return a builder of an array of the root's shape, full of `value`."""
     return lambda computation, inst, _found: splat(computation, inst.array, value)
 
 
-def apply(opcode: str, *names: str) -> Build:
-    """Return a builder of `opcode` of what `names` stand for, in the shape of the root."""
+def apply(opcode: str, *operands: str | Term) -> Term:
+    """Return a builder of `opcode` of names and of other builders, all in the shape of the root.
+
+    `apply("multiply", "x", apply("rsqrt", "y"))` makes x * rsqrt(y).
+    """
+    parts = [answer(part) if isinstance(part, str) else part for part in operands]
     return lambda computation, inst, found: make(
-        computation, opcode, inst.shape, *(found[name] for name in names)
+        computation, opcode, inst.shape, *(part(computation, inst, found) for part in parts)
     )
+
+
+def root(test: Callable[[Instruction], bool]) -> Callable[[Instruction, Found], bool]:
+    """Return the condition that `test` holds for the root."""
+    return lambda inst, _found: test(inst)
+
+
+def first_operand(test: Callable[[Instruction], bool]) -> Callable[[Instruction, Found], bool]:
+    """Return the condition that `test` holds for operand 0 of the root."""
+    return lambda inst, _found: test(inst.operands[0])
+
+
+reassociates = partial(Rule, when=root(is_float), exactness="reassociates")
+assumes_finite = partial(Rule, when=root(is_float), exactness="assumes-finite")
+"""Rules of floats that are not exact; see `Exactness`."""

@@ -11,13 +11,13 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Build, Rule
-from hloc.opt.rules.builders import answer, apply, filled
+from hloc.opt.rules.builders import answer, apply, filled, first_operand, root
 from hloc.opt.values import (
     has_one_user,
     is_float,
-    is_integer,
     is_integer_or_pred,
     is_pred,
+    is_real,
     is_splat,
     is_unsigned,
     is_zero,
@@ -33,10 +33,6 @@ true, false = P(when=splat_of(1)), P(when=is_zero)
 _REFLEXIVE = ("EQ", "LE", "GE")
 
 
-def _compares_integers(inst: Instruction, _found: Found) -> bool:
-    return is_integer_or_pred(inst.operands[0])
-
-
 def _compare_self(computation: Computation, inst: Instruction, _found: Found) -> Instruction:
     return splat(computation, inst.array, inst.attributes.direction in _REFLEXIVE)
 
@@ -44,18 +40,6 @@ def _compare_self(computation: Computation, inst: Instruction, _found: Found) ->
 def _direction(*names: str) -> Any:
     """Return a condition on a compare: its direction is one of `names`."""
     return lambda inst: inst.attributes.direction in names
-
-
-def _unsigned_operands(inst: Instruction, _found: Found) -> bool:
-    return is_unsigned(inst.operands[0])
-
-
-def _pred_operands(inst: Instruction, _found: Found) -> bool:
-    return is_pred(inst.operands[0])
-
-
-def _root_is_pred(inst: Instruction, _found: Found) -> bool:
-    return is_pred(inst)
 
 
 def _full_pred(inst: Instruction, found: Found) -> bool:
@@ -111,11 +95,6 @@ def _is_bound(inst: Instruction, *, highest: bool) -> bool:
     return False
 
 
-def _exact_bound(inst: Instruction, _found: Found) -> bool:
-    """`max(x, highest)` hands on a NaN, so it is the bound for integers only."""
-    return is_integer_or_pred(inst)
-
-
 def _nested(opcode: str) -> Build:
     """op(op(x, c), d) -> op(x, op(c, d)) for splats."""
 
@@ -136,10 +115,6 @@ def _ordered_splats(_inst: Instruction, found: Found) -> bool:
     return (
         not left.array.dtype.is_complex and not (_is_nan(left) or _is_nan(right)) and not both_zero
     )
-
-
-def _clamps_nothing(inst: Instruction, _found: Found) -> bool:
-    return is_integer(inst) or is_float(inst)
 
 
 SELECT = (
@@ -164,54 +139,56 @@ SELECT = (
 )
 
 COMPARE = (
-    Rule("compare-self", P("compare", (x, x)), _compare_self, when=_compares_integers),
+    Rule(
+        "compare-self", P("compare", (x, x)), _compare_self, when=first_operand(is_integer_or_pred)
+    ),
     Rule(
         "compare-below-zero",
         P("compare", (x, P(when=is_zero)), when=_direction("LT")),
         filled(0),
-        when=_unsigned_operands,
+        when=first_operand(is_unsigned),
     ),
     Rule(
         "compare-not-below-zero",
         P("compare", (x, P(when=is_zero)), when=_direction("GE")),
         filled(1),
-        when=_unsigned_operands,
+        when=first_operand(is_unsigned),
     ),
     Rule(
         "compare-zero-above",
         P("compare", (P(when=is_zero), x), when=_direction("GT")),
         filled(0),
-        when=_unsigned_operands,
+        when=first_operand(is_unsigned),
     ),
     Rule(
         "compare-zero-not-above",
         P("compare", (P(when=is_zero), x), when=_direction("LE")),
         filled(1),
-        when=_unsigned_operands,
+        when=first_operand(is_unsigned),
     ),
     Rule(
         "compare-equal-true",
         P("compare", (x, true), when=_direction("EQ")),
         answer("x"),
-        when=_pred_operands,
+        when=first_operand(is_pred),
     ),
     Rule(
         "compare-not-equal-false",
         P("compare", (x, false), when=_direction("NE")),
         answer("x"),
-        when=_pred_operands,
+        when=first_operand(is_pred),
     ),
     Rule(
         "compare-equal-false",
         P("compare", (x, false), when=_direction("EQ")),
         apply("not", "x"),
-        when=_pred_operands,
+        when=first_operand(is_pred),
     ),
     Rule(
         "compare-not-equal-true",
         P("compare", (x, true), when=_direction("NE")),
         apply("not", "x"),
-        when=_pred_operands,
+        when=first_operand(is_pred),
     ),
     Rule(
         "compare-converted-pred",
@@ -237,16 +214,16 @@ BOUNDS = (
     Rule("maximum-lowest", P("maximum", (x, P(when=_lowest))), answer("x")),
     Rule("minimum-highest", P("minimum", (x, P(when=_highest))), answer("x")),
     Rule(
-        "maximum-highest",
+        "maximum-highest",  # of a NaN it is NaN
         P("maximum", (P(), P(bind="c", when=_highest))),
         answer("c"),
-        when=_exact_bound,
+        when=root(is_integer_or_pred),
     ),
     Rule(
         "minimum-lowest",
         P("minimum", (P(), P(bind="c", when=_lowest))),
         answer("c"),
-        when=_exact_bound,
+        when=root(is_integer_or_pred),
     ),
     Rule("maximum-maximum", P("maximum", (y, P("maximum", (x, y), bind="z"))), answer("z")),
     Rule("minimum-minimum", P("minimum", (y, P("minimum", (x, y), bind="z"))), answer("z")),
@@ -267,7 +244,7 @@ BOUNDS = (
         "clamp-to-everything",
         P("clamp", (P(when=_lowest), x, P(when=_highest))),
         answer("x"),
-        when=_clamps_nothing,
+        when=root(is_real),
     ),
 )
 

@@ -11,7 +11,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import like, make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Build, Rule
-from hloc.opt.rules.builders import answer, apply
+from hloc.opt.rules.builders import answer, apply, assumes_finite, filled, reassociates
 from hloc.opt.values import (
     has_one_user,
     is_above_zero,
@@ -23,20 +23,6 @@ from hloc.opt.values import (
 
 x, y, z, w = P(bind="x"), P(bind="y"), P(bind="z"), P(bind="w")
 one = P(when=splat_of(1))
-
-
-def _float(inst: Instruction, _found: Found) -> bool:
-    return is_float(inst)
-
-
-def _of(outer: str, left: str, inner: str, *names: str) -> Build:
-    """Return a builder of outer(left, inner(names)), all in the shape of the root."""
-
-    def build(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-        part = make(computation, inner, inst.shape, *(found[name] for name in names))
-        return make(computation, outer, inst.shape, found[left], part)
-
-    return build
 
 
 def _exp_of(opcode: str) -> Build:
@@ -57,17 +43,6 @@ def _times_negated(computation: Computation, inst: Instruction, found: Found) ->
     return make(computation, "multiply", inst.shape, found["x"], factor)
 
 
-def _quotient_of_products(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    over = make(computation, "multiply", inst.shape, found["x"], found["w"])
-    under = make(computation, "multiply", inst.shape, found["y"], found["z"])
-    return make(computation, "divide", inst.shape, over, under)
-
-
-def _product_over(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    over = make(computation, "multiply", inst.shape, found["x"], found["z"])
-    return make(computation, "divide", inst.shape, over, found["y"])
-
-
 def _spreads_float(inst: Instruction, found: Found) -> bool:
     small = found["b"].operands[0]
     return is_float(inst) and 1 < small.array.elements < inst.array.elements
@@ -82,17 +57,6 @@ def _times_reciprocal(computation: Computation, inst: Instruction, found: Found)
     return make(computation, "multiply", inst.shape, found["x"], spread)
 
 
-def _log_of_base(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    base = make(computation, "abs", inst.shape, found["x"])
-    return make(
-        computation,
-        "multiply",
-        inst.shape,
-        found["y"],
-        make(computation, "log", inst.shape, base),
-    )
-
-
 def _has_real_log(inst: Instruction, found: Found) -> bool:
     """Log(-2 ** 3) is NaN and log(0 ** 0) is 0: y * log(abs(x)) has neither answer.
 
@@ -104,11 +68,6 @@ def _has_real_log(inst: Instruction, found: Found) -> bool:
     if exponent is not None and exponent != 0 and float(exponent) % 2 == 0:
         return True
     return is_above_zero(found["x"]) and makes_no_nan(found["x"])
-
-
-def _reciprocal(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    numerator = splat(computation, inst.array, 1)
-    return make(computation, "divide", inst.shape, numerator, found["x"])
 
 
 def _before_bound(computation: Computation, inst: Instruction, found: Found) -> Instruction:
@@ -131,57 +90,35 @@ _exp_y = P(("exponential",), (y,), bind="e", when=has_one_user)
 _pow_y = P("power", (z, y), bind="e", when=has_one_user)
 
 QUOTIENTS = (
-    Rule(
+    reassociates(
         "divide-exponentials",
         P("divide", (P("exponential", (x,), when=has_one_user), _exp_y)),
         _exp_of("subtract"),
-        when=_float,
-        exactness="reassociates",
     ),
-    Rule(
-        "divide-by-exponential",
-        P("divide", (x, _exp_y)),
-        _times_negated,
-        when=_float,
-        exactness="reassociates",
-    ),
-    Rule(
-        "divide-by-power",
-        P("divide", (x, _pow_y)),
-        _times_negated,
-        when=_float,
-        exactness="reassociates",
-    ),
-    Rule(
+    reassociates("divide-by-exponential", P("divide", (x, _exp_y)), _times_negated),
+    reassociates("divide-by-power", P("divide", (x, _pow_y)), _times_negated),
+    reassociates(
         "divide-by-rsqrt",
         P("divide", (x, P("rsqrt", (y,), when=has_one_user))),
-        _of("multiply", "x", "sqrt", "y"),
-        when=_float,
-        exactness="reassociates",
+        apply("multiply", "x", apply("sqrt", "y")),
     ),
-    Rule(
+    reassociates(
         "divide-quotients",  # (x / y) / (z / w)
         P(
             "divide",
             (P("divide", (x, y), when=has_one_user), P("divide", (z, w), when=has_one_user)),
         ),
-        _quotient_of_products,
-        when=_float,
-        exactness="reassociates",
+        apply("divide", apply("multiply", "x", "w"), apply("multiply", "y", "z")),
     ),
-    Rule(
+    reassociates(
         "divide-quotient",  # (x / y) / z
         P("divide", (P("divide", (x, y), when=has_one_user), z)),
-        _of("divide", "x", "multiply", "y", "z"),
-        when=_float,
-        exactness="reassociates",
+        apply("divide", "x", apply("multiply", "y", "z")),
     ),
-    Rule(
+    reassociates(
         "divide-by-quotient",  # x / (y / z)
         P("divide", (x, P("divide", (y, z), when=has_one_user))),
-        _product_over,
-        when=_float,
-        exactness="reassociates",
+        apply("divide", apply("multiply", "x", "z"), "y"),
     ),
     Rule(
         "divide-by-broadcast",
@@ -196,59 +133,37 @@ POWERS = (
     Rule(
         "log-power",
         P("log", (P("power", (x, y), when=has_one_user),)),
-        _log_of_base,
+        apply("multiply", "y", apply("log", apply("abs", "x"))),
         when=_has_real_log,
         exactness="assumes-finite",
     ),
-    Rule(
+    assumes_finite(
         "power-half",  # of -0 and -infinity
         P("power", (x, P(when=splat_of(0.5)))),
         apply("sqrt", "x"),
-        when=_float,
-        exactness="assumes-finite",
     ),
-    Rule(
+    assumes_finite(
         "power-of-exponential",
         P("power", (P("exponential", (x,), bind="e", when=has_one_user), y)),
         _exp_of("multiply"),
-        when=_float,
-        exactness="assumes-finite",
     ),
-    Rule(
+    assumes_finite(
         "sqrt-squared",  # of numbers from 0 up
         P("multiply", (P("sqrt", (x,), bind="y"), y)),
         answer("x"),
-        when=_float,
-        exactness="assumes-finite",
     ),
-    Rule(
+    assumes_finite(
         "rsqrt-squared",
         P("multiply", (P("rsqrt", (x,), bind="y"), y)),
-        _reciprocal,
-        when=_float,
-        exactness="assumes-finite",
+        apply("divide", filled(1), "x"),
     ),
-    Rule(
-        "sqrt-of-square",
-        P("sqrt", (P("multiply", (x, x)),)),
-        apply("abs", "x"),
-        when=_float,
-        exactness="assumes-finite",
-    ),
-    Rule(
+    assumes_finite("sqrt-of-square", P("sqrt", (P("multiply", (x, x)),)), apply("abs", "x")),
+    assumes_finite(
         "rsqrt-of-inverse-square",
         P("rsqrt", (P("power", (x, P(when=splat_of(-2)))),)),
         apply("abs", "x"),
-        when=_float,
-        exactness="assumes-finite",
     ),
-    Rule(
-        "rsqrt-of-reciprocal",
-        P("rsqrt", (P("divide", (one, x)),)),
-        apply("sqrt", "x"),
-        when=_float,
-        exactness="assumes-finite",
-    ),
+    assumes_finite("rsqrt-of-reciprocal", P("rsqrt", (P("divide", (one, x)),)), apply("sqrt", "x")),
     Rule(
         "bound-of-rising",
         P(
