@@ -27,10 +27,9 @@ MAX_CONSTANT_BYTES = 1 << 16
 
 STRUCTURAL = frozenset({
     "cholesky", "concatenate", "convolution", "dot", "dynamic-update-slice", "fft", "reduce",
-    "reduce-window", "rng-bit-generator", "scatter", "select-and-scatter", "sort", "topk",
-    "triangular-solve",
+    "reduce-window", "rng-bit-generator", "scatter", "select-and-scatter", "triangular-solve",
 })  # fmt: skip
-"""Opcodes with loops of their own as root of a kernel."""
+"""Opcodes with loops of their own as root of a kernel; sorts read only what is in memory."""
 
 _CONTROL_FLOW = frozenset(("conditional", "while"))
 """Rules of these serve scalars in called computations, not arrays in fusions."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
+import hloc
 from hloc.codegen.cpu.fusible import needs_defusion
 from hloc.codegen.cpu.kernel import emit_kernel
 from hloc.codegen.llvm.target import host_target
@@ -147,6 +149,35 @@ f {
     assert FusionSplitter(needs_defusion).run(module, PassContext())
     assert [i.opcode.name for i in module.entry.instructions if i.operands] == ["dot", "tanh"]
     assert not FusionSplitter(needs_defusion).run(module, PassContext())
+
+
+@pytest.mark.parametrize(
+    ("root", "result"),
+    [
+        ("sort(y), dimensions={1}, to_apply=less", "f32[3,40]"),
+        ("topk(y), k=4, largest=true", "(f32[3,4], s32[3,4])"),
+    ],
+)
+def test_sorts_are_split_from_their_producers(root: str, result: str) -> None:
+    """Routines sort what is in memory; one that reads computed elements would be slower."""
+    body = f"""
+less {{
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}}
+f {{
+  x = f32[3,40] parameter(0)
+  y = f32[3,40] negate(x)
+  ROOT r = {result} {root}
+}}"""
+    text = _fusion(body, ["f32[3,40]"], result, "f")
+    assert needs_defusion(parse_text(text).entry.root)
+    (values,) = random_arrays(text)
+    found = hloc.compile(text)(values)
+    expected = hloc.evaluate(hloc.parse(text), values)
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
 
 
 def test_growing_chains_of_reindexing_are_split() -> None:

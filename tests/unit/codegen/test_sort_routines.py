@@ -323,6 +323,19 @@ def test_topk(dtype: str, largest: str) -> None:
         _check_topk(shape, values, k, largest)
 
 
+@pytest.mark.parametrize("largest", ["true", "false"])
+@pytest.mark.parametrize("dtype", ["s2", "u4", "s4", "f8e4m3fn", "f8e5m2", "f8e8m0fnu", "f4e2m1fn"])
+def test_topk_of_types_that_take_a_byte_each(dtype: str, largest: str) -> None:
+    """Routines know those of eight bits; others are sorted by comparisons."""
+    bits = np.arange(1 << DTYPES[dtype].bits, dtype=np.uint8)
+    row = np.random.default_rng(1).choice(bits, 300)
+    values: Array = np.stack([row, row[::-1]])
+    if DTYPES[dtype].is_signed:  # NumPy holds negative numbers in all bits of the byte
+        shift = 8 - DTYPES[dtype].bits
+        values = (values << shift).view(np.int8) >> shift
+    _check_topk(f"{dtype}[2,300]", values.view(DTYPES[dtype].numpy), 40, largest)
+
+
 def _check_topk(shape: str, values: Array, k: int, largest: str) -> None:
     dtype, dims = shape.removesuffix("]").split("[")
     outer = dims.rpartition(",")[0]
@@ -334,8 +347,11 @@ ENTRY e {{
 }}"""
     entry = parse_text(text).entry
     expected = evaluate(entry, [values])
-    for x, y in zip(run_instruction(entry.root, [values], level=0), expected, strict=True):
-        np.testing.assert_array_equal(_bits(x), _bits(y))
+    found, places = run_instruction(entry.root, [values], level=0)
+    size = DTYPES[dtype].bits % 8 if dtype != "pred" else 0
+    unused = 0xFF >> size << size if size else 0  # bits above a type of less than a byte
+    np.testing.assert_array_equal(_bits(found) | unused, _bits(expected[0]) | unused)
+    np.testing.assert_array_equal(places, expected[1])
 
 
 def test_topk_of_many_rows_and_of_one_long_row() -> None:

@@ -17,7 +17,7 @@ from hloc.codegen.cpu.emitters.sort.merge_sort import Comparator, MergeSorter
 from hloc.codegen.cpu.emitters.sort.radix_sort import Digits, KeyFunction, RadixSorter, digits_for
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows, rows_bytes
 from hloc.codegen.elements.elemental import Frame
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.dtypes import S64, DType
@@ -47,12 +47,11 @@ class _RadixPlan:
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a sort: scratch memory for two rows of all that moves, and counts of a radix sort."""
-    root = root_of(inst)
-    radix, shape = _radix_plan(root), root.operands[0].array
-    dim = root.attributes.dimensions[0]
+    radix, shape = _radix_plan(inst), inst.operands[0].array
+    dim = inst.attributes.dimensions[0]
     outer = [d for d in loop_order(shape) if d != dim]
-    carried = radix.carried if radix else [operand.array.dtype for operand in root.operands]
-    scratch = rows_bytes(carried, _size(root)) + (radix.digits.count_bytes if radix else 0)
+    carried = radix.carried if radix else [operand.array.dtype for operand in inst.operands]
+    scratch = rows_bytes(carried, _size(inst)) + (radix.digits.count_bytes if radix else 0)
     return KernelPlan(partial(_emit, radix, outer), shape.dims[outer[0]] if outer else 1, scratch)
 
 

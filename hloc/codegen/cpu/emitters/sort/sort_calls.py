@@ -18,7 +18,7 @@ from hloc.codegen.cpu.emitters.sort.sort_routines import (
     sort_bytes,
     sort_routines,
 )
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import aligned_bytes
 from hloc.dtypes import U32
@@ -70,23 +70,18 @@ class CallPlan:
 
 def call_plan(inst: Instruction) -> CallPlan | None:
     """Return how routines sort `inst`, None if they cannot."""
-    root = root_of(inst)
-    size = root.operands[0].array.dims[root.attributes.dimensions[0]]
-    if size >= 1 << 32 or (root is not inst and not _reads_memory(root)):
+    size = inst.operands[0].array.dims[inst.attributes.dimensions[0]]
+    if size >= 1 << 32:
         return None
-    keys = keys_of(root.called[0])
+    keys = keys_of(inst.called[0])
     orders = [operand_order(key) for key in keys or ()]
     known = tuple(order for order in orders if order is not None)
     if not known or len(known) < len(orders):
         return None
-    others = [o for n, o in enumerate(root.operands) if n != known[0][0]]
+    others = [o for n, o in enumerate(inst.operands) if n != known[0][0]]
     other_bytes = sum(other.array.dtype.storage_bytes for other in others)
     by_place = len(known) > 1 or len(others) > 1 or other_bytes not in OTHER_BYTES
     return CallPlan(known, size, _PLACE_BYTES if by_place else other_bytes, by_place)
-
-
-def _reads_memory(root: Instruction) -> bool:
-    return all(operand.is_a("parameter") for operand in root.operands)
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
@@ -97,7 +92,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     calls = call_plan(inst)
     if calls is None:
         return None
-    groups = groups_of(root_of(inst))
+    groups = groups_of(inst)
     columns_at = aligned_bytes(calls.scratch_bytes)
     emit = partial(_emit, calls, groups, columns_at)
     return KernelPlan(emit, groups.extent, columns_at + groups.scratch_bytes)

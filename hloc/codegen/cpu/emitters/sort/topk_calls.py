@@ -11,28 +11,18 @@ from hloc.codegen.cpu.emitters.sort.topk_routines import (
     topk_bytes,
     topk_routines,
 )
-from hloc.codegen.kernels.context import KernelContext, root_of
+from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.ir.instruction import Instruction
 
 
-def _form(inst: Instruction) -> FirstForm | None:
-    """Return how routines order the rows, None if they cannot."""
-    root = root_of(inst)
-    (operand,) = root.operands
-    if root is not inst and not operand.is_a("parameter"):
-        return None
-    if operand.array.dims[-1] >= 1 << 31:
-        return None
-    return first_form(operand.array.dtype, largest=root.attributes.largest)
-
-
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
     """Plan a topk whose order routines know, row by row."""
-    form = _form(inst)
-    if form is None:
+    operand = inst.operands[0].array
+    *outer, size = operand.dims
+    form = first_form(operand.dtype, largest=inst.attributes.largest)
+    if form is None or size >= 1 << 31:  # places are s32
         return None
-    *outer, size = root_of(inst).operands[0].array.dims
     return KernelPlan(partial(_emit, form), prod(outer), topk_bytes(form.bits, size))
 
 

@@ -36,8 +36,6 @@ _LEADING_BITS = 11
 _SCANNED = 16
 """Digits whose counts are added up at a time."""
 
-_FLOATS = ("f16", "bf16", "f32", "f64")
-
 
 @dataclass(frozen=True, slots=True)
 class FirstForm:
@@ -54,13 +52,12 @@ class FirstForm:
 
 def first_form(dtype: DType, *, largest: bool) -> FirstForm | None:
     """Return the order by which the largest or smallest come first, None if routines lack it."""
-    bits = 8 if dtype.is_pred else dtype.bits
-    is_float = dtype.name in _FLOATS
-    if bits not in WIDTHS or not (is_float or dtype.is_pred or dtype.is_integer):
+    if dtype.bits < 8 and not dtype.is_pred:  # the sign is not the highest bit of the byte
         return None
+    bits = 8 * dtype.storage_bytes
     top, ones = 1 << (bits - 1), (1 << bits) - 1
-    flip = top if is_float or dtype.is_signed else 0
-    return FirstForm(bits, top - 1 if is_float else 0, flip ^ ones if largest else flip)
+    flip = top if dtype.has_sign or dtype.is_signed else 0
+    return FirstForm(bits, top - 1 if dtype.has_sign else 0, flip ^ ones if largest else flip)
 
 
 def _sorted_form(bits: int) -> RowForm:
