@@ -253,6 +253,10 @@ class ElementBuilder(ABC):
     def xor(self, x: Value, y: Value) -> Value:
         return self.integer_operation("xor", x, y)
 
+    def not_(self, x: Value) -> Value:
+        """Return where the `pred` x does not hold."""
+        return self.xor(x, self.const(PRED, True))
+
     def shl(self, x: Value, y: Value) -> Value:
         return self.integer_operation("shl", x, y)
 

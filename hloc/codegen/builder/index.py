@@ -123,6 +123,22 @@ class IndexMath:
             value = b.intrinsic("umin", value, b.const(value.dtype, highest))
         return self.clamp(b.convert(value, S64), highest)
 
+    # ---- addresses
+
+    def moved(self, pointer: str, offset_bytes: IndexValue) -> str:
+        """Return a pointer some bytes further on."""
+        if offset_bytes == 0:
+            return pointer
+        offset = self.value(offset_bytes).text
+        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def aligned(self, pointer: str, alignment: int) -> str:
+        """Return the first place from `pointer` on that is a multiple of `alignment` bytes."""
+        address = self.fn.value(f"ptrtoint ptr {pointer} to i64")
+        below = self.fn.value(f"sub i64 0, {address}")
+        missing = self.fn.value(f"and i64 {below}, {alignment - 1}")
+        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {missing}")
+
     # ---- many dimensions
 
     def linear(self, index: Sequence[IndexValue], strides: Sequence[int]) -> IndexValue:

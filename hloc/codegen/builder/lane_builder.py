@@ -247,7 +247,7 @@ class LaneBuilder(LlvmBuilder):
         symbol = f"@llvm.x86.avx512.mask.scalef.p{letter}.{_SCALED_BITS}"
         kept = "-1"
         if is_zero is not None:
-            scales = self.xor(is_zero, self.const(PRED, True))
+            scales = self.not_(is_zero)
             kept = self.fn.value(f"bitcast {self.kind(PRED)} {self.vector(scales)} to {mask}")
         operands = (kind, self.vector(x)), (kind, self.vector(n)), (kind, "zeroinitializer")
         return Lanes(x.dtype, self.fn.call(kind, symbol, *operands, (mask, kept), ("i32", "4")))

@@ -210,7 +210,7 @@ def _factor(k: KernelContext) -> None:
                 value = _remainder(k, a, factor, row, column, total)
                 factor.store(row, column, b.fdiv(value, pivot))
                 factor.store(column, row, b.const(array.dtype, 0))
-        bad = b.xor(b.load(good, PRED, 0), b.const(PRED, True))
+        bad = b.not_(b.load(good, PRED, 0))
         with k.body.when(bad), k.body.nest([size, size], [0, 1]) as (row, column):
             factor.store(row, column, b.const(array.dtype, float("nan")))
 

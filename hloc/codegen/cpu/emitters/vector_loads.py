@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
@@ -50,6 +52,20 @@ def store_lanes(w: RoutineWriter, at: str, dtype: DType, lanes: int, mask: str, 
         return
     name, flags = f"@llvm.masked.store.{_suffix(dtype, lanes)}", f"<{lanes} x i1>"
     w.fn.call("void", name, (kind, value), ("ptr", at), ("i32", str(size)), (flags, mask))
+
+
+def prefetch_ahead(
+    w: RoutineWriter,
+    pointer: str,
+    dtype: DType,
+    places: Sequence[IndexValue],
+    ahead: IndexValue,
+    cache_level: int = 2,
+) -> None:
+    """Ask for the lines of memory with the elements that lie `ahead` of some places."""
+    for place in places:
+        offset = w.math.mul(w.math.add(place, ahead), dtype.storage_bytes)
+        w.b.prefetch_at(w.math.moved(pointer, offset), cache_level)
 
 
 def load_as(

@@ -158,7 +158,7 @@ def _factor(k: GpuContext, batch: tuple[IndexValue, ...], size: int, threads: in
             factor.store(row, column, b.fdiv(factor.load(row, column), pivot))
             factor.store(column, row, b.const(dtype, 0))
         k.barrier()
-    bad = b.xor(b.load(good, PRED, 0), b.const(PRED, True))
+    bad = b.not_(b.load(good, PRED, 0))
     with k.body.when(bad), k.body.loop(thread, size * size, threads) as number:
         row, column = m.delinear(number, [size, size])
         factor.store(row, column, b.const(dtype, float("nan")))

@@ -92,13 +92,13 @@ class PanelSide:
     def pack(self, operand: str, to: str, first_step: IndexValue, steps: IndexValue) -> None:
         """Pack all columns for some steps of k, one panel after the other."""
         math, columns = self.math, self.column.size
-        rows_at = self.at(self.memory.steps.text, math.mul(first_step, 8))
+        rows_at = self.math.moved(self.memory.steps.text, math.mul(first_step, 8))
         if self.form == LINES:
             self._call(self.routines.columns, [operand, rows_at, to], [columns, steps])
             return
         with self.k.body.loop(0, columns, self.width) as column:
-            offsets = self.at(self.memory.offsets.text, math.mul(column, 8))
-            panel = self.at(to, self.panel_at(column, steps))
+            offsets = self.math.moved(self.memory.offsets.text, math.mul(column, 8))
+            panel = self.math.moved(to, self.panel_at(column, steps))
             count = math.minimum(self.width, math.sub(columns, column))
             self._call(self.routines.columns, [operand, offsets, rows_at, panel], [count, steps])
 
@@ -146,13 +146,6 @@ class PanelSide:
             f", i1 {flag}",
         )
 
-    def at(self, pointer: str, bytes_: IndexValue) -> str:
-        """Return a pointer moved by some bytes."""
-        if bytes_ == 0:
-            return pointer
-        text = self.math.value(bytes_).text
-        return self.k.fn.value(f"getelementptr i8, ptr {pointer}, i64 {text}")
-
     def _call(
         self, name: str, pointers: list[str], numbers: list[IndexValue], rest: str = ""
     ) -> None:
@@ -180,15 +173,6 @@ def fill_table(k: KernelContext, table: Value, axes: Sequence[Axis], steps: Sequ
         k.b.store(table, k.math.linear(at, strides), place)
 
 
-def _aligned(k: KernelContext, pointer: Value) -> Value:
-    """Return the first aligned place from `pointer` on; spare room of results is not aligned."""
-    fn = k.fn
-    address = fn.value(f"ptrtoint ptr {pointer.text} to i64")
-    below = fn.value(f"sub i64 0, {address}")
-    missing = fn.value(f"and i64 {below}, {ALIGNMENT - 1}")
-    return pointer_value(fn.value(f"getelementptr i8, ptr {pointer.text}, i64 {missing}"))
-
-
 class AttentionGemms:
     """Both products of an attention and the memory they work in.
 
@@ -199,7 +183,8 @@ class AttentionGemms:
     def __init__(self, k: KernelContext, plan: AttentionPlan) -> None:
         self.k, self.plan, self.math, self.body = k, plan, k.math, k.body
         places, _ = plan.layout()
-        scratch = _aligned(k, k.scratch)
+        # Spare room of results, in which scratch memory may lie, is not aligned.
+        scratch = pointer_value(k.math.aligned(k.scratch.text, ALIGNMENT))
         self.memory = {name: k.b.offset_pointer(scratch, at) for name, at in places.items()}
         attention, rows = plan.attention, plan.block_rows
         self.keys = self._side(
@@ -262,7 +247,7 @@ class AttentionGemms:
         width = self.values.width
         columns = -(-self.plan.value.size // width) * width
         offset = self.math.mul(first, columns * self.values.bytes)
-        return self.values.at(self.memory["values"].text, offset)
+        return self.math.moved(self.memory["values"].text, offset)
 
     def make_scores(self, rows: IndexValue, start: IndexValue, stop: IndexValue) -> None:
         """Write the scores of the block's first `rows` queries and the keys in [start, stop).
@@ -276,12 +261,12 @@ class AttentionGemms:
         with self.body.loop(start, stop, step) as first:
             left = math.minimum(step, math.sub(stop, first))
             count = math.mul(math.div(math.add(left, width - 1), width), width)
-            panels = side.at(self.memory["keys"].text, side.panel_at(first, depth))
+            panels = math.moved(self.memory["keys"].text, side.panel_at(first, depth))
             with self.body.loop(0, rows, height) as row:
                 place = math.mul(row, side.bytes * depth)
-                query = side.at(self.memory["queries"].text, place)
+                query = math.moved(self.memory["queries"].text, place)
                 place = math.add(math.mul(row, 4 * plan.score_row), math.mul(first, 4))
-                out = side.at(self.memory["scores"].text, place)
+                out = math.moved(self.memory["scores"].text, place)
                 source = side.rows(query, *tables, depth)
                 side.multiply(source, panels, out, (depth, plan.score_row, count))
 
@@ -295,10 +280,10 @@ class AttentionGemms:
         ):
             packed, steps = self._steps(first, plan.key.size), self._steps(first, stop)
             place = math.add(math.mul(row, plan.score_row), first)
-            weights = side.at(self.weights.text, math.mul(place, side.bytes))
+            weights = math.moved(self.weights.text, math.mul(place, side.bytes))
             source = side.rows(weights, *tables, steps)
             with self.body.loop(0, plan.value.size, side.width) as column:
-                panel = side.at(self._value_panels(first), side.panel_at(column, packed))
+                panel = math.moved(self._value_panels(first), side.panel_at(column, packed))
                 place = math.add(math.mul(row, 4 * plan.result_row), math.mul(column, 4))
-                out = side.at(self.memory["result"].text, place)
+                out = math.moved(self.memory["result"].text, place)
                 side.multiply(source, panel, out, (steps, plan.result_row, side.width), first)

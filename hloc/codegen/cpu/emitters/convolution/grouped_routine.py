@@ -23,7 +23,7 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import F32, F64, PRED, S64, DType
+from hloc.dtypes import F32, F64, S64, DType
 
 MAX_INPUTS = 8
 """Most input features of a group for which they are moved between lanes."""
@@ -195,7 +195,7 @@ class _Writer:
         i = math.add(math.add(pieces.first, number), math.mul(passed, _PLACES - 1))
         is_behind = math.compare("GE", number, pieces.before)
         is_block = self.w.b.and_(is_behind, math.compare("LT", behind, pieces.blocks))
-        is_alone = Value(PRED, self.fn.value(f"xor i1 {is_block.text}, true"))
+        is_alone = self.w.b.not_(is_block)
         with self.body.when(is_block):
             self._places(_PLACES, d, i, places, reaches)
         with self.body.when(is_alone):

@@ -17,14 +17,13 @@ from functools import cache
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import PRED, U8, U16, U32, U64, DType
+from hloc.dtypes import U8, U16, U32, U64, DType
 
 _LISTED_LOOPS = 5
 """Loops of routines that few programs need more than."""
@@ -92,7 +91,7 @@ def padding_routine(element_bytes: int, loops: int, target: Target) -> Routines:
 def _text(name: str, element_bytes: int, loops: int, target: Target) -> str:
     parameters = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers")
     w = RoutineWriter(name, parameters, target)
-    fn, math = w.fn, w.math
+    math = w.math
     numbers = [w.offset("%numbers", i) for i in range(_HEAD + 3 * loops)]
     size, first, count, distance = numbers[:_HEAD]
     w.b.clear(pointer_value("%to"), size.text)
@@ -111,7 +110,7 @@ def _text(name: str, element_bytes: int, loops: int, target: Target) -> str:
         with w.body.when(is_run):
             size_text = math.value(math.mul(count, element_bytes)).text
             w.b.copy(to, line, size_text)
-        is_apart = Value(PRED, fn.value(f"xor i1 {is_run.text}, true"))
+        is_apart = w.b.not_(is_run)
         with w.body.when(is_apart), w.body.loop(0, count) as i:
             w.b.store(to, math.mul(i, distance), w.b.load(line, dtype, i))
     return w.unit_text()

@@ -91,7 +91,7 @@ class _Blocks:
         math = self.math
         with self.body.loop(0, self.depth, self.steps) as first:
             place = math.mul(math.div(first, self.steps), self.block_bytes)
-            yield first, self._at("%to", place)
+            yield first, self.math.moved("%to", place)
 
     def _pieces_of_columns(self, i: IndexValue, pieces: GatherRuns) -> None:
         """Pack 16 columns that lie side by side in a few pieces."""
@@ -133,10 +133,8 @@ class _Blocks:
         with self.body.loop(0, SIDE) as r:
             text = line(math.minimum(math.add(start, r), last))
             self._store(self.square, math.mul(r, ROW_BYTES), text)
-        lines = [
-            fn.value(f"load {_LINE}, ptr {self._at(self.square, r * ROW_BYTES)}, align {ROW_BYTES}")
-            for r in range(SIDE)
-        ]
+        rows = (math.moved(self.square, r * ROW_BYTES) for r in range(SIDE))
+        lines = [fn.value(f"load {_LINE}, ptr {row}, align {ROW_BYTES}") for row in rows]
         for unit, vector in enumerate(transposed(self.w, lines, _LINE)):
             self._store(block, math.mul(math.add(start, unit), ROW_BYTES), vector)
 
@@ -192,7 +190,7 @@ class _Blocks:
             if self.by_unit:
                 self._columns(first, start, panel_bytes)
             else:
-                self._rows(self._at("%to", start), first)
+                self._rows(self.math.moved("%to", start), first)
 
     def _columns(self, first: IndexValue, start: IndexValue, panel_bytes: IndexValue) -> None:
         """Pack a block of the columns of all panels."""
@@ -282,7 +280,5 @@ class _Blocks:
         return b.convert(b.select(known, rest, b.const(F32, 0)), BF16)
 
     def _store(self, pointer: str, offset: IndexValue, line: str) -> None:
-        self.fn.line(f"store {_LINE} {line}, ptr {self._at(pointer, offset)}, align {ROW_BYTES}")
-
-    def _at(self, pointer: str, offset: IndexValue) -> str:
-        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {self.math.value(offset).text}")
+        at = self.math.moved(pointer, offset)
+        self.fn.line(f"store {_LINE} {line}, ptr {at}, align {ROW_BYTES}")

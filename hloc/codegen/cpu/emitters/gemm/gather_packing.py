@@ -16,7 +16,6 @@ from hloc.codegen.cpu.emitters.gemm.packing import (
 )
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.llvm.target import Target
-from hloc.dtypes import PRED
 
 
 def gather_packing(
@@ -112,7 +111,7 @@ def _find_run(
     reach = math.sub(w.offset("%steps", last), step)
     whole = math.compare("EQ", math.sub(end, unit), length)
     is_run = w.b.and_(whole, math.compare("EQ", reach, length * p.group - 1))
-    return is_run, Value(PRED, w.fn.value(f"xor i1 {is_run.text}, true")), step, end
+    return is_run, w.b.not_(is_run), step, end
 
 
 def _pack_run(
@@ -165,7 +164,7 @@ def _pack_piece(w: RoutineWriter, p: Packing, i: IndexValue, units: IndexValue) 
     math = w.math
     bases = [w.offset("%offsets", math.add(i, r)) for r in range(RUN)]
     side_by_side = math.compare("EQ", math.sub(bases[-1], bases[0]), RUN - 1)
-    apart = Value(PRED, w.fn.value(f"xor i1 {side_by_side.text}, true"))
+    apart = w.b.not_(side_by_side)
     with w.body.when(side_by_side), w.body.loop(0, units) as unit:
         place = math.add(bases[0], w.offset("%steps", unit))
         cell = math.add(math.mul(unit, p.width), i)

@@ -78,6 +78,6 @@ def find_gather_runs(
         rest = fn.value(f"xor {bits} {rest}, {taken}")
         are_all.append(Value(PRED, fn.value(f"icmp eq {bits} {rest}, 0")))
     is_one, *_, are_few = are_all
-    are_many = Value(PRED, fn.value(f"xor i1 {are_few.text}, true"))
-    more = Value(PRED, fn.value(f"xor i1 {is_one.text}, true"))
+    are_many = w.b.not_(are_few)
+    more = w.b.not_(is_one)
     return GatherRuns(tuple(parts), is_one, w.b.and_(are_few, more), are_few, are_many)

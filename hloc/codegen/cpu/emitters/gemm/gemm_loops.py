@@ -117,20 +117,16 @@ class _Nest:
             lhs, rhs, out = self._places(number)
             n, math = self.n, self.math
             self._product(
-                self._at("%lhs", math.mul(lhs, n["lhs_bytes"])),
-                self._at("%rhs", math.mul(rhs, n["rhs_bytes"])),
-                self._at("%out", math.mul(out, n["result_bytes"])),
+                self.math.moved("%lhs", math.mul(lhs, n["lhs_bytes"])),
+                self.math.moved("%rhs", math.mul(rhs, n["rhs_bytes"])),
+                self.math.moved("%out", math.mul(out, n["result_bytes"])),
                 out,
             )
 
     def _fill_tables(self) -> None:
         """Write the places of rows, columns and steps of k in the operands."""
         n, fn = self.n, self.fn
-        address = fn.value("ptrtoint ptr %scratch to i64")
-        below = fn.value(f"sub i64 0, {address}")
-        missing = fn.value(f"and i64 {below}, {ALIGNMENT - 1}")
-        place = fn.value(f"getelementptr i8, ptr %scratch, i64 {missing}")
-        start = place
+        start = place = self.math.aligned("%scratch", ALIGNMENT)
         sizes = (("row", "rows"), ("column", "columns"), ("left", "depth"), ("right", "depth"))
         for name, size in sizes:
             self.tables[name] = place
@@ -141,7 +137,10 @@ class _Nest:
                     f"call void @{offset_table.NAME}(ptr {place}, ptr {axes}, i64 {count.text})"
                 )
             place = self._entry(place, n[size])
-        self.panel, self.panels = self._at(start, n["panel"]), self._at(start, n["panels"])
+        self.panel, self.panels = (
+            self.math.moved(start, n["panel"]),
+            self.math.moved(start, n["panels"]),
+        )
 
     def _places(self, number: IndexValue) -> tuple[Value, ...]:
         """Return where in lhs, rhs and out product `number` begins, in elements."""
@@ -222,14 +221,14 @@ class _Nest:
         steps, _ = self._steps(step)
         if not self.form.is_direct:
             for part in range(self.form.parts):
-                to = self._at(self.panel, math.mul(n["part_bytes"], part))
+                to = self.math.moved(self.panel, math.mul(n["part_bytes"], part))
                 name = "rest_rows" if part else "pack_rows"
                 self._pack(name, "row", lhs, (row, height), (step, steps), to)
         result_row = math.mul(row, n["row_distance"])
-        to = self._at(out, math.mul(math.add(result_row, first), n["result_bytes"]))
+        to = self.math.moved(out, math.mul(math.add(result_row, first), n["result_bytes"]))
         adds = math.compare("NE", step, 0).text
         for left, right in PART_PAIRS[-1:] if self.form.parts == 1 else PART_PAIRS:
-            source = [self._at(self.panel, math.mul(n["part_bytes"], left))]
+            source = [self.math.moved(self.panel, math.mul(n["part_bytes"], left))]
             if self.form.is_direct:
                 tables = self.tables
                 source = [lhs, self._entry(tables["row"], row), self._entry(tables["left"], step)]
@@ -250,7 +249,9 @@ class _Nest:
         place = math.sub(step, start)
         if part:
             place = math.add(place, math.mul(self._units(n["span"]), n["multiple"]))
-        return self._at(self.panels, math.mul(math.mul(place, n["block"]), n["operand_bytes"]))
+        return self.math.moved(
+            self.panels, math.mul(math.mul(place, n["block"]), n["operand_bytes"])
+        )
 
     def _pack_columns(
         self,
@@ -269,7 +270,7 @@ class _Nest:
                 self._pack(name, "column", rhs, (first, count), (step, steps), panels)
                 continue
             with self.body.loop(0, count, n["width"]) as column:
-                to = self._at(panels, math.mul(math.mul(column, padded), n["operand_bytes"]))
+                to = self.math.moved(panels, math.mul(math.mul(column, padded), n["operand_bytes"]))
                 width = math.minimum(n["width"], math.sub(count, column))
                 at = math.add(first, column)
                 self._pack(name, "column", rhs, (at, width), (step, steps), to)
@@ -290,7 +291,7 @@ class _Nest:
         form = self.form.rows if side == "row" else self.form.columns
         if form == LINES:
             size = self.n["lhs_bytes" if side == "row" else "rhs_bytes"]
-            pointers = [self._at(operand, self.math.mul(first, size)), *pointers]
+            pointers = [self.math.moved(operand, self.math.mul(first, size)), *pointers]
         else:
             pointers = [operand, self._entry(self.tables[side], first), *pointers]
         self._call(name, pointers, [count, steps])
@@ -303,12 +304,7 @@ class _Nest:
         self.fn.line(f"call void %{name}({', '.join(arguments)}{rest})")
 
     def _entry(self, pointer: str, number: IndexValue) -> str:
-        return self._at(pointer, self.math.mul(number, _ENTRY_BYTES))
-
-    def _at(self, pointer: str, offset: IndexValue) -> str:
-        if offset == 0:
-            return pointer
-        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {self.math.value(offset).text}")
+        return self.math.moved(pointer, self.math.mul(number, _ENTRY_BYTES))
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:

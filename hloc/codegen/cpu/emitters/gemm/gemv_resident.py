@@ -68,7 +68,7 @@ class _Resident:
         sums = self._sums(rows, first, vectors)
         for row, totals in zip(rows, sums, strict=True):
             offset = math.mul(argument("%out_row_bytes"), row)
-            out = self.fn.value(f"getelementptr i8, ptr %out, i64 {math.value(offset).text}")
+            out = math.moved("%out", offset)
             for j, total in enumerate(totals):
                 place = math.add(first, j * self.lanes)
                 store_as(self.w, out, self.total, self.result, self.lanes, place, total)

@@ -16,7 +16,7 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.emitters.gemm.gemv_resident import splat, write_resident
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
-from hloc.codegen.cpu.emitters.vector_loads import load_as, store_as
+from hloc.codegen.cpu.emitters.vector_loads import load_as, prefetch_ahead, store_as
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, DType
@@ -164,19 +164,15 @@ class _Stream:
 
         Blocks of columns are short, so the processor cannot tell where the next row begins.
         """
-        math, fn = self.math, self.fn
-        ahead = math.mul(argument("%rhs_step"), self.unroll)
-        for place in places:
-            offset = math.mul(math.add(place, ahead), self.sources[1].storage_bytes)
-            at = fn.value(f"getelementptr i8, ptr %rhs, i64 {math.value(offset).text}")
-            self.b.prefetch_at(at)
+        ahead = self.math.mul(argument("%rhs_step"), self.unroll)
+        prefetch_ahead(self.w, "%rhs", self.sources[1], places, ahead)
 
     def _finish(self, first: IndexValue, count: IndexValue, cells: IndexValue) -> None:
         """Write the totals into the result."""
         math = self.math
         with self.body.loop(0, self.rows) as row:
             offset = math.mul(row, argument("%out_row_bytes"))
-            out = self.fn.value(f"getelementptr i8, ptr %out, i64 {math.value(offset).text}")
+            out = math.moved("%out", offset)
             with self.body.loop(0, count, self.lanes) as column:
                 cell = math.add(math.add(cells, math.mul(row, count)), column)
                 value = self._load(cell)

@@ -180,14 +180,10 @@ def _call(
     )
     lhs, rhs, out = places
     if first:
-        lhs = _after(k, lhs, first * row * sources[0].storage_bytes)
-        out = _after(k, out, first * p.row.out * size)
+        lhs = k.math.moved(lhs, first * row * sources[0].storage_bytes)
+        out = k.math.moved(out, first * p.row.out * size)
     arguments = [f"ptr {x}" for x in (lhs, rhs, out)] + [f"i64 {x}" for x in numbers]
     k.fn.line(f"call void @{routines.name}({', '.join(arguments)})")
-
-
-def _after(k: KernelContext, pointer: str, offset_bytes: int) -> str:
-    return k.fn.value(f"getelementptr i8, ptr {pointer}, i64 {offset_bytes}")
 
 
 def _copy(k: KernelContext, p: InnerGemm, rows: str, copy: str) -> None:

@@ -14,7 +14,12 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
-from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as, vector_type
+from hloc.codegen.cpu.emitters.vector_loads import (
+    first_lanes,
+    load_as,
+    prefetch_ahead,
+    vector_type,
+)
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, DType
@@ -158,7 +163,7 @@ class _Inner:
                     math.mul(argument("%out_row_bytes"), row + i),
                     math.mul(argument("%out_column_bytes"), math.add(column, j)),
                 )
-                at = self.fn.value(f"getelementptr i8, ptr %out, i64 {math.value(offset).text}")
+                at = math.moved("%out", offset)
                 value = self.b.convert(self.b.load(slots[i][j], self.total, 0), self.result)
                 self.b.store(pointer_value(at), 0, value)
 
@@ -224,12 +229,8 @@ class _Inner:
 
         They are read as fast as they are multiplied, if memory is asked for them ahead.
         """
-        math, fn = self.math, self.fn
-        ahead = math.mul(argument("%rhs_row"), len(places))
-        for place in places:
-            offset = math.mul(math.add(place, ahead), self.sources[1].storage_bytes)
-            at = fn.value(f"getelementptr i8, ptr %rhs, i64 {math.value(offset).text}")
-            self.b.prefetch_at(at, 1)
+        ahead = self.math.mul(argument("%rhs_row"), len(places))
+        prefetch_ahead(self.w, "%rhs", self.sources[1], places, ahead, cache_level=1)
 
     def _load(self, side: int, place: IndexValue, mask: str = "") -> str:
         return load_as(

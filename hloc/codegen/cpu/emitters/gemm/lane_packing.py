@@ -85,7 +85,7 @@ class _Lanes:
 
         with self.body.when(is_pair):
             self._steps(i, load)
-        with self.body.when(Value(PRED, fn.value(f"xor i1 {is_pair.text}, true"))):
+        with self.body.when(self.b.not_(is_pair)):
             self._gather(i, lanes)
 
     def _places(self, i: IndexValue, mask: str) -> str:

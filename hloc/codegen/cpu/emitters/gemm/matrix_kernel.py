@@ -9,7 +9,6 @@ else in the process need know of them.
 
 from __future__ import annotations
 
-from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.gemm.micro_kernel import PACKED_PARAMETERS
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile
@@ -59,9 +58,9 @@ class MatrixTiles:
         panel_bytes = math.mul(argument("%steps"), self.width * ROW_BYTES)
         with self.body.loop(0, argument("%columns"), self.width) as first:
             panel = math.mul(math.div(first, self.width), panel_bytes)
-            b = fn.value(f"getelementptr i8, ptr %panels, i64 {math.value(panel).text}")
+            b = math.moved("%panels", panel)
             start = math.mul(first, self.arithmetic.result.storage_bytes)
-            out = fn.value(f"getelementptr i8, ptr %out, i64 {math.value(start).text}")
+            out = math.moved("%out", start)
             columns = math.minimum(math.sub(argument("%columns"), first), self.width)
             self._write_tile(b, out, math.value(columns))
         self.call("tilerelease", "")
@@ -82,7 +81,7 @@ class MatrixTiles:
             for number in (number for row in self.sums for number in row):
                 self.call("tilezero", "i8", str(number))
         self.multiply(b)
-        apart = Value(PRED, fn.value(f"xor i1 {whole.text}, true"))
+        apart = self.w.b.not_(whole)
         with self.body.when(whole):
             self._transfer("tilestored64", out, "%row_bytes")
         with self.body.when(apart):
@@ -104,8 +103,8 @@ class MatrixTiles:
         """Run over the blocks of k."""
         left_bytes, right_bytes = self.down * _REGISTER_BYTES, self.width * ROW_BYTES
         with self.body.loop(0, argument("%steps")) as step:
-            a = self.at("%a", self.math.mul(step, left_bytes))
-            b = self.at(panel, self.math.mul(step, right_bytes))
+            a = self.math.moved("%a", self.math.mul(step, left_bytes))
+            b = self.math.moved(panel, self.math.mul(step, right_bytes))
             self.multiply_block(a, str(ROW_BYTES), b)
 
     def multiply_block(self, a: str, row_bytes: str, b: str) -> None:
@@ -116,17 +115,13 @@ class MatrixTiles:
                 a = self.fn.value(f"getelementptr i8, ptr {a}, i64 {step}")
             self._load(number, a, row_bytes)
         for j, number in enumerate(self.right):
-            self._load(number, self.at(b, j * _REGISTER_BYTES), str(ROW_BYTES))
+            self._load(number, self.math.moved(b, j * _REGISTER_BYTES), str(ROW_BYTES))
             for sums, left in zip(self.sums, self.left, strict=True):
                 numbers = (str(x) for x in (sums[j], left, number))
                 self.call(self.arithmetic.instruction, "i8, i8, i8", *numbers)
 
     def _load(self, number: int, pointer: str, row_bytes: str) -> None:
         self.call("tileloadd64", "i8, ptr, i64", str(number), pointer, row_bytes)
-
-    def at(self, pointer: str, offset: IndexValue) -> str:
-        """Return a pointer some bytes further on."""
-        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {self.math.value(offset).text}")
 
     def call(self, name: str, types: str, *arguments: str) -> None:
         """Call an instruction of AMX."""

@@ -54,11 +54,11 @@ class _RowTiles(MatrixTiles):
             start = math.mul(step, ROW_BYTES)
             left = math.sub(argument("%depth_bytes"), start)
             mask = first_lanes(self.w, left, ROW_BYTES)
-            to = self.at("%edge", math.mul(math.sub(step, whole), self.edge_bytes))
+            to = self.math.moved("%edge", math.mul(math.sub(step, whole), self.edge_bytes))
             with self.body.loop(0, argument("%rows")) as row:
                 place = math.add(start, math.mul(row, argument("%a_row_bytes")))
-                line = load_lanes(self.w, self.at("%a", place), S8, ROW_BYTES, mask)
-                at = self.at(to, math.mul(row, ROW_BYTES))
+                line = load_lanes(self.w, self.math.moved("%a", place), S8, ROW_BYTES, mask)
+                at = self.math.moved(to, math.mul(row, ROW_BYTES))
                 store_lanes(self.w, at, S8, ROW_BYTES, "", line)
         return whole
 
@@ -66,8 +66,12 @@ class _RowTiles(MatrixTiles):
         """Run over the blocks of k where they are, then over those at the edge."""
         math, width_bytes = self.math, self.width * ROW_BYTES
         with self.body.loop(0, self.whole) as step:
-            a = self.at("%a", math.mul(step, ROW_BYTES))
-            self.multiply_block(a, "%a_row_bytes", self.at(panel, math.mul(step, width_bytes)))
+            a = self.math.moved("%a", math.mul(step, ROW_BYTES))
+            self.multiply_block(
+                a, "%a_row_bytes", self.math.moved(panel, math.mul(step, width_bytes))
+            )
         with self.body.loop(self.whole, argument("%steps")) as step:
-            a = self.at("%edge", math.mul(math.sub(step, self.whole), self.edge_bytes))
-            self.multiply_block(a, str(ROW_BYTES), self.at(panel, math.mul(step, width_bytes)))
+            a = self.math.moved("%edge", math.mul(math.sub(step, self.whole), self.edge_bytes))
+            self.multiply_block(
+                a, str(ROW_BYTES), self.math.moved(panel, math.mul(step, width_bytes))
+            )

@@ -80,7 +80,8 @@ class _Rows:
             k.use(unit)
         _, columns, depth = p.sizes
         self.steps = -(-depth // self.arithmetic.depth_multiple)
-        scratch = _aligned_pointer(k, k.b.offset_pointer(k.scratch, scratch_offset))
+        scratch = k.b.offset_pointer(k.scratch, scratch_offset)
+        scratch = pointer_value(k.math.aligned(scratch.text, ALIGNMENT))
         places = [0, 8 * columns, _aligned(8 * (columns + depth))]
         places.append(places[-1] + self.steps * self.tile.rows * ROW_BYTES)
         pointers = [k.b.offset_pointer(scratch, place) for place in places]
@@ -113,8 +114,8 @@ class _Rows:
         with k.body.loop(first_row, last_row, self.tile.rows) as first:
             here = math.minimum(self.tile.rows, math.sub(last_row, first))
             place = math.add(math.mul(first, row.out * size), math.mul(first_column, size))
-            pointers = [self._at(lhs, math.mul(first, row.lhs * left)), self.edge.text]
-            pointers += [self.panels.text, self._at(out, place)]
+            pointers = [self.math.moved(lhs, math.mul(first, row.lhs * left)), self.edge.text]
+            pointers += [self.panels.text, self.math.moved(out, place)]
             numbers = [self.steps, row.out * size, here, count]
             arguments = [f"ptr {x}" for x in pointers]
             arguments += [f"i64 {math.value(x).text}" for x in numbers]
@@ -126,12 +127,12 @@ class _Rows:
         math, k, p = self.math, self.k, self.p
         depth = p.sizes[2]
         if self.form == LINES:
-            place = self._at(rhs, math.mul(first, p.sources[1].storage_bytes))
+            place = self.math.moved(rhs, math.mul(first, p.sources[1].storage_bytes))
             self._call_packing([place, self.steps_at.text, self.panels.text], count, depth)
             return
         with k.body.loop(0, count, self.width) as column:
-            to = self._at(self.panels.text, math.mul(column, self.steps * ROW_BYTES))
-            table = self._at(self.columns_at.text, math.mul(math.add(first, column), 8))
+            to = self.math.moved(self.panels.text, math.mul(column, self.steps * ROW_BYTES))
+            table = self.math.moved(self.columns_at.text, math.mul(math.add(first, column), 8))
             width = math.minimum(self.width, math.sub(count, column))
             self._call_packing([rhs, table, self.steps_at.text, to], width, depth)
 
@@ -147,21 +148,6 @@ class _Rows:
         math = self.math
         return math.mul(self.k.begin, piece), math.minimum(size, math.mul(self.k.end, piece))
 
-    def _at(self, pointer: str, offset: IndexValue) -> str:
-        if offset == 0:
-            return pointer
-        text = self.math.value(offset).text
-        return self.k.fn.value(f"getelementptr i8, ptr {pointer}, i64 {text}")
-
 
 def _aligned(size: int) -> int:
     return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-
-
-def _aligned_pointer(k: KernelContext, pointer: Value) -> Value:
-    """Return the first place from `pointer` on where a cache line begins."""
-    fn = k.fn
-    address = fn.value(f"ptrtoint ptr {pointer.text} to i64")
-    below = fn.value(f"sub i64 0, {address}")
-    missing = fn.value(f"and i64 {below}, {ALIGNMENT - 1}")
-    return pointer_value(fn.value(f"getelementptr i8, ptr {pointer.text}, i64 {missing}"))

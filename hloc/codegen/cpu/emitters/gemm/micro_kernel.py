@@ -130,13 +130,13 @@ class _Writer:
 
     def write(self) -> None:
         """Write the loop over the panels."""
-        fn, math = self.fn, self.math
+        math = self.math
         panel_bytes = math.mul(argument("%steps"), self.width * self.bytes)
         with self.body.loop(0, argument("%columns"), self.width) as first:
             panel = math.mul(math.div(first, self.width), panel_bytes)
-            b = fn.value(f"getelementptr i8, ptr %panels, i64 {math.value(panel).text}")
+            b = math.moved("%panels", panel)
             start = math.mul(first, self.arithmetic.result.storage_bytes)
-            out = fn.value(f"getelementptr i8, ptr %out, i64 {math.value(start).text}")
+            out = math.moved("%out", start)
             columns = math.minimum(math.sub(argument("%columns"), first), self.width)
             if self.has_masks:
                 self._write_tiles(b, out, math.value(columns))

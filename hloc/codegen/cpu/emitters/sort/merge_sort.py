@@ -99,7 +99,7 @@ class MergeSorter:
                 left = self.rows.load(source, m.minimum(i, m.sub(middle, 1)))
                 right = self.rows.load(source, m.minimum(j, m.sub(stop, 1)))
                 less = self._less(right, left)
-                right_left = b.xor(right_done, b.const(less.dtype, True))
+                right_left = b.not_(right_done)
                 take_right = b.and_(b.or_(left_done, less), right_left)
                 chosen = [b.select(take_right, y, x) for x, y in zip(left, right, strict=True)]
                 self.rows.store(target, out, chosen)

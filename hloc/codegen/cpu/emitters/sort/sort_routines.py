@@ -188,10 +188,6 @@ class _Main:
     def _set(self, name: str, value: IndexValue) -> None:
         self.b.store(self.slots[name], 0, self.math.value(value))
 
-    def _offset(self, pointer: str, offset_bytes: IndexValue) -> str:
-        offset = self.math.value(offset_bytes).text
-        return self.fn.value(f"getelementptr i8, ptr {pointer}, i64 {offset}")
-
     def _chosen(self, condition: Value, kind: str, on_true: str, on_false: str) -> str:
         return self.fn.value(f"select i1 {condition.text}, {kind} {on_true}, {kind} {on_false}")
 
@@ -201,8 +197,8 @@ class _Main:
         b, m = self.b, self.math
         keys_bytes = self._multiple(self.form.bits // 8)
         half_bytes = m.add(keys_bytes, self._multiple(self.form.other_bytes))
-        keys = self._offset(self.scratch, half_bytes)
-        counts = self._offset(self.scratch, m.mul(half_bytes, 2))
+        keys = self.math.moved(self.scratch, half_bytes)
+        counts = self.math.moved(self.scratch, m.mul(half_bytes, 2))
         if len(self.digits) == 1:
             self._enter(keys, counts, self.digits[0])
         else:
@@ -210,7 +206,7 @@ class _Main:
                 with self.body.when(m.compare(order, self.size, LONG_ROW)):
                     self._enter(keys, counts, digit)
         if self.form.other:
-            self._enter_others(self._offset(keys, keys_bytes), self.form.other)
+            self._enter_others(self.math.moved(keys, keys_bytes), self.form.other)
         self._find_live(keys, counts)
         self._set("done", 0)
         last = b.isub(b.const(S64, 63), b.intrinsic("ctlz", self._get("live")))
@@ -281,32 +277,32 @@ class _Main:
         b, m, form = self.b, self.math, self.form
         width, done = self._get("width"), self._get("done")
         offset = m.mul(b.shl(m.value(which), width), U32.storage_bytes)
-        places = self._offset(counts, offset)
+        places = self.math.moved(counts, offset)
         self._add_up(places, b.shl(b.const(S64, 1), width))
         keys_bytes, half_bytes = sizes
         odd = b.and_(done, b.const(S64, 1))
-        here = self._offset(self.scratch, m.mul(m.sub(1, odd), half_bytes))
-        half = self._offset(self.scratch, m.mul(odd, half_bytes))
+        here = self.math.moved(self.scratch, m.mul(m.sub(1, odd), half_bytes))
+        half = self.math.moved(self.scratch, m.mul(odd, half_bytes))
         ends = [_End(half, "%to", "%to_step", form.key)]
         along = ""
         if form.other:
             ends.append(
                 _End(
-                    self._offset(half, keys_bytes),
+                    self.math.moved(half, keys_bytes),
                     "%to_others",
                     "%to_others_step",
                     form.other,
                 )
             )
             is_first = m.compare("EQ", done, 0)
-            others = self._chosen(is_first, "ptr", self.others, self._offset(here, keys_bytes))
+            others = self._chosen(is_first, "ptr", self.others, self.math.moved(here, keys_bytes))
             along = f", ptr {others}"
         there = [self._target(end, is_last) for end in ends]
         rest = f", ptr {there[1]}" if form.other else ""
         shift = m.value(m.mul(which, width)).text
         how = f"ptr {places}, i64 %size, i64 {shift}, i64 {self._digit_mask().text}"
         row = f"ptr {here}, ptr {there[0]}{along}{rest}, {how}"
-        with self.body.when(b.xor(is_last, b.const(PRED, True))):
+        with self.body.when(b.not_(is_last)):
             self.fn.line(f"call void @{form.name}_pass({row})")
         with self.body.when(is_last):
             self.fn.line(f"call void @{form.name}_last({row}, {self.numbers})")
@@ -327,12 +323,12 @@ class _Main:
         """Copy what is sorted to the result where the last pass did not write to it."""
         b, m = self.b, self.math
         step = argument(end.step)
-        with self.body.when(b.xor(self._is_direct(end), b.const(PRED, True))):
+        with self.body.when(b.not_(self._is_direct(end))):
             is_dense = m.compare("EQ", step, 1)
             with self.body.when(is_dense):
                 size = m.value(m.mul(self.size, end.dtype.storage_bytes)).text
                 b.copy(pointer_value(end.result), pointer_value(end.half), size)
-            strided = b.xor(is_dense, b.const(PRED, True))
+            strided = b.not_(is_dense)
             with self.body.when(strided), self.body.loop(0, self.size) as i:
                 value = b.load(pointer_value(end.half), end.dtype, i)
                 b.store(pointer_value(end.result), m.value(m.mul(i, step)), value)

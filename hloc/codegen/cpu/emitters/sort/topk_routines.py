@@ -132,8 +132,7 @@ class _Writer:
         return m.mul(m.div(m.add(m.mul(self.size, dtype.storage_bytes), 63), 64), 64)
 
     def _offset(self, offset_bytes: IndexValue) -> Value:
-        offset = self.math.value(offset_bytes).text
-        return pointer_value(self.fn.value(f"getelementptr i8, ptr %scratch, i64 {offset}"))
+        return pointer_value(self.math.moved("%scratch", offset_bytes))
 
     def write(self) -> None:
         """Make the keys, choose, sort, and turn keys into elements."""

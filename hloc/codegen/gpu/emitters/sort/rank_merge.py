@@ -140,4 +140,4 @@ class RankMerge:
         left = [b.select(is_left, other, own) for other, own in pairs]
         right = [b.select(is_left, own, other) for other, own in pairs]
         less = self.less(left, right)
-        return b.xor(less, b.xor(is_left, b.const(less.dtype, True)))
+        return b.xor(less, b.not_(is_left))
