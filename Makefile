@@ -6,7 +6,7 @@ JAX_CHECKOUT ?= ../jax
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-jax bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -69,6 +69,10 @@ bench: setup ## parse and run times, beside XLA:CPU where jax is installed
 
 bench-suite: setup ## about a hundred programs beside XLA:CPU (needs jax); NAMES="rows softmax" for some
 	$(BIN)/python benchmarks/bench_suite.py $(NAMES)
+
+bench-jax: setup ## small JAX programs on hloc's backend and on plain JAX (needs jax): docs/jax-small.md
+	$(BIN)/python benchmarks/jax_small.py --page docs/jax-small.md --json build/jax_small.json $(NAMES)
+	$(BIN)/python benchmarks/jax_small.py --append build/jax_small.json
 
 bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="softmax transpose" for some
 	$(BIN)/python benchmarks/gpu.py $(NAMES)
