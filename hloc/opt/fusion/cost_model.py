@@ -141,8 +141,13 @@ def _bytes_read(inst: Instruction) -> int:
     """Return the bytes that computing `inst` reads, broadcasts and constants excluded."""
     if inst.opcode.name in ("slice", "dynamic-slice", "gather", "pad", "concatenate"):
         return inst.shape.size_bytes
-    return sum(
-        operand.shape.size_bytes
-        for operand in dict.fromkeys(inst.operands)
-        if operand.opcode.name not in ("broadcast", "iota", "constant")
-    )
+    sizes: dict[Instruction, int] = {}
+    for operand in dict.fromkeys(inst.operands):
+        if operand.opcode.name in ("broadcast", "iota", "constant"):
+            continue
+        # Slices of one array that overlap, as in a stencil, read each byte once.
+        source = operand.operands[0] if operand.is_a("slice") else operand
+        sizes[source] = min(
+            sizes.get(source, 0) + operand.shape.size_bytes, source.shape.size_bytes
+        )
+    return sum(sizes.values())
