@@ -22,6 +22,12 @@ class IndexMath:
     def __init__(self, body: Body) -> None:
         self.body = body
         self.fn = body.fn
+        self._ranges: dict[str, range] = {}
+
+    def bound(self, x: IndexValue, values: range) -> None:
+        """Note the values that `x` takes: comparisons that they decide become constants."""
+        if not isinstance(x, int):
+            self._ranges[x.text] = values
 
     def value(self, x: IndexValue) -> Value:
         """Return `x` as a value in a register."""
@@ -48,7 +54,13 @@ class IndexMath:
             if isinstance(y, int):
                 return x + y
             x, y = y, x
-        return x if y == 0 else self._emit("add", x, y)
+        if y == 0:
+            return x
+        total = self._emit("add", x, y)
+        known = self._ranges.get(x.text)
+        if known is not None and isinstance(y, int):
+            self._ranges[total.text] = range(known.start + y, known.stop + y)
+        return total
 
     def sub(self, x: IndexValue, y: IndexValue) -> IndexValue:
         if isinstance(y, int):
@@ -90,11 +102,11 @@ class IndexMath:
         return self.maximum(self.minimum(x, highest), 0)
 
     def compare(self, direction: str, x: IndexValue, y: IndexValue) -> Value:
-        if isinstance(x, int) and isinstance(y, int):
-            holds = {
-                "EQ": x == y, "NE": x != y, "LT": x < y, "LE": x <= y, "GT": x > y, "GE": x >= y
-            }[direction]  # fmt: skip
-            return Value(PRED, "true" if holds else "false")
+        if isinstance(y, int):
+            answers = {_holds(direction, end, y) for end in self._ends(x)}
+            inside = direction in ("EQ", "NE") and y in self._ranges.get(_text(x), ())
+            if len(answers) == 1 and not inside:
+                return Value(PRED, "true" if answers.pop() else "false")
         key = (direction, x, y)
         cached = self.body.values.get(key)
         if cached is None:
@@ -105,8 +117,10 @@ class IndexMath:
 
     def is_below(self, x: IndexValue, size: int) -> Value:
         """Return whether 0 <= x < size, where `x` may be negative."""
-        if isinstance(x, int):
-            return Value(PRED, "true" if 0 <= x < size else "false")
+        ends = self._ends(x)
+        if ends and (all(0 <= end < size for end in ends) or ends[-1] < 0 or ends[0] >= size):
+            return Value(PRED, "true" if 0 <= ends[0] < size else "false")
+        assert not isinstance(x, int)
         key = ("is_below", x, size)
         cached = self.body.values.get(key)
         if cached is None:
@@ -115,6 +129,13 @@ class IndexMath:
             self.body.values[key] = cached
         assert isinstance(cached, Value)
         return cached
+
+    def _ends(self, x: IndexValue) -> tuple[int, ...]:
+        """Return the least and the largest value of `x`, () if they are not known."""
+        if isinstance(x, int):
+            return (x,)
+        known = self._ranges.get(x.text)
+        return () if known is None else (known[0], known[-1])
 
     def start_index(self, value: Value, highest: int) -> IndexValue:
         """Return an index operand as a position clamped to [0, highest], by its own sign."""
@@ -176,6 +197,16 @@ class IndexMath:
             )
             result.extend(self.delinear(position, sizes))
         return tuple(result)
+
+
+def _holds(direction: str, x: int, y: int) -> bool:
+    return {
+        "EQ": x == y, "NE": x != y, "LT": x < y, "LE": x <= y, "GT": x > y, "GE": x >= y
+    }[direction]  # fmt: skip
+
+
+def _text(x: IndexValue) -> str:
+    return str(x) if isinstance(x, int) else x.text
 
 
 def reshape_groups(

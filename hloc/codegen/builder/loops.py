@@ -160,6 +160,8 @@ class Body:
         for condition in conditions:
             if condition.text == "true":
                 continue
+            if condition.text == "false":
+                return condition
             result = condition if result is None else self.b.and_(result, condition)
         return result or Value(PRED, "true")
 

@@ -245,17 +245,25 @@ def _concatenate(
         at = (*index[:dim], g.math.sub(index[dim], first), *index[dim + 1 :])
         return frame, operand, (), at
 
+    # Pieces that the position cannot be in are left out.
     position = index[dim]
-    if len(parts) == 1 or isinstance(position, int):
-        known = [p for p in parts if isinstance(position, int) and p[0] <= position]
-        value = yield request(known[-1] if known else parts[0])
+    tests: list[tuple[tuple[int, Instruction], Value | None]] = []
+    for number, part in enumerate(parts):
+        last = number + 1 == len(parts)
+        inside = None if last else g.math.compare("LT", position, parts[number + 1][0])
+        if inside is None or inside.text == "true":
+            tests.append((part, None))
+            break
+        if inside.text != "false":
+            tests.append((part, inside))
+    if len(tests) == 1:
+        value = yield request(tests[0][0])
         return value
     fn, after = g.body.fn, g.body.fn.new_block()
     incoming = []
     with ExitStack() as stack:
-        for number, part in enumerate(parts):
-            if number + 1 < len(parts):
-                inside = g.math.compare("LT", position, parts[number + 1][0])
+        for part, inside in tests:
+            if inside is not None:
                 here, beyond = fn.new_block(), fn.new_block()
                 fn.branch(inside.text, here, beyond)
                 fn.start_block(here)
@@ -263,7 +271,7 @@ def _concatenate(
                 value = yield request(part)
             incoming.append((value, fn.block))
             fn.jump(after)
-            if number + 1 < len(parts):
+            if inside is not None:
                 fn.start_block(beyond)
                 # What is made beyond is not there after the parts have come together.
                 stack.enter_context(g.body.scope())

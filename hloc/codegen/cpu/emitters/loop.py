@@ -7,17 +7,19 @@ transposes go tile by tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise, product
 
-from hloc.codegen.builder.index import loop_order
+from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters import repeated_rows
 from hloc.codegen.cpu.emitters.repeated_rows import RepeatedRows
 from hloc.codegen.cpu.emitters.streaming import end_streaming, stream, streaming_lanes
+from hloc.codegen.kernels.boundaries import boundaries
 from hloc.codegen.kernels.context import KernelContext, array_leaves
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.lanes import Lanes, lanes_nest, mark_final, positions
@@ -113,11 +115,66 @@ def _nest(
         if lanes is not None:
             _stream_rows(k, lanes, outputs[0], shape, order)
             return
-    with _loops(k, shape, order, first_range) as at:
-        index = tuple(at)
+
+    def write(index: Index) -> None:
         values = [k.g.element(k.frame, k.root, index, path) for path, _ in outputs]
         for value, (_, output) in zip(values, outputs, strict=True):
             output.store(k.math, index, value)
+
+    edges = {} if whole else _edges(k, order)
+    if edges:
+        k.is_final = False
+        _split_nest(k, shape.dims, order, edges, first_range, write)
+        return
+    with _loops(k, shape, order, first_range) as at:
+        write(tuple(at))
+
+
+# ---------------------------------------------------------------- loops from boundary to boundary
+
+_MOST_COPIES = 150
+"""Instructions that all copies of a kernel's body together may have."""
+
+
+def _edges(k: KernelContext, order: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """Return the positions at which the loops of dimensions are split, for few instructions.
+
+    The fastest dimension comes first: there each test costs LLVM the vectors.
+    """
+    members = len(k.inst.called[0].instructions) if k.inst.is_a("fusion") else 1
+    result: dict[int, tuple[int, ...]] = {}
+    for dim in reversed(order):
+        found = boundaries(k.inst, dim)
+        members *= len(found) + 1
+        if members > _MOST_COPIES:
+            break
+        if found:
+            result[dim] = found
+    return result
+
+
+def _split_nest(
+    k: KernelContext,
+    dims: Sequence[int],
+    order: Sequence[int],
+    edges: Mapping[int, tuple[int, ...]],
+    first_range: tuple[IndexValue, IndexValue],
+    write: Callable[[Index], None],
+) -> None:
+    """Write the loops, one for each stretch of a dimension between two of its `edges`."""
+    stretches = [pairwise((0, *edges.get(dim, ()), dims[dim])) for dim in order]
+    for parts in product(*stretches):
+        index: list[IndexValue] = [0] * len(dims)
+        with ExitStack() as stack:
+            for number, (dim, (low, high)) in enumerate(zip(order, parts, strict=True)):
+                start: IndexValue = low
+                stop: IndexValue = high
+                if number == 0:
+                    start = k.math.maximum(low, first_range[0])
+                    stop = k.math.minimum(high, first_range[1])
+                index[dim] = stack.enter_context(k.body.loop(start, stop))
+                k.math.bound(index[dim], range(low, high))
+            write(tuple(index))
 
 
 def _stream_rows(

@@ -1,0 +1,87 @@
+"""Loops from boundary to boundary: what rolls and padded arrays read is known in each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hloc
+from hloc.codegen.cpu.backend import CpuBackend
+from hloc.codegen.kernels.boundaries import boundaries
+from hloc.options import CompileOptions
+from tests.inputs import inputs_for
+
+ROLL = """HloModule m
+ENTRY e {
+  p = f32[3,40] parameter(0)
+  a = f32[3,1] slice(p), slice={[0:3], [39:40]}
+  b = f32[3,39] slice(p), slice={[0:3], [0:39]}
+  ROOT c = f32[3,40] concatenate(a, b), dimensions={1}
+}"""
+
+STENCIL = """HloModule m
+ENTRY e {
+  p = f32[6,20] parameter(0)
+  z = f32[] constant(7)
+  w = f32[8,22] pad(p, z), padding=1_1x1_1
+  a = f32[6,20] slice(w), slice={[2:8], [1:21]}
+  b = f32[6,20] slice(w), slice={[1:7], [0:20]}
+  c = f32[6,20] slice(w), slice={[1:7], [2:22]}
+  d = f32[6,20] add(a, b)
+  ROOT r = f32[6,20] subtract(d, c)
+}"""
+
+TURNED = """HloModule m
+ENTRY e {
+  p = f32[5] parameter(0)
+  q = f32[4] parameter(1)
+  a = f32[9] concatenate(p, q), dimensions={0}
+  b = f32[9,3] broadcast(a), dimensions={0}
+  t = f32[3,9] transpose(b), dimensions={1,0}
+  ROOT r = f32[3,1,9] reshape(t)
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "dim", "wanted"),
+    [
+        (ROLL, 1, (1,)),
+        (ROLL, 0, ()),
+        (STENCIL, 0, (5,)),
+        (STENCIL, 1, (1, 19)),
+        (TURNED, 2, (5,)),
+        (TURNED, 0, ()),
+    ],
+)
+def test_boundaries_of_a_result(text: str, dim: int, wanted: tuple[int, ...]) -> None:
+    root = hloc.parse(text).entry.root
+    assert boundaries(root, dim) == wanted
+
+
+def test_too_many_boundaries_are_none() -> None:
+    pieces = ", ".join(["p"] * 12)
+    text = f"""HloModule m
+ENTRY e {{
+  p = f32[3] parameter(0)
+  ROOT c = f32[36] concatenate({pieces}), dimensions={{0}}
+}}"""
+    assert boundaries(hloc.parse(text).entry.root, 0) == ()
+
+
+@pytest.mark.parametrize("text", [ROLL, STENCIL, TURNED])
+def test_each_stretch_gives_what_the_evaluator_gives(text: str) -> None:
+    module = hloc.parse(text)
+    arguments = inputs_for(module)
+    for got, want in zip(
+        hloc.compile(text)(*arguments), hloc.evaluate(module, *arguments), strict=True
+    ):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_no_element_asks_where_it_lies() -> None:
+    """One loop per piece: nothing is chosen by the position, neither here nor by LLVM."""
+    text = ROLL.replace("ROOT c", "c").replace("}\n}", "}\n ROOT n = f32[3,40] add(c, p)\n}")
+    units = CpuBackend().compile(hloc.parse(text), CompileOptions(opt_level=2)).units
+    code = "".join(unit.text for unit in units)
+    assert "fadd" in code
+    assert "phi float" not in code
