@@ -11,8 +11,9 @@ import hloc
 from hloc.codegen.lower.lowering import lower
 from hloc.ir.attributes import Alias
 from hloc.ir.module import Module
-from hloc.memory.buffer_assignment import BufferAssignment
+from hloc.memory.buffer_assignment import BufferAssignment, assign_buffers
 from hloc.memory.memory_plan import plan_memory
+from hloc.memory.schedule import schedule_module
 from hloc.options import CompileOptions
 from tests.unit.memory.random_programs import random_module
 from tests.unit.memory.simulator import Simulator
@@ -47,12 +48,13 @@ def how(header: str, *lines: str) -> list[str]:
     return [a.how for a in assigned(f"HloModule m, {header}\nENTRY e {{ {body} }}").aliases]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 10**6), choices=st.integers(0, 5), donated=st.booleans())
 def test_arrays_stay_whole_until_their_last_use(seed: int, choices: int, donated: bool) -> None:
     module = aliased_randomly(seed)
     lower(module, CompileOptions())
-    schedule, assignment = plan_memory(module, lambda inst: 100 if inst.is_a("add") else 0)
+    schedule = schedule_module(module)
+    assignment = assign_buffers(module, schedule, lambda inst: 100 if inst.is_a("add") else 0)
     Simulator(schedule, assignment, choices, donated).run(module.entry)
 
 

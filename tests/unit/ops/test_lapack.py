@@ -4,6 +4,7 @@ Vectors are unique up to a factor only, so products are compared, not factors.
 """
 
 import importlib.util
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,21 @@ def each_way(request: pytest.FixtureRequest) -> None:
     way = request.param
 
 
+def in_every_type(names: str, *variants: Any) -> pytest.MarkDecorator:
+    """Give a test `t` and variants: all pairs evaluated, of those compiled every other one.
+
+    Compiling takes a second; each type and each variant is still compiled.
+    """
+    cases = [
+        (way, letter, *(variant if isinstance(variant, tuple) else (variant,)))
+        for way in WAYS
+        for i, variant in enumerate(variants)
+        for j, letter in enumerate(LETTERS)
+        if way == "evaluated" or (i + j) % 2 == 0
+    ]
+    return pytest.mark.parametrize(f"each_way, t, {names}", cases, indirect=["each_way"])
+
+
 def run(name: str, results: str, config: str, *arrays: Any) -> list[Any]:
     """Run one target on arrays."""
     dtypes = {np.dtype(np.int32): "s32"} | {np.dtype(t): HLO[c] for c, t in LETTERS.items()}
@@ -64,8 +80,7 @@ def near(got: Any, want: Any) -> None:
     np.testing.assert_allclose(got, want, **bounds("f32 factors" if single else "f64 factors"))
 
 
-@pytest.mark.parametrize("t", LETTERS)
-@pytest.mark.parametrize("uplo", "LU")
+@in_every_type("uplo", "L", "U")
 def test_cholesky_keeps_the_other_triangle(t: str, uplo: str) -> None:
     a = matrices(t, 2, 4, 4)
     a = a @ adjoint(a) + 4 * np.eye(4, dtype=a.dtype)
@@ -116,9 +131,7 @@ def reflections(packed: Any, tau: Any) -> Any:
     return q
 
 
-@pytest.mark.parametrize("t", LETTERS)
-@pytest.mark.parametrize("transpose", ["false", "true"])
-@pytest.mark.parametrize("left", ["false", "true"])
+@in_every_type("left, transpose", *product(("false", "true"), repeat=2))
 def test_products_with_q(t: str, left: str, transpose: str) -> None:
     a = matrices(t, 2, 6, 4)
     c = matrices(t, 2, 6, 3) if left == "true" else matrices(t, 2, 3, 6)
@@ -157,8 +170,7 @@ def test_pivoted_qr(t: str) -> None:
     assert (diagonal[:-1] >= diagonal[1:]).all()
 
 
-@pytest.mark.parametrize("t", LETTERS)
-@pytest.mark.parametrize("uplo", "LU")
+@in_every_type("uplo", "L", "U")
 def test_eigenvectors_of_one_triangle(t: str, uplo: str) -> None:
     a = matrices(t, 2, 4, 4)
     a = a + adjoint(a)
@@ -170,8 +182,7 @@ def test_eigenvectors_of_one_triangle(t: str, uplo: str) -> None:
     assert info.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("t", LETTERS)
-@pytest.mark.parametrize(("mode", "u", "vt"), [("S", 3, 3), ("A", 5, 3)])
+@in_every_type("mode, u, vt", ("S", 3, 3), ("A", 5, 3))
 def test_singular_values(t: str, mode: str, u: int, vt: int) -> None:
     a = matrices(t, 2, 5, 3)
     shapes = f"({HLO[t]}[2,5,3], {REAL[t]}[2,3], {HLO[t]}[2,5,{u}], {HLO[t]}[2,{vt},3], s32[2])"
@@ -208,9 +219,7 @@ def test_hessenberg_and_tridiagonal_forms_keep_eigenvalues(t: str) -> None:
         near(np.linalg.eigvalsh(tridiagonal), np.linalg.eigvalsh(a))
 
 
-@pytest.mark.parametrize("t", LETTERS)
-@pytest.mark.parametrize("side", "LR")
-@pytest.mark.parametrize("trans", "NTC")
+@in_every_type("side, trans", *product("LR", "NTC"))
 def test_triangular_systems(t: str, side: str, trans: str) -> None:
     a, b = matrices(t, 3, 3) + 4 * np.eye(3, dtype=LETTERS[t]), matrices(t, 3, 3)
     letters = {"diag": "N", "side": side, "trans_x": trans, "uplo": "U"}
