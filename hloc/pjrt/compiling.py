@@ -12,6 +12,7 @@ from hloc.pjrt.abi import structure
 from hloc.pjrt.boundary import boundary_of, varint
 from hloc.pjrt.client import devices_of
 from hloc.pjrt.compile_options import check_overrides
+from hloc.pjrt.layouts import wishes_of, with_layouts
 from hloc.pjrt.native import PjrtError, bytes_at
 from hloc.pjrt.partitioned import shards_of
 from hloc.pjrt.programs import Program, Request
@@ -48,7 +49,8 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
     begin = time.perf_counter()
     options = _jax.CompileOptions.ParseFromString(options_bytes)
     check_overrides(options.env_option_overrides)
-    proto = to_proto(code, kind)
+    wishes = wishes_of(code)
+    proto = with_layouts(to_proto(code, kind), wishes)
     boundary = boundary_of(proto)
     build = options.executable_build_options
     assignment = build.device_assignment
@@ -71,7 +73,7 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
     shards = shards_of(proto, boundary, count) if count > 1 else None
     run = driver.compile_proto(proto, boundary.name, CompileOptions())
     assert isinstance(run, Executable)
-    program = Program(request, boundary, run, shards)
+    program = Program(request, boundary, run, shards, wishes.memories)
     COMPILATIONS.append(
         Compilation(
             name=boundary.name,

@@ -8,6 +8,7 @@ made by either with `malloc`.
   header; foreign memory names a function to call at the end, or an event to complete.
 - `PJRT_Buffer`: `event` is null for a buffer that was ready from the beginning. The dimensions
   follow the structure. `mark` is the number of the run that last took it.
+- `PJRT_Layouts_MemoryLayout`: equal layouts are one object, which is never freed.
 - `PJRT_Event`: `state` is 0 until it is complete; `code` other than 0 is an error.
 - `PJRT_Executable` is the `PJRT_LoadedExecutable` too. `python` not 0 leaves every run to Python.
 - `Run` is one asynchronous execution in the worker's queue, and all that it must keep.
@@ -20,7 +21,8 @@ struct Storage: int64_t refs, void* data, int64_t bytes, void* release, void* re
   PJRT_Event* done, int64_t pad0, int64_t pad1
 struct PJRT_Buffer: Storage* storage, void* data, int type, int deleted, int64_t bytes,
   size_t rank, int64_t* dims, PJRT_Device* device, PJRT_Memory* memory, PJRT_Event* event,
-  int64_t mark, int64_t holds
+  int64_t mark, int64_t holds,
+  PJRT_Layouts_MemoryLayout* layout
 struct PJRT_Event: int64_t refs, int64_t state, int64_t code, char* message, size_t message_size,
   Waiter* waiters
 struct Waiter: Waiter* next, void* callback, void* user_arg
@@ -40,13 +42,14 @@ struct PJRT_Executable: int64_t refs, int64_t id, void* entry, int64_t python, i
   PJRT_Device** devices, size_t num_devices, size_t num_replicas, size_t num_partitions,
   char* name, size_t name_size, void* team_run, int64_t team_workers, int64_t scratch_offset,
   int64_t asynchronous
-struct Parameter: int64_t slot, int64_t bytes
+struct Parameter: int64_t slot, int64_t bytes, PJRT_Layouts_MemoryLayout* layout
 struct Output: int64_t slot, int64_t bytes, int64_t type, size_t rank, int64_t* dims,
-  int64_t memory, int64_t alias
+  int64_t memory, PJRT_Layouts_MemoryLayout* layout
 struct Alias: int64_t parameter, int64_t output, int64_t shared, int64_t copied
 struct Threads: void* run, void* context, int workers, void* scratch
 struct PJRT_ExecuteContext: int64_t type_id, void* data
-struct PJRT_Layouts_MemoryLayout: char* text, size_t text_size
+struct PJRT_Layouts_MemoryLayout: char* text, size_t text_size, int64_t* minor_to_major,
+  size_t rank
 struct PJRT_Layouts_SerializedLayout: char* text
 struct Run: Run* next, PJRT_Executable* executable, int64_t* table, void* arena,
   PJRT_Event* event, size_t num_inputs, Storage** inputs, PJRT_Event** events, size_t num_outputs,

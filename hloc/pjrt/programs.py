@@ -13,10 +13,11 @@ from hloc.pjrt.abi import structure
 from hloc.pjrt.boundary import Boundary, Leaf, message_field
 from hloc.pjrt.client import MEMORY_KINDS
 from hloc.pjrt.element_types import TOKEN
+from hloc.pjrt.layouts import layout_address, row_major
 from hloc.pjrt.machine.load import machine
 from hloc.pjrt.native import PjrtError, named_values, text, words, words_at
 from hloc.pjrt.partitioned import Shards
-from hloc.runtime.executable import Executable
+from hloc.runtime.executable import ArraySpec, Executable
 
 PROGRAMS: dict[int, Program] = {}
 """The programs that jaxlib holds, by the id in their structure."""
@@ -54,6 +55,7 @@ class Program:
     """A loaded program and all memory that its structure refers to.
 
     Attributes:
+        memories: kinds of memory of results, by number, other than `device`.
         shards: how its arrays lie on several devices, None for a program of one.
         native: the `PJRT_Executable`.
     """
@@ -62,6 +64,7 @@ class Program:
     boundary: Boundary
     run: Executable
     shards: Shards | None = None
+    memories: dict[int, str] = field(default_factory=dict)
     number: int = field(default_factory=lambda: next(_ids))
     kept: list[Any] = field(default_factory=list)
 
@@ -105,12 +108,8 @@ class Program:
         """True if machine code alone cannot run it."""
         run = self.run
         hidden = run.manifest.boundary
-        specs = (*run.parameters, *run.outputs)
         return (
-            run.calls_python
-            or bool(hidden.parameters or hidden.results)
-            or any(spec.order is not None for spec in specs)
-            or self.shards is not None
+            run.calls_python or bool(hidden.parameters or hidden.results) or self.shards is not None
         )
 
     def _fill_memory(self) -> None:
@@ -131,12 +130,15 @@ class Program:
         for row, leaf in zip(parameters, taken, strict=False):
             slot, spec = (-1, None) if leaf.type == TOKEN else next(slots)
             row.slot, row.bytes = slot, spec.shape.size_bytes if spec else 0
+            row.layout = layout_address(_order(spec, leaf))
         outputs = (structure("Output") * max(len(given), 1))()
         slots = iter(enumerate(run.outputs, table.first_output))
-        for row, leaf in zip(outputs, given, strict=False):
+        for i, (row, leaf) in enumerate(zip(outputs, given, strict=False)):
             slot, spec = (-1, None) if leaf.type == TOKEN else next(slots)
             row.slot, row.bytes = slot, spec.shape.size_bytes if spec else 0
-            row.type, row.rank, row.alias = leaf.type, len(leaf.dims), -1
+            row.type, row.rank = leaf.type, len(leaf.dims)
+            row.layout = layout_address(_order(spec, leaf))
+            row.memory = MEMORY_KINDS.index(self.memories.get(i, MEMORY_KINDS[0]))
             row.dims = self._hold(words(leaf.dims))
         self.native.parameters, self.native.num_parameters = self._hold(parameters), len(taken)
         self.native.outputs, self.native.num_outputs = self._hold(outputs), len(given)
@@ -146,6 +148,10 @@ class Program:
     def results(self) -> tuple[Leaf, ...]:
         """The results as each device has them."""
         return self.shards.local(self.boundary) if self.shards else self.boundary.results
+
+    def layouts(self, rows: Any, count: int) -> int:
+        """Return the address of a list of layouts, one per row."""
+        return self._hold(words(row.layout for row in rows[:count]))
 
     def donated(self, args: Any) -> list[int]:
         """Return the numbers of the arguments that an execution gives away."""
@@ -192,6 +198,13 @@ class Program:
                 "bytes accessedout{}": float(found.bytes_written),
             }
         )
+
+
+def _order(spec: ArraySpec | None, leaf: Leaf) -> tuple[int, ...]:
+    """Return the dimensions of a leaf from minor to major."""
+    if spec is None or spec.order is None:
+        return row_major(len(leaf.dims))
+    return tuple(reversed(spec.order))
 
 
 def program_at(address: int) -> Program:
@@ -271,6 +284,18 @@ def PJRT_Executable_OutputMemoryKinds(args: Any) -> None:
     args.num_outputs = count
     args.memory_kinds = ctypes.addressof(kinds)
     args.memory_kind_sizes = ctypes.addressof(sizes)
+
+
+def PJRT_Layouts_PJRT_Executable_GetOutputLayouts(args: Any) -> None:
+    program = program_at(args.executable)
+    args.num_outputs = len(program.results)
+    args.layouts = program.layouts(program.outputs, args.num_outputs)
+
+
+def PJRT_Layouts_PJRT_Executable_GetParameterLayouts(args: Any) -> None:
+    program = program_at(args.executable)
+    args.num_parameters = len(program.boundary.parameters)
+    args.layouts = program.layouts(program.parameters, args.num_parameters)
 
 
 def PJRT_LoadedExecutable_GetDeviceAssignment(args: Any) -> None:

@@ -9,8 +9,9 @@ import numpy as np
 
 from hloc.pjrt.abi import enum, structure
 from hloc.pjrt.element_types import TOKEN, dtypes
+from hloc.pjrt.layouts import Order, layout_address, order_at, row_major
 from hloc.pjrt.machine.load import machine
-from hloc.pjrt.native import PjrtError, keep, state, words, words_at
+from hloc.pjrt.native import PjrtError, state, words, words_at
 from hloc.pjrt.partitioned import Shards, cut, gathered
 from hloc.pjrt.programs import Program, program_at
 
@@ -18,18 +19,25 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 def array_of(address: int) -> Array:
-    """Return the memory of a ready buffer as a row-major array."""
+    """Return the memory of a ready buffer as an array in logical order."""
     buffer = structure("PJRT_Buffer").from_address(address)
     dims = words_at(buffer.dims, buffer.rank)
     kind = dtypes()[buffer.type].numpy
     if not buffer.bytes:
         return np.empty(dims, kind)
     memory = (ctypes.c_uint8 * buffer.bytes).from_address(buffer.data)
-    return np.frombuffer(memory, np.uint8).view(kind).reshape(dims)
+    order = order_at(buffer.layout)[::-1]
+    physical = np.frombuffer(memory, np.uint8).view(kind).reshape([dims[i] for i in order])
+    return physical.transpose(np.argsort(order)) if order else physical
 
 
-def new_buffer(array: Array | None, type_: int, device: int, memory: int) -> int:
-    """Return a new buffer with a copy of an array; None for a token."""
+def new_buffer(
+    array: Array | None, type_: int, device: int, memory: int, minor_to_major: Order | None = None
+) -> int:
+    """Return a new buffer with a copy of an array, in row-major order unless another is given.
+
+    The array is None for a token.
+    """
     size = 0 if array is None else array.nbytes
     dims = () if array is None else array.shape
     storage_address = machine().function("allocate", 1)(size)
@@ -37,10 +45,14 @@ def new_buffer(array: Array | None, type_: int, device: int, memory: int) -> int
         raise PjrtError("RESOURCE_EXHAUSTED", "Out of memory.")
     if array is not None and size:
         storage = structure("Storage").from_address(storage_address)
-        ctypes.memmove(storage.data, np.ascontiguousarray(array).ctypes.data, size)
+        order = minor_to_major or row_major(len(dims))
+        physical = np.ascontiguousarray(array.transpose(order[::-1]))
+        ctypes.memmove(storage.data, physical.ctypes.data, size)
     sizes = words(dims)
     make = machine().function("new_buffer", 6)
     result: int = make(storage_address, type_, len(dims), ctypes.addressof(sizes), device, memory)
+    if minor_to_major is not None:
+        structure("PJRT_Buffer").from_address(result).layout = layout_address(minor_to_major)
     return result
 
 
@@ -73,8 +85,9 @@ def PJRT_LoadedExecutable_Execute(args: Any) -> int:
     outputs = words_at(args.output_lists, 1)[0]
     for i, (leaf, result) in enumerate(zip(program.boundary.results, results, strict=True)):
         memory = memory_of(device, program.outputs[i].memory)
+        order = order_at(program.outputs[i].layout)
         ctypes.c_int64.from_address(outputs + 8 * i).value = new_buffer(
-            result, leaf.type, device, memory
+            result, leaf.type, device, memory, order
         )
     for number in program.donated(args):
         machine().function("delete_buffer", 1)(inputs[number])
@@ -106,7 +119,8 @@ def run_on_devices(program: Program, shards: Shards, args: Any) -> int:
         for i, (leaf, result) in enumerate(
             zip(boundary.results, cut(results, shards, number), strict=True)
         ):
-            made = new_buffer(result, leaf.type, device, memory_of(device))
+            memory = memory_of(device, program.outputs[i].memory)
+            made = new_buffer(result, leaf.type, device, memory)
             ctypes.c_int64.from_address(outputs[number] + 8 * i).value = made
         for alias in program.donated(args):
             machine().function("delete_buffer", 1)(lists[number][alias])
@@ -155,24 +169,22 @@ def PJRT_Buffer_ToHostBuffer(args: Any) -> int:
     return 0
 
 
-def PJRT_Buffer_GetMemoryLayout(args: Any) -> None:
-    rank = structure("PJRT_Buffer").from_address(args.buffer).rank
-    args.layout.type = enum("PJRT_Buffer_MemoryLayout_Type")["Tiled"]
-    args.layout.tiled.minor_to_major = keep(words(range(rank - 1, -1, -1)))
-    args.layout.tiled.minor_to_major_size, args.layout.tiled.num_tiles = rank, 0
-
-
 def PJRT_Client_BufferFromHostBuffer(args: Any) -> None:
+    order = None
     if args.device_layout:
-        raise PjrtError("UNIMPLEMENTED", "hloc keeps arrays in row-major order only")
+        layout = structure("PJRT_Buffer_MemoryLayout").from_address(args.device_layout)
+        if layout.type != enum("PJRT_Buffer_MemoryLayout_Type")["Tiled"] or layout.tiled.num_tiles:
+            raise PjrtError("UNIMPLEMENTED", "hloc has no layouts with tiles or strides")
+        order = tuple(words_at(layout.tiled.minor_to_major, args.num_dims))
     dims = tuple(words_at(args.dims, args.num_dims))
-    strides = tuple(words_at(args.byte_strides, args.num_byte_strides))
     kind = dtypes()[args.type].numpy
+    strides = tuple(words_at(args.byte_strides, args.num_byte_strides))
+    strides = strides or np.empty(dims, kind).strides
     reaches = [stride * (dim - 1) for stride, dim in zip(strides, dims, strict=True)]
     low, high = sum(min(0, r) for r in reaches), sum(max(0, r) for r in reaches) + kind.itemsize
     raw = (ctypes.c_uint8 * (high - low)).from_address(args.data + low)
     array: Array = np.ndarray(dims, kind, memoryview(raw), -low, strides)
     memory = args.memory or memory_of(args.device)
     device = structure("PJRT_Memory").from_address(memory).device
-    args.buffer = new_buffer(array, args.type, device, memory)
+    args.buffer = new_buffer(array, args.type, device, memory, order)
     args.done_with_host_buffer = ready_event()

@@ -15,15 +15,15 @@ from typing import Any
 from hloc.pjrt import client, compiling, programs, slow
 from hloc.pjrt.abi import LAST_FUNCTION, MAJOR_VERSION, MINOR_VERSION, enum, layout, structure
 from hloc.pjrt.element_types import TOKEN, dtypes
+from hloc.pjrt.layouts import row_major_layouts
 from hloc.pjrt.machine.load import machine
-from hloc.pjrt.native import PjrtError, error_address, keep, state, text, words
+from hloc.pjrt.native import PjrtError, error_address, keep, state, words
 
 _MODULES: tuple[ModuleType, ...] = (client, compiling, programs, slow)
 """Where the Python functions of the C API are."""
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
 _RETIRE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
-_MAX_RANK = 64
 
 
 @cache
@@ -115,11 +115,7 @@ def _start() -> None:
     shared.retire = _address(_RETIRE(programs.retire))
     sizes = {number: dtype.numpy.itemsize for number, dtype in dtypes().items()}
     shared.element_bytes = keep(words(sizes.get(i, 0) for i in range(max(*sizes, TOKEN) + 9)))
-    rows = (structure("PJRT_Layouts_MemoryLayout") * _MAX_RANK)()
-    for rank, row in enumerate(rows):
-        order = "{" + ",".join(map(str, range(rank - 1, -1, -1))) + "}"
-        row.text, row.text_size = text(order), len(order)
-    shared.layouts = keep(rows)
+    shared.layouts = row_major_layouts()
     shared.kept = keep(words([0] * 4))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     try:

@@ -156,7 +156,7 @@ def PJRT_Buffer_ToHostBuffer(args: Args) -> PJRT_Error:
         if layout.type != Buffer_MemoryLayout_Type_.Tiled:
             return twin(args)
         for i in range(buffer.rank):
-            if layout.tiled.minor_to_major[i] != buffer.rank - 1 - i:
+            if layout.tiled.minor_to_major[i] != buffer.layout.minor_to_major[i]:
                 return twin(args)
     error = settled(buffer)
     if error is not None:
@@ -190,7 +190,9 @@ def copied(buffer: PJRT_Buffer, device: PJRT_Device, memory: PJRT_Memory) -> PJR
     if storage is None:
         return None
     memcpy(storage.data, buffer.data, buffer.bytes)
-    return new_buffer(storage, buffer.type, buffer.rank, buffer.dims, device, memory)
+    copy = new_buffer(storage, buffer.type, buffer.rank, buffer.dims, device, memory)
+    copy.layout = buffer.layout
+    return copy
 
 
 def PJRT_Buffer_CopyToDevice(args: Args) -> PJRT_Error:
@@ -220,15 +222,19 @@ def out_of_memory() -> PJRT_Error:
     return fail(Error_Code_.RESOURCE_EXHAUSTED, *text("Out of memory."))
 
 
-# ---------------------------------------------------------------- layouts: row-major ones only
+# ---------------------------------------------------------------- layouts
 
 
 def PJRT_Buffer_GetMemoryLayout(args: Args) -> PJRT_Error:
-    return twin(args)
+    args.layout.type = Buffer_MemoryLayout_Type_.Tiled
+    args.layout.tiled.minor_to_major = args.buffer.layout.minor_to_major
+    args.layout.tiled.minor_to_major_size = args.buffer.rank
+    args.layout.tiled.num_tiles = 0
+    return None
 
 
 def PJRT_Layouts_PJRT_Buffer_MemoryLayout(args: Args) -> PJRT_Error:
-    args.layout = at(state.layouts[args.buffer.rank])
+    args.layout = args.buffer.layout
     return None
 
 

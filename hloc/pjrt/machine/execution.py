@@ -65,6 +65,11 @@ def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
                 Error_Code_.INVALID_ARGUMENT,
                 *text("Execute: an argument has a wrong shape or type."),
             )
+        if buffer.layout != executable.parameters[i].layout:
+            return fail(
+                Error_Code_.INVALID_ARGUMENT,
+                *text("Execute: an argument has another layout than the program takes."),
+            )
         event = buffer.event
         if event is not None and (atomic_load(event.state) == 0 or event.code != 0):
             late = 1
@@ -142,6 +147,7 @@ def give(
         output = executable.outputs[i]
         memory = device.memories[output.memory]
         buffer = new_buffer(storages[i], output.type, output.rank, output.dims, device, memory)
+        buffer.layout = output.layout
         if event is not None:
             pending_buffer(buffer, event)
         outputs[i] = buffer

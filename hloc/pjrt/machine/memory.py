@@ -11,6 +11,7 @@ from hloc.pjrt.machine.words import (
     PJRT_Memory,
     Storage,
     aligned_alloc,
+    at,
     atomic_add,
     atomic_max,
     call,
@@ -112,7 +113,7 @@ def drop_storage(storage: Storage) -> None:
 def new_buffer(
     storage: Storage, type: int, rank: int, dims: Address, device: PJRT_Device, memory: PJRT_Memory
 ) -> PJRT_Buffer:
-    """Return a ready buffer that takes over one use of `storage`."""
+    """Return a ready, row-major buffer that takes over one use of `storage`."""
     buffer = cast(PJRT_Buffer, malloc(size_of(PJRT_Buffer) + rank * 8))
     buffer.storage = storage
     buffer.data = storage.data
@@ -128,6 +129,7 @@ def new_buffer(
     buffer.event = None
     buffer.mark = 0
     buffer.holds = 0
+    buffer.layout = at(state.layouts[rank])
     return buffer
 
 
