@@ -10,7 +10,7 @@ import html
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any
@@ -42,16 +42,21 @@ def page(scene: Scene, most: int) -> str:
         "STYLE": style,
         "SCRIPT": script,
         "TITLE": html.escape(title),
-        "DATA": _embedded(_data(scene, title, most)),
+        "DATA": embedded(_data(scene, title, most)),
     }
-    return re.sub("%([A-Z_]+)%", lambda found: parts[found[1]], text)
+    return filled(text, parts)
+
+
+def filled(template: str, parts: Mapping[str, str]) -> str:
+    """Return `template` with each `%NAME%` replaced once: what is put in is not looked at again."""
+    return re.sub("%([A-Z_]+)%", lambda found: parts[found[1]], template)
 
 
 def _hash(text: str) -> str:
     return "sha256-" + b64encode(sha256(text.encode()).digest()).decode()
 
 
-def _embedded(data: Any) -> str:
+def embedded(data: Any) -> str:
     """Return JSON that is safe inside a `script` element."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
