@@ -13,7 +13,7 @@ from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 from hloc.memory.usage import in_arena, running_at, worst_moment
 from hloc.pictures.colours import kind_of
-from hloc.pictures.style import CHART_STYLE, kind_style
+from hloc.pictures.style import chart, kind_style, label, line
 from hloc.report.memory_report import source_of
 from hloc.report.text import size_text
 
@@ -21,14 +21,10 @@ _WIDTH, _HEIGHT = 1000.0, 480.0
 _LEFT, _TOP, _RIGHT, _BOTTOM = 90.0, 40.0, 20.0, 50.0
 _MOST_RECTANGLES = 20_000
 
-_STYLE = (
-    CHART_STYLE
-    + """  rect.b { stroke-width: 0.7; fill-opacity: 0.9; }
+_STYLE = """  rect.b { stroke-width: 0.7; fill-opacity: 0.9; }
   rect.b:hover { fill-opacity: 1; stroke-width: 2; }
   .name { font-size: 11px; pointer-events: none; }
-"""
-    + kind_style("rect")
-)
+""" + kind_style("rect")
 
 
 def memory_chart(module: Module, assignment: BufferAssignment) -> str:
@@ -36,17 +32,8 @@ def memory_chart(module: Module, assignment: BufferAssignment) -> str:
     steps = max(assignment.timeline.finish.values(), default=0) + 1
     scale = _Scale(steps, max(assignment.arena_bytes, 1))
     title = f"{module.name}: arena {size_text(assignment.arena_bytes)}"
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" '
-        f'role="img" aria-label="{_quoted(title)}">',
-        f"<style>{_STYLE}</style>",
-        f'<text x="{_LEFT}" y="22" font-size="15">{escape(_clean(title))}</text>',
-        *_grid(scale),
-        *_rectangles(assignment, scale),
-        *_peak(assignment, scale),
-        "</svg>",
-    ]
-    return "\n".join(lines) + "\n"
+    marks = (*_grid(scale), *_rectangles(assignment, scale), *_peak(assignment, scale))
+    return chart(_clean(title), _WIDTH, _HEIGHT, _LEFT, _STYLE, marks)
 
 
 class _Scale:
@@ -68,18 +55,12 @@ def _grid(scale: _Scale) -> Iterator[str]:
     left, right, bottom = scale.x(0), scale.x(scale.steps), scale.y(0)
     for i in range(5):
         offset, step = scale.size_bytes * i // 4, scale.steps * i // 4
-        y, x = scale.y(offset), scale.x(step)
-        yield f'<line class="grid" x1="{left:.1f}" y1="{y:.1f}" x2="{right:.1f}" y2="{y:.1f}"/>'
-        yield (
-            f'<text x="{left - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{size_text(offset)}</text>'
-        )
-        yield f'<text x="{x:.1f}" y="{bottom + 16:.1f}" text-anchor="middle">{step}</text>'
-    ends = f'x1="{left:.1f}" y1="{bottom:.1f}" x2="{right:.1f}" y2="{bottom:.1f}"'
-    yield f'<line class="axis" {ends}/>'
-    yield (
-        f'<text x="{(left + right) / 2:.1f}" y="{bottom + 36:.1f}" text-anchor="middle">'
-        "steps of the schedule</text>"
-    )
+        y = scale.y(offset)
+        yield line("grid", left, y, right, y)
+        yield label(left - 6, y + 4, size_text(offset), "end")
+        yield label(scale.x(step), bottom + 16, str(step), "middle")
+    yield line("axis", left, bottom, right, bottom)
+    yield label((left + right) / 2, bottom + 36, "steps of the schedule", "middle")
 
 
 def _rectangles(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
@@ -91,10 +72,8 @@ def _rectangles(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
         for first, last in buffer.busy:
             drawn += 1
             if drawn > _MOST_RECTANGLES:
-                yield (
-                    f'<text x="{_LEFT}" y="36">only the first {_MOST_RECTANGLES:,} live ranges '
-                    "are drawn</text>"
-                )
+                words = f"only the first {_MOST_RECTANGLES:,} live ranges are drawn"
+                yield label(_LEFT, 36, words)
                 return
             top = scale.y(buffer.place.offset + buffer.place.size_bytes)
             yield (
@@ -115,10 +94,7 @@ def _name(buffer: Buffer, kind: str, scale: _Scale) -> Iterator[str]:
     if len(name) * 6.4 + 6 > width or height < 14:
         return
     x, y = scale.x(first) + width / 2, scale.y(place.offset) - height / 2 + 4
-    yield (
-        f'<text class="name {kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="middle">'
-        f"{escape(name)}</text>"
-    )
+    yield label(x, y, name, "middle", f"name {kind}")
 
 
 def _title(buffer: Buffer) -> str:
@@ -142,16 +118,10 @@ def _peak(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
     text = _clean(f"peak {size_text(worst.size_bytes)} at {inst.name}")
     anchor = "end" if x > _WIDTH / 2 else "start"
     shift = -5 if anchor == "end" else 5
-    yield (f'<line class="peak" x1="{x:.1f}" y1="{_TOP:.1f}" x2="{x:.1f}" y2="{scale.y(0):.1f}"/>')
-    yield (
-        f'<text x="{x + shift:.1f}" y="{_TOP - 4:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-    )
+    yield line("peak", x, _TOP, x, scale.y(0))
+    yield label(x + shift, _TOP - 4, text, anchor)
 
 
 def _clean(text: str) -> str:
     """Return `text` without what XML forbids even in escaped form."""
     return "".join(c if c == "\n" or c.isprintable() else "?" for c in text)
-
-
-def _quoted(text: str) -> str:
-    return escape(_clean(text), {'"': "&quot;"})

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import atan, ceil, degrees, floor, log10
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
 from hloc.pictures.colours import kind_of
 from hloc.pictures.labels import shown
-from hloc.pictures.style import CHART_STYLE, kind_style
+from hloc.pictures.style import chart, kind_style, label, line
 
 _WIDTH, _HEIGHT = 1000.0, 560.0
 _LEFT, _TOP, _RIGHT, _BOTTOM = 84.0, 44.0, 24.0, 56.0
@@ -60,32 +60,22 @@ def roofline(title: str, roofs: Roofs, kernels: Sequence[Kernel]) -> str:
     drawn = [k for k in kernels if k.flops and k.bytes and k.seconds > 0]
     drawn.sort(key=lambda k: (-k.seconds, k.name))
     scale = _Scale(roofs, drawn)
-    title = shown(title)
-    lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {_HEIGHT:.0f}" '
-        f'role="img" aria-label={quoteattr(title)}>',
-        f"<style>{_STYLE}</style>",
-        f'<text x="{_LEFT}" y="24" font-size="15">{escape(title)}</text>',
+    marks = (
         *_grid(scale),
         *_roofs(roofs, scale),
         *_dots(drawn, scale),
         *_labels(drawn, scale),
         *_note(kernels, drawn),
-        "</svg>",
-    ]
-    return "\n".join(lines) + "\n"
+    )
+    return chart(shown(title), _WIDTH, _HEIGHT, _LEFT, _STYLE, marks)
 
 
-_STYLE = (
-    CHART_STYLE
-    + """  .roof { stroke: currentColor; stroke-width: 1.6; fill: none; }
+_STYLE = """  .roof { stroke: currentColor; stroke-width: 1.6; fill: none; }
   .cache { stroke-opacity: 0.4; stroke-dasharray: 5 4; }
   circle { stroke-width: 1.4; }
   .model { fill-opacity: 0.25; stroke-dasharray: 3 2; }
   .soft { fill-opacity: 0.7; }
-"""
-    + kind_style("circle")
-)
+""" + kind_style("circle")
 
 
 class _Scale:
@@ -111,18 +101,15 @@ def _grid(scale: _Scale) -> Iterator[str]:
     top, bottom, left, right = _TOP, _HEIGHT - _BOTTOM, _LEFT, _WIDTH - _RIGHT
     for power in range(scale.left, scale.right + 1):
         x = scale.x(10.0**power)
-        yield f'<line class="grid" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}"/>'
-        yield f'<text x="{x:.1f}" y="{bottom + 18}" text-anchor="middle">{10.0**power:g}</text>'
+        yield line("grid", x, top, x, bottom)
+        yield label(x, bottom + 18, f"{10.0**power:g}", "middle")
     for power in range(scale.bottom, scale.top + 1):
         y = scale.y(10.0**power)
-        yield f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{right}" y2="{y:.1f}"/>'
-        yield f'<text x="{left - 8}" y="{y + 4:.1f}" text-anchor="end">{_rate(10.0**power)}</text>'
-    yield f'<line class="axis" x1="{left}" y1="{bottom}" x2="{right}" y2="{bottom}"/>'
-    yield (
-        f'<text x="{(left + right) / 2:.1f}" y="{bottom + 40}" text-anchor="middle">'
-        "operations per byte</text>"
-    )
-    yield f'<text class="soft" x="{left - 8}" y="{top - 14}" text-anchor="end">operations/s</text>'
+        yield line("grid", left, y, right, y)
+        yield label(left - 8, y + 4, _rate(10.0**power), "end")
+    yield line("axis", left, bottom, right, bottom)
+    yield label((left + right) / 2, bottom + 40, "operations per byte", "middle")
+    yield label(left - 8, top - 14, "operations/s", "end", "soft")
 
 
 def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
@@ -148,10 +135,8 @@ def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
             f'{scale.y(at * rate) - 7:.1f}) rotate({turn:.1f})" text-anchor="middle">'
             f"{escape(name)} {rate / 1e9:.0f} GB/s</text>"
         )
-    yield (
-        f'<text x="{scale.x(widest) - 4:.1f}" y="{peak - 7:.1f}" text-anchor="end">'
-        f"multiply-add {roofs.flops / 1e9:.0f} GFLOP/s</text>"
-    )
+    words = f"multiply-add {roofs.flops / 1e9:.0f} GFLOP/s"
+    yield label(scale.x(widest) - 4, peak - 7, words, "end")
 
 
 def _dots(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
@@ -189,7 +174,7 @@ def _labels(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
         if any(_overlap(area, other) for other in taken):
             continue
         taken.append(area)
-        yield f'<text x="{x:.1f}" y="{y:.1f}">{escape(name)}</text>'
+        yield label(x, y, name)
         written += 1
         if written == _MOST_LABELS:
             return
@@ -211,10 +196,7 @@ def _note(kernels: Sequence[Kernel], drawn: Sequence[Kernel]) -> Iterator[str]:
         parts.append(f"{modelled} pale ones by the cost model")
     if len(kernels) > len(drawn):
         parts.append(f"{len(kernels) - len(drawn)} without arithmetic not drawn")
-    yield (
-        f'<text class="soft" x="{_WIDTH - _RIGHT}" y="24" text-anchor="end">'
-        f"{escape('; '.join(parts))}</text>"
-    )
+    yield label(_WIDTH - _RIGHT, 22, "; ".join(parts), "end", "soft")
 
 
 def _rate(value: float) -> str:

@@ -1,6 +1,9 @@
-"""What all drawings share: colours of paper, ink, grid and peak, for light and dark pages."""
+"""What all drawings share: colours for light and dark pages, and the SVG elements of charts."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from xml.sax.saxutils import escape, quoteattr
 
 from hloc.pictures.colours import DARK, XLA, Colour
 
@@ -31,3 +34,29 @@ def _rules(palette: dict[str, Colour], selector: str) -> str:
         f"text.{kind} {{ fill: {colour.text}; }}\n"
         for kind, colour in palette.items()
     )
+
+
+def chart(
+    title: str, width: float, height: float, left: float, style: str, marks: Iterable[str]
+) -> str:
+    """Return a chart as an SVG file: its title at `left`, then `marks`."""
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'role="img" aria-label={quoteattr(title)}>',
+        f"<style>{CHART_STYLE}{style}</style>",
+        f'<text x="{left}" y="22" font-size="15">{escape(title)}</text>',
+        *marks,
+        "</svg>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def line(style: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    """Return a line of class `style`."""
+    return f'<line class="{style}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def label(x: float, y: float, words: str, anchor: str = "start", style: str = "") -> str:
+    """Return a text whose `anchor` (start, middle, end) is at x, y."""
+    kind = f'class="{style}" ' if style else ""
+    return f'<text {kind}x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
