@@ -16,7 +16,7 @@ from hloc import driver
 from hloc.cli.aot_command import check_library, implied_kinds, write_library
 from hloc.cli.command_words import check_not_a_command
 from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
-from hloc.cli.guard import guarded
+from hloc.cli.guard import guarded_each
 from hloc.cli.memory_option import show_memory
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.pass_report import names_of
@@ -70,10 +70,7 @@ def compile_files(arguments: Namespace, talk: Talk) -> int:
     options = compile_options(arguments)
     check_kinds(arguments.emit, options.target)
     _check_names(options, arguments.print_after)
-    return max(
-        guarded(talk, lambda name=name: _job(name, arguments, talk).run())  # type: ignore[misc]
-        for name in files
-    )
+    return guarded_each(talk, files, lambda name: _job(name, arguments, talk).run())
 
 
 def _job(name: str, arguments: Namespace, talk: Talk) -> _Job:

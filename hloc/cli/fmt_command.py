@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from difflib import unified_diff
 
-from hloc.cli.guard import guarded
+from hloc.cli.guard import guarded_each
 from hloc.cli.talk import Talk
 from hloc.parser.format_text import format_text
 from hloc.report.exits import Exit, UsageError
@@ -33,8 +33,7 @@ def format_files(arguments: Namespace, talk: Talk) -> int:
             talk.say(f"{shown_name(name)}: formatted")
         return Exit.FAULT if changed and (arguments.check or arguments.diff) else Exit.OK
 
-    files = need_files(arguments.files)
-    return max(guarded(talk, lambda name=name: format_one(name)) for name in files)  # type: ignore[misc]
+    return guarded_each(talk, need_files(arguments.files), format_one)
 
 
 def _print_diff(name: str, old: str, new: str, talk: Talk) -> None:

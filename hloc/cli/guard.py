@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError, UnsupportedError
@@ -34,6 +35,11 @@ def guarded(talk: Talk, action: Callable[[], int]) -> int:
     except Exception as fault:
         report_internal(talk, fault)
         return Exit.INTERNAL
+
+
+def guarded_each(talk: Talk, files: Sequence[str], action: Callable[[str], int]) -> int:
+    """Do `action` with one file after the other and return the highest exit code."""
+    return max(guarded(talk, partial(action, name)) for name in files)
 
 
 def report_internal(talk: Talk, fault: Exception) -> None:

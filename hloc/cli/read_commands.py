@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 
 from hloc.cli.emit import deliver
-from hloc.cli.guard import guarded
+from hloc.cli.guard import guarded_each
 from hloc.cli.talk import Talk
 from hloc.parser import SEPARATOR
 from hloc.report.exits import Exit, UsageError
@@ -26,7 +26,7 @@ def parse_files(arguments: Namespace, talk: Talk) -> int:
         deliver(text, arguments.output_file or None, talk)
         return Exit.OK
 
-    return max(guarded(talk, lambda name=name: parse_one(name)) for name in files)  # type: ignore[misc]
+    return guarded_each(talk, files, parse_one)
 
 
 def verify_files(arguments: Namespace, talk: Talk) -> int:
@@ -41,5 +41,4 @@ def verify_files(arguments: Namespace, talk: Talk) -> int:
             talk.say(f"{shown_name(name)}: OK, module {module.name}, {counts}")
         return Exit.OK
 
-    files = need_files(arguments.files)
-    return max(guarded(talk, lambda name=name: verify_one(name)) for name in files)  # type: ignore[misc]
+    return guarded_each(talk, need_files(arguments.files), verify_one)

@@ -7,7 +7,7 @@ from argparse import Namespace
 from dataclasses import asdict
 
 from hloc.analysis.statistics import ModuleStatistics, module_statistics
-from hloc.cli.guard import guarded
+from hloc.cli.guard import guarded_each
 from hloc.cli.talk import Talk
 from hloc.report.exits import Exit
 from hloc.report.source_input import need_files, read_modules, shown_name
@@ -30,8 +30,7 @@ def print_statistics(arguments: Namespace, talk: Talk) -> int:
                 talk.product("\n".join([*lines, "", *largest_arrays(statistics)]))
         return Exit.OK
 
-    files = need_files(arguments.files)
-    code = max(guarded(talk, lambda name=name: print_one(name)) for name in files)  # type: ignore[misc]
+    code = guarded_each(talk, need_files(arguments.files), print_one)
     if arguments.format == "json":
         talk.product(json.dumps(found, indent=1))
     return code
