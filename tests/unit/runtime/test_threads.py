@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,20 @@ def loaded(module: CpuModule) -> Executable:
     return executables.load_compiled(module)
 
 
-def answers(text: str, threads: int, arrays: Sequence[Array]) -> list[bytes]:
-    return [found.tobytes() for found in loaded(compiled(text, threads))(*arrays)]
+def on_threads(module: CpuModule, threads: int) -> Executable:
+    """Load compiled code, which does not depend on the number of threads, for so many."""
+    module.objects()
+    return loaded(replace(module, options=replace(module.options, threads=threads)))
+
+
+def answers(module: CpuModule, threads: int, arrays: Sequence[Array]) -> list[bytes]:
+    return [found.tobytes() for found in on_threads(module, threads)(*arrays)]
+
+
+@cache
+def all_split(text: str) -> CpuModule:
+    """Compile a text for tests that use `split_all`, once for both ways of lending threads."""
+    return compiled(text)
 
 
 def normal(*dims: int, seed: int = 0) -> Array:
@@ -154,32 +167,35 @@ def lent_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_any_number_of_threads_gives_the_same_bits(path: Path, lent_threads: list[int]) -> None:
     """Whoever computes a part, also with scratch memory that is not the caller's."""
-    text = path.read_text()
-    arrays = inputs_for(driver.parse_text(text))
+    module = all_split(path.read_text())
+    arrays = inputs_for(driver.parse_text(path.read_text()))
     with np.errstate(all="ignore"):
-        want = answers(text, 1, arrays)
+        want = answers(module, 1, arrays)
         for threads in (2, 5):
-            assert answers(text, threads, arrays) == want, threads
+            assert answers(module, threads, arrays) == want, threads
 
 
 @pytest.mark.usefixtures("split_all")
 @pytest.mark.parametrize("text", [*map(product, PRODUCTS), ROWS], ids=[*PRODUCTS, "sorted rows"])
 def test_parts_of_products_and_rows(text: str, lent_threads: list[int]) -> None:
+    module = all_split(text)
     arrays = inputs_for(driver.parse_text(text), special=False)
-    want = answers(text, 1, arrays)
+    want = answers(module, 1, arrays)
     assert not lent_threads
     for threads in (2, 3, 7):
-        assert answers(text, threads, arrays) == want, threads
+        assert answers(module, threads, arrays) == want, threads
     assert max(lent_threads) > 1
 
 
 @pytest.mark.parametrize("text", [LARGE, ROWS, product("columns")])
 def test_the_pool_gives_the_same_bits(text: str) -> None:
+    module = compiled(text)
     arrays = inputs_for(driver.parse_text(text))
-    want = answers(text, 1, arrays)
+    want = answers(module, 1, arrays)
     for threads in (2, 3, 7):
+        run = on_threads(module, threads)
         for _ in range(5):
-            assert answers(text, threads, arrays) == want, threads
+            assert [found.tobytes() for found in run(*arrays)] == want, threads
 
 
 def test_code_does_not_depend_on_the_number_of_threads() -> None:
