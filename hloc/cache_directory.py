@@ -29,6 +29,12 @@ _NEXT_LOOK: dict[Path, float] = {}
 """When this process looks again whether a directory is to be trimmed, in seconds of the epoch."""
 
 
+def state_folder() -> Path:
+    """Return where hloc keeps what it remembers between runs; it may not exist."""
+    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    return Path(base) / "hloc"
+
+
 @cache
 def cache_directory() -> Path | None:
     """Return the directory, made if need be; None if there is none that is safe to use.

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hloc.cache_directory import state_folder
 from hloc.errors import HloError, printable, reason_of
 from hloc.opt.pipeline import text_of
 
@@ -99,8 +100,7 @@ def write_session(session: Session, path: str) -> int:
 
 def autosave_path() -> Path:
     """Return where the commands of the last session on a terminal are kept."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "hloc" / "last-session.hlor"
+    return state_folder() / "last-session.hlor"
 
 
 def autosave(session: Session) -> None:

@@ -6,7 +6,6 @@ not complete (then it begins a new line). There is no alternate screen: what was
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +20,7 @@ from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.output import ColorDepth
 
+from hloc.cache_directory import state_folder
 from repl.completion import HloCompleter
 from repl.session import Session
 from repl.settings import SETTINGS
@@ -177,8 +177,7 @@ def history_file() -> Path | None:
     here = Path(".hloc_history")
     if here.is_file():
         return here
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    folder = Path(base) / "hloc"
+    folder = state_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:

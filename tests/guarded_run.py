@@ -95,10 +95,10 @@ def _run(
     try:
         if not _ends_in_time(module, options, arguments):
             return "left out: too long"
+        optimised = clone_module(module)
+        optimise(optimised, options)
         for end in ends:
-            copy = clone_module(module)
-            optimise(copy, options)
-            compiled = compile_guarded(copy, options, at_end=end == "end")
+            compiled = compile_guarded(clone_module(optimised), options, at_end=end == "end")
             if compiled.boundary.parameters or compiled.boundary.results:
                 return "left out: dynamic sizes at the boundary"
             if compiled.buffers.arena_bytes > MAX_BYTES:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from hloc.cache_directory import state_folder
 from hloc.errors import HloError, reason_of
 
 _FOLDER = re.compile(r"(\d\d)-([a-z0-9-]+)")
@@ -96,8 +96,7 @@ def _is_number(word: str, number: int) -> bool:
 
 def progress_file() -> Path:
     """Return where it is remembered which exercises were passed."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "hloc" / "learn.json"
+    return state_folder() / "learn.json"
 
 
 def read_progress() -> dict[str, int]:
