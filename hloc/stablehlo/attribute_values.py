@@ -206,7 +206,7 @@ class AttributeReader:
             bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
             data = bits[: shape.elements].tobytes()
         if len(data) == dtype.storage_bytes:
-            return np.full(shape.dims, np.frombuffer(data, dtype.numpy)[0], dtype.numpy)
+            return self._splat(np.frombuffer(data, dtype.numpy)[0], shape, start)
         if len(data) != shape.size_bytes:
             message = f"these are {len(data)} bytes, but {shape} needs {shape.size_bytes}"
             self.cursor.fail(message, start, start + len(text))
@@ -226,11 +226,18 @@ class AttributeReader:
         if dtype.is_complex:
             flat = flat.view(dtype.numpy) if flat.size % 2 == 0 else flat
         if len(numbers) == width and not sizes:
-            return np.full(shape.dims, flat[0], dtype.numpy)
+            return self._splat(flat[0], shape, start)
         if sizes != shape.dims or flat.size != prod(shape.dims):
             message = f"the elements have sizes {list(sizes)}, but the type is {shape}"
             self.cursor.fail(message, start, start + len(text))
         return flat.reshape(shape.dims)
+
+    def _splat(self, element: np.generic, shape: ArrayShape, start: int) -> np.ndarray[Any, Any]:
+        """Return one element in every place, a view that takes no memory."""
+        try:
+            return np.broadcast_to(np.asarray(element, shape.dtype.numpy), shape.dims)
+        except ValueError:
+            self.cursor.fail(f"{shape} is too large", start, start + 1)
 
     def _numbers(self, text: str, start: int) -> tuple[list[str], tuple[int, ...]]:
         """Return the numbers of nested brackets and the sizes the brackets have."""

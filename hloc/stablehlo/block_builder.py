@@ -11,14 +11,21 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn, TypeAlias
 
 from hloc.errors import Diagnostic, HloError, UnsupportedError
-from hloc.ir.attributes import NO_COMMON, CommonAttributes, attribute_fields, quoted
+from hloc.ir.attributes import (
+    NO_COMMON,
+    AttributeField,
+    CommonAttributes,
+    attribute_fields,
+    quoted,
+)
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.opcode import Opcode
 from hloc.ops import OPCODES
 from hloc.parser.reader import legal_name
 from hloc.parser.values import ValueReader
-from hloc.shapes import Shape, TupleShape, compatible
+from hloc.shapes import ArrayShape, Shape, TupleShape, compatible
 from hloc.source import SourceFile, Span
 from hloc.stablehlo.chlo import expanded
 from hloc.stablehlo.codecs import BadAttribute
@@ -30,6 +37,29 @@ Environment: TypeAlias = dict[str, list[Instruction]]
 """Name of a value, `%0`, and its elements: several results have one name."""
 
 _NOT_NAMES = str.maketrans({c: "_" for c in " ()[]{}<>,;:=\"'#%@&|!?*+/\\^~`$"})
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "bool": lambda value: isinstance(value, bool),
+    "float": lambda value: isinstance(value, (int, float)),
+    "int": _is_integer,
+    "int_list": lambda value: isinstance(value, tuple) and all(map(_is_integer, value)),
+    "string": lambda value: isinstance(value, str),
+}
+"""Kind of an attribute -> whether a value has it."""
+
+
+def _fits(attribute: AttributeField, value: Any) -> bool:
+    """True if `attribute` of an opcode can have `value`."""
+    if attribute.choices:
+        words = value if attribute.kind == "enum_list" else (value,)
+        known = {choice.lower() for choice in attribute.choices} | {""}
+        return all(isinstance(word, str) and word.lower() in known for word in words)
+    return _KINDS[attribute.kind](value) if attribute.kind in _KINDS else True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +128,10 @@ class BlockBuilder:
         self.common, self.name = NO_COMMON, ""
         self.computation.set_root(results[0] if len(results) == 1 else self.tuple(results))
 
-    def operands(self, operation: Operation) -> list[Instruction]:
+    def operands(self, operation: Operation, count: int = -1) -> list[Instruction]:
+        """Return the operands; there must be `count` if it is given."""
+        if count not in (-1, len(operation.operands)):
+            self.fail(f"expected {count} operands, but found {len(operation.operands)}")
         return [self.value(name) for name in operation.operands]
 
     def value(self, name: str) -> Instruction:
@@ -129,11 +162,25 @@ class BlockBuilder:
     ) -> Instruction:
         """Add an instruction with the place and metadata of the operation being converted."""
         row = OPCODES[opcode]
+        if row.arity is not None and len(operands) != row.arity:
+            self.fail(f"expected {row.arity} operands, but found {len(operands)}")
+        self._check_values(row, values)
         attributes = row.attributes(**values) if row.attributes is not None else None
         return self.computation.add(
             row, shape, operands, attributes, called,
             name=legal_name(self.name) or opcode, common=self.common, span=self.span,
         )  # fmt: skip
+
+    def _check_values(self, row: Opcode, values: dict[str, Any]) -> None:
+        """Refuse an attribute that is missing or of another kind than `row` declares."""
+        for attribute in attribute_fields(row.attributes):
+            if attribute.field not in values:
+                if attribute.required:
+                    self.fail(f"{row.name} needs an attribute for {attribute.name}")
+                continue
+            value = values[attribute.field]
+            if value is not None and not _fits(attribute, value):
+                self.fail(f"{value!r} is no value for {attribute.name} of {row.name}")
 
     def parameter(self, number: int, shape: Shape) -> Instruction:
         self.name = "Arg"
@@ -144,7 +191,8 @@ class BlockBuilder:
 
     def elements(self, inst: Instruction) -> list[Instruction]:
         """Return the elements of a tuple by get-tuple-element."""
-        assert isinstance(inst.shape, TupleShape)
+        if not isinstance(inst.shape, TupleShape):
+            self.fail("expected several results, but found one")
         return [
             self.add("get-tuple-element", shape, (inst,), index=index)
             for index, shape in enumerate(inst.shape.elements)
@@ -191,8 +239,9 @@ class BlockBuilder:
 
     def _chlo(self, operation: Operation, name: str) -> None:
         if name == "top_k":
-            inst = self.add("topk", self.result_shape(operation), self.operands(operation),
-                            k=operation.attributes["k"], largest=True)  # fmt: skip
+            k = operation.attributes.get("k")
+            shape = self.result_shape(operation)
+            inst = self.add("topk", shape, self.operands(operation), k=k, largest=True)
         elif name in CHLO:
             inst = self.add(CHLO[name], self.result_shape(operation), self.operands(operation))
         else:
@@ -216,9 +265,6 @@ class BlockBuilder:
                 values["dim_labels"] = self._read("dim_labels", values["dim_labels"])
         except BadAttribute as fault:
             self.fail(f"{operation.name}: {fault}")
-        for attribute in attribute_fields(opcode.attributes):
-            if attribute.required and attribute.field not in values:
-                self.fail(f"{operation.name} needs an attribute for {attribute.name}")
         return self.add(row.opcode, self.result_shape(operation), operands, called, **values)
 
     def _read(self, rule: str, text: str) -> Any:
@@ -228,14 +274,22 @@ class BlockBuilder:
         except HloError as error:
             self.fail(error.message)
 
-    def checked_operands(self, operation: Operation) -> list[Instruction]:
-        operands = self.operands(operation)
+    def checked_operands(self, operation: Operation, count: int = -1) -> list[Instruction]:
+        """Return the operands, whose shapes must be those that the text declares."""
+        operands = self.operands(operation, count)
         for name, inst, declared in zip(
             operation.operands, operands, operation.operand_types, strict=False
         ):
             if not compatible(inst.shape, declared):
                 self.fail(f"{name} is {inst.shape}, but the type says {declared}")
         return operands
+
+    def array_shape(self, operation: Operation) -> ArrayShape:
+        """Return the shape of the one result, which must be an array."""
+        shape = self.result_shape(operation)
+        if not isinstance(shape, ArrayShape):
+            self.fail(f"expected a tensor as the result, but found {shape}")
+        return shape
 
     def result_shape(self, operation: Operation) -> Shape:
         types = operation.result_types

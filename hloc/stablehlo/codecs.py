@@ -131,8 +131,7 @@ def window(attributes: dict[str, Any], sizes: Sequence[int]) -> Window:
     def each(*names: str, default: int = 1) -> tuple[int, ...]:
         for name in names:
             if name in attributes:
-                found = attributes[name]
-                values = tuple(map(int, found)) if isinstance(found, tuple) else integers(found)
+                values = integers(attributes[name])
                 if len(values) != rank:
                     raise BadAttribute(f"{name} has {len(values)} values for {rank} dimensions")
                 return values
@@ -160,10 +159,10 @@ def padding_pairs(value: Any, rank: int) -> tuple[tuple[int, int], ...]:
     """Return low and high padding of each dimension; None is no padding."""
     if value is None:
         return ((0, 0),) * rank
-    pairs = rows(value) if isinstance(value, Dense) else value
+    pairs = rows(value) if isinstance(value, Dense) else [integers(pair) for pair in value]
     if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
         raise BadAttribute(f"padding needs two numbers for each of {rank} dimensions")
-    return tuple((int(low), int(high)) for low, high in pairs)
+    return tuple((low, high) for low, high in pairs)
 
 
 def window_attributes(found: Window) -> dict[str, Any]:

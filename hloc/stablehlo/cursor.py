@@ -117,7 +117,8 @@ class Cursor:
         return self.need(WORD, what)
 
     def integer(self) -> int:
-        return int(self.need(INTEGER, "an integer"), 0)
+        text = self.need(INTEGER, "an integer")
+        return int(text, 16 if "x" in text else 10)
 
     def value(self) -> str:
         """Return the name of a value, `%0` or `%0#1`."""

@@ -75,6 +75,14 @@ VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
 # ---------------------------------------------------------------- attributes of single operations
 
 
+def _array(shapes: Sequence[Shape], index: int) -> ArrayShape:
+    """Return the shape of an operand that must be there and be a tensor."""
+    shape = shapes[index] if index < len(shapes) else None
+    if not isinstance(shape, ArrayShape):
+        raise codecs.BadAttribute(f"operand {index} must be a tensor")
+    return shape
+
+
 def _named(group: str, names: dict[str, str]) -> tuple[Any, Any]:
     """Return reader and writer of `group = #stablehlo.kind<...>` with lists named as in `names`."""
 
@@ -122,8 +130,7 @@ def _read_dot(attributes: Attributes, _shapes: Sequence[Shape]) -> Attributes:
 
 
 def _read_plain_dot(_attributes: Attributes, shapes: Sequence[Shape]) -> Attributes:
-    lhs = shapes[0]
-    assert isinstance(lhs, ArrayShape)
+    lhs = _array(shapes, 0)
     return {"lhs_contracting_dims": (lhs.rank - 1,), "rhs_contracting_dims": (0,)}
 
 
@@ -158,8 +165,7 @@ def _write_pad(inst: Instruction) -> Attributes:
 
 
 def _read_sort(attributes: Attributes, shapes: Sequence[Shape]) -> Attributes:
-    first = shapes[0]
-    assert isinstance(first, ArrayShape)
+    first = _array(shapes, 0)
     dimension = attributes.get("dimension", -1)
     return {"dimensions": (dimension + first.rank if dimension < 0 else dimension,)}
 
@@ -183,8 +189,7 @@ def _read_reduce_window(attributes: Attributes, _shapes: Sequence[Shape]) -> Att
 
 
 def _read_select_and_scatter(attributes: Attributes, shapes: Sequence[Shape]) -> Attributes:
-    first = shapes[0]
-    assert isinstance(first, ArrayShape)
+    first = _array(shapes, 0)
     sizes = integers(attributes.get("window_dimensions", (1,) * first.rank))
     return {"window": codecs.window(attributes, sizes)}
 
@@ -201,8 +206,7 @@ def _write_select_and_scatter(inst: Instruction) -> Attributes:
 def _read_convolution(attributes: Attributes, shapes: Sequence[Shape]) -> Attributes:
     """Leave `dim_labels` as text: the caller reads it by the grammar of HLO."""
     labels = codecs.dim_labels(str(attributes["dimension_numbers"]))
-    rhs = shapes[1]
-    assert isinstance(rhs, ArrayShape)
+    rhs = _array(shapes, 1)
     kernel = labels.split("_", 1)[-1].split("->")[0]
     spatial = [kernel.find(str(n)) for n in range(rhs.rank - 2)]
     if len(kernel) != rhs.rank or -1 in spatial:

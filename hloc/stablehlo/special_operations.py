@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from hloc.dtypes import component_of
 from hloc.ir.attributes import RawText, quoted
 from hloc.ir.computation import Computation
@@ -13,7 +15,7 @@ from hloc.literal import literal_of
 from hloc.shapes import ArrayShape, Layout, Shape, TupleShape
 from hloc.stablehlo.block_builder import BlockBuilder
 from hloc.stablehlo.chlo import Value
-from hloc.stablehlo.operations import CONVERSIONS, read_attributes
+from hloc.stablehlo.codecs import BadAttribute, integers
 from hloc.stablehlo.tree import Dense, Operation, Record, Symbol
 
 _API_VERSIONS = (
@@ -23,25 +25,34 @@ _API_VERSIONS = (
     "API_VERSION_STATUS_RETURNING_UNIFIED",
     "API_VERSION_TYPED_FFI",
 )
+MAX_SPLAT = 1 << 16
+"""Most elements of a constant with equal elements; larger ones are broadcasts of a scalar."""
 
 
 def _constant(block: BlockBuilder, operation: Operation) -> None:
     value = operation.attributes.get("value")
     if not isinstance(value, Dense) or not isinstance(value.shape, ArrayShape):
         block.fail("a constant needs value = dense<...>")
-    literal = literal_of(value.values, value.shape.dtype)
+    array = value.values
+    if array.size > MAX_SPLAT and not any(array.strides):
+        scalar = literal_of(np.array(array[(0,) * array.ndim]), value.shape.dtype)
+        inst = block.add("constant", scalar.shape, literal=scalar)
+        block.results(operation, block.add("broadcast", value.shape, (inst,), dimensions=()))
+        return
+    literal = literal_of(array, value.shape.dtype)
     block.results(operation, block.add("constant", literal.shape, literal=literal))
 
 
 def _broadcast_in_dim(block: BlockBuilder, operation: Operation) -> None:
     """Add a broadcast; dimensions of size 1 that grow are taken out by a reshape first."""
-    operand = block.operands(operation)[0]
-    shape = block.result_shape(operation)
-    row = CONVERSIONS["broadcast_in_dim"]
-    dims = read_attributes(row, operation.attributes, ())["dimensions"]
-    source = operand.shape
-    if not isinstance(source, ArrayShape) or not isinstance(shape, ArrayShape):
-        block.fail("broadcast_in_dim needs tensors")
+    (operand,) = block.operands(operation, 1)
+    shape, source = block.array_shape(operation), operand.shape
+    try:
+        dims = integers(operation.attributes.get("broadcast_dimensions"))
+    except BadAttribute as fault:
+        block.fail(f"broadcast_dimensions: {fault}")
+    if not isinstance(source, ArrayShape):
+        block.fail("expected a tensor")
     if len(dims) != source.rank or any(not 0 <= d < shape.rank for d in dims):
         block.fail(f"dims {list(dims)} do not map {source} into {shape}")
     grown = [i for i, d in enumerate(dims) if source.dims[i] == 1 and shape.dims[d] != 1]
@@ -57,9 +68,8 @@ def _with_spread_scalars(opcode: str, positions: tuple[int, ...]) -> Any:
     """Return a function that adds `opcode` with scalars at `positions` broadcast to the result."""
 
     def convert(block: BlockBuilder, operation: Operation) -> None:
-        operands = block.checked_operands(operation)
-        shape = block.result_shape(operation)
-        assert isinstance(shape, ArrayShape)
+        operands = block.checked_operands(operation, 3)
+        shape = block.array_shape(operation)
         for position in positions:
             scalar = operands[position]
             if shape.dims and isinstance(scalar.shape, ArrayShape) and not scalar.shape.dims:
@@ -104,9 +114,9 @@ def _branches(block: BlockBuilder, operation: Operation) -> None:
 
 def _call(block: BlockBuilder, operation: Operation) -> None:
     callee = operation.attributes.get("callee")
-    assert isinstance(callee, Symbol)
-    computation = block.context.computations[callee.name]
-    _add_call(block, operation, computation)
+    if not isinstance(callee, Symbol):
+        block.fail("callee must be a function")
+    _add_call(block, operation, block.context.computations[callee.name])
 
 
 def _add_call(
@@ -121,7 +131,8 @@ def _add_call(
 def _composite(block: BlockBuilder, operation: Operation) -> None:
     attributes = operation.attributes
     callee = attributes.get("decomposition")
-    assert isinstance(callee, Symbol)
+    if not isinstance(callee, Symbol):
+        block.fail("decomposition must be a function")
     record = attributes.get("composite_attributes", Record())
     pairs = {
         "composite.attributes": record.text or "{}",
@@ -199,9 +210,9 @@ def _aliasing(aliases: Sequence[Any]) -> str:
 
 
 def _get_tuple_element(block: BlockBuilder, operation: Operation) -> None:
-    operand = block.operands(operation)[0]
+    (operand,) = block.operands(operation, 1)
     index = operation.attributes.get("index", 0)
-    if not isinstance(operand.shape, TupleShape) or index >= len(operand.shape.elements):
+    if not isinstance(operand.shape, TupleShape) or not 0 <= index < len(operand.shape.elements):
         block.fail(f"{operand.shape} has no element {index}")
     shape = operand.shape.elements[index]
     block.results(operation, block.add("get-tuple-element", shape, (operand,), index=index))
@@ -232,9 +243,10 @@ def _rng(block: BlockBuilder, operation: Operation) -> None:
 
 def _convert(block: BlockBuilder, operation: Operation) -> None:
     """Add a convert; complex numbers lose their imaginary part, which HLO asks to be explicit."""
-    (operand,) = block.checked_operands(operation)
-    shape = block.result_shape(operation)
-    assert isinstance(shape, ArrayShape)
+    (operand,) = block.checked_operands(operation, 1)
+    shape = block.array_shape(operation)
+    if not isinstance(operand.shape, ArrayShape):
+        block.fail("expected a tensor")
     if operand.array.dtype.is_complex and not shape.dtype.is_complex:
         real = operand.array.with_dtype(component_of(operand.array.dtype))
         found = Value(block.add, block.add("real", real, (operand,))).cast(shape.dtype).inst
@@ -255,7 +267,9 @@ def _static(opcode: str, **names: str) -> Any:
             operation.operands = operation.operands[:1]
             _broadcast_in_dim(block, operation)
             return
-        values = {hlo: operation.attributes[mlir] for mlir, hlo in names.items()}
+        values: dict[str, Any] = {
+            hlo: operation.attributes.get(mlir) for mlir, hlo in names.items()
+        }
         block.results(operation, block.add(opcode, shape, operands, **values))
 
     return convert

@@ -211,6 +211,22 @@ def test_mutated_texts_are_read_or_refused() -> None:
     assert 0 < read < 40 * len(texts)
 
 
+def test_a_large_constant_of_one_number_takes_no_memory() -> None:
+    module = module_of(
+        "%0 = stablehlo.constant dense<1.0> : tensor<1000000000000xf32>\n"
+        "%1 = stablehlo.slice %0 [7:9] : (tensor<1000000000000xf32>) -> tensor<2xf32>\n"
+        "return %1 : tensor<2xf32>",
+        "() -> tensor<2xf32>",
+    )
+    assert module.entry.root.operands[0].is_a("broadcast")
+    with pytest.raises(HloError, match="is too large"):
+        module_of(
+            "%0 = stablehlo.constant dense<1.0> : tensor<9000000000000000000x9xf32>\n"
+            "return %0 : tensor<9000000000000000000x9xf32>",
+            "() -> tensor<9000000000000000000x9xf32>",
+        )
+
+
 def test_nesting_is_limited() -> None:
     opening = '"stablehlo.case"(%i) ({' * 300
     with pytest.raises(HloError, match="nested more than"):
