@@ -159,7 +159,12 @@ def padding_pairs(value: Any, rank: int) -> tuple[tuple[int, int], ...]:
     """Return low and high padding of each dimension; None is no padding."""
     if value is None:
         return ((0, 0),) * rank
-    pairs = rows(value) if isinstance(value, Dense) else [integers(pair) for pair in value]
+    if isinstance(value, Dense):
+        pairs = rows(value)
+    elif isinstance(value, tuple):
+        pairs = tuple(integers(pair) for pair in value)
+    else:
+        raise BadAttribute(f"expected pairs of integers as padding, but found {value!r}")
     if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
         raise BadAttribute(f"padding needs two numbers for each of {rank} dimensions")
     return tuple((low, high) for low, high in pairs)
