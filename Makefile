@@ -31,8 +31,8 @@ run: setup ## compile and run an example and compare it with the evaluator
 test: setup ## the tests that need neither JAX nor a GPU
 	$(BIN)/python -m pytest -q -n auto
 
-test-slow: setup ## the slow tests and the comparison with JAX (skipped where it is missing)
-	$(BIN)/python -m pytest -q -m "slow or jax"
+test-slow: setup ## the slow tests, and those beside JAX and PyTorch (skipped where they are missing)
+	$(BIN)/python -m pytest -q -m "slow or jax or torch"
 
 test-emulated: setup ## objects for other machines and processors, under QEMU and node
 	$(BIN)/python -m pytest -q -m "slow or not slow" tests/unit/codegen/test_aot*.py

@@ -47,7 +47,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.driver", "hloc"),  # `hloc` itself: the public names
     ("hloc.report",),
     ("hloc.pjrt",),
-    ("hloc.jax", "jax_plugins"),
+    ("hloc.jax", "hloc.torch", "jax_plugins"),
     ("hloc.learn", "hloc.lessons"),
     ("repl",),
     ("hloc.cli", "hloc.__main__"),
@@ -68,6 +68,8 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "jax": ("hloc.jax", "hloc.pjrt", "repl"),
     "jaxlib": ("hloc.formats", "hloc.pjrt", "repl"),
     "scipy": ("hloc.ops",),
+    "torch": ("hloc.torch",),
+    "functorch": ("hloc.torch",),
 }
 ONLY_INSIDE_FUNCTIONS = {
     ("hloc.cli", "rich"),
@@ -77,6 +79,8 @@ ONLY_INSIDE_FUNCTIONS = {
     ("hloc.ops", "scipy"),
     ("hloc.pjrt", "jax"),
     ("hloc.pjrt", "jaxlib"),
+    ("hloc.torch", "functorch"),
+    ("hloc.torch", "torch"),
     ("repl", "jax"),
     ("repl", "jaxlib"),
 }  # `hloc --version` must not wait for it

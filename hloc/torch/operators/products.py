@@ -1,0 +1,321 @@
+"""Matrix products, convolutions, attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hloc.dtypes import F32, PRED, S64
+from hloc.errors import UnsupportedError
+from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
+from hloc.ir.instruction import Instruction
+from hloc.torch.graph import Lowering, implements
+
+
+def product(g: Lowering, x: Instruction, y: Instruction, batch: int) -> Instruction:
+    """Return the matrix product of the last two dimensions, `batch` dimensions before them."""
+    dims = tuple(range(batch))
+    return g.build.instruction(
+        "dot",
+        (x, y),
+        lhs_batch_dims=dims,
+        rhs_batch_dims=dims,
+        lhs_contracting_dims=(batch + 1,),
+        rhs_contracting_dims=(batch,),
+    )
+
+
+@implements("mm.default")
+def _mm(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
+    return product(g, x, y, 0)
+
+
+@implements("bmm.default")
+def _bmm(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
+    return product(g, x, y, 1)
+
+
+@implements("mv.default", "dot.default")
+def _vector(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
+    return g.build.instruction(
+        "dot", (x, y), lhs_contracting_dims=(x.array.rank - 1,), rhs_contracting_dims=(0,)
+    )
+
+
+@implements("addmm.default")
+def _addmm(
+    g: Lowering, bias: Instruction, x: Instruction, y: Instruction, *, beta: Any = 1, alpha: Any = 1
+) -> Instruction:
+    return _with_addend(g, bias, product(g, x, y, 0), beta, alpha)
+
+
+@implements("baddbmm.default")
+def _baddbmm(
+    g: Lowering, bias: Instruction, x: Instruction, y: Instruction, *, beta: Any = 1, alpha: Any = 1
+) -> Instruction:
+    return _with_addend(g, bias, product(g, x, y, 1), beta, alpha)
+
+
+def _with_addend(
+    g: Lowering, bias: Instruction, found: Instruction, beta: Any, alpha: Any
+) -> Instruction:
+    if alpha != 1:
+        found = g.binary("multiply", found, alpha)
+    if beta == 0:
+        return found
+    return g.binary("add", bias if beta == 1 else g.binary("multiply", bias, beta), found)
+
+
+# ---------------------------------------------------------------- convolutions
+
+
+def _labels(spatial: int, input: str = "bf", kernel: str = "oi", output: str = "bf") -> Any:
+    """Return dimension numbers with batch and feature dimensions in the orders given."""
+    inner = tuple(range(2, spatial + 2))
+    digits = "".join(str(n) for n in range(spatial))
+    return ConvolutionDimensions(
+        input.index("b"), input.index("f"), inner,
+        kernel.index("i"), kernel.index("o"), inner,
+        output.index("b"), output.index("f"), inner,
+        f"{input}{digits}_{kernel}{digits}->{output}{digits}",
+    )  # fmt: skip
+
+
+def _every(values: Sequence[int], count: int) -> tuple[int, ...]:
+    return tuple(values) * count if len(values) == 1 else tuple(values)
+
+
+@implements("convolution.default")
+def _convolution(
+    g: Lowering,
+    x: Instruction,
+    weight: Instruction,
+    bias: Instruction | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+) -> Instruction:
+    spatial = x.array.rank - 2
+    strides, pads, steps, extra = (
+        _every(v, spatial) for v in (stride, padding, dilation, output_padding)
+    )
+    sizes = weight.array.dims[2:]
+    if transposed:
+        weight = _grouped_transpose(g, weight, groups)
+        window = [
+            WindowDimension(
+                size,
+                1,
+                step * (size - 1) - pad,
+                step * (size - 1) - pad + more,
+                stride_,
+                step,
+                True,
+            )
+            for size, stride_, pad, step, more in zip(
+                sizes, strides, pads, steps, extra, strict=True
+            )
+        ]
+    else:
+        window = [
+            WindowDimension(size, stride_, pad, pad, 1, step)
+            for size, stride_, pad, step in zip(sizes, strides, pads, steps, strict=True)
+        ]
+    found = g.build.instruction(
+        "convolution",
+        (x, weight),
+        window=Window(tuple(window)),
+        dim_labels=_labels(spatial),
+        feature_group_count=groups,
+    )
+    if bias is None:
+        return found
+    return g.build.add(found, g.build.broadcast(g.cast(bias, g.dtype), g.dims, (1,)))
+
+
+def _grouped_transpose(g: Lowering, weight: Instruction, groups: int) -> Instruction:
+    """Return the weight of a transposed convolution, [in, out/groups, ...], as [out, in/groups]."""
+    dims = weight.array.dims
+    split = g.build.reshape(weight, (groups, dims[0] // groups, *dims[1:]))
+    order = (0, 2, 1, *range(3, len(dims) + 1))
+    return g.build.reshape(
+        g.build.transpose(split, order), (groups * dims[1], dims[0] // groups, *dims[2:])
+    )
+
+
+@implements("convolution_backward.default")
+def _convolution_backward(
+    g: Lowering,
+    gradient: Instruction,
+    x: Instruction,
+    weight: Instruction,
+    bias_sizes: Any,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    wanted: Sequence[bool],
+) -> list[Instruction | None]:
+    """Return the gradients of input, weight and bias, those that are wanted."""
+    if transposed:
+        raise UnsupportedError("the gradient of a transposed convolution")
+    spatial = x.array.rank - 2
+    strides, pads, steps = (_every(v, spatial) for v in (stride, padding, dilation))
+    arguments = (g, gradient, x, weight, strides, pads, steps, groups)
+    over = (0, *range(2, x.array.rank))
+    return [
+        _input_gradient(*arguments) if wanted[0] else None,
+        _weight_gradient(*arguments) if wanted[1] else None,
+        g.reduce("add", gradient, over, 0) if wanted[2] else None,
+    ]
+
+
+def _input_gradient(
+    g: Lowering,
+    gradient: Instruction,
+    x: Instruction,
+    weight: Instruction,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    steps: Sequence[int],
+    groups: int,
+) -> Instruction:
+    """Convolve the gradient, spread out by the stride, with the reversed kernel."""
+    dims = weight.array.dims
+    kernel = _grouped_transpose(g, weight, groups)
+    window = []
+    for i, (stride, pad, step) in enumerate(zip(strides, pads, steps, strict=True)):
+        reach = step * (dims[2 + i] - 1)
+        out = (gradient.array.dims[2 + i] - 1) * stride + 1
+        high = x.array.dims[2 + i] - out + pad
+        window.append(WindowDimension(dims[2 + i], 1, reach - pad, high, stride, step, True))
+    return g.build.instruction(
+        "convolution",
+        (gradient, kernel),
+        window=Window(tuple(window)),
+        dim_labels=_labels(len(strides)),
+        feature_group_count=groups,
+    )
+
+
+def _weight_gradient(
+    g: Lowering,
+    gradient: Instruction,
+    x: Instruction,
+    weight: Instruction,
+    strides: Sequence[int],
+    pads: Sequence[int],
+    steps: Sequence[int],
+    groups: int,
+) -> Instruction:
+    """Convolve the input, batch as features, with the gradient as a kernel."""
+    window = []
+    for i, (stride, pad, step) in enumerate(zip(strides, pads, steps, strict=True)):
+        size = gradient.array.dims[2 + i]
+        reach = (size - 1) * stride + 1 + step * (weight.array.dims[2 + i] - 1)
+        high = reach - x.array.dims[2 + i] - pad
+        window.append(WindowDimension(size, step, pad, high, 1, stride))
+    return g.build.instruction(
+        "convolution",
+        (x, gradient),
+        window=Window(tuple(window)),
+        dim_labels=_labels(len(strides), "fb", "io", "fb"),
+        batch_group_count=groups,
+    )
+
+
+# ---------------------------------------------------------------- attention
+
+
+def _masked_scores(
+    g: Lowering, scores: Instruction, causal: bool, mask: Instruction | None
+) -> Instruction:
+    if mask is not None:
+        if mask.array.dtype is PRED:
+            low = g.splat(-math.inf, scores.array.dtype, scores.array.dims)
+            return g.build.select(g.expand(mask, scores.array.dims), scores, low)
+        return g.build.add(scores, g.operand(mask, scores.array.dtype, scores.array.dims))
+    if not causal:
+        return scores
+    dims = scores.array.dims
+    rows, columns = (g.build.iota(S64, dims, len(dims) - 2 + i) for i in (0, 1))
+    inside = g.build.compare(rows, columns, "GE")
+    return g.build.select(inside, scores, g.splat(-math.inf, scores.array.dtype, dims))
+
+
+def _probabilities(
+    g: Lowering, q: Instruction, k: Instruction, causal: bool, mask: Any, scale: float | None
+) -> tuple[Instruction, Instruction]:
+    """Return the probabilities of attention in f32 and the log of the sum of exponentials."""
+    rank = q.array.rank
+    factor = scale if scale is not None else 1 / math.sqrt(q.array.dims[-1])
+    wide = F32 if q.array.dtype.is_narrow_float else q.array.dtype
+    swapped = g.build.transpose(k, (*range(rank - 2), rank - 1, rank - 2))
+    scores = g.cast(product(g, q, swapped, rank - 2), wide)
+    scores = g.build.multiply(scores, g.splat(factor, wide, scores.array.dims))
+    scores = _masked_scores(g, scores, causal, mask)
+    top = g.reduce("maximum", scores, (-1,), -math.inf, keep=True)
+    powers = g.unary("exponential", g.build.subtract(scores, g.expand(top, scores.array.dims)))
+    total = g.reduce("add", powers, (-1,), 0, keep=True)
+    log_total = g.build.add(top, g.unary("log", total))
+    found = g.build.divide(powers, g.expand(total, scores.array.dims))
+    return found, g.build.reshape(log_total, log_total.array.dims[:-1])
+
+
+@implements("_scaled_dot_product_flash_attention_for_cpu.default")
+def _attention(
+    g: Lowering,
+    q: Instruction,
+    k: Instruction,
+    v: Instruction,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *,
+    attn_mask: Instruction | None = None,
+    scale: float | None = None,
+) -> list[Instruction]:
+    if dropout:
+        raise UnsupportedError("attention with dropout")
+    found, log_total = _probabilities(g, q, k, is_causal, attn_mask, scale)
+    return [product(g, g.cast(found, v.array.dtype), v, q.array.rank - 2), log_total]
+
+
+@implements("_scaled_dot_product_flash_attention_for_cpu_backward.default")
+def _attention_backward(
+    g: Lowering,
+    gradient: Instruction,
+    q: Instruction,
+    k: Instruction,
+    v: Instruction,
+    out: Instruction,
+    _log_total: Instruction,
+    dropout: float,
+    is_causal: bool,
+    *,
+    attn_mask: Instruction | None = None,
+    scale: float | None = None,
+) -> list[Instruction]:
+    """Return the gradients of q, k and v; the probabilities are computed again."""
+    if dropout:
+        raise UnsupportedError("attention with dropout")
+    rank = q.array.rank
+    swap = (*range(rank - 2), rank - 1, rank - 2)
+    found, _ = _probabilities(g, q, k, is_causal, attn_mask, scale)
+    narrow = g.cast(found, v.array.dtype)
+    of_v = product(g, g.build.transpose(narrow, swap), gradient, rank - 2)
+    of_p = g.cast(product(g, gradient, g.build.transpose(v, swap), rank - 2), found.array.dtype)
+    weighted = g.build.multiply(of_p, found)
+    total = g.reduce("add", weighted, (-1,), 0, keep=True)
+    of_scores = g.build.multiply(found, g.build.subtract(of_p, g.expand(total, of_p.array.dims)))
+    factor = scale if scale is not None else 1 / math.sqrt(q.array.dims[-1])
+    scaled = g.build.multiply(of_scores, g.splat(factor, found.array.dtype, found.array.dims))
+    scaled = g.cast(scaled, q.array.dtype)
+    of_q = product(g, scaled, k, rank - 2)
+    of_k = product(g, g.build.transpose(scaled, swap), q, rank - 2)
+    return [of_q, of_k, of_v]
