@@ -8,6 +8,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
 from hloc.ops.builder import Builder
+from hloc.opt.make import make
 from hloc.shapes import ArrayShape
 
 
@@ -24,19 +25,34 @@ def _is_step(inst: Instruction) -> bool:
     return inst.is_a("parameter", "constant") or inst.opcode.elementwise
 
 
-def applied(b: Builder, body: Computation, arrays: Sequence[Instruction]) -> list[Instruction]:
-    """Add the steps of elementwise `body` on `arrays` of equal sizes and return its results."""
-    dims = arrays[0].array.dims
+def applied(
+    b: Builder,
+    body: Computation,
+    arrays: Sequence[Instruction],
+    like: ArrayShape | None = None,
+) -> list[Instruction]:
+    """Add the steps of elementwise `body` on `arrays` of equal sizes and return its results.
+
+    The results have the layout of `like`, which has the sizes of the arrays; by default row-major.
+    """
+    like = like or arrays[0].array.with_layout(None)
     made = dict(zip(body.parameters, arrays, strict=True))
     for step in post_order(body):
         if step in made or step.is_a("tuple"):
             continue
         if step.is_a("constant"):
             scalar = b.computation.add(step.opcode, step.shape, (), step.attributes)
-            made[step] = b.broadcast(scalar, dims) if dims else scalar
+            shape = like.with_dtype(scalar.array.dtype)
+            made[step] = (
+                make(b.computation, "broadcast", shape, scalar, dimensions=())
+                if like.dims
+                else scalar
+            )
         else:
             operands = [made[operand] for operand in step.operands]
-            shape = ArrayShape(step.array.dtype, dims)
-            made[step] = b.computation.add(step.opcode, shape, operands, step.attributes)
+            shape = like.with_dtype(step.array.dtype)
+            made[step] = b.computation.add(
+                step.opcode, shape, operands, step.attributes, common=step.common
+            )
     root = body.root
     return [made[part] for part in (root.operands if root.is_a("tuple") else (root,))]
