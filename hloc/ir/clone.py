@@ -10,7 +10,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import post_order
 from hloc.shapes import Shape, TupleShape
 
 
@@ -122,18 +122,6 @@ def clone_computation(computation: Computation, *, suffix: str = ".clone") -> Co
     found = copy_instructions(computation, copy, {})
     copy.set_root(found[computation.root])
     return copy
-
-
-def clone_computation_deep(computation: Computation, *, suffix: str = ".clone") -> Computation:
-    """Like `clone_computation`, with copies of everything it calls."""
-    copies: dict[Computation, Computation] = {}
-    for old in reachable_computations(computation):
-        new = clone_computation(old, suffix=suffix)
-        for inst in new.instructions:
-            if inst.called:
-                new.set_called(inst, [copies[c] for c in inst.called])
-        copies[old] = new
-    return copies[computation]
 
 
 def inline(call: Instruction) -> Instruction:

@@ -83,11 +83,6 @@ def print_module(
     return _Printer(options, module).module()
 
 
-def print_computation(computation: Computation, style: str = "default") -> str:
-    """Return the text of one computation, in the form it has in the module's text."""
-    return _Printer(STYLES[style], computation.module).computation(computation)
-
-
 def print_instruction(inst: Instruction, style: str = "default") -> str:
     """Return the line of `inst`, without indentation and `ROOT`."""
     return _Printer(STYLES[style], inst.computation.module).instruction(inst, {}, 0)

@@ -133,10 +133,6 @@ class BufferAssignment:
         """Return the slice of leaf `index` of `inst`, which has elements."""
         return self._slices[self.values.at(inst, index).number]
 
-    def slice_of_value(self, value: Value) -> Slice:
-        """Return where `value` lies."""
-        return self._slices[value.number]
-
     def scratch(self, inst: Instruction) -> Slice | None:
         """Return the scratch memory of `inst`, None if it has none."""
         return self._scratch.get(inst)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import hloc.ops
-from hloc.ir.clone import clone_computation_deep, clone_module, inline, outline
+from hloc.ir.clone import clone_module, inline, outline
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import post_order, reachable_computations
+from hloc.ir.traversal import post_order
 from hloc.ir.verifier import check
 from hloc.ops import opcode_row
 from hloc.shapes import ArrayShape, array_shape
@@ -120,19 +120,6 @@ def test_outline_returns_a_body_and_its_outside_operands() -> None:
     assert [i.opcode.name for i in body.instructions] == ["parameter", "add", "negate"]
     both, _ = outline(entry, [add, neg], [add, neg], name="fused_computation")
     assert both.root.opcode.name == "tuple"
-
-
-def test_a_deep_clone_copies_what_is_called() -> None:
-    module, entry = _module()
-    inner = module.add_computation("inner")
-    inner.set_root(_parameter(inner, 0))
-    outer = module.add_computation("outer")
-    q = _parameter(outer, 0)
-    outer.set_root(outer.add(opcode_row("call"), F32_4, [q], called=[inner]))
-    entry.set_root(entry.add(opcode_row("call"), F32_4, [entry.root], called=[outer]))
-    copy = clone_computation_deep(outer)
-    assert copy.root.called[0] is not inner
-    assert [c.name for c in reachable_computations(entry)] == ["inner", "outer", "e"]
 
 
 def test_post_order_walks_3000_levels_without_recursion() -> None:
