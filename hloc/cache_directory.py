@@ -1,4 +1,4 @@
-"""The directory for files that hloc can make again: the user's own, readable by nobody else.
+"""The directory for files that hloc can make again: the user's own, not readable by others.
 
 `HLOC_CACHE_DIR` names it, empty for none; else it is `hloc` in `XDG_CACHE_HOME` or `~/.cache`.
 Files of code are sealed: they begin with a digest of their name, which stands for all that the
@@ -148,9 +148,9 @@ def trim_cache(limit_bytes: int) -> None:
 
 
 def trim_cache_daily(limit_bytes: int) -> None:
-    """Do `trim_cache` if nobody has done it for a day: looking at all files takes a while.
+    """Do `trim_cache` unless a process did it within a day: looking at all files takes a while.
 
-    A process looks no more than once an hour whether somebody has.
+    A process looks no more than once an hour whether one has.
     """
     directory, now = cache_directory(), time.time()
     if directory is None or now < _NEXT_LOOK.get(directory, 0):

@@ -158,7 +158,7 @@ _PIECE_BYTES = 1 << 20
 def read_bounded(file: IO[bytes]) -> bytes:
     """Return what `file` holds, one byte more than the limit if it is too large.
 
-    A read of so many bytes at once would ask the system for all of them first.
+    One read of that size would allocate all of it first.
 
     Raises:
         OSError: the file cannot be read.
@@ -280,7 +280,7 @@ def make_options(opt_level: int, target: str, others: Mapping[str, Any]) -> Comp
 
 
 def flops_of(module: Module) -> int:
-    """Return the floating-point operations of one run, 0 if unknown (a loop runs so many times)."""
+    """Return the floating-point operations of one run, 0 if unknown (the trip count of a loop)."""
     from hloc.analysis.cost import module_cost
 
     if any(inst.is_a("while") for inst in all_instructions(module)):

@@ -161,7 +161,7 @@ class _Step:
     Attributes:
         inst: the instruction.
         operands: positions of the operands.
-        frees: positions of values that nobody needs after this step.
+        frees: positions of values without users after this step.
         parameter: number of the argument that is the value, -1 if the value is computed.
         constant: the value of a constant, None for others.
     """

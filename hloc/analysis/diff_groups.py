@@ -15,10 +15,10 @@ from hloc.analysis.diff_rows import ComputationRows, DiffRow
 from hloc.analysis.module_diff import MOVED, REWIRED, SAME
 
 _SINGLE_ROWS = 4
-"""So many changes of one row each are worth a line that stands for them."""
+"""Minimum number of changes of one row each that one line summarises."""
 
 _SAME_ARROW = 4
-"""So many users of one replaced instruction are worth a line that stands for them."""
+"""Minimum number of users of one replaced instruction that one line summarises."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class ArrayRead:
     pattern: Pattern
 
     def seconds(self, device: DeviceSpec, bandwidth: float) -> float:
-        """Return the time to read it with so many bytes per second from memory."""
+        """Return the time to read it at this bandwidth of memory, in bytes per second."""
         asked = self.asked * self.element_bytes
         first = min(self.size_bytes, asked)
         if self.pattern is Pattern.UNIFORM:

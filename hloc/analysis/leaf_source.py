@@ -34,7 +34,7 @@ def leaf_source(inst: Instruction, index: ShapeIndex = ()) -> Position:
 class SourceWalk:
     """Collects what positions of one computation need, leaf by leaf.
 
-    An element of a tuple that nobody takes out is not needed, other than in a walk over operands.
+    An element of a tuple that no instruction reads is not needed, except in a walk over operands.
 
     Attributes:
         stops: positions that are not looked behind.

@@ -202,9 +202,9 @@ def element_text(element: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Causes:
-    """Who did what, by uid: made, took away or changed it, and what took its place.
+    """The rewrite that made, removed or changed each instruction, by uid, and its replacement.
 
-    `idle` are the instructions that nobody uses afterwards; `homes` are the names of the
+    `idle` are the instructions without users afterwards; `homes` are the names of the
     computations before, `kept` the uids after, `names` whether renaming is a change.
     """
 
@@ -242,7 +242,7 @@ def diff_snapshots(
     Args:
         before: one state.
         after: another; equal uids mean the same instruction or computation.
-        events: the change log from before to after, which says who did it.
+        events: the change log from before to after, which names the pass and rule.
         names: show what only changed its name, too.
     """
     old = {c.uid: c for c in before}

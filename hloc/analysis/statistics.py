@@ -18,7 +18,7 @@ from hloc.ir.traversal import reachable_computations
 from hloc.shapes import ArrayShape, BufferShape, leaves
 
 LARGEST = 10
-"""So many arrays are listed by size."""
+"""Number of arrays that are listed by size."""
 
 NO_SCOPE = "(none)"
 

@@ -22,7 +22,7 @@ from hloc.ir.traversal import post_order_from
 from hloc.shapes import ArrayShape, ShapeIndex
 
 STEPS = 128
-"""So many steps are followed one by one."""
+"""Maximum number of steps that are followed one by one."""
 _MAX_SLICE = 64
 """Most instructions that decide about one more step, for following them."""
 

@@ -239,7 +239,7 @@ def _kept_parameters(module: Module) -> frozenset[Instruction]:
 def _readers(inst: Instruction, kept: frozenset[Instruction]) -> Iterator[Instruction]:
     """Yield the users of the array `inst`, through forwarding instructions.
 
-    Nobody can overwrite a constant or the parameters `kept`, so their readers do not matter.
+    Nothing can overwrite a constant or the parameters `kept`, so their readers do not matter.
     """
     source = inst
     while forwards(source):

@@ -120,7 +120,7 @@ def _has_no_operands(inst: Instruction) -> bool:
 
 
 def _makes_no_elements(inst: Instruction) -> bool:
-    """True if the result has no elements and nobody would notice the call."""
+    """True if the result has no elements and the call no side effect."""
     a = inst.attributes
     return not a.custom_call_has_side_effect and not any(
         shape.elements for shape in array_leaves(inst.shape)

@@ -1,6 +1,6 @@
 """Transfers and the place of a program among others: infeed, send, partition-id and relatives.
 
-hloc runs one program on one device: its ids are 0, and there is nobody to send to.
+hloc runs one program on one device: its ids are 0, and it has no peer to send to.
 """
 
 from __future__ import annotations

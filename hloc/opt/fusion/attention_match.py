@@ -194,7 +194,7 @@ def _is_float(inst: Instruction) -> bool:
 
 
 def _joins(inst: Instruction, scores: int) -> bool:
-    """True if `inst` may be made once for each of so many scores: it is cheap, or is that often."""
+    """True if `inst` may be computed once per score: it is cheap, or has as many elements."""
     if role_of(inst) not in (Role.LOOP, Role.VIEW):
         return False
     if inst.opcode.name in _SIDE_OPCODES:

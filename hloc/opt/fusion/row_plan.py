@@ -152,7 +152,7 @@ class _Planner:
 
     def _is_worth_keeping(self, inst: Instruction) -> bool:
         """True if a row of `inst` should be in memory; takes the memory for it."""
-        if self.access[inst] != FULL:  # somebody reads it at another place
+        if self.access[inst] != FULL:  # something reads it at another index
             return False
         if inst in self.outputs:
             return self.cost[inst] >= _KEEP_OUTPUT
