@@ -8,10 +8,10 @@ import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.opt.make import constant, like, make, reshaped, splat
+from hloc.opt.make import constant, like, make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
-from hloc.opt.rules.builders import answer, filled
+from hloc.opt.rules.builders import answer, as_reshape, filled
 from hloc.opt.values import default_layout, is_integer, splat_value
 from hloc.shapes import ArrayShape
 
@@ -37,10 +37,6 @@ def _adds_only_size_one(inst: Instruction, found: Found) -> bool:
         and default_layout(inst, found["x"])
         and inst.array.rank > found["x"].array.rank
     )
-
-
-def _as_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    return reshaped(computation, found["x"], inst.array)
 
 
 def _permutes(inst: Instruction, found: Found) -> bool:
@@ -242,7 +238,7 @@ BROADCAST = (
         _skip_reshape,
         when=_reshape_adds_size_one,
     ),
-    Rule("broadcast-as-reshape", P("broadcast", (x,)), _as_reshape, when=_adds_only_size_one),
+    Rule("broadcast-as-reshape", P("broadcast", (x,)), as_reshape, when=_adds_only_size_one),
     Rule("broadcast-as-transpose", P("broadcast", (x,)), _as_transpose, when=_permutes),
     Rule("uniform-constant", P("constant", when=_large_uniform), _scalar_and_broadcast),
     Rule("constant-as-iota", P("constant", when=_is_count), _count),

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.opt.make import make, splat
+from hloc.opt.make import make, reshaped, splat
 from hloc.opt.pattern import Found
 from hloc.opt.rule import Rule
 from hloc.opt.values import is_float
@@ -36,6 +36,16 @@ def apply(opcode: str, *operands: str | Term) -> Term:
     return lambda computation, inst, found: make(
         computation, opcode, inst.shape, *(part(computation, inst, found) for part in parts)
     )
+
+
+def as_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
+    """Reshape x."""
+    return reshaped(computation, found["x"], inst.array)
+
+
+def same_shape(inst: Instruction, found: Found) -> bool:
+    """Layouts are compared too."""
+    return inst.shape == found["x"].shape
 
 
 def root(test: Callable[[Instruction], bool]) -> Callable[[Instruction, Found], bool]:

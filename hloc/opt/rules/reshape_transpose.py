@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.opt.make import make, reshaped
+from hloc.opt.make import make
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
-from hloc.opt.rules.builders import answer
+from hloc.opt.rules.builders import answer, as_reshape, same_shape
 from hloc.opt.values import default_layout
 
 x, y = P(bind="x"), P(bind="y")
-
-
-def _same_shape(inst: Instruction, found: Found) -> bool:
-    return inst.shape == found["x"].shape
-
-
-def _merge_reshapes(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    return reshaped(computation, found["x"], inst.array)
 
 
 def _moves_nothing(inst: Instruction, found: Found) -> bool:
@@ -26,10 +18,6 @@ def _moves_nothing(inst: Instruction, found: Found) -> bool:
     dims = found["x"].array.dims
     moved = [dim for dim in inst.attributes.dimensions if dims[dim] != 1]
     return moved == sorted(moved) and default_layout(inst, found["x"])
-
-
-def _as_reshape(computation: Computation, inst: Instruction, found: Found) -> Instruction:
-    return reshaped(computation, found["x"], inst.array)
 
 
 def _merge_transposes(computation: Computation, inst: Instruction, found: Found) -> Instruction:
@@ -107,9 +95,9 @@ def _reverses_copies(inst: Instruction, found: Found) -> bool:
 
 
 RESHAPE_TRANSPOSE = (
-    Rule("bitcast-as-reshape", P("bitcast", (x,)), _as_reshape, when=_bitcast_is_reshape),
-    Rule("reshape-same-shape", P("reshape", (x,)), answer("x"), when=_same_shape),
-    Rule("reshape-reshape", P("reshape", (P("reshape", (x,)),)), _merge_reshapes),
+    Rule("bitcast-as-reshape", P("bitcast", (x,)), as_reshape, when=_bitcast_is_reshape),
+    Rule("reshape-same-shape", P("reshape", (x,)), answer("x"), when=same_shape),
+    Rule("reshape-reshape", P("reshape", (P("reshape", (x,)),)), as_reshape),
     Rule(
         "reshape-broadcast-scalar",
         P("reshape", (P("broadcast", (x,), bind="y"),)),
@@ -125,7 +113,7 @@ RESHAPE_TRANSPOSE = (
     Rule(
         "transpose-moves-nothing",
         P("transpose", (x,)),
-        _as_reshape,
+        as_reshape,
         when=_moves_nothing,
     ),
     Rule(

@@ -10,7 +10,7 @@ from hloc.ir.instruction import Instruction
 from hloc.opt.make import make, splat
 from hloc.opt.pattern import Found, P
 from hloc.opt.rule import Rule
-from hloc.opt.rules.builders import answer
+from hloc.opt.rules.builders import answer, same_shape
 from hloc.opt.values import has_one_user, same_operands, splat_value
 from hloc.shapes import ArrayShape
 
@@ -18,10 +18,6 @@ x, y = P(bind="x"), P(bind="y")
 
 
 # ---------------------------------------------------------------- slice
-
-
-def _same_shape(inst: Instruction, found: Found) -> bool:
-    return inst.shape == found["x"].shape
 
 
 def _merge_slices(computation: Computation, inst: Instruction, found: Found) -> Instruction:
@@ -275,7 +271,7 @@ def _one_splat(computation: Computation, inst: Instruction, _found: Found) -> In
 
 
 SLICE_PAD_CONCAT = (
-    Rule("slice-everything", P("slice", (x,)), answer("x"), when=_same_shape),
+    Rule("slice-everything", P("slice", (x,)), answer("x"), when=same_shape),
     Rule("slice-slice", P("slice", (P("slice", (x,), bind="y"),)), _merge_slices),
     Rule(
         "slice-broadcast",
