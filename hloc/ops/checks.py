@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.dtypes import DType
+from hloc.dtypes import TOKEN, DType
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.opcode import ShapeRequest
@@ -26,6 +26,15 @@ def array_operand(name: str, request: ShapeRequest, index: int) -> ArrayShape:
     if isinstance(shape, ArrayShape) and not shape.dtype.is_special:
         return shape
     raise HloError(f"{name}: operand {index} must be an array, but is {shape.text_without_layout}")
+
+
+def check_token(name: str, request: ShapeRequest, index: int) -> None:
+    """Require operand `index` to be a token."""
+    shape = request.operands[index]
+    require(
+        isinstance(shape, ArrayShape) and shape.dtype is TOKEN,
+        f"{name}: operand {index} must be token[], but is {shape.text_without_layout}",
+    )
 
 
 def array_operands(name: str, request: ShapeRequest) -> tuple[ArrayShape, ...]:

@@ -40,6 +40,7 @@ from hloc.ops.exchanges import (
     ragged_all_to_all,
     reduce_scatter,
 )
+from hloc.ops.reducers import one_or_tuple
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 NO_GROUPS = RawText("{}")
@@ -87,10 +88,6 @@ class CollectivePermuteAttributes:
 # ---------------------------------------------------------------- shape rules
 
 
-def _one_or_tuple(shapes: tuple[Shape, ...]) -> Shape:
-    return shapes[0] if len(shapes) == 1 else TupleShape(shapes)
-
-
 def _check_groups(name: str, request: ShapeRequest) -> None:
     attributes = request.attributes
     require(
@@ -111,7 +108,7 @@ def infer_all_reduce(request: ShapeRequest) -> Shape:
     require(bool(shapes), "all-reduce: expected at least 1 operand, but found 0")
     _check_groups("all-reduce", request)
     _check_reducer("all-reduce", request, shapes)
-    return _one_or_tuple(shapes)
+    return one_or_tuple(shapes)
 
 
 def infer_all_reduce_start(request: ShapeRequest) -> Shape:
@@ -188,7 +185,7 @@ def infer_all_gather_start(request: ShapeRequest) -> Shape:
         f"all-gather-start: the result must be (operands, results), "
         f"but is {declared.text_without_layout}",
     )
-    operands = _one_or_tuple(request.operands)
+    operands = one_or_tuple(request.operands)
     check_compatible("all-gather-start", "element 0 of the result", parts[0], operands)
     _check_scaled("all-gather-start", request, parts[1], grows=True)
     return declared
@@ -214,7 +211,7 @@ def infer_all_to_all(request: ShapeRequest) -> Shape:
 def infer_as_operands(request: ShapeRequest) -> Shape:
     """Return the operands' shapes, a tuple if there are several."""
     require(bool(request.operands), "collective-broadcast: expected at least 1 operand")
-    return _one_or_tuple(array_operands("collective-broadcast", request))
+    return one_or_tuple(array_operands("collective-broadcast", request))
 
 
 def infer_ragged_all_to_all(request: ShapeRequest) -> Shape:
@@ -233,7 +230,7 @@ def infer_collective_permute(request: ShapeRequest) -> Shape:
     if count == 4:
         return request.operands[1]
     require(count >= 1, "collective-permute: expected at least 1 operand, but found 0")
-    return _one_or_tuple(request.operands)
+    return one_or_tuple(request.operands)
 
 
 def infer_collective_permute_start(request: ShapeRequest) -> Shape:

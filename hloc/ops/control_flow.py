@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hloc.dtypes import PRED, S32, TOKEN
+from hloc.dtypes import PRED, S32
 from hloc.errors import HloError
 from hloc.ir.attributes import RawText, attr
 from hloc.ir.instruction import Instruction
@@ -19,6 +19,7 @@ from hloc.ir.opcode import (
 from hloc.ops.checks import (
     check_compatible,
     check_parameters,
+    check_token,
     require,
 )
 from hloc.ops.shared import as_operand, first_operand
@@ -126,22 +127,15 @@ def infer_conditional(request: ShapeRequest) -> Shape:
 
 def infer_after_all(request: ShapeRequest) -> Shape:
     """Return `token[]`; every operand is a token."""
-    for index, shape in enumerate(request.operands):
-        require(
-            isinstance(shape, ArrayShape) and shape.dtype is TOKEN,
-            f"after-all: operand {index} must be token[], but is {shape.text_without_layout}",
-        )
+    for index in range(len(request.operands)):
+        check_token("after-all", request, index)
     return TOKEN_SHAPE
 
 
 def infer_add_dependency(request: ShapeRequest) -> Shape:
     """Return the shape of the value; operand 1 is a token."""
-    value, token = request.operands
-    require(
-        isinstance(token, ArrayShape) and token.dtype is TOKEN,
-        f"add-dependency: operand 1 must be token[], but is {token.text_without_layout}",
-    )
-    return value
+    check_token("add-dependency", request, 1)
+    return request.operands[0]
 
 
 # ---------------------------------------------------------------- evaluation

@@ -26,6 +26,8 @@ from hloc.ops.shared import (
     array_of,
     array_operand,
     as_operand,
+    check_dimensions,
+    check_same_elements,
     declared_array,
     first_operand,
 )
@@ -61,7 +63,7 @@ def _infer_broadcast(request: ShapeRequest) -> Shape:
     result = array_of(request.declared, "the result")
     if result.dtype is not operand.dtype:
         raise HloError(f"operand has element type {operand.dtype}, result {result.dtype}")
-    check_broadcast_dimensions(dims, result.rank)
+    check_dimensions(dims, result.rank, "result")
     for i, dim in enumerate(dims):
         if operand.dims[i] != result.dims[dim] and UNBOUNDED not in (
             operand.dims[i],
@@ -74,15 +76,6 @@ def _infer_broadcast(request: ShapeRequest) -> Shape:
     return result
 
 
-def check_broadcast_dimensions(dims: tuple[int, ...], rank: int) -> None:
-    """Raise HloError unless `dims` are different dimensions of a result of `rank`."""
-    for dim in dims:
-        if not 0 <= dim < rank:
-            raise HloError(f"dimensions has dimension {dim}, but the result has rank {rank}")
-    if len(set(dims)) != len(dims):
-        raise HloError(f"dimensions names a dimension twice: {{{','.join(map(str, dims))}}}")
-
-
 MAX_INFERRED_RANK = 64
 """A `dimensions` entry beyond this asks for an array of absurd rank."""
 
@@ -90,7 +83,7 @@ MAX_INFERRED_RANK = 64
 def _smallest_broadcast(operand: ArrayShape, dims: tuple[int, ...]) -> ArrayShape:
     """Return the result when the text leaves it out: size 1 where no operand dimension goes."""
     rank = max(dims, default=-1) + 1
-    check_broadcast_dimensions(dims, min(rank, MAX_INFERRED_RANK))
+    check_dimensions(dims, min(rank, MAX_INFERRED_RANK), "result")
     sizes, dynamic = [1] * rank, [False] * rank
     for i, dim in enumerate(dims):
         sizes[dim], dynamic[dim] = operand.dims[i], operand.is_dynamic(i)
@@ -111,14 +104,7 @@ def _evaluate_broadcast(inst: Instruction, operands: Operands, call: CallFunctio
 def _infer_reshape(request: ShapeRequest) -> Shape:
     """Return the declared shape, of as many elements as the operand."""
     operand, result = array_operand(request, 0), declared_array(request)
-    if operand.dtype is not result.dtype:
-        raise HloError(f"operand has element type {operand.dtype}, result {result.dtype}")
-    unbounded = UNBOUNDED in operand.dims or UNBOUNDED in result.dims
-    if not unbounded and operand.elements != result.elements:
-        raise HloError(
-            f"operand {operand.text_without_layout} has {operand.elements} elements, "
-            f"but result {result.text_without_layout} has {result.elements}"
-        )
+    check_same_elements(operand, result)
     if not -1 <= request.attributes.inferred_dimension < result.rank:
         raise HloError(
             f"inferred_dimension is {request.attributes.inferred_dimension}, "

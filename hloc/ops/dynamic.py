@@ -16,9 +16,12 @@ from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.shared import (
+    DimensionsAttributes,
     array_operand,
+    check_same_elements,
     declared_array,
     narrowed,
+    one_dimension,
     promote,
     shapes_differ,
 )
@@ -153,26 +156,9 @@ DYNAMIC_UPDATE_SLICE = define(
 # ---------------------------------------------------------------- sizes as values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DimensionSizeAttributes:
-    """One dimension of the operand."""
-
-    dimensions: tuple[int, ...] = attr("int_list")
-
-
-def _one_dimension(request: ShapeRequest, operand: ArrayShape) -> int:
-    dims = request.attributes.dimensions
-    if len(dims) != 1 or not 0 <= dims[0] < operand.rank:
-        raise HloError(
-            f"dimensions={{{','.join(map(str, dims))}}} must name one dimension of "
-            f"{operand.text_without_layout}"
-        )
-    return int(dims[0])
-
-
 def _infer_get_dimension_size(request: ShapeRequest) -> Shape:
     """Return `s32[]`."""
-    _one_dimension(request, array_operand(request, 0))
+    one_dimension(request, array_operand(request, 0))
     return array_shape(S32)
 
 
@@ -185,7 +171,7 @@ def _evaluate_get_dimension_size(
 def _infer_set_dimension_size(request: ShapeRequest) -> Shape:
     """Return the operand's shape with the dimension made dynamic: `f32[8]` -> `f32[<=8]`."""
     operand, size = array_operand(request, 0), array_operand(request, 1)
-    dim = _one_dimension(request, operand)
+    dim = one_dimension(request, operand)
     if size.rank or size.dtype is not S32:
         raise HloError(
             f"operand 1 has shape {size.text_without_layout}, but the size must be s32[]"
@@ -210,7 +196,7 @@ GET_DIMENSION_SIZE = define(
     reads="the present size of one dimension",
     arity=1,
     infer=_infer_get_dimension_size,
-    attributes=DimensionSizeAttributes,
+    attributes=DimensionsAttributes,
     evaluate=_evaluate_get_dimension_size,
 )
 SET_DIMENSION_SIZE = define(
@@ -218,7 +204,7 @@ SET_DIMENSION_SIZE = define(
     reads="x cut to a size in one dimension, which becomes dynamic",
     arity=2,
     infer=_infer_set_dimension_size,
-    attributes=DimensionSizeAttributes,
+    attributes=DimensionsAttributes,
     evaluate=_evaluate_set_dimension_size,
 )
 
@@ -230,8 +216,6 @@ def _infer_dynamic_reshape(request: ShapeRequest) -> Shape:
     if not request.operands:
         raise HloError("dynamic-reshape needs an operand and one size per dimension")
     operand, result = array_operand(request, 0), declared_array(request)
-    if operand.dtype is not result.dtype:
-        raise HloError(f"operand has element type {operand.dtype}, result {result.dtype}")
     if len(request.operands) != 1 + result.rank:
         raise HloError(
             f"{len(request.operands) - 1} sizes given, but the result has rank {result.rank}"
@@ -242,12 +226,7 @@ def _infer_dynamic_reshape(request: ShapeRequest) -> Shape:
             raise HloError(
                 f"operand {index} has shape {size.text_without_layout}, but a size must be s32[]"
             )
-    unbounded = UNBOUNDED in (*operand.dims, *result.dims)
-    if not unbounded and operand.elements != result.elements:
-        raise HloError(
-            f"operand {operand.text_without_layout} has {operand.elements} elements, "
-            f"but result {result.text_without_layout} has {result.elements}"
-        )
+    check_same_elements(operand, result)
     return result
 
 

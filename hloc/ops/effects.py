@@ -10,11 +10,11 @@ from functools import partial
 
 import numpy as np
 
-from hloc.dtypes import TOKEN, U32, U64
+from hloc.dtypes import U32, U64
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
-from hloc.ops.checks import check_compatible, declared_shape, declared_tuple, require
+from hloc.ops.checks import check_compatible, check_token, declared_shape, declared_tuple, require
 from hloc.shapes import TOKEN_SHAPE, ArrayShape, Shape, TupleShape, array_shape
 
 
@@ -42,17 +42,9 @@ class RngStateAttributes:
     delta: int = attr("int")
 
 
-def _check_token(name: str, request: ShapeRequest, index: int) -> None:
-    shape = request.operands[index]
-    require(
-        isinstance(shape, ArrayShape) and shape.dtype is TOKEN,
-        f"{name}: operand {index} must be token[], but is {shape.text_without_layout}",
-    )
-
-
 def infer_infeed(request: ShapeRequest) -> Shape:
     """Check the declared `(data, token[])`."""
-    _check_token("infeed", request, 0)
+    check_token("infeed", request, 0)
     declared = declared_tuple("infeed", request, 2)
     check_compatible("infeed", "element 1 of the result", declared.elements[1], TOKEN_SHAPE)
     return declared
@@ -60,7 +52,7 @@ def infer_infeed(request: ShapeRequest) -> Shape:
 
 def infer_outfeed(request: ShapeRequest) -> Shape:
     """Return `token[]`; `outfeed_shape` is as operand 0."""
-    _check_token("outfeed", request, 1)
+    check_token("outfeed", request, 1)
     shape = request.attributes.outfeed_shape
     if shape is not None:
         check_compatible("outfeed", "outfeed_shape", shape, request.operands[0])
@@ -69,13 +61,13 @@ def infer_outfeed(request: ShapeRequest) -> Shape:
 
 def infer_send(request: ShapeRequest) -> Shape:
     """Return `(data, u32[], token[])`."""
-    _check_token("send", request, 1)
+    check_token("send", request, 1)
     return TupleShape((request.operands[0], ArrayShape(U32), TOKEN_SHAPE))
 
 
 def infer_recv(request: ShapeRequest) -> Shape:
     """Check the declared `(data, u32[], token[])`."""
-    _check_token("recv", request, 0)
+    check_token("recv", request, 0)
     declared = declared_tuple("recv", request, 3)
     expected = TupleShape((declared.elements[0], ArrayShape(U32), TOKEN_SHAPE))
     check_compatible("recv", "the result", declared, expected)

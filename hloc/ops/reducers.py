@@ -80,6 +80,6 @@ def like_root(computation: Computation, shapes: tuple[ArrayShape, ...]) -> Shape
     return TupleShape(shapes) if isinstance(computation.root.shape, TupleShape) else shapes[0]
 
 
-def one_or_tuple(shapes: tuple[ArrayShape, ...]) -> Shape:
+def one_or_tuple(shapes: tuple[Shape, ...]) -> Shape:
     """Return a single shape as it is and several as a tuple."""
     return shapes[0] if len(shapes) == 1 else TupleShape(shapes)

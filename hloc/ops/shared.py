@@ -128,13 +128,36 @@ def check_type(shape: ArrayShape, allowed: TypeTest, what: str) -> None:
         )
 
 
-def check_dimensions(dims: Sequence[int], rank: int, what: str = "dimensions") -> None:
-    """Raise HloError unless `dims` are different dimensions of an array of `rank`."""
+def check_dimensions(dims: Sequence[int], rank: int, of: str = "operand") -> None:
+    """Raise HloError unless `dims` are different dimensions of an array of `rank`, the `of`."""
     for dim in dims:
         if not 0 <= dim < rank:
-            raise HloError(f"{what} has dimension {dim}, but the operand has rank {rank}")
+            raise HloError(f"dimensions has dimension {dim}, but the {of} has rank {rank}")
     if len(set(dims)) != len(dims):
-        raise HloError(f"{what} names a dimension twice: {{{','.join(map(str, dims))}}}")
+        raise HloError(f"dimensions names a dimension twice: {{{','.join(map(str, dims))}}}")
+
+
+def one_dimension(request: ShapeRequest, operand: ArrayShape) -> int:
+    """Return the one dimension of `operand` that `dimensions` names."""
+    dims = request.attributes.dimensions
+    if len(dims) != 1 or not 0 <= dims[0] < operand.rank:
+        raise HloError(
+            f"dimensions={{{','.join(map(str, dims))}}} must name one dimension of "
+            f"{operand.text_without_layout}"
+        )
+    return int(dims[0])
+
+
+def check_same_elements(operand: ArrayShape, result: ArrayShape) -> None:
+    """Raise HloError unless both have one element type and, as far as known, as many elements."""
+    if operand.dtype is not result.dtype:
+        raise HloError(f"operand has element type {operand.dtype}, result {result.dtype}")
+    unbounded = UNBOUNDED in (*operand.dims, *result.dims)
+    if not unbounded and operand.elements != result.elements:
+        raise HloError(
+            f"operand {operand.text_without_layout} has {operand.elements} elements, "
+            f"but result {result.text_without_layout} has {result.elements}"
+        )
 
 
 def shapes_differ(

@@ -17,6 +17,7 @@ from hloc.ops.shared import (
     DimensionsAttributes,
     array_operand,
     check_dimensions,
+    one_dimension,
     promote,
     shapes_differ,
 )
@@ -104,13 +105,8 @@ def _infer_concatenate(request: ShapeRequest) -> Shape:
     """Return sizes added up in one dimension: `f32[2,3]`, `f32[2,4]` -> `f32[2,7]`."""
     if not request.operands:
         raise HloError("concatenate needs at least one operand")
-    first, dims = array_operand(request, 0), request.attributes.dimensions
-    if len(dims) != 1 or not 0 <= dims[0] < first.rank:
-        raise HloError(
-            f"dimensions={{{','.join(map(str, dims))}}} must name one dimension of "
-            f"{first.text_without_layout}"
-        )
-    (dim,) = dims
+    first = array_operand(request, 0)
+    dim = one_dimension(request, first)
     total, dtype = 0, first.dtype
     sizes, dynamic = list(first.dims), [False] * first.rank
     for index in range(len(request.operands)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hloc.errors import Diagnostic
 from hloc.ir.instruction import Instruction
 from hloc.ir.origin import origin_of
+from hloc.shapes import Shape, ShapeIndex, shape_at
 
 _MOST_OPERANDS = 4
 
@@ -26,3 +27,16 @@ def operand_notes(inst: Instruction) -> list[str]:
             f"operand {number} is {operand.shape.text_without_layout} '{operand.name}'{place}"
         )
     return notes
+
+
+def part_at(shape: Shape, index: ShapeIndex) -> Shape | None:
+    """Return the part of `shape` at `index`, None if it has no such part."""
+    try:
+        return shape_at(shape, index)
+    except IndexError:
+        return None
+
+
+def braced(index: ShapeIndex) -> str:
+    """Return `{0,1}`."""
+    return "{" + ",".join(map(str, index)) + "}"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from hloc.errors import Diagnostic
 from hloc.ir.module import Module
-from hloc.ir.verifier.faults import fault
-from hloc.shapes import Shape, ShapeIndex, TupleShape, compatible, shape_at
+from hloc.ir.verifier.faults import braced, fault, part_at
+from hloc.shapes import Shape, ShapeIndex, TupleShape, compatible
 from hloc.source import Span
 
 
@@ -65,14 +65,14 @@ def _check_aliases(module: Module) -> Iterator[Diagnostic]:
     used: set[tuple[int, ShapeIndex]] = set()
     for alias in module.config.aliases:
         parameter = _parameter_part(module, alias.parameter, alias.parameter_index)
-        where = f"parameter {alias.parameter} at {_braced(alias.parameter_index)}"
+        where = f"parameter {alias.parameter} at {braced(alias.parameter_index)}"
         if parameter is None:
             yield _fault(module, name, f"{name} names {where}, which does not exist", "HLOC0323")
             continue
         if (alias.parameter, alias.parameter_index) in used:
             yield _fault(module, name, f"{name} gives {where} to two outputs", "HLOC0331")
         used.add((alias.parameter, alias.parameter_index))
-        output = _part(module.entry.root.shape, alias.output_index)
+        output = part_at(module.entry.root.shape, alias.output_index)
         if output is None:
             continue  # the parser has said so
         if isinstance(parameter, TupleShape) or isinstance(output, TupleShape):
@@ -83,7 +83,7 @@ def _check_aliases(module: Module) -> Iterator[Diagnostic]:
             yield _fault(
                 module,
                 name,
-                f"{name} puts output {_braced(alias.output_index)} of shape "
+                f"{name} puts output {braced(alias.output_index)} of shape "
                 f"{output.text_without_layout} into {where}, which is "
                 f"{parameter.text_without_layout}",
                 "HLOC0324",
@@ -94,7 +94,7 @@ def _check_donors(module: Module) -> Iterator[Diagnostic]:
     name = "buffer_donor"
     aliased = {(alias.parameter, alias.parameter_index) for alias in module.config.aliases}
     for number, index in module.config.buffer_donors:
-        where = f"parameter {number} at {_braced(index)}"
+        where = f"parameter {number} at {braced(index)}"
         part = _parameter_part(module, number, index)
         if part is None:
             yield _fault(module, name, f"{name} names {where}, which does not exist", "HLOC0328")
@@ -112,18 +112,7 @@ def _parameter_part(module: Module, number: int, index: ShapeIndex) -> Shape | N
     parameters = module.entry.parameters
     if not 0 <= number < len(parameters):
         return None
-    return _part(parameters[number].shape, index)
-
-
-def _part(shape: Shape, index: ShapeIndex) -> Shape | None:
-    try:
-        return shape_at(shape, index)
-    except IndexError:
-        return None
-
-
-def _braced(index: ShapeIndex) -> str:
-    return "{" + ",".join(map(str, index)) + "}"
+    return part_at(parameters[number].shape, index)
 
 
 def _fault(module: Module, attribute: str, message: str, code: str) -> Diagnostic:

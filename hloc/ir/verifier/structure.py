@@ -12,8 +12,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import OPCODES, Opcode
 from hloc.ir.verifier.devices import replica_groups_fault, sharding_fault
-from hloc.ir.verifier.faults import fault
-from hloc.shapes import Shape, shape_at
+from hloc.ir.verifier.faults import braced, fault, part_at
 
 _RULES = ("channel_id", "replica_groups", "output_to_operand_aliasing")
 _TRANSFERS = frozenset(("send", "send-done", "recv", "recv-done"))
@@ -130,14 +129,14 @@ def _check_aliasing(inst: Instruction, text: str) -> Iterator[Diagnostic]:
     for found in _ALIAS.finditer(text):
         output, number, index = _index(found[1]), int(found[2]), _index(found[3])
         if output in outputs:
-            yield fault("HLOC0326", f"aliases output {_braced(output)} twice", inst)
+            yield fault("HLOC0326", f"aliases output {braced(output)} twice", inst)
         outputs.add(output)
-        result = _part(inst.shape, output)
-        operand = _part(inst.operands[number].shape, index) if _has(inst, number) else None
+        result = part_at(inst.shape, output)
+        operand = part_at(inst.operands[number].shape, index) if _has(inst, number) else None
         if result is None:
-            yield fault("HLOC0326", f"aliases output {_braced(output)}, which is not there", inst)
+            yield fault("HLOC0326", f"aliases output {braced(output)}, which is not there", inst)
         elif operand is None:
-            where = f"operand {number} at {_braced(index)}"
+            where = f"operand {number} at {braced(index)}"
             yield fault("HLOC0326", f"aliases {where}, which is not there", inst)
         elif result.size_bytes != operand.size_bytes:
             yield fault(
@@ -154,15 +153,3 @@ def _has(inst: Instruction, number: int) -> bool:
 
 def _index(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.replace(",", " ").split())
-
-
-def _braced(index: tuple[int, ...]) -> str:
-    return "{" + ",".join(map(str, index)) + "}"
-
-
-def _part(shape: Shape, index: tuple[int, ...]) -> Shape | None:
-    """Return the part of `shape` at `index`, None if there is none."""
-    try:
-        return shape_at(shape, index)
-    except IndexError:
-        return None
