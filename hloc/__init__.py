@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from hloc.errors import HloError as HloError
     from hloc.ir.module import Module
+    from hloc.jax.tracing import from_jax as from_jax
+    from hloc.jax.tracing import jit as jit
     from hloc.opt.pipeline import Pipeline as Pipeline
     from hloc.runtime.executable import Executable
     from hloc.runtime.loading import Runnable
@@ -27,12 +29,19 @@ __all__ = [
     "Pipeline",
     "compile",
     "evaluate",
+    "from_jax",
+    "jit",
     "load",
     "parse",
     "register_custom_call",
 ]
 
-_LAZY = {"HloError": "hloc.errors:HloError", "Pipeline": "hloc.opt.pipeline:Pipeline"}
+_LAZY = {
+    "HloError": "hloc.errors:HloError",
+    "Pipeline": "hloc.opt.pipeline:Pipeline",
+    "from_jax": "hloc.jax.tracing:from_jax",
+    "jit": "hloc.jax.tracing:jit",
+}
 _DRAWN = {
     "Module": "hloc.pictures.html_text:module_html",
     "ModuleDiff": "hloc.pictures.diff_html:diff_html",

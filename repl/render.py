@@ -12,13 +12,13 @@ from typing import Any
 from rich.text import Text
 
 from hloc.analysis.module_diff import Line
+from hloc.analysis.provenance import Origin
 from hloc.errors import HloError, printable
 from hloc.report.text import plural
 from repl import render_kernel, render_session
 from repl.commands.row import Help
 from repl.diff import TextDiff
 from repl.history import HistoryEntry
-from repl.provenance import Origin
 from repl.render_diff import render_diff, render_json
 from repl.results import Effects, HistoryTree, Info, Listing, ModuleText, Moved
 from repl.state_diff import DiffJson, ShownDiff

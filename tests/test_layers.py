@@ -66,7 +66,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "google": ("hloc.formats",),  # protobuf
     "cuda": ("hloc.runtime",),
     "jax": ("hloc.jax", "hloc.pjrt", "repl"),
-    "jaxlib": ("hloc.formats", "hloc.pjrt", "repl"),
+    "jaxlib": ("hloc.formats", "hloc.jax", "hloc.pjrt", "repl"),
     "scipy": ("hloc.ops",),
     "torch": ("hloc.torch",),
     "functorch": ("hloc.torch",),
@@ -76,6 +76,7 @@ ONLY_INSIDE_FUNCTIONS = {
     ("hloc.formats", "google"),
     ("hloc.formats", "jaxlib"),
     ("hloc.jax", "jax"),
+    ("hloc.jax", "jaxlib"),
     ("hloc.ops", "scipy"),
     ("hloc.pjrt", "jax"),
     ("hloc.pjrt", "jaxlib"),
@@ -85,8 +86,8 @@ ONLY_INSIDE_FUNCTIONS = {
     ("repl", "jaxlib"),
 }  # `hloc --version` must not wait for it
 
-REGISTRIES = {"hloc.codegen.backend_names"}
-"""Rooms whose strings name what is loaded when it is asked for, on any floor."""
+REGISTRIES = {"hloc", "hloc.codegen.backend_names"}
+"""Rooms that name what is loaded when it is asked for, on any floor: in strings and annotations."""
 
 FOLDERS_WITH_PYTHON = {*SOURCE_FOLDERS, "tests", "examples", "benchmarks", "docs"}
 
@@ -107,7 +108,7 @@ def room_of(module: str) -> str | None:
 def faults_of_import(room: str, imported: Import) -> Iterator[str]:
     """Yield what is wrong with one import of a file in `room`."""
     top = imported.target.partition(".")[0]
-    if imported.by_name and room in REGISTRIES:
+    if (imported.by_name or imported.for_types) and room in REGISTRIES:
         return
     if imported.star:
         yield f"imports * from {imported.target}"

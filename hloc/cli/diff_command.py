@@ -7,10 +7,10 @@ from argparse import Namespace
 
 from hloc.analysis.file_diff import DiffOptions, diff_modules
 from hloc.analysis.module_diff import KIND_NAMES, SAME, ModuleDiff
-from hloc.cli.diff_text import diff_data, diff_lines
 from hloc.cli.guard import guarded
 from hloc.cli.talk import Talk
 from hloc.ir.module import Module
+from hloc.report.diff_text import diff_data, diff_lines
 from hloc.report.exits import Exit
 from hloc.report.source_input import need_files, read_module, shown_name
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hloc.analysis.module_diff import Snapshot, diff_snapshots, snapshot
-from hloc.cli.diff_text import near_changes, sides_of
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.pass_report import run_data
 from hloc.cli.talk import Talk
@@ -21,6 +20,7 @@ from hloc.errors import HloError, printable, reason_of
 from hloc.ir.module import Module
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import PipelineObserver
+from hloc.report.diff_text import near_changes, sides_of
 from hloc.report.output_file import write_form
 from hloc.report.text import plural
 

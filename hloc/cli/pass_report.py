@@ -10,12 +10,12 @@ from difflib import unified_diff
 from fnmatch import fnmatchcase
 
 from hloc.analysis.module_diff import ModuleDiff, Snapshot, diff_snapshots, snapshot
-from hloc.cli.diff_text import diff_data, diff_lines, side_lines
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
+from hloc.report.diff_text import diff_data, diff_lines, side_lines
 from hloc.report.text import plural
 
 _CONTEXT = 2

@@ -18,10 +18,14 @@ from hloc.errors import HloError
 
 if TYPE_CHECKING:
     from hloc.jax.scope import passes as passes
+    from hloc.jax.tracing import from_jax as from_jax
+    from hloc.jax.tracing import jit as jit
 
-__all__ = ["device", "disable", "enable", "passes"]
+__all__ = ["device", "disable", "enable", "from_jax", "jit", "passes"]
 
 _LAZY = {
+    "from_jax": "hloc.jax.tracing",
+    "jit": "hloc.jax.tracing",
     "passes": "hloc.jax.scope",
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from hloc.analysis.module_diff import line_of
+from hloc.analysis.provenance import trace
 from hloc.analysis.statistics import module_statistics
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
@@ -26,7 +27,6 @@ from repl.looking import (
     source_table,
     tree_of,
 )
-from repl.provenance import trace
 from repl.results import Info, Listing, ModuleText, Table
 from repl.session import Session
 

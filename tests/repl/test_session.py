@@ -18,7 +18,7 @@ from hloc.opt.pipelines import pipeline_for
 from repl.applying import follow, run_one
 from repl.commands import execute
 from repl.passes import Applied, effect_of, recipe_for
-from repl.provenance import Origin, trace
+from hloc.analysis.provenance import Origin, trace
 from repl.running import run
 from repl.session import Session
 from repl.state import path

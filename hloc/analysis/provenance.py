@@ -4,18 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from hloc.analysis.module_diff import line_of
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
 from hloc.ir.traversal import all_instructions
-from repl.state import State
 
 _SHOWN = 100
+
+
+class State(Protocol):
+    """A module on its way through passes, and the events that led to it."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def module(self) -> Module: ...
+    @property
+    def events(self) -> Sequence[Event]: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,204 @@
+"""A JAX function that hloc has lowered: look at it, run passes, call it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from hloc import driver
+from hloc.analysis.module_diff import ModuleDiff, diff_snapshots, snapshot
+from hloc.analysis.provenance import Origin, trace
+from hloc.errors import HloError
+from hloc.ir.clone import clone_module
+from hloc.ir.events import Event
+from hloc.ir.module import Module
+from hloc.ir.notebook import NotebookView
+from hloc.jax.arrays import from_numpy, to_arguments
+from hloc.jax.installed import jax_package
+from hloc.jax.lowering import Lowered
+from hloc.options import CompileOptions
+from hloc.pjrt.records import COMPILATIONS, Compilation
+from hloc.report.diff_text import diff_lines
+from hloc.report.text import Paint
+from hloc.runtime.executable import Executable
+from hloc.runtime.program_cache import KeptModule
+
+_BEFORE, _AFTER = "from JAX", "after"
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """The module before or after passes, for its history."""
+
+    label: str
+    module: Module
+    events: Sequence[Event] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Change(NotebookView):
+    """What passes changed; prints as lines, and is drawn in notebooks.
+
+    Attributes:
+        rows: the diff as data.
+        after: the module afterwards.
+    """
+
+    rows: ModuleDiff
+    after: Module
+
+    def __str__(self) -> str:
+        return "\n".join([*diff_lines(self.rows, Paint(False)), self.rows.summary()])
+
+    def _repr_html_(self) -> str | None:
+        return self.rows._repr_html_()
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Where an instruction came from; prints as lines."""
+
+    origin: Origin
+
+    def __str__(self) -> str:
+        lines = [self.origin.line]
+        if not self.origin.is_live:
+            lines.append("  no longer in the module")
+        if self.origin.source:
+            lines.append(f"  from {self.origin.source}")
+        lines += [f"  {cause.text}   <- {cause.by}" for cause in self.origin.causes]
+        return "\n".join(lines if self.origin.causes else [*lines, "  no pass has touched it"])
+
+
+@dataclass(eq=False)
+class JaxProgram:
+    """A JAX function lowered for arguments of certain shapes and types.
+
+    Attributes:
+        lowered: what JAX made of it.
+        options: how hloc compiles it.
+    """
+
+    lowered: Lowered
+    options: CompileOptions = field(default_factory=CompileOptions)
+
+    # ---- look
+
+    @cached_property
+    def module(self) -> Module:
+        """The module as JAX hands it over."""
+        return self.lowered.module()
+
+    def hlo(self, passes: str | None = None) -> str:
+        """Return the HLO text as JAX made it, or after `passes` (`"algsimp,cse"`, `"-O2"`)."""
+        module = self.module if passes is None else self._after(passes).module
+        return module.to_text()
+
+    def diff(self, passes: str = "-O2") -> Change:
+        """Return what `passes` change: `print(program.diff("algsimp"))`.
+
+        Raises:
+            HloError: a pass that does not exist.
+        """
+        after = self._after(passes)
+        rows = diff_snapshots(snapshot(self.module), snapshot(after.module), after.events)
+        return Change(rows, after.module)
+
+    def why(self, name: str, passes: str = "-O2") -> History:
+        """Return which rewrites of `passes` made the instruction `name` what it is.
+
+        Raises:
+            HloError: neither the module of JAX nor the one after `passes` has such an instruction.
+        """
+        name = name.removeprefix("%")
+        return History(trace([_State(_BEFORE, self.module), self._after(passes)], name))
+
+    def memory(self) -> str:
+        """Return what the buffers of the compiled program take, and at which point they peak."""
+        from hloc.codegen.cpu.backend import CpuModule
+        from hloc.report.memory_report import memory_lines
+
+        module = clone_module(self.module)
+        driver.optimise(module, self.options)
+        compiled = driver.generate(module, self.options)
+        assert isinstance(compiled, CpuModule)
+        return "\n".join(memory_lines(compiled.plan.assignment))
+
+    def repl(self) -> int:
+        """Open the module in hlo-repl, in this terminal; returns its exit code."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, f"{self.lowered.name.strip('<>') or 'module'}.hlo")
+            with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(self.module.to_text(large_constants=True))
+            return subprocess.run([sys.executable, "-m", "repl", path], check=False).returncode
+
+    def _after(self, passes: str) -> _State:
+        module = clone_module(self.module)
+        module.log.recording = True
+        if passes in ("-O0", "-O1", "-O2", "-O3"):
+            driver.optimise(module, CompileOptions(opt_level=int(passes[2])))
+        else:
+            driver.optimise(module, CompileOptions(passes=passes))
+        return _State(_AFTER, module, tuple(module.log.events))
+
+    # ---- run
+
+    @cached_property
+    def executable(self) -> Executable:
+        """The machine code: NumPy arrays in, NumPy arrays out, one per leaf.
+
+        Raises:
+            HloError: hloc cannot run an instruction of it.
+        """
+        started = time.perf_counter()
+        run = driver.compile_proto(self.lowered.proto, self.lowered.name, self.options)
+        assert isinstance(run, Executable)
+        COMPILATIONS.append(
+            Compilation(
+                name=self.lowered.name,
+                instructions=self.module.instruction_count,
+                seconds=time.perf_counter() - started,
+                was_kept=isinstance(run.compiled, KeptModule),
+                proto=self.lowered.proto,
+            )
+        )
+        return run
+
+    @cached_property
+    def run_leaves(self) -> Callable[[Sequence[Any]], list[Any]]:
+        """The function from all argument leaves to all result leaves, which are JAX arrays."""
+        executable, kept = self.executable, self.lowered.kept
+        prepare = to_arguments([executable.parameters[i].numpy for i in range(len(kept))])
+        finish = [from_numpy(result) for result in self.lowered.results]
+        if len(executable.parameters) != len(kept) or len(executable.outputs) != len(finish):
+            raise HloError(f"the boundary of {self.lowered.name} is not that of its HLO module")
+        takes_all = kept == tuple(range(self.lowered.in_tree.num_leaves))
+
+        def run(leaves: Sequence[Any]) -> list[Any]:
+            used = leaves if takes_all else [leaves[number] for number in kept]
+            results = executable(*prepare(used))
+            return [make(result) for make, result in zip(finish, results, strict=True)]
+
+        return run
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """Run it; arrays of JAX and NumPy are used in place, results are JAX arrays.
+
+        Raises:
+            HloError: arguments of another structure, shape or type than it was lowered for.
+        """
+        leaves, tree = jax_package("hloc.from_jax").tree.flatten((arguments, keywords))
+        if tree != self.lowered.in_tree:
+            raise HloError(
+                f"{self.lowered.name} was lowered for other arguments: expected "
+                f"{self.lowered.in_tree}, but got {tree}",
+                notes=("static arguments are left out; hloc.jit lowers again for new shapes",),
+            )
+        return self.lowered.out_tree.unflatten(self.run_leaves(leaves))
