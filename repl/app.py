@@ -11,8 +11,9 @@ import shlex
 import shutil
 import subprocess
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
+from argparse import REMAINDER, ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -70,6 +71,12 @@ def _arguments(words: Sequence[str]) -> Namespace:
     parser.add_argument(
         "--recover", action="store_true", help="repeat the commands of the last session"
     )
+    parser.add_argument(
+        "--jax",
+        nargs=REMAINDER,
+        metavar="SCRIPT.py",
+        help="run a script, with what stands behind it, and stop at each of JAX's compilations",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="echo commands of a script")
     parser.add_argument("--keep-going", action="store_true", help="go on after a fault")
     parser.add_argument(
@@ -110,6 +117,8 @@ class App(Program):
             self.run_line(f"open-session {autosave_path()}")
         if self.faults:
             return self._code()
+        if arguments.jax is not None:
+            return self._run_jax(arguments)
         if arguments.export:
             return self._export(arguments.script, arguments.export)
         return self._read_commands(arguments)
@@ -132,6 +141,49 @@ class App(Program):
         if is_terminal(sys.stdin) and is_terminal(sys.stdout):
             return self.run_terminal()
         return Exit.OK if sys.stdin is None else self.run_lines(sys.stdin, arguments.verbose)
+
+    def _run_jax(self, arguments: Namespace) -> int:
+        """Run a script that uses JAX, with commands at each of its compilations."""
+        from repl.jax_script import HELP, JaxStops, run_script
+
+        read: Callable[[], str | None] = self._read_line
+        try:
+            if not arguments.jax:
+                usage = "use: hlo-repl --jax SCRIPT.py [ARGUMENTS]"
+                raise HloError("which script?", notes=(usage,))
+            if arguments.script or not (is_terminal(sys.stdin) and is_terminal(sys.stdout)):
+                text = read_script(arguments.script).splitlines() if arguments.script else sys.stdin
+                lines = command_lines(text or ())
+                read = partial(self._next_line, lines, arguments.verbose)
+            else:
+                self.show(Message(HELP, "dim"))
+            return run_script(JaxStops(self, read), arguments.jax[0], arguments.jax[1:])
+        except HloError as fault:
+            self._fault(fault)
+            return Exit.FAULT
+
+    def _read_line(self) -> str | None:
+        """Return what was typed; None at the end of input."""
+        from repl.terminal import Terminal
+
+        self.terminal = self.terminal or Terminal(self.session, plain=self.console.no_color)
+        while True:
+            try:
+                return self.terminal.read()
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return None
+
+    def _next_line(self, lines: Iterator[str], verbose: bool) -> str | None:
+        line = next(lines, None)
+        if line is not None and verbose and line.strip():
+            self._print(Text(f"{self.where()}> {printable(line.strip())}"))
+        return line
+
+    @property
+    def stops_at_faults(self) -> bool:
+        return self.terminal is None and not self.keep_going
 
     def _run_script(self, path: str, verbose: bool) -> int:
         try:
@@ -159,9 +211,9 @@ class App(Program):
 
     # ---- printing
 
-    def _show(self, result: object) -> None:
+    def show(self, result: object) -> None:
         self._note_verdict(result)
-        super()._show(result)
+        super().show(result)
 
     def _note_verdict(self, result: object) -> None:
         """Remember for the badge whether a state answers as the one before."""
@@ -209,9 +261,9 @@ class App(Program):
         self.terminal = Terminal(self.session, plain=self.console.no_color)
         self.session.autosave_path = str(autosave_path())
         if not self.session.is_loaded:
-            self._show(Message("type: load FILE, or help"))
+            self.show(Message("type: load FILE, or help"))
         else:
-            self._show(Message("type help for the commands, quit to leave", "dim"))
+            self.show(Message("type help for the commands, quit to leave", "dim"))
         while True:
             try:
                 text = self.terminal.read()

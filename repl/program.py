@@ -59,7 +59,7 @@ class Program:
                     return False
                 if isinstance(result, Export):
                     result = _carry_out_export(result)
-                self._show(result)
+                self.show(result)
         except HloError as fault:
             self._fault(fault)
         except KeyboardInterrupt:
@@ -70,6 +70,11 @@ class Program:
             self._internal(fault)
         return True
 
+    @property
+    def stops_at_faults(self) -> bool:
+        """True if a command that fails ends everything, as in a script."""
+        return False
+
     def where(self) -> str:
         """Return module and state, `jit_f s3`."""
         if not self.session.is_loaded:
@@ -79,7 +84,7 @@ class Program:
 
     # ---- printing
 
-    def _show(self, result: object) -> None:
+    def show(self, result: object) -> None:
         self._adopt_theme()
         if isinstance(result, ShownDiff) and self.session.settings.is_on("a11y"):
             result = replace(result, mode=result.mode.replace("side", "unified"))
@@ -112,7 +117,7 @@ class Program:
 
     def _stopped(self) -> None:
         """Ctrl-C ends the command, not the session; a script ends."""
-        self._show(Message("interrupted; the state is unchanged"))
+        self.show(Message("interrupted; the state is unchanged"))
         self.faults += 1
         self.interrupted = True
 
@@ -120,8 +125,8 @@ class Program:
         """A fault of hloc: the state is as before, since passes run on clones."""
         self.faults += 1
         kind = "" if isinstance(fault, InternalError) else f"{type(fault).__name__}: "
-        self._show(Message(f"internal error: {kind}{fault}"))
-        self._show(Message(f"the state is unchanged; {REPORT}"))
+        self.show(Message(f"internal error: {kind}{fault}"))
+        self.show(Message(f"the state is unchanged; {REPORT}"))
         if os.environ.get("HLOC_DEBUG") == "1":
             self.console.print_exception()
 

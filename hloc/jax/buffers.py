@@ -38,24 +38,27 @@ def keep_buffers_apart(module: Module, events: Sequence[Event]) -> None:
     """Add copies to the computations that `events` changed; cost O(instructions)."""
     changed = changed_computations(events)
     for computation in live_computations(module):
-        if computation in changed and not computation.is_fusion:
+        if computation.uid in changed and not computation.is_fusion:
             _Copies(computation).add()
 
 
-def changed_computations(events: Iterable[Event]) -> set[Computation]:
-    """Return the computations in which a value got another user than it had."""
+def changed_computations(events: Iterable[Event]) -> set[int]:
+    """Return the uids of the computations in which a value got another user than it had.
+
+    Uids, because the events may have been of copies of the module.
+    """
     found = set()
     for event in events:
         if isinstance(event, Created):
-            found.add(event.computation)
+            found.add(event.computation.uid)
         elif isinstance(event, Replaced):
-            found.add(event.old.computation)
+            found.add(event.old.computation.uid)
         elif isinstance(event, Modified):
             fewer = event.field == "operands" and set(event.after) <= set(event.before)
             if event.field == "root" and isinstance(event.target, Computation):
-                found.add(event.target)
+                found.add(event.target.uid)
             elif isinstance(event.target, Instruction) and event.field == "operands" and not fewer:
-                found.add(event.target.computation)
+                found.add(event.target.computation.uid)
     return found
 
 

@@ -19,10 +19,13 @@ from hloc.errors import HloError, InternalError
 from hloc.formats.from_proto import module_from_bytes
 from hloc.formats.runtime import message_class
 from hloc.formats.to_proto import module_to_bytes
+from hloc.ir.events import Event
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.jax.buffers import keep_buffers_apart
 from hloc.jax.installed import jax_package
+from hloc.opt.dce import DeadCodeElimination
+from hloc.opt.pass_base import PassContext
 
 Stage: TypeAlias = Literal["pre-scheduler", "post-scheduler"]
 STAGES: dict[str, str] = {"pre-scheduler": "PRE_SCHEDULER", "post-scheduler": "POST_SCHEDULER"}
@@ -38,14 +41,15 @@ class CompilationHook:
 
     def __init__(
         self,
-        transform: Callable[[Module], bool],
+        transform: Callable[[Module], tuple[Module, Sequence[Event]] | None],
         platforms: str | Sequence[str] | None = None,
         stage: Stage = "pre-scheduler",
     ) -> None:
         """Prepare a hook.
 
         Args:
-            transform: changes a module; True if it did. It runs on a thread of XLA's.
+            transform: returns the module that takes the place of another, and how it was made of
+                it; None to leave it. It runs on a thread of XLA's.
             platforms: as for `hloc.jax.passes`.
             stage: as for `hloc.jax.passes`.
 
@@ -90,7 +94,7 @@ class CompilationHook:
             raise own from None
 
     def _run(self, data: bytes) -> bytes | None:
-        """Let `transform` change a module; None if it did not."""
+        """Return the bytes of what `transform` makes of a module; None if it leaves it."""
         if not self._contexts:  # a backend that started later keeps the hook
             return None
         name = "a module of JAX"
@@ -98,9 +102,12 @@ class CompilationHook:
             module = module_from_bytes(data, name)
             name = f"module {module.name}"
             module.log.recording = True
-            if not self._transform(module):
+            made = self._transform(module)
+            if made is None:
                 return None
-            keep_buffers_apart(module, tuple(module.log.events))
+            module, events = made
+            keep_buffers_apart(module, events)
+            DeadCodeElimination().run(module, PassContext())  # parameters of fusions without users
             verify(module)
             return module_to_bytes(module)
         except Exception as fault:
@@ -117,12 +124,12 @@ def _for_people(fault: Exception, name: str) -> HloError:
 
 def _xla_extension() -> Any:
     """Return `jax.extend.xla`."""
-    jax = jax_package("hloc.jax.passes")
+    jax = jax_package("a hook into JAX's compilations")
     try:
         from jax.extend import xla
     except ImportError:
         raise HloError(
-            f"hloc.jax.passes needs jax 0.10.2 or newer, but this is {jax.__version__}"
+            f"a hook into JAX's compilations needs jax 0.10.2, but this is {jax.__version__}"
         ) from None
     return xla
 

@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import Any
 
 from hloc.errors import HloError
+from hloc.ir.events import Event
 from hloc.ir.module import Module
 from hloc.jax.hook import CompilationHook, Stage
 from hloc.opt.authoring import ModulePass
 from hloc.opt.authoring import Pass as AuthoredPass
-from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.pass_base import Pass, PassContext
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.rule import Rule
@@ -134,16 +134,14 @@ class PassScope:
     ) -> None:
         self._hook.__exit__(kind, fault, where)
 
-    def _transformed(self, module: Module) -> bool:
-        """Run the passes on `module`; True if they changed it."""
+    def _transformed(self, module: Module) -> tuple[Module, Sequence[Event]] | None:
+        """Run the passes on `module`; None if they change nothing."""
         started = time.perf_counter()
         before = module.instruction_count
         context = PassContext(fast_math=self._fast_math)
         changed = self._pipeline.run(module, context)
-        if changed:  # XLA takes no fusion with parameters that nothing uses
-            DeadCodeElimination().run(module, PassContext())
         wall_ms = (time.perf_counter() - started) * 1e3
         self.modules.append(
             TransformedModule(module.name, before, module.instruction_count, context.fired, wall_ms)
         )
-        return changed
+        return (module, tuple(module.log.events)) if changed else None

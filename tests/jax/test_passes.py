@@ -66,7 +66,7 @@ def test_a_module_goes_through_hloc_unchanged(name: str) -> None:
     program = PROGRAMS[name]
     function = jax.jit(program.function)
     want = function(*program.arguments)
-    with CompilationHook(lambda module: True):  # reads, checks and writes every module
+    with CompilationHook(lambda module: (module, ())):  # reads, checks and writes every module
         got = function(*program.arguments)
     _same_bytes(got, want)
 
@@ -202,10 +202,10 @@ def test_a_fault_in_a_rule_is_told_with_its_line() -> None:
 
 
 def test_an_invalid_module_does_not_reach_xla() -> None:
-    def break_it(module: Module) -> bool:
+    def break_it(module: Module) -> Any:
         entry = module.entry
         entry.set_shape(entry.root, replace(entry.root.array, dims=(7,)))
-        return True
+        return module, ()
 
     with pytest.raises(HloError, match="that JAX compiles"), CompilationHook(break_it):
         jax.jit(lambda v: v * 6)(jnp.ones(3))

@@ -10,6 +10,7 @@ import pytest
 
 import hloc
 from hloc.analysis.module_diff import ADDED, REMOVED, ModuleDiff
+from hloc.analysis.provenance import Origin, trace
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.opt.pass_base import PassContext
@@ -18,7 +19,6 @@ from hloc.opt.pipelines import pipeline_for
 from repl.applying import follow, run_one
 from repl.commands import execute
 from repl.passes import Applied, effect_of, recipe_for
-from hloc.analysis.provenance import Origin, trace
 from repl.running import run
 from repl.session import Session
 from repl.state import path
