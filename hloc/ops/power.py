@@ -5,6 +5,8 @@ Integer powers are exact modulo 2^width; XLA's CPU run time uses the low 6 bits 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from hloc.dtypes import complex_of
@@ -53,6 +55,42 @@ def _integer_power(x: Array, y: Array) -> Array:
     return np.where(y < 0, unit, result).astype(x.dtype)
 
 
+def _emit_power(b: ScalarBuilder, inst: Instruction, x: Value, y: Value) -> Value:
+    """Emit x^y; of plus or minus 1/2, 3/2 and 5/2 by a square root, within 2 ulp."""
+    exponent = _fused_exponent(inst)
+    if abs(exponent) in (0.5, 1.5, 2.5):
+        return emit.in_f32(lambda b, x: _root_power(b, x, exponent))(b, x)
+    return _GENERAL(b, inst, x, y)
+
+
+def _fused_exponent(inst: Instruction) -> float:
+    """Return the exponent where it is one number that the code may depend on, else 0.
+
+    A kernel of one instruction has its operands in memory, and serves others of their shapes.
+    """
+    exponent = inst.operands[1]
+    if exponent.is_a("broadcast"):
+        exponent = exponent.operands[0]
+    if not (inst.array.dtype.is_float and exponent.is_a("constant") and inst.computation.is_fusion):
+        return 0.0
+    value = exponent.attributes.literal.uniform
+    return 0.0 if value is None else float(value)
+
+
+def _root_power(b: ScalarBuilder, x: Value, exponent: float) -> Value:
+    """Return x^exponent for halves of odd numbers; +0 and infinity as C's pow gives them."""
+    base, root = b.intrinsic("fabs", x), b.intrinsic("fabs", b.intrinsic("sqrt", x))
+    infinity = b.const(x.dtype, math.inf)
+    value, grows = root, exponent > 0
+    if not grows:
+        value = b.fdiv(b.const(x.dtype, 1.0), root)
+    for _ in range(int(abs(exponent))):
+        # Divided step by step, so that nothing overflows before the result does.
+        value = b.fmul(value, base) if grows else b.fdiv(value, base)
+    end = infinity if grows else b.const(x.dtype, 0.0)
+    return b.select(b.compare("EQ", base, infinity), end, value)
+
+
 def _emit_integer_power(b: ScalarBuilder, x: Value, y: Value) -> Value:
     dtype = x.dtype
     zero, one = b.const(dtype, 0), b.const(dtype, 1)
@@ -69,6 +107,13 @@ def _emit_integer_power(b: ScalarBuilder, x: Value, y: Value) -> Value:
     flipped = b.select(b.compare("EQ", x, minus_one), b.select(odd, minus_one, one), zero)
     inverse = b.select(b.compare("EQ", x, one), one, flipped)
     return b.select(b.compare("LT", y, zero), inverse, result)
+
+
+_GENERAL = by_type(
+    floats=emit.math("pow"),
+    integers=one_bit_in_bytes(_emit_integer_power),
+    complexes=complex_functions.power,
+)
 
 
 def _atan2(y: Array, x: Array) -> Array:
@@ -106,11 +151,7 @@ POWER = define(
     arity=2,
     infer=elementwise_binary(is_numeric),
     evaluate=computed_wide(_power),
-    elemental=by_type(
-        floats=emit.math("pow"),
-        integers=one_bit_in_bytes(_emit_integer_power),
-        complexes=complex_functions.power,
-    ),
+    elemental=_emit_power,
     elementwise=True,
     transcendental=True,
     weight=40,
