@@ -32,9 +32,9 @@ class WhileLoopUnroller(RewritingPass):
         max_trip_count: largest trip count.
         max_instructions: limit on the size of one unrolled loop.
         max_total_instructions: limit on the size of all unrolled loops of a run.
-        maps_only: only loops that are elementwise over large arrays, such as the rounds of a random
-            number generator: the unrolled iterations fuse into one kernel and keep values in
-            registers.
+        maps_only: only loops that are elementwise over large arrays, or over few elements inside
+            another loop, such as the rounds of a random number generator: the unrolled iterations
+            fuse into one kernel and keep values in registers.
     """
 
     name: ClassVar[str] = "while-loop-unroller"
@@ -74,8 +74,8 @@ class WhileLoopUnroller(RewritingPass):
             return f"it would become {size} instructions"
         if any(inst.is_a("while") for inst in body.instructions):
             return "there is a loop in its body"
-        if self.maps_only and not _maps_large_arrays(body):
-            return "its iterations are not elementwise over large arrays"
+        if self.maps_only and not (_maps_large_arrays(body) or _is_inner_map(loop)):
+            return "its iterations are not elementwise over large arrays or inside another loop"
         if effects(condition):
             return "its condition has a side effect"
         if body.root.shape != loop.shape or loop.operands[0].shape != loop.shape:
@@ -100,6 +100,26 @@ def _maps_large_arrays(body: Computation) -> bool:
         elif any(_is_large(o) for o in inst.operands):
             return False
     return found
+
+
+_FEW = 16
+"""Arrays of at most this many elements fit into registers."""
+
+_MOVES = ("broadcast", "iota", "reshape", "slice", "dynamic-slice", "concatenate")
+
+
+def _is_inner_map(loop: Instruction) -> bool:
+    """True if `loop` is in the body of another one and computes few elements, elementwise."""
+    if not any(caller.is_a("while") for caller in loop.computation.callers):
+        return False
+    for inst in loop.called[1].instructions:
+        if inst.is_a("parameter", "get-tuple-element", "tuple", "constant"):
+            continue
+        if not isinstance(inst.shape, ArrayShape) or inst.array.elements > _FEW:
+            return False
+        if not (works_per_element(inst) or inst.is_a(*_MOVES)):
+            return False
+    return True
 
 
 def _is_large(inst: Instruction) -> bool:
