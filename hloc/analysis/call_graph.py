@@ -51,7 +51,7 @@ def has_side_effect(
         return True
     if inst.opcode.name == "custom-call" and inst.attributes.custom_call_has_side_effect:
         return True
-    return any(called in effectful for called in inst.called)
+    return bool(inst.called) and any(called in effectful for called in inst.called)
 
 
 def live_instructions(computation: Computation) -> list[Instruction]:

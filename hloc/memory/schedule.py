@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import Literal
 
@@ -187,12 +188,10 @@ def _readers_before_writers(
     updates = _updates_of_state(final, in_place)
     budget = _SEARCH_BUDGET
     for writer in base:
-        readers = [
-            user
-            for number in (*in_place.overwritten_operands(writer), *updates.get(writer, ()))
-            for user in _readers(writer.operands[number], kept)
-            if user is not writer and user not in final
-        ]
+        numbers = (*in_place.overwritten_operands(writer), *updates.get(writer, ()))
+        found = chain.from_iterable(_readers(writer.operands[n], kept) for n in numbers)
+        others = (user for user in found if user is not writer and user not in final)
+        readers = list(islice(others, _MAX_READERS + 1))
         if not readers or len(readers) > _MAX_READERS:
             continue
         later = _depends_on(writer, after, budget)

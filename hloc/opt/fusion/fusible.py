@@ -36,6 +36,8 @@ def is_one_step(computation: Computation) -> bool:
 def role_of(inst: Instruction) -> Role:
     """Return how `inst` may take part in fusions."""
     name = inst.opcode.name
+    if name == "get-tuple-element":
+        return Role.NONE
     if not _is_plain(inst.shape) or inst.control_predecessors or inst.opcode.side_effect:
         return Role.NONE
     if not all(_is_plain(operand.shape) for operand in inst.operands):
