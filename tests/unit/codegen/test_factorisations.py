@@ -5,7 +5,8 @@ Residuals are taken with NumPy in f64 or c128, whatever the types of the matrice
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 import hloc
 from hloc import driver
+from hloc.cache_directory import cache_directory
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
 from hloc.ops import custom_call_targets
 from hloc.options import CompileOptions
@@ -34,14 +36,20 @@ CASES: tuple[tuple[str, tuple[int, ...], int], ...] = (
 """Where, how many and how large: alone, in lanes with some left over, one after another."""
 
 
-def compiled(text: str, *arrays: Array) -> list[Array]:
-    """Run on the processor without calling Python."""
+@cache
+def executable_of(text: str) -> Executable:
+    """Compile for the processor; nothing may call Python."""
     executable = hloc.compile(text)
     assert isinstance(executable, Executable)
     module = executable.compiled
     assert isinstance(module, CpuModule)
     assert not module.plan.host_functions
-    return executable(*arrays)
+    return executable
+
+
+def compiled(text: str, *arrays: Array) -> list[Array]:
+    """Run on the processor without calling Python."""
+    return executable_of(text)(*arrays)
 
 
 def simulated(text: str, *arrays: Array) -> list[Array]:
@@ -97,6 +105,16 @@ def near(got: Array, wanted: Array, letter: str, size: int) -> None:
         return
     bound = 8 * max(size, 4) * np.finfo(NUMPY[letter]).eps * max(1.0, float(np.abs(wanted).max()))
     assert float(np.abs(got - wanted).max()) <= bound
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _kept_objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep objects while these tests run: a routine is compiled once, and not for every size."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HLOC_CACHE_DIR", str(tmp_path_factory.mktemp("objects")))
+        cache_directory.cache_clear()
+        yield
+    cache_directory.cache_clear()
 
 
 @pytest.fixture(autouse=True)
