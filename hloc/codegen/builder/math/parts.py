@@ -7,7 +7,7 @@ from typing import Any
 
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
-from hloc.dtypes import F32, S32, DType
+from hloc.dtypes import F32, F64, S32, S64, DType
 
 F32_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 """The f32 functions by name."""
@@ -86,17 +86,22 @@ def keep_nan(b: MathBuilder, x: Value, result: Value) -> Value:
 
 
 def nearest_integer(b: MathBuilder, x: Value, factor: float) -> tuple[Value, Value]:
-    """Return x * factor rounded to an integer, as f32 and as s32; it is below 2**22."""
-    magic = c(b, 1.5 * 2.0**23)
-    shifted = fma(b, x, c(b, factor), magic)
-    integer = b.isub(b.bitcast(shifted, S32), b.bitcast(magic, S32))
+    """Return x * factor rounded to an integer, as a float and as s32 or s64 like it.
+
+    It is below 2**22, or 2**51 in f64: the low bits of a sum with a large number hold it.
+    """
+    dtype, word = x.dtype, S32 if x.dtype is F32 else S64
+    magic = b.const(dtype, 1.5 * 2.0**dtype.mantissa_bits)
+    shifted = fma(b, x, b.const(dtype, factor), magic)
+    integer = b.isub(b.bitcast(shifted, word), b.bitcast(magic, word))
     return b.fsub(shifted, magic), integer
 
 
 def power_of_two(b: MathBuilder, exponent: Value) -> Value:
-    """Return 2**exponent for s32 exponents of normal numbers."""
-    biased = b.iadd(exponent, b.const(S32, 127))
-    return b.bitcast(b.shl(biased, b.const(S32, 23)), F32)
+    """Return 2**exponent for exponents of normal numbers: f32 for s32, f64 for s64."""
+    word, dtype = exponent.dtype, F32 if exponent.dtype is S32 else F64
+    biased = b.iadd(exponent, b.const(word, (1 << (dtype.exponent_bits - 1)) - 1))
+    return b.bitcast(b.shl(biased, b.const(word, dtype.mantissa_bits)), dtype)
 
 
 def scale(
@@ -104,13 +109,14 @@ def scale(
 ) -> Value:
     """Return x * 2**exponent, for exponents between -252 and 254; NaN if x is NaN.
 
-    `n` is the exponent as a float. Where `is_zero` holds the result is 0, and nothing is scaled.
+    In f64 they lie between -2044 and 2046. `n` is the exponent as a float. Where `is_zero` holds
+    the result is 0, and nothing is scaled.
     """
     if b.has_scaling:
         return b.scaled(x, exponent, n, is_zero)
     if is_zero is not None:
-        exponent = b.select(is_zero, b.const(S32, 0), exponent)
-    half = b.ashr(exponent, b.const(S32, 1))
+        exponent = b.select(is_zero, b.const(exponent.dtype, 0), exponent)
+    half = b.ashr(exponent, b.const(exponent.dtype, 1))
     rest = b.isub(exponent, half)
     value = b.fmul(b.fmul(x, power_of_two(b, half)), power_of_two(b, rest))
     return value if is_zero is None else b.select(is_zero, b.const(x.dtype, 0.0), value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from math import pi
 
-from hloc.codegen.builder.math.parts import NAN, absolute, c, f32_function, fma, horner
+from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, c, f32_function, fma, horner
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, F64, S32, S64, U32, U64
@@ -86,16 +86,37 @@ def _sin_cos(b: MathBuilder, r: Value) -> tuple[Value, Value]:
     return sine, fma(b, b.fmul(square, square), horner(b, square, _COS), tail)
 
 
+# ---------------------------------------------------------------- for f32 and f64
+
+
 def _is_odd(b: MathBuilder, quadrant: Value) -> Value:
-    return b.compare("NE", b.and_(quadrant, b.const(S32, 1)), b.const(S32, 0))
+    word = quadrant.dtype
+    return b.compare("NE", b.and_(quadrant, b.const(word, 1)), b.const(word, 0))
 
 
-def _pick(b: MathBuilder, r: Value, quadrant: Value) -> Value:
-    """Return sin(quadrant * pi/2 + r)."""
-    sine, cosine = _sin_cos(b, r)
+def sine_at(b: MathBuilder, sine: Value, cosine: Value, quadrant: Value) -> Value:
+    """Return sin(quadrant * pi/2 + r), given those of r; the quadrant is as wide as they are."""
+    word = quadrant.dtype
     value = b.select(_is_odd(b, quadrant), cosine, sine)
-    sign = b.shl(b.and_(quadrant, b.const(S32, 2)), b.const(S32, 30))
-    return b.bitcast(b.xor(b.bitcast(value, S32), sign), F32)
+    sign = b.shl(b.and_(quadrant, b.const(word, 2)), b.const(word, word.bits - 2))
+    return b.bitcast(b.xor(b.bitcast(value, word), sign), value.dtype)
+
+
+def tangent_at(b: MathBuilder, sine: Value, cosine: Value, quadrant: Value) -> Value:
+    """Return tan(quadrant * pi/2 + r): sine by cosine of r, or minus the inverse."""
+    odd = _is_odd(b, quadrant)
+    above = b.select(odd, b.fneg(cosine), sine)
+    return b.fdiv(above, b.select(odd, sine, cosine))
+
+
+def of_finite(b: MathBuilder, x: Value, value: Value) -> Value:
+    """Return `value` if x is finite, else NaN."""
+    infinity = b.const(x.dtype, INFINITY)
+    is_finite = b.compare("LT", absolute(b, x), infinity)
+    return b.select(is_finite, value, b.const(x.dtype, NAN))
+
+
+# ---------------------------------------------------------------- f32
 
 
 @f32_function("sin")
@@ -103,29 +124,21 @@ def sin(b: MathBuilder, x: Value) -> Value:
     """Return the sine; NaN for infinities."""
     r, quadrant = _reduced(b, x)
     tiny = b.compare("LT", absolute(b, x), c(b, 1e-4))
-    return b.select(tiny, x, _finite(b, x, _pick(b, r, quadrant)))
+    return b.select(tiny, x, of_finite(b, x, sine_at(b, *_sin_cos(b, r), quadrant)))
 
 
 @f32_function("cos")
 def cos(b: MathBuilder, x: Value) -> Value:
     """Return the cosine; NaN for infinities."""
     r, quadrant = _reduced(b, x)
-    return _finite(b, x, _pick(b, r, b.iadd(quadrant, b.const(S32, 1))))
+    quadrant = b.iadd(quadrant, b.const(S32, 1))
+    return of_finite(b, x, sine_at(b, *_sin_cos(b, r), quadrant))
 
 
 @f32_function("tan")
 def tan(b: MathBuilder, x: Value) -> Value:
-    """Return the tangent: sine by cosine, or minus the inverse."""
+    """Return the tangent; NaN for infinities."""
     r, quadrant = _reduced(b, x)
-    sine, cosine = _sin_cos(b, r)
-    odd = _is_odd(b, quadrant)
-    above = b.select(odd, b.fneg(cosine), sine)
-    value = b.fdiv(above, b.select(odd, sine, cosine))
+    value = tangent_at(b, *_sin_cos(b, r), quadrant)
     tiny = b.compare("LT", absolute(b, x), c(b, 1e-4))
-    return b.select(tiny, x, _finite(b, x, value))
-
-
-def _finite(b: MathBuilder, x: Value, value: Value) -> Value:
-    """Return `value` if x is finite, else NaN."""
-    infinity = c(b, float("inf"))
-    return b.select(b.compare("LT", absolute(b, x), infinity), value, c(b, NAN))
+    return b.select(tiny, x, of_finite(b, x, value))

@@ -12,12 +12,20 @@ from hloc.codegen.builder.math.double.parts import (
     Pair,
     d,
     f64_function,
+    word,
+)
+from hloc.codegen.builder.math.parts import (
+    absolute,
+    fma,
+    horner,
+    keep_nan,
+    lower,
     nearest_integer,
     power_of_two,
     scale,
-    word,
+    upper,
+    with_sign,
 )
-from hloc.codegen.builder.math.parts import absolute, fma, horner, keep_nan, lower, upper, with_sign
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64

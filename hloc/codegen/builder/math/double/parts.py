@@ -1,4 +1,4 @@
-"""Pieces that the f64 functions share: tables of coefficients, scaling, sums in two parts."""
+"""Pieces that the f64 functions share: constants, sums in two parts."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ F64_FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 LN2, LN2_REST = 0.6931471805599453, 2.3190468138462996e-17
 LOG2_E = 1.4426950408889634
-MAGIC = 1.5 * 2.0**52
-"""A number below 2**51 added to it is rounded to an integer, which its low bits hold."""
 
 
 def f64_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -40,35 +38,6 @@ def d(b: MathBuilder, value: float) -> Value:
 def word(b: MathBuilder, value: int) -> Value:
     """Return an s64 constant."""
     return b.const(S64, value)
-
-
-def nearest_integer(b: MathBuilder, x: Value, factor: float) -> tuple[Value, Value]:
-    """Return x * factor rounded to an integer, as f64 and as s64; it is below 2**51."""
-    magic = d(b, MAGIC)
-    shifted = fma(b, x, d(b, factor), magic)
-    return b.fsub(shifted, magic), b.isub(b.bitcast(shifted, S64), b.bitcast(magic, S64))
-
-
-def power_of_two(b: MathBuilder, exponent: Value) -> Value:
-    """Return 2**exponent for s64 exponents of normal numbers."""
-    return b.bitcast(b.shl(b.iadd(exponent, word(b, 1023)), word(b, 52)), F64)
-
-
-def scale(
-    b: MathBuilder, x: Value, exponent: Value, n: Value, is_zero: Value | None = None
-) -> Value:
-    """Return x * 2**exponent, for exponents between -2044 and 2046.
-
-    `n` is the exponent as a float. Where `is_zero` holds the result is 0, and nothing is scaled.
-    """
-    if b.has_scaling:
-        return b.scaled(x, exponent, n, is_zero)
-    if is_zero is not None:
-        exponent = b.select(is_zero, word(b, 0), exponent)
-    half = b.ashr(exponent, word(b, 1))
-    rest = b.isub(exponent, half)
-    value = b.fmul(b.fmul(x, power_of_two(b, half)), power_of_two(b, rest))
-    return value if is_zero is None else b.select(is_zero, d(b, 0.0), value)
 
 
 # ---------------------------------------------------------------- sums in two parts

@@ -13,13 +13,21 @@ from hloc.codegen.builder.math.double.parts import (
     d,
     f64_function,
     multiply,
-    nearest_integer,
     product_of,
-    scale,
     sum_of,
     word,
 )
-from hloc.codegen.builder.math.parts import INFINITY, absolute, fma, horner, lower, upper, with_sign
+from hloc.codegen.builder.math.parts import (
+    INFINITY,
+    absolute,
+    fma,
+    horner,
+    lower,
+    nearest_integer,
+    scale,
+    upper,
+    with_sign,
+)
 from hloc.codegen.builder.math.power import at_special
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value

@@ -12,13 +12,12 @@ from hloc.codegen.builder.math.double.parts import (
     d,
     f64_function,
     multiply,
-    nearest_integer,
     product_of,
     sum_of,
     word,
 )
-from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, fma, horner
-from hloc.codegen.builder.math.trigonometric import window
+from hloc.codegen.builder.math.parts import absolute, fma, horner, nearest_integer
+from hloc.codegen.builder.math.trigonometric import of_finite, sine_at, tangent_at, window
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64, U8, U64
@@ -149,45 +148,26 @@ def _sin_cos(b: MathBuilder, r: Pair) -> tuple[Value, Value]:
     return sine, b.fadd(rest, fma(b, b.fneg(high), low, tail))
 
 
-def _is_odd(b: MathBuilder, quadrant: Value) -> Value:
-    return b.compare("NE", b.and_(quadrant, word(b, 1)), word(b, 0))
-
-
-def _pick(b: MathBuilder, r: Pair, quadrant: Value) -> Value:
-    """Return sin(quadrant * pi/2 + r)."""
-    sine, cosine = _sin_cos(b, r)
-    value = b.select(_is_odd(b, quadrant), cosine, sine)
-    sign = b.shl(b.and_(quadrant, word(b, 2)), word(b, 62))
-    return b.bitcast(b.xor(b.bitcast(value, S64), sign), F64)
-
-
 @f64_function("sin")
 def sin(b: MathBuilder, x: Value) -> Value:
     """Return the sine; NaN for infinities."""
     r, quadrant = _reduced(b, x)
     tiny = b.compare("LT", absolute(b, x), d(b, 1e-9))
-    return b.select(tiny, x, _finite(b, x, _pick(b, r, quadrant)))
+    return b.select(tiny, x, of_finite(b, x, sine_at(b, *_sin_cos(b, r), quadrant)))
 
 
 @f64_function("cos")
 def cos(b: MathBuilder, x: Value) -> Value:
     """Return the cosine; NaN for infinities."""
     r, quadrant = _reduced(b, x)
-    return _finite(b, x, _pick(b, r, b.iadd(quadrant, word(b, 1))))
+    quadrant = b.iadd(quadrant, word(b, 1))
+    return of_finite(b, x, sine_at(b, *_sin_cos(b, r), quadrant))
 
 
 @f64_function("tan")
 def tan(b: MathBuilder, x: Value) -> Value:
-    """Return the tangent: sine by cosine, or minus the inverse."""
+    """Return the tangent; NaN for infinities."""
     r, quadrant = _reduced(b, x)
-    sine, cosine = _sin_cos(b, r)
-    odd = _is_odd(b, quadrant)
-    above = b.select(odd, b.fneg(cosine), sine)
-    value = b.fdiv(above, b.select(odd, sine, cosine))
+    value = tangent_at(b, *_sin_cos(b, r), quadrant)
     tiny = b.compare("LT", absolute(b, x), d(b, 1e-9))
-    return b.select(tiny, x, _finite(b, x, value))
-
-
-def _finite(b: MathBuilder, x: Value, value: Value) -> Value:
-    """Return `value` if x is finite, else NaN."""
-    return b.select(b.compare("LT", absolute(b, x), d(b, INFINITY)), value, d(b, NAN))
+    return b.select(tiny, x, of_finite(b, x, value))
