@@ -15,7 +15,6 @@ from hloc.codegen.plan.plan import (
     ARENA_SLOT,
     STOP_SLOT,
     BranchStep,
-    CallStep,
     CopyStep,
     HostStep,
     KernelStep,
@@ -23,6 +22,7 @@ from hloc.codegen.plan.plan import (
     Place,
     Plan,
     Step,
+    called_by,
 )
 
 _MOST_LINES = 1200
@@ -71,18 +71,6 @@ def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, Loop
             seen.update(new)
             pending += new
     return result
-
-
-def called_by(step: Step) -> tuple[int, ...]:
-    """Return the numbers of the computations that a step runs."""
-    match step:
-        case LoopStep():
-            return step.condition, step.body
-        case BranchStep():
-            return step.branches
-        case CallStep():
-            return (step.computation,)
-    return ()
 
 
 def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunction | None:

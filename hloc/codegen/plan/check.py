@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.codegen.plan.plan import (
     BranchStep,
-    CallStep,
     CopyStep,
     HostStep,
     InPlaceKernel,
@@ -17,6 +16,7 @@ from hloc.codegen.plan.plan import (
     LoopStep,
     Plan,
     Step,
+    called_by,
 )
 from hloc.codegen.plan.pointer_table import ARENA_SLOT, FIRST_SLOT, Place
 from hloc.errors import InternalError
@@ -111,7 +111,7 @@ class _Checker:
             case HostStep():
                 self._host(step)
         last = len(self.plan.computations) - 1
-        if any(not 0 < number <= last for number in _called(step)):
+        if any(not 0 < number <= last for number in called_by(step)):
             raise _Fault(f"calls a computation that is not one of 1 to {last}")
 
     # ---- kernels and functions of the host
@@ -218,7 +218,7 @@ class _Checker:
     def _check_calls(self) -> None:
         """Check that no computation runs itself, however many others are in between."""
         graph = {
-            number: {called for step in steps for called in _called(step)}
+            number: {called for step in steps for called in called_by(step)}
             for number, steps in enumerate(self.plan.computations)
         }
         try:
@@ -233,14 +233,3 @@ def _leaves_of(inst: Instruction) -> tuple[list[tuple[int, int]], int]:
     results = [shape for _, shape in data_leaves(inst.shape)]
     sizes = [(shape.size_bytes, shape.dtype.storage_bytes) for shape in (*operands, *results)]
     return sizes, len(operands)
-
-
-def _called(step: Step) -> Iterator[int]:
-    """Yield the numbers of the computations that a step runs."""
-    match step:
-        case LoopStep():
-            yield from (step.condition, step.body)
-        case BranchStep():
-            yield from step.branches
-        case CallStep():
-            yield step.computation

@@ -102,6 +102,18 @@ class HostStep:
 Step: TypeAlias = KernelStep | CopyStep | LoopStep | BranchStep | CallStep | HostStep
 
 
+def called_by(step: Step) -> tuple[int, ...]:
+    """Return the numbers of the computations that a step runs."""
+    match step:
+        case LoopStep():
+            return step.condition, step.body
+        case BranchStep():
+            return step.branches
+        case CallStep():
+            return (step.computation,)
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Steps per computation, the entry's first, and the distinct kernels they call."""
