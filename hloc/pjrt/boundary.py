@@ -14,17 +14,23 @@ from hloc.pjrt.element_types import number_of_primitive
 
 _NAME, _HOST_PROGRAM_SHAPE = 1, 4  # of HloModuleProto
 _PARAMETERS, _RESULT = 1, 2  # of ProgramShapeProto
-_ELEMENT_TYPE, _DIMENSIONS, _TUPLE_SHAPES = 2, 3, 4  # of ShapeProto
+_ELEMENT_TYPE, _DIMENSIONS, _TUPLE_SHAPES, _LAYOUT = 2, 3, 4, 5  # of ShapeProto
+_MINOR_TO_MAJOR = 1  # of LayoutProto
 _COMPUTATIONS, _INSTRUCTIONS = 3, 2
 _TUPLE = 13
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """An array or token: its type in the C API, and its dimensions."""
+    """An array or token: its type in the C API, its dimensions, and their order in memory.
+
+    Attributes:
+        minor_to_major: the order; row-major if it is empty.
+    """
 
     type: int
     dims: tuple[int, ...]
+    minor_to_major: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,23 +71,32 @@ def boundary_of(data: bytes) -> Boundary:
 
 
 def _leaves(shape: bytes) -> Iterator[Leaf]:
-    primitive, dims = 0, []
+    primitive, layout = 0, b""
     parts: list[bytes] = []
-    for number, wire, start, end in fields(shape, 0, len(shape)):
+    for number, _, start, end in fields(shape, 0, len(shape)):
         if number == _ELEMENT_TYPE:
             primitive = varint(shape, start)[0]
-        elif number == _DIMENSIONS and wire == 2:
-            while start < end:
-                value, start = varint(shape, start)
-                dims.append(value)
-        elif number == _DIMENSIONS:
-            dims.append(varint(shape, start)[0])
+        elif number == _LAYOUT:
+            layout = shape[start:end]
         elif number == _TUPLE_SHAPES:
             parts.append(shape[start:end])
     if primitive != _TUPLE:
-        yield Leaf(number_of_primitive(primitive), tuple(dims))
+        dims, order = _numbers(shape, _DIMENSIONS), _numbers(layout, _MINOR_TO_MAJOR)
+        yield Leaf(number_of_primitive(primitive), dims, order)
     for part in parts:
         yield from _leaves(part)
+
+
+def _numbers(message: bytes, wanted: int) -> tuple[int, ...]:
+    """Return the numbers of a repeated field, packed or not."""
+    result = []
+    for number, wire, start, end in fields(message, 0, len(message)):
+        while number == wanted and start < end:
+            value, start = varint(message, start)
+            result.append(value)
+            if wire != 2:
+                break
+    return tuple(result)
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:

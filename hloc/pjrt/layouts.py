@@ -7,13 +7,15 @@ which XLA's conversion to HLO drops.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
 from hloc.formats.runtime import message_class
 from hloc.pjrt.abi import structure
-from hloc.pjrt.native import PjrtError, keep, text, words, words_at
+from hloc.pjrt.boundary import Leaf, boundary_of
+from hloc.pjrt.native import keep, text, words, words_at
 
 Order: TypeAlias = tuple[int, ...]
 """Dimensions from minor to major."""
@@ -113,17 +115,18 @@ def _orders(attributes: list[Any]) -> dict[int, Order]:
 def with_layouts(proto: bytes, wishes: Wishes) -> bytes:
     """Return a serialized HloModuleProto whose entry takes and returns arrays as wished.
 
-    Copies at the edges of the entry change the order; all between stays as it was.
-
-    Raises:
-        PjrtError: results that are no instructions of their own.
+    What is not wished otherwise is row-major, also where the conversion from StableHLO chose
+    another order, as for transposes. Copies at the edges of the entry change the order.
     """
-    if not wishes.parameters and not wishes.results:
+    boundary = boundary_of(proto)
+    parameters = _changes(boundary.parameters, wishes.parameters)
+    results = _changes(boundary.results, wishes.results)
+    if not parameters and not results:
         return proto
     module = message_class("HloModuleProto").FromString(proto)
     shape = module.host_program_shape
     entry = next(c for c in module.computations if c.id == module.entry_computation_id)
-    for number, order in wishes.parameters.items():
+    for number, order in parameters.items():
         inst = next(
             i
             for i in entry.instructions
@@ -137,14 +140,14 @@ def with_layouts(proto: bytes, wishes: Wishes) -> bytes:
         _set_order(shape.parameters[number], order)
         if entry.root_id == old:
             entry.root_id = new
-    for i, order in wishes.results.items():
+    if results and shape.result.tuple_shapes:
+        _end_with_tuple(entry)
+    for i, order in results.items():
         if not shape.result.tuple_shapes:
             new = entry.root_id = _copied(entry, entry.root_id)
             _set_order(shape.result, order)
         else:
             root = _by_id(entry, entry.root_id)
-            if root.opcode != b"tuple":
-                raise PjrtError("UNIMPLEMENTED", "hloc cannot set the layout of this result")
             new = _copied(entry, root.operand_ids[i])
             root = _by_id(entry, entry.root_id)
             root.operand_ids[i] = new
@@ -153,6 +156,40 @@ def with_layouts(proto: bytes, wishes: Wishes) -> bytes:
         _set_order(_by_id(entry, new).shape, order)
     data: bytes = module.SerializeToString(deterministic=True)
     return data
+
+
+def _changes(leaves: Sequence[Leaf], wished: dict[int, Order]) -> dict[int, Order]:
+    """Return the order that each leaf should have, for those that have another."""
+    wanted = {i: wished.get(i, row_major(len(leaf.dims))) for i, leaf in enumerate(leaves)}
+    return {
+        i: order
+        for i, order in wanted.items()
+        if order != (leaves[i].minor_to_major or row_major(len(leaves[i].dims)))
+    }
+
+
+def _end_with_tuple(entry: Any) -> None:
+    """Let the root be a tuple instruction, so that each result is an instruction of its own."""
+    root = _by_id(entry, entry.root_id)
+    if root.opcode == b"tuple":
+        return
+    parts = []
+    for i, shape in enumerate(root.shape.tuple_shapes):
+        part = _added(entry, b"get-tuple-element", shape, [root.id])
+        part.tuple_index = i
+        parts.append(part.id)
+    entry.root_id = _added(entry, b"tuple", root.shape, parts).id
+
+
+def _added(entry: Any, opcode: bytes, shape: Any, operands: list[int]) -> Any:
+    """Return a new instruction at the end of a computation."""
+    inst = entry.instructions.add()
+    inst.id = max(other.id for other in entry.instructions) + 1
+    inst.name = b"%s.in_order.%d" % (opcode, inst.id & 0xFFFFFFFF)
+    inst.opcode = opcode
+    inst.shape.CopyFrom(shape)
+    inst.operand_ids.extend(operands)
+    return inst
 
 
 def _by_id(entry: Any, number: int) -> Any:
@@ -165,7 +202,7 @@ def _copied(entry: Any, number: int) -> int:
     inst = entry.instructions[place]
     copy = type(inst)()
     copy.id = max(other.id for other in entry.instructions) + 1
-    copy.name = inst.name + b".in_order"
+    copy.name = b"%s.in_order.%d" % (inst.name, copy.id & 0xFFFFFFFF)
     copy.opcode = b"copy"
     copy.shape.CopyFrom(inst.shape)
     copy.operand_ids.append(inst.id)

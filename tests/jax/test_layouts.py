@@ -65,3 +65,12 @@ def test_arrays_lie_in_the_memory_that_is_asked_for(kind: str) -> None:
     back = jax.device_put(put, jax.sharding.SingleDeviceSharding(device))
     assert back.sharding.memory_kind == "device"
     np.testing.assert_array_equal(np.asarray(back), X)
+
+
+def test_results_are_row_major_unless_asked() -> None:
+    """The conversion from StableHLO gives transposes the layout that moves no data."""
+    for program in (lambda v: v.transpose(1, 2, 0), lambda v: (v.T, v.swapaxes(0, 1), v, v.T)):
+        for found in jax.tree.leaves(jax.jit(program)(X)):
+            assert found.format.layout.major_to_minor == (0, 1, 2)
+            np.testing.assert_array_equal(np.asarray(found + 0), np.asarray(found))
+    np.testing.assert_array_equal(np.asarray(jax.jit(lambda v: v.T)(X)), X.T)
