@@ -5,7 +5,8 @@ made by Python and live as long as the process or their `Program`; buffers, even
 made by either with `malloc`.
 
 - `Storage` is memory that buffers and runs share by counting. Memory of hloc's own follows its
-  header; foreign memory names a function to call at the end, or an event to complete.
+  header; foreign memory names a function to call at the end, or an event to complete. `writers`
+  are the uses among `refs` of queued runs that write it.
 - `PJRT_Buffer`: `event` is null for a buffer that was ready from the beginning. The dimensions
   follow the structure. `mark` is the number of the run that last took it.
 - `PJRT_Layouts_MemoryLayout`: equal layouts are one object, which is never freed.
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 OBJECTS = """\
 struct Storage: int64_t refs, void* data, int64_t bytes, void* release, void* release_arg,
-  PJRT_Event* done, int64_t pad0, int64_t pad1
+  PJRT_Event* done, int64_t writers, int64_t pad
 struct PJRT_Buffer: Storage* storage, void* data, int type, int deleted, int64_t bytes,
   size_t rank, int64_t* dims, PJRT_Device* device, PJRT_Memory* memory, PJRT_Event* event,
   int64_t mark, int64_t holds,

@@ -88,6 +88,24 @@ def test_donated_arrays_are_deleted_and_their_memory_is_used() -> None:
         np.asarray(given)
 
 
+def test_memory_is_handed_on_from_one_queued_run_to_the_next() -> None:
+    step = jax.jit(
+        lambda x: lax.fori_loop(0, 100_000, lambda _, v: jnp.sin(v) + 1, x), donate_argnums=0
+    )
+    first = step(jax.jit(lambda x: x * 2)(X))
+    expected = np.asarray(step(jax.device_put(np.asarray(first).copy()))).copy()
+    given = step(jax.jit(lambda x: x * 2)(X))
+    address = given.unsafe_buffer_pointer()
+    for _ in range(4):
+        given = step(given)
+    assert not given.is_ready()
+    assert given.unsafe_buffer_pointer() == address
+    repeated = jnp.asarray(expected)
+    for _ in range(3):
+        repeated = step(repeated)
+    np.testing.assert_array_equal(np.asarray(given), np.asarray(repeated))
+
+
 def test_donation_writes_no_memory_that_others_see() -> None:
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
     given = jax.jit(lambda x: x * 2)(np.ones((64, 64), np.float32))

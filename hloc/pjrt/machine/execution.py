@@ -77,6 +77,8 @@ def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
     for i in range(executable.num_outputs):
         storages[i] = None
     donated = stack(executable.num_parameters + 1)
+    for i in range(executable.num_parameters):
+        donated[i] = 0
     if executable.num_aliases > 0:
         error = donate(args, executable, inputs, donated, storages)
         if error is not None:
@@ -91,7 +93,7 @@ def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
     event = None
     if late:
         event = new_event()
-        queue(new_run(executable, inputs, storages, event))
+        queue(new_run(executable, inputs, donated, storages, event))
     else:
         table = stack(executable.slots)
         fill(executable, table, inputs, storages)
@@ -171,11 +173,10 @@ def donate(
 ) -> PJRT_Error:
     """Find which arguments are given away, and let results lie in their memory if all can.
 
-    Memory can be used up if no other buffer, run or view has it, and it is hloc's own.
+    Memory can be used up if no other buffer, run or view has it, and it is hloc's own. A queued run
+    that writes it is done before, so it does not count. `donated` is 2 for memory that is used up.
     """
     run = atomic_add(state.runs, 1) + 1
-    for i in range(executable.num_parameters):
-        donated[i] = 0
     shared = 1
     for i in range(executable.num_aliases):
         alias = executable.aliases[i]
@@ -193,7 +194,8 @@ def donate(
                 )
             buffer.mark = run
             donated[alias.parameter] = 1
-            if alias.shared and (buffer.storage.refs != 1 or is_foreign(buffer.storage)):
+            storage = buffer.storage
+            if alias.shared and (storage.refs - storage.writers != 1 or is_foreign(storage)):
                 shared = 0
     for i in range(executable.num_parameters):
         if inputs[i].mark == run and donated[i] == 0:
@@ -208,6 +210,7 @@ def donate(
         for i in range(executable.num_aliases):
             alias = executable.aliases[i]
             if alias.shared:
+                donated[alias.parameter] = 2
                 storage = inputs[alias.parameter].storage
                 atomic_add(storage.refs, 1)
                 storages[alias.output] = storage
@@ -227,9 +230,16 @@ def is_kept(args: PJRT_LoadedExecutable_Execute_Args, parameter: int) -> int:
 
 
 def new_run(
-    executable: PJRT_Executable, inputs: Buffers, storages: Storages, event: PJRT_Event
+    executable: PJRT_Executable,
+    inputs: Buffers,
+    donated: Words,
+    storages: Storages,
+    event: PJRT_Event,
 ) -> Run:
-    """Return a run for the queue, which holds all that it needs."""
+    """Return a run for the queue, which holds all that it needs.
+
+    An argument whose memory is used up is held as a result.
+    """
     count = executable.num_parameters
     words = executable.slots + 2 * count + executable.num_outputs
     run = cast(Run, malloc(size_of(Run) + 8 * words))
@@ -244,15 +254,17 @@ def new_run(
     atomic_add(event.refs, 1)
     run.num_inputs = count
     for i in range(count):
-        storage = inputs[i].storage
-        atomic_add(storage.refs, 1)
-        run.inputs[i] = storage
+        run.inputs[i] = None
+        if donated[i] < 2:
+            run.inputs[i] = inputs[i].storage
+            atomic_add(run.inputs[i].refs, 1)
         run.events[i] = inputs[i].event
         if run.events[i] is not None:
             atomic_add(run.events[i].refs, 1)
     run.num_outputs = executable.num_outputs
     for i in range(executable.num_outputs):
         atomic_add(storages[i].refs, 1)
+        atomic_add(storages[i].writers, 1)
         run.outputs[i] = storages[i]
     fill(executable, run.table, inputs, storages)
     return run

@@ -44,6 +44,7 @@ def allocate(size_bytes: int) -> Storage:
     storage.bytes = size_bytes
     storage.release = None
     storage.done = None
+    storage.writers = 0
     total = atomic_add(state.bytes_in_use, size_bytes) + size_bytes
     if total > state.peak_bytes:
         atomic_max(state.peak_bytes, total)
@@ -86,6 +87,7 @@ def foreign(data: Address, size_bytes: int) -> Storage:
     storage.bytes = size_bytes
     storage.release = None
     storage.done = None
+    storage.writers = 0
     return storage
 
 

@@ -15,6 +15,7 @@ from hloc.pjrt.machine.words import (
     Error_Code_,
     Run,
     at,
+    atomic_add,
     cast,
     free,
     function,
@@ -100,8 +101,10 @@ def carry_out(run: Run) -> None:
     if failed is None and interrupted == 0:
         interrupted = perform(run.executable, run.table)
     for i in range(run.num_inputs):
-        drop_storage(run.inputs[i])
+        if run.inputs[i] is not None:
+            drop_storage(run.inputs[i])
     for i in range(run.num_outputs):
+        atomic_add(run.outputs[i].writers, -1)
         drop_storage(run.outputs[i])
     if failed is not None:
         complete(run.event, failed.code, failed.message, failed.message_size)
