@@ -122,7 +122,7 @@ class Program:
         native.arena_bytes = -(-max(arena_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
 
     def _fill_boundary(self) -> None:
-        """Write one row per parameter and result; tokens have no slot and no bytes."""
+        """Write one row per parameter and result; tokens have no slot, no bytes, any layout."""
         run, table = self.run, self.run.manifest.table
         taken, given = self.boundary.parameters, self.results
         parameters = (structure("Parameter") * max(len(taken), 1))()
@@ -130,7 +130,7 @@ class Program:
         for row, leaf in zip(parameters, taken, strict=False):
             slot, spec = (-1, None) if leaf.type == TOKEN else next(slots)
             row.slot, row.bytes = slot, spec.shape.size_bytes if spec else 0
-            row.layout = layout_address(_order(spec, leaf))
+            row.layout = layout_address(_order(spec, leaf)) if spec else None
         outputs = (structure("Output") * max(len(given), 1))()
         slots = iter(enumerate(run.outputs, table.first_output))
         for i, (row, leaf) in enumerate(zip(outputs, given, strict=False)):
@@ -151,7 +151,7 @@ class Program:
 
     def layouts(self, rows: Any, count: int) -> int:
         """Return the address of a list of layouts, one per row."""
-        return self._hold(words(row.layout for row in rows[:count]))
+        return self._hold(words(row.layout or layout_address(()) for row in rows[:count]))
 
     def donated(self, args: Any) -> list[int]:
         """Return the numbers of the arguments that an execution gives away."""

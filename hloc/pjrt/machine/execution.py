@@ -65,7 +65,8 @@ def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
                 Error_Code_.INVALID_ARGUMENT,
                 *text("Execute: an argument has a wrong shape or type."),
             )
-        if buffer.layout != executable.parameters[i].layout:
+        layout = executable.parameters[i].layout
+        if layout is not None and buffer.layout != layout:
             return fail(
                 Error_Code_.INVALID_ARGUMENT,
                 *text("Execute: an argument has another layout than the program takes."),
