@@ -6,16 +6,14 @@ result[batch, query, column] = sum over key of weight[batch, query, key] * value
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hloc.codegen.builder.index import layout_strides
-from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side, Space
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, matrix_problem
 from hloc.codegen.kernels.attention_loops import AttentionLoops, attention_loops
-from hloc.codegen.kernels.gemm_problem import Axis, merged
-from hloc.dtypes import F32
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged
 from hloc.ir.instruction import Instruction
 
 _MOST_DEPTH = 256
@@ -48,75 +46,37 @@ def attention_problem(inst: Instruction) -> AttentionProblem | None:
     start = loops.attention.maximum.operands[1]
     if start.opcode.name != "constant" or not _value_of(start) <= _LOWEST_START:
         return None
-    return AttentionProblem(loops, _scores(loops), _result(loops))
+    return AttentionProblem(loops, _scores(inst, loops), _result(inst, loops))
 
 
 def _value_of(constant: Instruction) -> float:
     return float(np.asarray(constant.attributes.literal.array, np.float64))
 
 
-def _scores(loops: AttentionLoops) -> MatrixProblem:
-    attention = loops.attention
+def _scores(inst: Instruction, loops: AttentionLoops) -> MatrixProblem:
+    attention, sizes = loops.attention, loops.attention.sizes
     steps, depth_steps = _query_steps(loops)
     pairs = zip(loops.depth, depth_steps, strict=True)
-    depth = merged([Axis(axis.size, step, axis.rhs, 0) for axis, step in pairs])
-    queries = Side(
-        attention.query_operand,
-        True,
-        tuple(steps[axis] for axis in loops.batch),
-        tuple(steps[axis] for axis in loops.queries),
-        tuple(axis.lhs for axis in depth),
+    axes = GemmProblem(
+        tuple(Axis(sizes[axis], steps[axis], loops.batch_keys[axis], 0) for axis in loops.batch),
+        tuple(Axis(sizes[axis], steps[axis], 0, 0) for axis in loops.queries),
+        (replace(loops.key, out=0),),
+        tuple(merged([Axis(axis.size, step, axis.rhs, 0) for axis, step in pairs])),
     )
-    keys = Side(
-        attention.key_operand,
-        True,
-        tuple(loops.batch_keys[axis] for axis in loops.batch),
-        (loops.key.rhs,),
-        tuple(axis.rhs for axis in depth),
-    )
-    return MatrixProblem(
-        attention.scores,
-        attention.scores.array,
-        _space(loops, loops.batch),
-        _space(loops, loops.queries),
-        Space((loops.key.size,)),
-        Space(tuple(axis.size for axis in depth)),
-        queries,
-        keys,
-        (0,) * len(loops.batch),
-        (0,) * len(loops.queries),
-        (0,),
-        F32,
-    )
+    operands = (attention.query_operand, attention.key_operand)
+    return matrix_problem(inst, attention.scores, attention.scores.array, axes, operands)
 
 
-def _result(loops: AttentionLoops) -> MatrixProblem:
-    attention = loops.attention
-    values = Side(
-        attention.values,
-        True,
-        tuple(loops.batch_values[axis] for axis in loops.batch),
-        (loops.value.rhs,),
-        (loops.value_key,),
+def _result(inst: Instruction, loops: AttentionLoops) -> MatrixProblem:
+    attention, sizes, out = loops.attention, loops.attention.sizes, loops.result
+    axes = GemmProblem(
+        tuple(Axis(sizes[a], 0, loops.batch_values[a], out.get(a, 0)) for a in loops.batch),
+        tuple(Axis(sizes[a], 0, 0, out.get(a, 0)) for a in loops.queries),
+        (loops.value,),
+        (Axis(loops.key.size, 0, loops.value_key, 0),),
     )
-    return MatrixProblem(
-        attention.result,
-        attention.result.array,
-        _space(loops, loops.batch),
-        _space(loops, loops.queries),
-        Space((loops.value.size,)),
-        Space((loops.key.size,)),
-        Side(attention.probabilities, False, (), (), ()),
-        values,
-        tuple(loops.result.get(axis, 0) for axis in loops.batch),
-        tuple(loops.result.get(axis, 0) for axis in loops.queries),
-        (loops.value.out,),
-        F32,
-    )
-
-
-def _space(loops: AttentionLoops, axes: Sequence[int]) -> Space:
-    return Space(tuple(loops.attention.sizes[axis] for axis in axes))
+    operands = (attention.probabilities, attention.values)
+    return matrix_problem(inst, attention.result, attention.result.array, axes, operands)
 
 
 def _query_steps(loops: AttentionLoops) -> tuple[dict[int, int], tuple[int, ...]]:

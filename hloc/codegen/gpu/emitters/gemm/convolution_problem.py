@@ -7,25 +7,22 @@ Gradients are convolutions of the same kind with other labels, dilations and lar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.codegen.builder.index import layout_strides, row_major_strides
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root
-from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Reach, Side, Space
-from hloc.codegen.kernels.gemm_problem import is_in_memory
-from hloc.codegen.kernels.panel_gemm import accumulator_dtype
+from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Reach, matrix_problem
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
 
 
 @dataclass(frozen=True, slots=True)
 class _Loop:
-    """A loop and its steps in input, kernel and result; `spatial` is the window's dimension."""
+    """An axis, and the window's dimension that it belongs to."""
 
-    size: int
-    input: int
-    kernel: int
-    result: int
+    axis: Axis
     spatial: int | None = None
 
 
@@ -45,39 +42,18 @@ def convolution_problem(inst: Instruction) -> MatrixProblem:
     lhs, rhs = root.operands
     left = _strides(inst, lhs)
     loops = _loops_of(root, left, _strides(inst, rhs))
-    batch, rows, columns, depth = loops.batch, loops.rows, loops.columns, loops.depth
-    places = root.attributes.dim_labels.input_spatial
-    reaches = tuple(
-        Reach(d, lhs.array.dims[places[n]], left[places[n]], _find(rows, n), _find(depth, n))
-        for n, d in enumerate(_window(root))
+    axes = GemmProblem(
+        *(
+            tuple(loop.axis for loop in group)
+            for group in (loops.batch, loops.rows, loops.columns, loops.depth)
+        )
     )
-    return MatrixProblem(
-        root,
-        inst.array,
-        Space(tuple(loop.size for loop in batch)),
-        Space(tuple(loop.size for loop in rows)),
-        Space(tuple(loop.size for loop in columns)),
-        Space(tuple(loop.size for loop in depth)),
-        Side(
-            lhs,
-            is_in_memory(inst, lhs),
-            tuple(loop.input for loop in batch),
-            tuple(loop.input for loop in rows),
-            tuple(loop.input for loop in depth),
-            reaches=reaches,
-        ),
-        Side(
-            rhs,
-            is_in_memory(inst, rhs),
-            tuple(loop.kernel for loop in batch),
-            tuple(loop.kernel for loop in columns),
-            tuple(loop.kernel for loop in depth),
-        ),
-        tuple(loop.result for loop in batch),
-        tuple(loop.result for loop in rows),
-        tuple(loop.result for loop in columns),
-        accumulator_dtype(root.array.dtype),
-    ).oriented()
+    spatial = root.attributes.dim_labels.input_spatial
+    reaches = tuple(
+        Reach(d, lhs.array.dims[dim], left[dim], _find(loops.rows, n), _find(loops.depth, n))
+        for n, (d, dim) in enumerate(zip(_window(root), spatial, strict=True))
+    )
+    return matrix_problem(inst, root, inst.array, axes, (lhs, rhs), reaches).oriented()
 
 
 def _loops_of(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) -> _Loops:
@@ -96,31 +72,28 @@ def _loops_of(root: Instruction, left: tuple[int, ...], right: tuple[int, ...]) 
         if a.batch_group_count > 1
         else channels * left[labels.input_feature]
     )
-    group = _Loop(
-        groups,
-        group_step,
-        features * right[labels.kernel_output_feature],
-        features * result[labels.output_feature],
-    )
-    rows = [_Loop(batches, left[labels.input_batch], 0, result[labels.output_batch])]
-    rows += [_Loop(dims[d], 0, 0, result[d], n) for n, d in enumerate(labels.output_spatial)]
-    depth = [
-        _Loop(channels, left[labels.input_feature], right[labels.kernel_input_feature], 0),
-        *(
-            _Loop(d.size, 0, right[labels.kernel_spatial[n]], 0, n)
-            for n, d in enumerate(_window(root))
-        ),
+    in_kernel, in_result = right[labels.kernel_output_feature], result[labels.output_feature]
+    group = Axis(groups, group_step, features * in_kernel, features * in_result)
+    rows = [_Loop(Axis(batches, left[labels.input_batch], 0, result[labels.output_batch]))]
+    rows += [_Loop(Axis(dims[d], 0, 0, result[d]), n) for n, d in enumerate(labels.output_spatial)]
+    channel = Axis(channels, left[labels.input_feature], right[labels.kernel_input_feature], 0)
+    depth = [_Loop(channel)]
+    depth += [
+        _Loop(Axis(d.size, 0, right[labels.kernel_spatial[n]], 0), n)
+        for n, d in enumerate(_window(root))
     ]
 
     def in_input(loop: _Loop) -> int:
-        return loop.input if loop.spatial is None else left[labels.input_spatial[loop.spatial]]
+        return loop.axis.lhs if loop.spatial is None else left[labels.input_spatial[loop.spatial]]
 
-    column = _Loop(features, 0, right[labels.kernel_output_feature], result[labels.output_feature])
+    def longer(loops: list[_Loop]) -> Iterator[_Loop]:
+        return (loop for loop in loops if loop.axis.size != 1)
+
     return _Loops(
-        batch=[group] if groups != 1 else [],
-        rows=sorted((r for r in rows if r.size != 1), key=lambda r: -r.result),
-        columns=[column] if features != 1 else [],
-        depth=sorted((d for d in depth if d.size != 1), key=lambda d: -in_input(d)),
+        batch=list(longer([_Loop(group)])),
+        rows=sorted(longer(rows), key=lambda loop: -loop.axis.out),
+        columns=list(longer([_Loop(Axis(features, 0, in_kernel, in_result))])),
+        depth=sorted(longer(depth), key=lambda loop: -in_input(loop)),
     )
 
 

@@ -88,8 +88,7 @@ class Reader:
         """Return as `place` does, for an index of every loop that is within its size."""
         m, side = self.k.math, self.side
         conditions: list[Value] = []
-        position = m.add(side.offset, m.linear(batches, side.batch))
-        position = m.add(position, m.linear(lines, side.line))
+        position = m.add(m.linear(batches, side.batch), m.linear(lines, side.line))
         position = m.add(position, m.linear(depths, side.depth))
         for reach in side.reaches:
             i = 0 if reach.line is None else lines[reach.line]

@@ -13,7 +13,7 @@ from math import prod
 
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root
-from hloc.codegen.kernels.gemm_problem import Axis, gemm_problem_of, is_in_memory
+from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, gemm_problem_of, is_in_memory
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.dtypes import DType
 from hloc.ir.attributes import WindowDimension
@@ -60,7 +60,6 @@ class Side:
         in_memory: it is read; else fused producers compute it.
         batch, line, depth: steps of the loops; a line is a row of the left side, a column of the
             right one.
-        offset: where the first element is.
         reaches: spatial dimensions, on top of the steps.
     """
 
@@ -69,7 +68,6 @@ class Side:
     batch: tuple[int, ...]
     line: tuple[int, ...]
     depth: tuple[int, ...]
-    offset: int = 0
     reaches: tuple[Reach, ...] = ()
 
     @property
@@ -163,7 +161,7 @@ class _Steps:
         line = side.line if by_depth else side.line[:-1]
         depth = side.depth[:-1] if by_depth else side.depth
         reaches = (reach.stride for reach in side.reaches)
-        return (*side.batch, *line, *depth, side.offset, *reaches)
+        return (*side.batch, *line, *depth, *reaches)
 
 
 def _width(side: Side, size: int, others: tuple[int, ...], most: int) -> int:
@@ -202,33 +200,52 @@ def _widens(source: DType, target: DType) -> bool:
 def dot_problem(inst: Instruction) -> MatrixProblem:
     """Return the product whose root, or whose root's only dot, `inst` is."""
     root = gemm_root(inst)
-    p = gemm_problem_of(inst, root)
-    lhs, rhs = root.operands
+    lhs, rhs = (_before_widening(inst, operand) for operand in root.operands)
+    axes = gemm_problem_of(inst, root)
+    return matrix_problem(inst, root, inst.array, axes, (lhs, rhs)).oriented()
 
-    def steps(axes: tuple[Axis, ...], name: str) -> tuple[int, ...]:
-        return tuple(getattr(axis, name) for axis in axes)
+
+def matrix_problem(
+    inst: Instruction,
+    root: Instruction,
+    result: ArrayShape,
+    axes: GemmProblem,
+    operands: tuple[Instruction, Instruction],
+    reaches: tuple[Reach, ...] = (),
+) -> MatrixProblem:
+    """Return the product that runs over some axes.
+
+    Args:
+        inst: the kernel's instruction; its parameters are in memory.
+        root: the product.
+        result: what is written.
+        axes: with their steps in the operands and the result.
+        operands: the left and the right side.
+        reaches: of the left side.
+    """
+
+    def space(group: tuple[Axis, ...]) -> Space:
+        return Space(tuple(axis.size for axis in group))
+
+    def steps(group: tuple[Axis, ...], name: str) -> tuple[int, ...]:
+        return tuple(getattr(axis, name) for axis in group)
 
     def side(operand: Instruction, lines: tuple[Axis, ...], name: str) -> Side:
-        operand = _before_widening(inst, operand)
-        return Side(
-            operand,
-            is_in_memory(inst, operand),
-            steps(p.batch, name),
-            steps(lines, name),
-            steps(p.contracted, name),
-        )
+        batch, line, depth = (steps(g, name) for g in (axes.batch, lines, axes.contracted))
+        return Side(operand, is_in_memory(inst, operand), batch, line, depth)
 
+    left, right = operands
     return MatrixProblem(
         root,
-        inst.array,
-        Space(steps(p.batch, "size")),
-        Space(steps(p.rows, "size")),
-        Space(steps(p.columns, "size")),
-        Space(steps(p.contracted, "size")),
-        side(lhs, p.rows, "lhs"),
-        side(rhs, p.columns, "rhs"),
-        steps(p.batch, "out"),
-        steps(p.rows, "out"),
-        steps(p.columns, "out"),
+        result,
+        space(axes.batch),
+        space(axes.rows),
+        space(axes.columns),
+        space(axes.contracted),
+        replace(side(left, axes.rows, "lhs"), reaches=reaches),
+        side(right, axes.columns, "rhs"),
+        steps(axes.batch, "out"),
+        steps(axes.rows, "out"),
+        steps(axes.columns, "out"),
         accumulator_dtype(root.array.dtype),
-    ).oriented()
+    )

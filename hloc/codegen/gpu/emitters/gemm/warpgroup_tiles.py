@@ -49,7 +49,7 @@ def can_be_tiles(p: MatrixProblem) -> bool:
 
 
 def _is_plain(p: MatrixProblem, side: Side, lines: Space) -> bool:
-    if not side.in_memory or side.reaches or side.offset:
+    if not side.in_memory or side.reaches:
         return False
     if len(lines.sizes) != 1 or len(p.depth.sizes) != 1 or len(p.batch.sizes) > MOST_DIMS - 2:
         return False
