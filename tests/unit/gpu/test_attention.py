@@ -76,8 +76,15 @@ def test_all_forms(dtype: str, changes: dict[str, Any]) -> None:
     check(text)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])
-@pytest.mark.parametrize("mask", ["none", "causal"])
+@pytest.mark.parametrize(
+    ("dtype", "mask"),
+    [
+        ("f32", "causal"),
+        ("bf16", "none"),
+        pytest.param("f32", "none", marks=pytest.mark.slow),
+        pytest.param("bf16", "causal", marks=pytest.mark.slow),
+    ],
+)
 def test_it_does_not_depend_on_the_order_of_threads(mask: str, dtype: str) -> None:
     text = replace(PLAIN, sizes=(1, 1, 90, 150, 16, 16), mask=mask, dtype=dtype).text()
     arrays = inputs_for(parse_text(text), 1, special=False)
@@ -101,10 +108,10 @@ def test_larger_ones_do_not_either(sizes: Any, mask: str, dtype: str) -> None:
     assert_close(in_both_orders(text, arrays), evaluate(text, *arrays)[0])
 
 
-@pytest.mark.parametrize("mask", ["none", "causal"])
+@pytest.mark.parametrize("mask", ["none", pytest.param("causal", marks=pytest.mark.slow)])
 def test_many_queries_make_large_tiles(mask: str) -> None:
     """128 queries to a block where there are enough blocks."""
-    sizes = (1, 108, 72, 40, 16, 16)
+    sizes = (1, 108, 66, 24, 16, 16)
     text = replace(PLAIN, sizes=sizes, mask=mask, dtype="bf16").text()
     (function,) = compiled(text).kernels[0].functions
     assert (function.grid, function.block) == ((108, 1, 1), (128, 1, 1))
@@ -164,7 +171,7 @@ def test_hidden_tiles_are_left_out(dtype: str) -> None:
     assert counts[0] < 0.85 * counts[1]
 
 
-@pytest.mark.parametrize("hidden", ["0", "-3", "-90"])
+@pytest.mark.parametrize("hidden", ["0", "-90", pytest.param("-3", marks=pytest.mark.slow)])
 def test_hidden_keys_that_count_are_not_left_out(hidden: str) -> None:
     """A logit that is not far below the largest one has a weight."""
     check(replace(CAUSAL, hidden=hidden).text())
@@ -188,7 +195,7 @@ def test_a_weight_of_0_makes_nan_of_what_is_not_finite(number: float) -> None:
 @pytest.mark.parametrize(("mask", "dtype"), [("none", "bf16"), ("padding", "f32")])
 def test_few_queries_and_many_keys_are_cut(mask: str, dtype: str) -> None:
     """Parts keep their largest logit and sums; a second launch joins them in order."""
-    text = replace(PLAIN, sizes=(1, 2, 17, 515, 8, 20), mask=mask, dtype=dtype).text()
+    text = replace(PLAIN, sizes=(1, 1, 17, 515, 8, 20), mask=mask, dtype=dtype).text()
     first, second = launches(text)
     assert first[1] > 1
     assert second[1] == 1

@@ -108,7 +108,7 @@ def test_dimension_numbers_and_layouts(operands: str, root: str) -> None:
 
 def test_long_depth_is_cut() -> None:
     """Parts of the depth go to blocks of their own; a second launch adds them in order."""
-    text = dot(33, 32, 1000, "f32 f32 f32")
+    text = dot(33, 32, 520, "f32 f32 f32")
     first, second = compiled(text).kernels[0].functions
     assert first.grid[1] > 1
     assert second.grid[1] == 1
@@ -131,7 +131,9 @@ def test_large_tiles_read_whole_sectors_without_bank_conflicts() -> None:
     ("types", "order"),
     [
         *(("bf16 bf16 f32", order) for order in ORDERS),
-        *(("s8 s8 s32", order) for order in ORDERS),
+        ("s8 s8 s32", "plain"),
+        ("s8 s8 s32", "both"),
+        *(pytest.param("s8 s8 s32", o, marks=pytest.mark.slow) for o in ("left", "right")),
         ("f16 f16 f16", "both"),
         ("u8 u8 s32", "plain"),
     ],
@@ -237,7 +239,7 @@ def test_what_is_fused_around_a_dot(types: str) -> None:
 
 def test_what_is_fused_behind_parts() -> None:
     """The second launch does it, once all parts are there."""
-    text = _AROUND.format(a="f32", b="f32", type="f32").replace("64", "512")
+    text = _AROUND.format(a="f32", b="f32", type="f32").replace("64", "256")
     (kernel,) = compiled(text, 1).kernels
     assert len(kernel.functions) == 2
     check(text, 1)
