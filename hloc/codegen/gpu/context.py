@@ -50,9 +50,9 @@ class GpuContext(KernelContext):
         self._positions: dict[str, IndexValue] = {}
         # Read at the start, where every later region sees them.
         axes = [("thread", block), ("block", grid)]
-        for what, extent in axes:
+        for unit, extent in axes:
             for axis, size in zip("xyz", extent, strict=True):
-                self._positions[f"{what}.{axis}"] = self._position(f"{what}.{axis}", size)
+                self._positions[f"{unit}.{axis}"] = self._position(f"{unit}.{axis}", size)
 
     def _function(self, name: str, pointers: Sequence[str], size: str) -> FunctionWriter:
         leaves = [leaf for i in (*self.inst.operands, self.inst) for leaf in array_leaves(i.shape)]
@@ -74,11 +74,11 @@ class GpuContext(KernelContext):
     # ---- thread and block indices
 
     def thread(self, axis: str = "x") -> IndexValue:
-        """Return the number of this thread in its block along `axis`."""
+        """Return the index of this thread in its block along `axis`."""
         return self._positions[f"thread.{axis}"]
 
     def block_index(self, axis: str = "x") -> IndexValue:
-        """Return the number of this block along `axis`."""
+        """Return the index of this block along `axis`."""
         return self._positions[f"block.{axis}"]
 
     def blocks_launched(self) -> Value:
@@ -88,7 +88,7 @@ class GpuContext(KernelContext):
         return Value(S64, self.fn.value(f"zext i32 {count.text} to i64"))
 
     def global_thread(self) -> IndexValue:
-        """Return the number of this thread among all along x."""
+        """Return the index of this thread among all along x."""
         return self.math.add(self.math.mul(self.block_index("x"), self.block[0]), self.thread("x"))
 
     # ---- the prelude, and shared memory
@@ -145,8 +145,10 @@ class GpuContext(KernelContext):
             box: sizes of a tile.
         """
         pointers = [self._argument(i).text for i in range(len(self.inputs))]
-        number = pointers.index(array.pointer.text)
-        tiled = TensorMapArgument(number, array.dtype, tuple(dims), tuple(strides), tuple(box), 128)
+        argument = pointers.index(array.pointer.text)
+        tiled = TensorMapArgument(
+            argument, array.dtype, tuple(dims), tuple(strides), tuple(box), 128
+        )
         self._tiled.append(tiled)
         return tiled
 
@@ -184,7 +186,7 @@ class LaunchWriter:
     """The launches of one kernel, written one after another.
 
     Attributes:
-        choice: number of the kernel among those that its emitter has for this chip.
+        choice: index of the kernel among those that its emitter has for this chip.
     """
 
     inst: Instruction
@@ -219,12 +221,12 @@ class LaunchWriter:
     def each(
         self, count: int, threads: int = BLOCK_THREADS
     ) -> Iterator[tuple[GpuContext, IndexValue]]:
-        """Write a function whose region runs once for every number below `count`."""
+        """Write a function whose region runs once for every index below `count`."""
         threads = min(threads, _whole_warps(count))
         with self.launch((-(-count // threads), 1, 1), (threads, 1, 1)) as k:
-            number = k.global_thread()
-            with k.body.when(k.math.compare("LT", number, count)):
-                yield k, number
+            index = k.global_thread()
+            with k.body.when(k.math.compare("LT", index, count)):
+                yield k, index
 
 
 def _whole_warps(count: int) -> int:

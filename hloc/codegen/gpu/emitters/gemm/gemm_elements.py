@@ -29,14 +29,14 @@ def emit_elements(w: LaunchWriter, p: MatrixProblem) -> None:
         k.b.store(total, 0, k.b.const(p.sums, 0))
         with ExitStack() as stack:
             depths = [stack.enter_context(k.body.loop(0, size)) for size in p.depth.sizes]
-            places = [
-                reader.find(batches, lines, depths)
+            positions = [
+                reader.locate_at(batches, lines, depths)
                 for reader, lines in zip(readers, (rows, columns), strict=True)
             ]
-            with k.body.when(k.body.all_of([exists for _, exists in places])):
+            with k.body.when(k.body.all_of([exists for _, exists in positions])):
                 x, y = (
                     k.b.convert(reader.at(position)[0], p.sums)
-                    for reader, (position, _) in zip(readers, places, strict=True)
+                    for reader, (position, _) in zip(readers, positions, strict=True)
                 )
                 k.b.store(total, 0, k.b.multiply_add(x, y, k.b.load(total, p.sums, 0)))
         ResultWriter(k, p).write_at(batches, rows, columns, [k.b.load(total, p.sums, 0)])

@@ -26,8 +26,8 @@ def index_at(k: GpuContext, shape: ArrayShape, position: IndexValue) -> list[Ind
     """Return the index of the element at `position` in memory of an array of `shape`."""
     order = physical_order(shape)
     index: list[IndexValue] = [0] * shape.rank
-    numbers = k.math.delinear(position, [shape.dims[dim] for dim in order])
-    for dim, at in zip(order, numbers, strict=True):
+    positions = k.math.delinear(position, [shape.dims[dim] for dim in order])
+    for dim, at in zip(order, positions, strict=True):
         index[dim] = at
     return index
 
@@ -50,11 +50,11 @@ class Reader:
     ) -> list[Value]:
         """Return elements from (batch, line, depth) on, in their own type; zeros beyond the depth.
 
-        The three are numbers in the spaces of the product; `edges` tells whether the line, and the
+        The three are indices in the spaces of the product; `edges` tells whether the line, and the
         depth, may be beyond the end.
         """
         k, b = self.k, self.k.b
-        position, exists = self.place(batch, line, depth, edges)
+        position, exists = self.locate(batch, line, depth, edges)
         if self.array is None and exists.text != "true":
             return self._computed_if(position, exists)
         result = self.at(position)
@@ -63,7 +63,7 @@ class Reader:
         zero = b.const(self.side.dtype, 0)
         return [k.b.select(exists, value, zero) for value in result]
 
-    def place(
+    def locate(
         self, batch: IndexValue, line: IndexValue, depth: IndexValue, edges: tuple[bool, bool]
     ) -> tuple[IndexValue, Value]:
         """Return the position of an element, and whether it exists; if not, another position."""
@@ -76,16 +76,16 @@ class Reader:
             depth = m.minimum(depth, self.p.depth.count - (width if self.runs.by_depth else 1))
         lines, depths = m.delinear(line, self.lines.sizes), m.delinear(depth, self.p.depth.sizes)
         batches = m.delinear(batch, self.p.batch.sizes)
-        position, result = self.find(batches, lines, depths)
+        position, result = self.locate_at(batches, lines, depths)
         return position, self.k.body.all_of([*conditions, result])
 
-    def find(
+    def locate_at(
         self,
         batches: Sequence[IndexValue],
         lines: Sequence[IndexValue],
         depths: Sequence[IndexValue],
     ) -> tuple[IndexValue, Value]:
-        """Return as `place` does, for an index of every loop that is within its size."""
+        """Return as `locate` does, for an index of every loop that is within its size."""
         m, side = self.k.math, self.side
         conditions: list[Value] = []
         position = m.add(m.linear(batches, side.batch), m.linear(lines, side.line))
@@ -195,8 +195,8 @@ class ResultWriter:
             return result
         index = index_at(k, root.array, position)
         fastest = root.array.minor_to_major[0] if root.array.rank else 0
-        made = []
+        finished = []
         for i, value in enumerate(result):
             frame = Frame({**k.frame.sources, root: value})
-            made.append(k.g.element(frame, k.root, next_to(k, index, fastest, i)))
-        return made
+            finished.append(k.g.element(frame, k.root, next_to(k, index, fastest, i)))
+        return finished

@@ -34,7 +34,7 @@ class SlabWriter:
         tile: of the block, which may overlap the edges of the result.
         parts: into which the depth is cut.
         slab: pointer into shared memory, to `SLAB_ELEMENTS` of the warp's own.
-        lane: number of the thread in its warp.
+        lane: index of the thread in its warp.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class SlabWriter:
         count = SLAB_ROWS * SLAB_COLUMNS // self.width // WARP_THREADS
         if self.results.has_epilogue:
             # A loop, which LLVM writes out where little is done with the sums.
-            with k.body.loop(0, count) as number:
-                self._write_run(place, row, column, number)
+            with k.body.loop(0, count) as run:
+                self._write_run(place, row, column, run)
         else:
             for number in range(count):
                 self._write_run(place, row, column, number)
@@ -88,12 +88,12 @@ class SlabWriter:
         place: tuple[IndexValue, IndexValue],
         row: IndexValue,
         column: IndexValue,
-        number: IndexValue,
+        run: IndexValue,
     ) -> None:
-        """Write what is run `number` of this lane."""
+        """Write run `run` of this lane."""
         k, m, p, tile, width = self.k, self.k.math, self.p, self.tile, self.width
-        run = m.add(self.lane, m.mul(number, WARP_THREADS))
-        down, across = m.delinear(run, [SLAB_ROWS, SLAB_COLUMNS // width])
+        first = m.add(self.lane, m.mul(run, WARP_THREADS))
+        down, across = m.delinear(first, [SLAB_ROWS, SLAB_COLUMNS // width])
         across = m.mul(across, width)
         at = m.linear((down, across), (_STRIDE, 1))
         values = load_neighbours(k, self.memory, p.sums, at, width)

@@ -173,11 +173,11 @@ class _Writer:
             for i in range(self.down):
                 for j in range(self.across):
                     at = 4 * (i * self.across + j)
-                    made = k.call(self.kind.helper, *left[i], *right[j], *result[at : at + 4])
-                    assert made is not None
+                    products = k.call(self.kind.helper, *left[i], *right[j], *result[at : at + 4])
+                    assert products is not None
                     kind = "float" if sums.is_float else "i32"
                     result[at : at + 4] = [
-                        Value(sums, word.text) for word in words_of(k, made, kind)
+                        Value(sums, word.text) for word in words_of(k, products, kind)
                     ]
         for number, value in enumerate(result):
             k.b.store(self.slots, number, value)

@@ -53,7 +53,7 @@ class TileLoader:
 
     # ---- to shared memory
 
-    def _places(self) -> list[tuple[IndexValue, IndexValue]]:
+    def _pieces(self) -> list[tuple[IndexValue, IndexValue]]:
         """Return row and piece of what this thread brings; neighbours read neighbours."""
         m, result = self.k.math, []
         by_rows = not self.by_lines or self.keeps_lines
@@ -88,9 +88,9 @@ class TileLoader:
             self._copy_in_steps(base, batch, first_line, first_depth)
             return
         k, m = self.k, self.k.math
-        for row, piece in self._places():
+        for row, piece in self._pieces():
             line, depth = self._logical(row, piece)
-            position, exists = self.reader.place(
+            position, exists = self.reader.locate(
                 batch, m.add(first_line, line), m.add(first_depth, depth), self.edges
             )
             array = self.reader.array
@@ -128,7 +128,7 @@ class TileLoader:
         line, depth = self._logical(row, piece)
         line, depth = m.add(first_line, line), m.add(first_depth, depth)
         lines, depths = m.delinear(line, self.reader.lines.sizes), m.delinear(depth, p.depth.sizes)
-        position, _ = self.reader.find(m.delinear(batch, p.batch.sizes), lines, depths)
+        position, _ = self.reader.locate_at(m.delinear(batch, p.batch.sizes), lines, depths)
         offset = m.value(m.mul(position, array.dtype.storage_bytes)).text
         place = k.fn.value(f"getelementptr i8, ptr {array.pointer.text}, i64 {offset}")
         source = anchored(k, k.fn.value(f"addrspacecast ptr {place} to ptr addrspace(1)"), 1)
@@ -157,7 +157,7 @@ class TileLoader:
     def read(self, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue) -> None:
         """Read this thread's pieces into registers; computed factors are computed."""
         k, m, slot, width = self.k, self.k.math, 0, self.reader.runs.width
-        for row, piece in self._places():
+        for row, piece in self._pieces():
             for start in range(0, self.size, width):
                 line, depth = self._logical(row, piece)
                 if self.keeps_lines:
@@ -174,7 +174,7 @@ class TileLoader:
     def put(self, base: Value) -> None:
         """Write what was read to shared memory."""
         k, dtype = self.k, self.kind.factors
-        for number, (row, piece) in enumerate(self._places()):
+        for number, (row, piece) in enumerate(self._pieces()):
             values = [k.b.load(self.slots, dtype, number * self.size + i) for i in range(self.size)]
             target = self.address(base, row, piece)
             plain = k.fn.value(f"addrspacecast ptr addrspace(3) {target.text} to ptr")
@@ -198,7 +198,7 @@ class TileLoader:
         Args:
             base: of the tile.
             line: the first one, a multiple of 16.
-            step: number of the piece of depth.
+            step: index of the piece of depth.
             further: lines to go on from `line`, known here so that addresses differ by constants;
                 a multiple of 16, and `line` one of a power of two that is larger.
             interleaved: of every 8 lines, 2 i and 2 i + 1 stand for i and i + 4.

@@ -59,7 +59,7 @@ def emit_tiles(w: LaunchWriter, p: MatrixProblem, plan: TilePlan) -> None:
 def tile_of_block(
     k: GpuContext, plan: TilePlan, block: IndexValue
 ) -> tuple[IndexValue, IndexValue, IndexValue]:
-    """Return batch, row and column of the tile of block number `block`.
+    """Return batch, row and column of the tile of block `block`.
 
     Blocks that run at the same time make some rows of tiles, not one long row: so they read less.
     """
@@ -98,7 +98,7 @@ class FactorLoader:
         whole = reader.array is not None and reader.runs.width == _PER_THREAD
         return whole and not reader.side.reaches and not any(self.edges)
 
-    def _places(self) -> list[tuple[IndexValue, IndexValue]]:
+    def _runs(self) -> list[tuple[IndexValue, IndexValue]]:
         """Return line and depth, in the tile, of each access of this thread."""
         m, width = self.k.math, self.reader.runs.width
         by_depth = self.reader.runs.by_depth
@@ -115,7 +115,7 @@ class FactorLoader:
     def read(self, batch: IndexValue, first_line: IndexValue, first_depth: IndexValue) -> None:
         """Read this thread's share of a tile into registers."""
         k, slot = self.k, 0
-        for line, depth in self._places():
+        for line, depth in self._runs():
             line, depth = k.math.add(first_line, line), k.math.add(first_depth, depth)
             for value in self.reader.neighbours(batch, line, depth, self.edges):
                 k.b.store(self.slots, slot, k.b.convert(value, self.dtype))
@@ -124,7 +124,7 @@ class FactorLoader:
     def put(self, buffer: IndexValue) -> None:
         """Write the registers to shared memory."""
         k, width = self.k, self.reader.runs.width
-        for number, (line, depth) in enumerate(self._places()):
+        for number, (line, depth) in enumerate(self._runs()):
             values = [k.b.load(self.slots, self.dtype, number * width + i) for i in range(width)]
             if self.reader.runs.by_depth:
                 for i, value in enumerate(values):
@@ -222,11 +222,11 @@ class _TileWriter:
                 self._write_row(i, (part, batch, at), column)
 
     def _write_row(
-        self, number: int, place: tuple[IndexValue, IndexValue, IndexValue], column: IndexValue
+        self, line: int, origin: tuple[IndexValue, IndexValue, IndexValue], column: IndexValue
     ) -> None:
-        """Write the thread's columns of its row `number`, which is at part, batch and row."""
+        """Write the thread's columns of its row `line`, which is at part, batch and row."""
         k, vector, sizes = self.k, self.vector, (self.p.columns.count, self.tile.columns)
-        start = number * len(self.columns) * vector
+        start = line * len(self.columns) * vector
         for first in self.columns:
             values = [k.b.load(self.slots, self.p.sums, start + n) for n in range(vector)]
             start += vector
@@ -235,7 +235,7 @@ class _TileWriter:
                 values,
                 k.math.add(column, first),
                 (*sizes, self.results.width),
-                lambda at, some: self.results.write(*place, at, some),
+                lambda at, some: self.results.write(*origin, at, some),
             )
 
 

@@ -110,10 +110,10 @@ class WarpgroupTile:
         for column in self._columns:
             first = {"line": m.add(line, column), "depth": depth}
             first |= {f"batch{i}": number for i, number in enumerate(batches)}
-            places = [word_of(k, first[loop.role]) for loop in self._loops]
+            corner = [word_of(k, first[loop.role]) for loop in self._loops]
             at = moved(k, target, column * _ROW_BYTES)
             tile_map = k.tile_map(self._tiled)
-            k.call(f"copy_tile.{len(places)}", at, barrier, tile_map, *places)
+            k.call(f"copy_tile.{len(corner)}", at, barrier, tile_map, *corner)
 
     def descriptor(self, address: IndexValue) -> IndexValue:
         """Return the matrix descriptor of a tile, given its address / 16 in shared memory.
