@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters import table
 from hloc.codegen.gpu.kernel import GpuKernel
-from hloc.codegen.gpu.library.table import Library, library_call
-from hloc.codegen.gpu.library_call import LibraryCall
+from hloc.codegen.gpu.library.table import library_call
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import Emitter, PlannedKernel, first_plan
 from hloc.codegen.llvm.target import Target
@@ -30,14 +28,11 @@ def plan_kernel(
     result = library_call(inst, libraries)
     if result is not None:
         library, call = result
-        finish = partial(_finish, library, call)
-        plan = GpuPlan(finish, scratch_bytes=call.workspace_bytes, library=call)
+        plan = GpuPlan(
+            lambda w: library.finish(w, call), scratch_bytes=call.workspace_bytes, library=call
+        )
         return PlannedKernel(Emitter(library.name, lambda inst: plan), plan)
     return first_plan(table.EMITTERS, inst) if needs_kernel(inst) else None
-
-
-def _finish(library: Library, call: LibraryCall, w: LaunchWriter) -> None:
-    library.finish(w, call)
 
 
 def emit_kernel(request: KernelRequest, name: str, target: Target) -> GpuKernel:

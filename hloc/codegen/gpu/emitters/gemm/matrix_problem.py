@@ -127,12 +127,10 @@ class MatrixProblem:
     def runs(self, side: Side, most: int) -> Runs:
         """Return how neighbours of `side` are read: at most `most`, and 16 bytes, at once."""
         lines = self.rows if side is self.left else self.columns
-        kept = _Steps(side)
         for by_depth, space, steps in ((True, self.depth, side.depth), (False, lines, side.line)):
             if steps and steps[-1] == 1:
-                others = kept.without(by_depth)
-                width = _width(side, space.sizes[-1], others, most)
-                return Runs(by_depth, width)
+                others = _other_steps(side, by_depth)
+                return Runs(by_depth, _width(side, space.sizes[-1], others, most))
         depth, line = (abs(steps[-1]) if steps else 0 for steps in (side.depth, side.line))
         return Runs(bool(depth) and (not line or depth < line), 1)
 
@@ -151,17 +149,11 @@ class MatrixProblem:
         return max(width, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    side: Side
-
-    def without(self, by_depth: bool) -> tuple[int, ...]:
-        """Return all steps but that of the direction in which neighbours are read."""
-        side = self.side
-        line = side.line if by_depth else side.line[:-1]
-        depth = side.depth[:-1] if by_depth else side.depth
-        reaches = (reach.stride for reach in side.reaches)
-        return (*side.batch, *line, *depth, *reaches)
+def _other_steps(side: Side, by_depth: bool) -> tuple[int, ...]:
+    """Return all steps of a side but that of the direction in which neighbours are read."""
+    line = side.line if by_depth else side.line[:-1]
+    depth = side.depth[:-1] if by_depth else side.depth
+    return (*side.batch, *line, *depth, *(reach.stride for reach in side.reaches))
 
 
 def _width(side: Side, size: int, others: tuple[int, ...], most: int) -> int:
