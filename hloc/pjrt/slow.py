@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.pjrt.abi import enum, structure
+from hloc.pjrt.callbacks import functions_of
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.layouts import Order, layout_address, order_at, row_major
 from hloc.pjrt.machine.load import machine
@@ -81,7 +82,9 @@ def PJRT_LoadedExecutable_Execute(args: Any) -> int:
     for address in inputs:
         if error := settled(address):
             return error
-    results = run_here(program, inputs)
+    options = structure("PJRT_ExecuteOptions").from_address(args.options)
+    with functions_of(options.context):
+        results = run_here(program, inputs)
     outputs = words_at(args.output_lists, 1)[0]
     for i, (leaf, result) in enumerate(zip(program.boundary.results, results, strict=True)):
         memory = memory_of(device, program.outputs[i].memory)

@@ -12,14 +12,14 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from hloc.pjrt import client, compiling, programs, slow
+from hloc.pjrt import callbacks, client, compiling, programs, serialise, slow
 from hloc.pjrt.abi import LAST_FUNCTION, MAJOR_VERSION, MINOR_VERSION, enum, layout, structure
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.layouts import row_major_layouts
 from hloc.pjrt.machine.load import machine
 from hloc.pjrt.native import PjrtError, error_address, keep, state, words
 
-_MODULES: tuple[ModuleType, ...] = (client, compiling, programs, slow)
+_MODULES: tuple[ModuleType, ...] = (callbacks, client, compiling, programs, serialise, slow)
 """Where the Python functions of the C API are."""
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
@@ -39,7 +39,7 @@ def api_table() -> int:
     names = [name for name, field in offsets.items() if field.type == "void*"]
     for name in names[: names.index(LAST_FUNCTION) + 1]:
         setattr(table, name, function_address(name))
-    table.extension_start = _extension("Layouts", _ffi())
+    table.extension_start = _extension("Layouts", _extension("FFI", 0))
     return keep(table)
 
 
@@ -91,17 +91,10 @@ def _extension(kind: str, following: int) -> int:
     table.base.struct_size = ctypes.sizeof(table)
     table.base.type = enum("PJRT_Extension_Type")[kind]
     table.base.next = following
-    for field in layout(name).fields:
-        if field in machine().addresses:
-            setattr(table, field, machine().addresses[field])
-        elif field != "base":
-            setattr(table, field, _python_function(field))
+    for field in layout(name).fields.values():
+        if field.name != "base":
+            setattr(table, field.name, function_address(field.type.removesuffix("*")))
     return keep(table)
-
-
-def _ffi() -> int:
-    """Return the extension by which JAX hands Python callables over; callbacks.py has its ways."""
-    return 0
 
 
 # ---------------------------------------------------------------- the state of machine code
@@ -109,6 +102,7 @@ def _ffi() -> int:
 
 def _start() -> None:
     """Fill the state, start the worker, and see to the end of the process and to forks."""
+    callbacks.add_targets()
     code, shared = machine(), state()
     shared.clock = int(time.CLOCK_MONOTONIC)
     shared.twins = keep(words(_callback(name, getattr(slow, name)) for name in code.twins))

@@ -1,0 +1,112 @@
+"""Python functions that programs call: `jax.pure_callback`, `io_callback`, `debug.print`.
+
+JAX lowers each to a custom call with the number of a function; jaxlib hands the functions over with
+every run, as user data of the FFI extension. Programs with such calls run in the caller's thread.
+Source: jaxlib's `py_client_cpu.cc`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import re
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from hloc.errors import HloError
+from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import HostValue
+from hloc.ops.custom_call_targets import CustomCallTarget, add_target
+from hloc.pjrt.abi import structure
+from hloc.pjrt.native import PjrtError, bytes_at, words_at
+from hloc.shapes import ArrayShape, Shape, TupleShape
+
+TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
+
+_INDEX = re.compile(r"\bindex\s*=\s*(\d+)")
+_type_ids = itertools.count(1)
+_thread = threading.local()
+
+
+def add_targets() -> None:
+    """Let hloc compile and run the custom calls."""
+    for name in TARGETS:
+        add_target(name, CustomCallTarget("a Python function of JAX", _has_index, _call))
+
+
+@contextmanager
+def functions_of(context: int) -> Iterator[None]:
+    """Inside, programs of this thread call the functions that came with a `PJRT_ExecuteContext`.
+
+    A function may run such a program itself, so the ones of before come back at the end.
+    """
+    before = getattr(_thread, "functions", [])
+    data = structure("PJRT_ExecuteContext").from_address(context).data if context else None
+    _thread.functions = words_at(*words_at(data, 2)) if data else []
+    try:
+        yield
+    finally:
+        _thread.functions = before
+
+
+def _has_index(inst: Instruction) -> bool:
+    return _INDEX.search(str(inst.common.backend_config)) is not None
+
+
+def _call(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+    """Call the function on arrays, None for tokens; its results are checked by JAX.
+
+    Raises:
+        PjrtError: the function raised, with its traceback.
+        HloError: no function came with this run.
+    """
+    index = _INDEX.search(str(inst.common.backend_config))
+    functions = getattr(_thread, "functions", [])
+    if index is None or int(index[1]) >= len(functions):
+        raise HloError(f"{inst.name}: the Python function it calls is known to JAX only", inst.span)
+    function = ctypes.cast(functions[int(index[1])], ctypes.py_object).value
+    results = _called(function, operands)
+    if not isinstance(inst.shape, TupleShape):
+        return _value(inst.shape, results[0])
+    return tuple(_value(*pair) for pair in zip(inst.shape.elements, results, strict=False))
+
+
+def _called(function: Callable[..., Any], operands: tuple[HostValue, ...]) -> tuple[Any, ...]:
+    try:
+        return tuple(function(*operands))
+    except Exception as fault:
+        lines = "".join(traceback.format_exception(fault)).rstrip()
+        raise PjrtError(
+            "INTERNAL",
+            f"CpuCallback error calling callback: {type(fault).__name__}: {fault}\n\nAt:\n{lines}",
+        ) from fault
+
+
+def _value(shape: Shape, result: Any) -> HostValue:
+    """Return one result as an array, or None for a token."""
+    if result is None or not isinstance(shape, ArrayShape):
+        return None
+    return np.asarray(result, shape.dtype.numpy)
+
+
+# ---------------------------------------------------------------- functions of the FFI extension
+
+
+def PJRT_FFI_Type_Register(args: Any) -> None:
+    """Give a type of user data a number, unless it has one."""
+    if not args.type_id:
+        args.type_id = next(_type_ids)
+
+
+def PJRT_FFI_Register_Handler(args: Any) -> None:
+    target = bytes_at(args.target_name, args.target_name_size).decode("utf-8", "replace")
+    raise PjrtError(
+        "UNIMPLEMENTED",
+        f"hloc calls no handlers of the XLA FFI, here for {target!r}; "
+        f"hloc.register_custom_call({target!r}, function) takes a Python function",
+    )
