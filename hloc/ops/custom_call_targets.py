@@ -195,7 +195,6 @@ _EMPTY = CustomCallTarget("no elements", _makes_no_elements, _zeros)
 _LAPACK = CustomCallTarget("a LAPACK routine", lapack.fits_lapack, lapack.evaluate_lapack)
 
 
-
 def add_target(name: str, target: CustomCallTarget) -> None:
     """Let hloc run custom calls of `name` in this process, with the instruction at hand."""
     TARGETS[name] = target
