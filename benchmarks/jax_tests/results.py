@@ -72,26 +72,32 @@ def read_known(path: Path) -> list[Known]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One file of tests under plain JAX and under hloc.
+    """One file of tests that plain JAX passes, under hloc.
 
     Attributes:
-        passed_on_cpu: tests that plain JAX passes and that ran under hloc.
-        failures: those of them that fail under hloc.
-        skipped: those of them that hloc skips; JAX's tests skip what a platform does not offer.
+        passed: those that hloc passes.
+        failures: those that fail under hloc.
+        skipped: those that skip themselves there, for want of several devices, for instance.
     """
 
     file: str
-    passed_on_cpu: int
+    passed: tuple[str, ...]
     failures: Mapping[str, Outcome]
     skipped: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        """How many tests ran on both."""
+        return len(self.passed) + len(self.failures)
 
 
 def compare(file: str, cpu: Mapping[str, Outcome], hloc: Mapping[str, Outcome]) -> Comparison:
     """Compare one file's outcomes, test by test."""
-    passed = [test for test, outcome in cpu.items() if outcome.state == "passed" and test in hloc]
-    failures = {test: hloc[test] for test in passed if hloc[test].state in FAILURES}
-    skipped = tuple(test for test in passed if hloc[test].state == "skipped")
-    return Comparison(file, len(passed), failures, skipped)
+    found = {test: hloc[test] for test, o in cpu.items() if o.state == "passed" and test in hloc}
+    failures = {test: outcome for test, outcome in found.items() if outcome.state in FAILURES}
+    passed = tuple(test for test, outcome in found.items() if outcome.state == "passed")
+    skipped = tuple(test for test, outcome in found.items() if outcome.state == "skipped")
+    return Comparison(file, passed, failures, skipped)
 
 
 def table(comparisons: Iterable[Comparison], known: Iterable[Known]) -> str:
@@ -100,10 +106,9 @@ def table(comparisons: Iterable[Comparison], known: Iterable[Known]) -> str:
     known = list(known)
     lines = ["| file | pass on CPU | fail on hloc | skipped on hloc |", "|---|---|---|---|"]
     lines += [
-        f"| {row.file} | {row.passed_on_cpu} | {len(row.failures)} | {len(row.skipped)} |"
-        for row in rows
+        f"| {row.file} | {row.count} | {len(row.failures)} | {len(row.skipped)} |" for row in rows
     ]
-    count = sum(row.passed_on_cpu for row in rows)
+    count = sum(row.count for row in rows)
     failed = sum(len(row.failures) for row in rows)
     share = 100 * (count - failed) / count if count else 100.0
     lines += [
@@ -124,16 +129,15 @@ def unlisted(comparisons: Iterable[Comparison], known: Iterable[Known]) -> list[
     return [test for test in failures if not any(k.covers(test) for k in known)]
 
 
-def outdated(
-    comparisons: Iterable[Comparison], known: Iterable[Known], ran: Iterable[str]
-) -> list[Known]:
+def outdated(comparisons: Iterable[Comparison], known: Iterable[Known]) -> list[Known]:
     """Return the lines of the list whose tests ran, and all of them passed."""
-    failures = {test for row in comparisons for test in row.failures}
-    ran = list(ran)
+    rows = list(comparisons)
+    failures = [test for row in rows for test in row.failures]
+    passed = [test for row in rows for test in row.passed]
     return [
-        row
-        for row in known
-        if any(row.covers(test) for test in ran) and not any(row.covers(test) for test in failures)
+        line
+        for line in known
+        if any(map(line.covers, passed)) and not any(map(line.covers, failures))
     ]
 
 

@@ -40,12 +40,13 @@ def add_targets() -> None:
 
 
 @contextmanager
-def functions_of(context: int) -> Iterator[None]:
-    """Inside, programs of this thread call the functions that came with a `PJRT_ExecuteContext`.
+def functions_of(options: int) -> Iterator[None]:
+    """Inside, programs of this thread call the functions that came with a `PJRT_ExecuteOptions`.
 
     A function may run such a program itself, so the ones of before come back at the end.
     """
     before = getattr(_thread, "functions", [])
+    context = structure("PJRT_ExecuteOptions").from_address(options).context
     data = structure("PJRT_ExecuteContext").from_address(context).data if context else None
     _thread.functions = words_at(*words_at(data, 2)) if data else []
     try:

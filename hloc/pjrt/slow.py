@@ -82,8 +82,7 @@ def PJRT_LoadedExecutable_Execute(args: Any) -> int:
     for address in inputs:
         if error := settled(address):
             return error
-    options = structure("PJRT_ExecuteOptions").from_address(args.options)
-    with functions_of(options.context):
+    with functions_of(args.options):
         results = run_here(program, inputs)
     outputs = words_at(args.output_lists, 1)[0]
     for i, (leaf, result) in enumerate(zip(program.boundary.results, results, strict=True)):
@@ -115,7 +114,8 @@ def run_on_devices(program: Program, shards: Shards, args: Any) -> int:
         for i, (leaf, parts) in enumerate(zip(boundary.parameters, shards.parameters, strict=True))
         if leaf.type != TOKEN
     ]
-    found = iter(program.run(*arrays))
+    with functions_of(args.options):
+        found = iter(program.run(*arrays))
     results = [None if leaf.type == TOKEN else next(found) for leaf in boundary.results]
     outputs = words_at(args.output_lists, len(devices))
     for number, device in enumerate(devices):
