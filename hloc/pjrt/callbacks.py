@@ -78,14 +78,22 @@ def _call(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
 
 
 def _called(function: Callable[..., Any], operands: tuple[HostValue, ...]) -> tuple[Any, ...]:
+    arrays = [None if operand is None else _copy(operand) for operand in operands]
     try:
-        return tuple(function(*operands))
+        return tuple(function(*arrays))
     except Exception as fault:
         lines = "".join(traceback.format_exception(fault)).rstrip()
         raise PjrtError(
             "INTERNAL",
             f"CpuCallback error calling callback: {type(fault).__name__}: {fault}\n\nAt:\n{lines}",
         ) from fault
+
+
+def _copy(operand: HostValue) -> HostValue:
+    """Return a read-only copy, which the function may keep."""
+    array = np.array(operand)
+    array.flags.writeable = False
+    return array
 
 
 def _value(shape: Shape, result: Any) -> HostValue:

@@ -24,6 +24,20 @@ def test_pure_callback_takes_and_gives_arrays() -> None:
     assert found[1] == 6
 
 
+def test_a_callback_may_keep_its_arguments() -> None:
+    kept: list[Any] = []
+
+    def keep(value: Any) -> Any:
+        kept.append(value)
+        return value
+
+    program = jax.jit(lambda x: jax.pure_callback(keep, x, x * 2))
+    for i in range(5):
+        program(X + i)
+    for i, array in enumerate(kept):
+        np.testing.assert_array_equal(np.asarray(array), 2 * (X + i))
+
+
 def test_ordered_callbacks_run_in_their_order() -> None:
     seen: list[float] = []
 
