@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from hloc.errors import HloError
-from repl.xla_program import is_installed
+from hloc.jax.xla_program import is_installed
 
 _SECONDS = 120
 _SHAPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")

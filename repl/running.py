@@ -274,7 +274,7 @@ def compare_xla(session: Session) -> RunResult:
     Raises:
         HloError: jax is not installed, or XLA refuses the module.
     """
-    from repl.xla_program import is_installed
+    from hloc.jax.xla_program import is_installed
 
     if not is_installed():
         raise HloError("compare xla needs the package jax", notes=("pip install 'hloc[jax]'",))

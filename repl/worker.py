@@ -93,7 +93,7 @@ def _carried_out(request: Request, programs: OrderedDict[str, Runnable]) -> Answ
 
 
 def _answer_by_xla(request: Request) -> Answer:
-    from repl.xla_program import run_by_xla
+    from hloc.jax.xla_program import run_by_xla
 
     assert request.text is not None
     assert request.inputs is not None

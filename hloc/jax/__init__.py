@@ -17,16 +17,18 @@ from typing import TYPE_CHECKING, Any
 from hloc.errors import HloError
 
 if TYPE_CHECKING:
+    from hloc.jax.reporting import report as report
     from hloc.jax.scope import passes as passes
     from hloc.jax.tracing import from_jax as from_jax
     from hloc.jax.tracing import jit as jit
 
-__all__ = ["device", "disable", "enable", "from_jax", "jit", "passes"]
+__all__ = ["device", "disable", "enable", "from_jax", "jit", "passes", "report"]
 
 _LAZY = {
     "from_jax": "hloc.jax.tracing",
     "jit": "hloc.jax.tracing",
     "passes": "hloc.jax.scope",
+    "report": "hloc.jax.reporting",
 }
 
 _PLATFORMS = "hloc,cpu"

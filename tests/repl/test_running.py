@@ -279,7 +279,7 @@ def test_xla_is_compared_with(say: Say) -> None:
 
 
 def test_compare_xla_without_jax_is_explained(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("repl.xla_program.find_spec", lambda name: None)
+    monkeypatch.setattr("hloc.jax.xla_program.find_spec", lambda name: None)
     say(TEXT)
     with pytest.raises(hloc.HloError, match="needs the package jax"):
         say("compare xla")

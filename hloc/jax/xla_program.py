@@ -30,19 +30,31 @@ def run_by_xla(text: str, arrays: Sequence[Array]) -> tuple[tuple[Array, ...], t
     Raises:
         HloError: XLA does not take the module.
     """
+    from jaxlib import _hlo
+
+    try:
+        proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+    except Exception as fault:  # jaxlib raises what it likes
+        raise HloError(f"XLA refuses the module: {str(fault).splitlines()[0]}") from fault
+    return run_proto_by_xla(proto, arrays)
+
+
+def run_proto_by_xla(
+    proto: bytes, arrays: Sequence[Array], repeat: int = _REPEAT
+) -> tuple[tuple[Array, ...], tuple[float, ...]]:
+    """Compile a serialized HloModuleProto by XLA and run it; as `run_by_xla`."""
     import jax
-    from jaxlib import _hlo, _jax, xla_client
+    from jaxlib import _jax, xla_client
 
     device = jax.devices("cpu")[0]
     try:
-        proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
         stablehlo = _jax.mlir.hlo_to_stablehlo(proto)
         program = device.client.compile_and_load(
             stablehlo, _jax.DeviceList((device,)), xla_client.CompileOptions()
         )
         buffers = [jax.device_put(array, device) for array in arrays]
         seconds = []
-        for _ in range(_REPEAT):
+        for _ in range(repeat):
             started = time.perf_counter()
             results = program.execute_sharded(buffers).disassemble_into_single_device_arrays()
             jax.block_until_ready(results)

@@ -1,0 +1,115 @@
+"""`hloc.jax.report()`: what hloc compiled for JAX in this process, how long, how fast it runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+from hloc import driver
+from hloc.errors import HloError
+from hloc.formats.from_proto import module_from_bytes
+from hloc.jax.xla_program import run_proto_by_xla
+from hloc.pjrt.records import COMPILATIONS, Compilation
+from hloc.report.inputs import random_inputs
+
+_REPEAT = 20
+_SEED = 0
+_HEAD = ("program", "instructions", "compiled in", "", "run", "XLA's run", "of XLA's")
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    """One program.
+
+    Attributes:
+        name: of the module or function.
+        instructions: as they came from JAX.
+        compile_ms: from JAX's program to loaded code.
+        was_kept: it came from hloc's cache.
+        run_us: the fastest of some runs on random inputs; None if not asked for, or impossible.
+        xla_us: the same program compiled by XLA.
+    """
+
+    name: str
+    instructions: int
+    compile_ms: float
+    was_kept: bool
+    run_us: float | None = None
+    xla_us: float | None = None
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The row as text."""
+        ratio = ""
+        if self.run_us is not None and self.xla_us:
+            ratio = f"{self.run_us / self.xla_us:.2f}"
+        return (
+            self.name,
+            f"{self.instructions:,}",
+            f"{self.compile_ms:.1f} ms",
+            "kept" if self.was_kept else "",
+            _microseconds(self.run_us),
+            _microseconds(self.xla_us),
+            ratio,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What hloc compiled; prints as a table."""
+
+    rows: tuple[ReportRow, ...]
+
+    def __str__(self) -> str:
+        if not self.rows:
+            return "hloc has compiled nothing for JAX in this process"
+        total = sum(row.compile_ms for row in self.rows)
+        last = f"{len(self.rows)} programs, {total:.1f} ms of compiling"
+        return "\n".join([*_table([_HEAD, *(row.cells for row in self.rows)]), last])
+
+
+def report(*, beside_xla: bool = False) -> Report:
+    """Return what hloc has compiled for JAX in this process, on the backend or by `hloc.jit`.
+
+    Args:
+        beside_xla: also run each program on random inputs, compiled by hloc and by XLA:CPU. XLA
+            compiles it for that, so this takes a while.
+    """
+    return Report(tuple(_row(found, beside_xla) for found in COMPILATIONS))
+
+
+def _row(found: Compilation, beside_xla: bool) -> ReportRow:
+    run = xla = None
+    if beside_xla:
+        with suppress(HloError):  # it calls Python, or XLA's custom calls want other inputs
+            run, xla = _times_us(found)
+    return ReportRow(found.name, found.instructions, found.seconds * 1e3, found.was_kept, run, xla)
+
+
+def _times_us(found: Compilation) -> tuple[float, float]:
+    """Return the fastest run by hloc and by XLA, on the same inputs."""
+    inputs = random_inputs(module_from_bytes(found.proto, found.name), _SEED)
+    executable = driver.compile_proto(found.proto, found.name)
+    executable(*inputs)
+    seconds = []
+    for _ in range(_REPEAT):
+        started = time.perf_counter()
+        executable(*inputs)
+        seconds.append(time.perf_counter() - started)
+    _, by_xla = run_proto_by_xla(found.proto, inputs, _REPEAT)
+    return min(seconds) * 1e6, min(by_xla) * 1e6
+
+
+def _microseconds(value: float | None) -> str:
+    return "" if value is None else f"{value:,.1f} us"
+
+
+def _table(rows: list[tuple[str, ...]]) -> Iterator[str]:
+    """Yield lines of columns, the first to the left, without those that are empty."""
+    used = [at for at in range(len(_HEAD)) if any(row[at] for row in rows[1:])]
+    widths = {at: max(len(row[at]) for row in rows) for at in used}
+    for row in rows:
+        cells = [row[at].rjust(widths[at]) if at else row[at].ljust(widths[at]) for at in used]
+        yield "  ".join(cells).rstrip()
