@@ -1,4 +1,4 @@
-"""The hook of XLA through which hloc sees, and may change, every module that JAX compiles.
+"""The hook through which hloc sees, and may change, every module that XLA or hloc compiles for JAX.
 
 XLA calls it with the bytes of an HloModuleProto, on a thread of its own, and takes bytes back. What
 was compiled with a hook must not be used without it, nor the other way round. So the active hooks
@@ -26,6 +26,7 @@ from hloc.jax.buffers import keep_buffers_apart
 from hloc.jax.installed import jax_package
 from hloc.opt.dce import DeadCodeElimination
 from hloc.opt.pass_base import PassContext
+from hloc.pjrt.compiling import TRANSFORMS
 
 Stage: TypeAlias = Literal["pre-scheduler", "post-scheduler"]
 STAGES: dict[str, str] = {"pre-scheduler": "PRE_SCHEDULER", "post-scheduler": "POST_SCHEDULER"}
@@ -65,6 +66,9 @@ class CompilationHook:
             "stage": getattr(_xla_extension().PipelineStage, STAGES[stage]),
             "platforms": platforms,
         }
+        self._sees_hloc = platforms is None or not {"hloc", "cpu"}.isdisjoint(
+            [platforms] if isinstance(platforms, str) else platforms
+        )
         self._contexts: list[Any] = []  # of JAX, one per entry
         self._fault: Exception | None = None
 
@@ -77,7 +81,9 @@ class CompilationHook:
         context.__enter__()
         self._contexts.append(context)
         self._fault = None
-        _xla_extension().register_hlo_module_transformation(self._run, **self._where)
+        _xla_extension().register_hlo_module_transformation(self._run_in_xla, **self._where)
+        if self._sees_hloc:
+            TRANSFORMS.append(self._run)
         return self
 
     def __exit__(
@@ -87,13 +93,18 @@ class CompilationHook:
         where: TracebackType | None,
     ) -> None:
         _xla_extension().clear_hlo_module_transformation(**self._where)
+        if self._sees_hloc:
+            TRANSFORMS.remove(self._run)
         self._contexts.pop().__exit__(kind, fault, where)
         _DiskCache.resume()
         own = self._fault
         if own is not None and fault is not None and str(own) in str(fault):
             raise own from None
 
-    def _run(self, data: bytes) -> bytes | None:
+    def _run_in_xla(self, data: bytes) -> bytes | None:
+        return self._run(data, in_xla=True)
+
+    def _run(self, data: bytes, in_xla: bool = False) -> bytes | None:
         """Return the bytes of what `transform` makes of a module; None if it leaves it."""
         if not self._contexts:  # a backend that started later keeps the hook
             return None
@@ -106,7 +117,8 @@ class CompilationHook:
             if made is None:
                 return None
             module, events = made
-            keep_buffers_apart(module, events)
+            if in_xla:
+                keep_buffers_apart(module, events)
             DeadCodeElimination().run(module, PassContext())  # parameters of fusions without users
             verify(module)
             return module_to_bytes(module)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from hloc import driver
@@ -71,7 +72,7 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
     if build.num_replicas > 1:
         raise PjrtError("UNIMPLEMENTED", "hloc runs programs of one replica only")
     shards = shards_of(proto, boundary, count) if count > 1 else None
-    run = driver.compile_proto(proto, boundary.name, CompileOptions())
+    run = driver.compile_proto(transformed(proto), boundary.name, CompileOptions())
     assert isinstance(run, Executable)
     program = Program(request, boundary, run, shards, wishes.memories)
     COMPILATIONS.append(
@@ -84,6 +85,17 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
         )
     )
     return program
+
+
+TRANSFORMS: list[Callable[[bytes], bytes | None]] = []
+"""What every program goes through before hloc compiles it: new bytes, or None to leave it."""
+
+
+def transformed(proto: bytes) -> bytes:
+    """Return a serialized HloModuleProto after all `TRANSFORMS`."""
+    for transform in tuple(TRANSFORMS):
+        proto = transform(proto) or proto
+    return proto
 
 
 def to_proto(code: bytes, kind: str) -> bytes:

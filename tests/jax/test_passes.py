@@ -169,6 +169,17 @@ def test_the_cache_on_disk_keeps_nothing_of_a_scope(tmp_path: Any) -> None:
     assert float(inside[0]) == 3.0
 
 
+def test_passes_run_on_the_backend_hloc_too() -> None:
+    x, f = jnp.zeros(3), jax.jit(lambda v: jnp.sin(v) * 7)
+    with jax.default_device(jax.devices("hloc")[0]):
+        outside = f(x)
+        with hloc.jax.passes(sine_to_cosine):
+            inside = f(jnp.zeros(3))
+        with pytest.raises(HloError, match="the pattern names no 'y'"), hloc.jax.passes(broken):
+            f(jnp.zeros(3))
+    assert (float(outside[0]), float(inside[0])) == (0.0, 7.0)
+
+
 # ---------------------------------------------------------------- what may be given, and faults
 
 
