@@ -97,6 +97,7 @@ def test_a_script_that_does_not_exist(tmp_path: Path) -> None:
     assert "no such file" in out
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # JAX warns; the child starts another program at once
 def test_a_person_at_a_terminal(script: Path) -> None:
     with terminal(["--jax", str(script)], script.parent) as person:
         person.wait_for("compilation 1 of JAX")
