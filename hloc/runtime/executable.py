@@ -75,6 +75,8 @@ class ArraySpec:
             )
         if self.order is not None:
             array = array.transpose(self.order)
+        if array.flags.c_contiguous and array.flags.aligned:  # `np.require` takes 2 us to say so
+            return array
         return np.require(array, requirements=("C", "A"))
 
     @property
