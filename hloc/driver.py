@@ -56,8 +56,6 @@ def kept_or_compiled(
 def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> Runnable:
     """Compile a serialized `HloModuleProto`, which is looked up in the cache before it is read.
 
-    Results lie as `host_program_shape` says, not as the root of the entry computation.
-
     Raises:
         HloError: the bytes are damaged, or the module has faults; protobuf is not installed.
     """
@@ -65,16 +63,8 @@ def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> 
     return kept_or_compiled(
         f"HloModuleProto {digest}",
         options,
-        lambda: _compiled(_with_results_laid_out(data, name), options),
+        lambda: _compiled(read_snapshot(data, name=name).module, options),
     )
-
-
-def _with_results_laid_out(data: bytes, name: str) -> Module:
-    from hloc.opt.entry_layout import lay_out_results
-
-    module = read_snapshot(data, name=name).module
-    lay_out_results(module)
-    return module
 
 
 def _compiled(module: Module, options: CompileOptions) -> CompiledModule:

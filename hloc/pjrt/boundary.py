@@ -6,7 +6,7 @@ arguments and results like others for JAX.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hloc.formats.wire import fields
@@ -68,38 +68,6 @@ def boundary_of(data: bytes) -> Boundary:
         elif number == _RESULT:
             results += _leaves(shape[start:end])
     return Boundary(name, tuple(parameters), tuple(results), shape, instructions)
-
-
-def with_row_major_boundary(data: bytes) -> bytes:
-    """Return a serialized HloModuleProto whose parameters and results are row-major arrays.
-
-    A result has the layout that XLA inferred for the root, such as that of a transpose, until a
-    client says what it wants; JAX wants row-major arrays.
-    """
-    return _rewritten(data, {_HOST_PROGRAM_SHAPE: _row_major_program_shape})
-
-
-def _row_major_program_shape(shape: bytes) -> bytes:
-    return _rewritten(shape, dict.fromkeys((_PARAMETERS, _RESULT), _row_major))
-
-
-def _row_major(shape: bytes) -> bytes:
-    rank = sum(len(leaf.dims) for leaf in _leaves(shape))
-    layout = message_field(_MINOR_TO_MAJOR, bytes(range(rank - 1, -1, -1)))
-    return _rewritten(shape, {_LAYOUT: lambda _: layout, _TUPLE_SHAPES: _row_major})
-
-
-def _rewritten(message: bytes, changes: Mapping[int, Callable[[bytes], bytes]]) -> bytes:
-    """Return a message with some of its fields changed."""
-    parts, at = [], 0
-    for number, _, start, end in fields(message, 0, len(message)):
-        change = changes.get(number)
-        if change is not None:
-            parts.append(message_field(number, change(message[start:end])))
-        else:
-            parts.append(message[at:end])
-        at = end
-    return b"".join(parts)
 
 
 def _leaves(shape: bytes) -> Iterator[Leaf]:

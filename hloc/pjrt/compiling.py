@@ -10,7 +10,7 @@ from hloc import driver
 from hloc.formats.wire import fields
 from hloc.options import CompileOptions
 from hloc.pjrt.abi import structure
-from hloc.pjrt.boundary import boundary_of, varint, with_row_major_boundary
+from hloc.pjrt.boundary import boundary_of, varint
 from hloc.pjrt.client import devices_of
 from hloc.pjrt.compile_options import check_overrides
 from hloc.pjrt.layouts import wishes_of, with_layouts
@@ -51,7 +51,7 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
     options = _jax.CompileOptions.ParseFromString(options_bytes)
     check_overrides(options.env_option_overrides)
     wishes = wishes_of(code)
-    proto = with_layouts(with_row_major_boundary(to_proto(code, kind)), wishes)
+    proto = with_layouts(to_proto(code, kind), wishes)
     boundary = boundary_of(proto)
     build = options.executable_build_options
     assignment = build.device_assignment
