@@ -31,6 +31,9 @@ ALLOWED = {
     "codegen/kernels/vectors: folded": "methods of the builder",
     "codegen/lower/fusible: STRUCTURAL": "opcodes that kernels of this code generator end with",
     "ir/verifier/structure: _TRANSFERS": "the four that share a channel",
+    "jax/buffers: _ALIASES": "what JAX's buffers alias",
+    "jax/buffers: _BORROWED": "what JAX's buffers alias",
+    "jax/buffers: add": "callers that own the memory of their operands",
     "opt/batch_norm_expander: acts_on": "what the pass expands",
     "opt/constant_folding: _NOT_FOLDED": "what this pass leaves alone, with reasons",
     "opt/dynamic/rules: _RULES": "rules of the pass, by opcode; others are refused",
@@ -66,6 +69,11 @@ ALLOWED = {
     "report/opcode_examples: _EXAMPLES": "one example for each opcode",
     "repl/input_specs: _INDEXING": "what index_ranges.py knows, for a message",
     "repl/pattern_text: _WITH_EXTRAS": "operands that a pattern need not write",
+    "stablehlo/block_writer: _FORWARDED": "what StableHLO has no operation for",
+    "stablehlo/forms: _ELEMENTWISE": "words of StableHLO, not opcodes",
+    "stablehlo/operations: CHLO": "words of CHLO, not opcodes",
+    "stablehlo/special_instructions: SPECIAL": "how each is written in StableHLO",
+    "torch/operators/elementwise: lower": "what ATen says of complex numbers",
 }
 
 
@@ -120,7 +128,7 @@ def lists_in(text: str) -> Iterator[tuple[str, list[str]]]:
             yield owner, names
 
 
-_QUOTED = re.compile(r"""["']([a-z][a-z0-9 -]*)["']""")
+_QUOTED = re.compile(r"""["']([a-z0-9 _-]+)["']""")
 
 
 def _may_list(text: str) -> bool:
