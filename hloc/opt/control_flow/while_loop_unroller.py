@@ -105,19 +105,17 @@ def _maps_large_arrays(body: Computation) -> bool:
 _FEW = 16
 """Arrays of at most this many elements fit into registers."""
 
-_MOVES = ("broadcast", "iota", "reshape", "slice", "dynamic-slice", "concatenate")
-
 
 def _is_inner_map(loop: Instruction) -> bool:
     """True if `loop` is in the body of another one and computes few elements, elementwise."""
     if not any(caller.is_a("while") for caller in loop.computation.callers):
         return False
     for inst in loop.called[1].instructions:
-        if inst.is_a("parameter", "get-tuple-element", "tuple", "constant"):
+        if inst.opcode.nop:
             continue
         if not isinstance(inst.shape, ArrayShape) or inst.array.elements > _FEW:
             return False
-        if not (works_per_element(inst) or inst.is_a(*_MOVES)):
+        if not (works_per_element(inst) or inst.opcode.data_movement or inst.is_a("iota")):
             return False
     return True
 
