@@ -70,9 +70,11 @@ bench: setup ## parse and run times, beside XLA:CPU where jax is installed
 bench-suite: setup ## about a hundred programs beside XLA:CPU (needs jax); NAMES="rows softmax" for some
 	$(BIN)/python benchmarks/bench_suite.py $(NAMES)
 
-bench-jax: setup ## small JAX programs on hloc's backend and on plain JAX (needs jax): docs/jax-small.md
+bench-jax: setup ## small JAX programs on hloc's backend and on plain JAX (needs jax), and libraries where they are installed: docs/jax-small.md, docs/jax-libraries.md
+	mkdir -p build
 	$(BIN)/python benchmarks/jax_small.py --page docs/jax-small.md --json build/jax_small.json $(NAMES)
 	$(BIN)/python benchmarks/jax_small.py --append build/jax_small.json
+	$(BIN)/python benchmarks/jax_libraries.py --page docs/jax-libraries.md
 
 bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="softmax transpose" for some
 	$(BIN)/python benchmarks/gpu.py $(NAMES)

@@ -112,15 +112,17 @@ class EngineError(Exception):
 
 
 @contextmanager
-def worker(name: str, engine: str, folder: str) -> Iterator[subprocess.Popen[str]]:
-    """Start the process of one engine; it ends with the block."""
+def worker(
+    name: str, engine: str, folder: str, script: str = __file__
+) -> Iterator[subprocess.Popen[str]]:
+    """Start the process of one engine, which runs `script`; it ends with the block."""
     results = Path(folder) / f"{engine}.npz"
     environment = os.environ | {
         "JAX_PLATFORMS": PLATFORMS[engine],
         "PYTHONPATH": os.pathsep.join(filter(None, (str(harness.ROOT), os.getenv("PYTHONPATH")))),
         "HLOC_CACHE_DIR": str(Path(folder) / "cache"),
     }
-    command = [sys.executable, __file__, "--worker", name, f"--results={results}"]
+    command = [sys.executable, script, "--worker", name, f"--results={results}"]
     with tempfile.TemporaryFile("w+") as complaints:
         process = subprocess.Popen(
             command, text=True, env=environment,
@@ -130,7 +132,8 @@ def worker(name: str, engine: str, folder: str) -> Iterator[subprocess.Popen[str
             yield process
         except EngineError as error:
             complaints.seek(0)
-            last = [line for line in complaints.read().splitlines() if line.strip()][-1:]
+            lines = [line for line in complaints.read().splitlines() if line.strip()]
+            last = ([line for line in lines if "Error: " in line] or lines)[-1:]
             raise EngineError(f"{engine}: {(last or [str(error)])[0]}"[:200]) from None
         finally:
             process.kill()
