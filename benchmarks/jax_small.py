@@ -131,6 +131,8 @@ def worker(
         try:
             yield process
         except EngineError as error:
+            if process.poll() is None:  # it is the other engine's
+                raise
             complaints.seek(0)
             lines = [line for line in complaints.read().splitlines() if line.strip()]
             last = ([line for line in lines if "Error: " in line] or lines)[-1:]
