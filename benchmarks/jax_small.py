@@ -277,7 +277,8 @@ def page(rows: dict[str, Row]) -> str:
         both = ratios(row)
         cells = (
             name, programs[name].source, f"{row['hloc'] * 1e3:.4g}", f"{row['jax'] * 1e3:.4g}",
-            f"{both['run']:.2f}", f"{row['hloc_compile']:.2f}", f"{row['jax_compile']:.2f}",
+            f"{both['run']:.2f}" + (f", {row['wrong']} differ" if row["wrong"] else ""),
+            f"{row['hloc_compile']:.2f}", f"{row['jax_compile']:.2f}",
             f"{both['compile']:.2f}",
         )  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
