@@ -8,6 +8,7 @@ import pytest
 
 import hloc.torch
 from hloc.errors import UnsupportedError
+from tests.tolerance import bounds
 
 torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
@@ -107,10 +108,10 @@ def leaves(value: Any) -> list[Any]:
     return found
 
 
-def check_close(ours: Any, theirs: Any, bound: float = 2e-5) -> None:
+def check_close(ours: Any, theirs: Any, row: str = "PyTorch") -> None:
     for x, y in zip(leaves(ours), leaves(theirs), strict=True):
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        torch.testing.assert_close(x.float(), y.float(), atol=bound, rtol=10 * bound)
+        torch.testing.assert_close(x.float(), y.float(), **bounds(row))
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -145,7 +146,7 @@ def test_three_training_steps_give_the_weights_of_pytorch(name: str) -> None:
             weights = torch.arange(result.numel()).reshape(result.shape) / result.numel()
             (result * weights).sum().backward()
             optimizer.step()
-    check_close(module.state_dict(), twin.state_dict(), 1e-4)
+    check_close(module.state_dict(), twin.state_dict(), "PyTorch training")
 
 
 def test_other_shapes_are_compiled_when_they_come() -> None:

@@ -13,7 +13,7 @@ from hloc.codegen.kernels import row_region
 from hloc.codegen.kernels.context import KernelContext, array_leaves, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan, PlannedKernel, first_plan
 from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
-from hloc.codegen.kernels.panel_gemm import accumulator_dtype, multiply_add
+from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.codegen.llvm.target import host_target
 from hloc.codegen.lower.fusible import is_beyond
 from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
@@ -41,7 +41,7 @@ def _emit_dot(k: KernelContext) -> None:
             x = lhs.load(k.math, _index(i, a.lhs_batch_dims, rows, a.lhs_contracting_dims))
             y = rhs.load(k.math, _index(j, a.rhs_batch_dims, columns, a.rhs_contracting_dims))
             before = k.b.load(total, dtype, 0)
-            after = multiply_add(k.b, k.b.convert(x, dtype), k.b.convert(y, dtype), before)
+            after = k.b.multiply_add(k.b.convert(x, dtype), k.b.convert(y, dtype), before)
             k.b.store(total, 0, after)
         k.output.store(k.math, tuple(at), k.b.convert(k.b.load(total, dtype, 0), k.output.dtype))
 

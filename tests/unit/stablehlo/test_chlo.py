@@ -10,6 +10,7 @@ import pytest
 import hloc
 from hloc.formats import jaxlib_converter
 from hloc.formats.read import read_snapshot
+from tests.tolerance import bounds
 from tests.unit.formats.samples import needs_jaxlib
 
 Array = np.ndarray[Any, Any]
@@ -50,9 +51,8 @@ def test_a_function_is_near_the_one_of_the_standard_library(
     x = np.where((x > low) & (x < high), x, NUMPY[dtype](1.5))
     (found,) = hloc.evaluate(read_snapshot(text_of(name, dtype), "m.mlir").module, x, y)
     wanted = np.array([function(float(v)) for v in x])
-    # The series of gamma and erfc cancel near zeros: 200 units of the largest value around there.
-    bound = 200 * np.finfo(NUMPY[dtype]).eps
-    np.testing.assert_allclose(found, wanted, rtol=bound, atol=bound)
+    row = bounds("f64 gamma") if dtype == "f64" else bounds("f32 gamma")
+    np.testing.assert_allclose(found, wanted, **row)
 
 
 def test_the_inverse_of_erf_is_its_inverse() -> None:
@@ -61,7 +61,7 @@ def test_the_inverse_of_erf_is_its_inverse() -> None:
     assert list(found[2:4]) == [math.inf, -math.inf]
     inner = np.abs(x) < 1
     back = [math.erf(v) for v in found[inner]]
-    np.testing.assert_allclose(back, x[inner], rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(back, x[inner], **bounds("f64 special"))
 
 
 def test_the_next_number_is_numpys() -> None:
