@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from hloc.codegen.builder.index import reshape_groups
 from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape
 
 _MOST = 8
 """A dimension with more boundaries is not split: the code would grow with each."""
@@ -18,11 +19,15 @@ _MOST = 8
 def boundaries(inst: Instruction, dim: int) -> tuple[int, ...]:
     """Return the boundaries in dimension `dim` of the result of `inst`, in order; () if too many.
 
-    Of several results, all have the dimensions of the first.
+    Of several results, all have the dimensions of the first. An instruction with several results of
+    its own, such as a variadic reduce-window, has no boundaries.
     """
     root = inst.called[0].root if inst.is_a("fusion") else inst
+    results = root.operands if root.is_a("tuple") else (root,)
+    pending = [(leaf, dim, 0) for leaf in results if isinstance(leaf.shape, ArrayShape)]
+    if not pending:
+        return ()
     found: set[int] = set()
-    pending = [(leaf, dim, 0) for leaf in (root.operands if root.is_a("tuple") else (root,))]
     size = pending[0][0].array.dims[dim]
     seen = set(pending)
     while pending:

@@ -31,6 +31,25 @@ ENTRY e {
   ROOT r = f32[6,20] subtract(d, c)
 }"""
 
+SEVERAL_RESULTS = """HloModule m
+f {
+  x = f32[] parameter(0)
+  i = s32[] parameter(1)
+  y = f32[] parameter(2)
+  j = s32[] parameter(3)
+  c = pred[] compare(x, y), direction=GE
+  v = f32[] select(c, x, y)
+  k = s32[] select(c, i, j)
+  ROOT t = (f32[], s32[]) tuple(v, k)
+}
+ENTRY e {
+  p = f32[8,3] parameter(0)
+  n = s32[8,3] iota(), iota_dimension=0
+  z = f32[] constant(-inf)
+  o = s32[] constant(0)
+  ROOT r = (f32[4,3], s32[4,3]) reduce-window(p, n, z, o), window={size=2x1 stride=2x1}, to_apply=f
+}"""
+
 TURNED = """HloModule m
 ENTRY e {
   p = f32[5] parameter(0)
@@ -47,6 +66,7 @@ ENTRY e {
     [
         (ROLL, 1, (1,)),
         (ROLL, 0, ()),
+        (SEVERAL_RESULTS, 0, ()),
         (STENCIL, 0, (5,)),
         (STENCIL, 1, (1, 19)),
         (TURNED, 2, (5,)),
