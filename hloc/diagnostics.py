@@ -494,22 +494,3 @@ _ROWS = (
 
 EXPLANATIONS: dict[str, Explanation] = {row.code: row for row in _ROWS}
 """The rows by code."""
-
-
-def markdown() -> str:
-    """Return docs/diagnostics.md."""
-    lines = [
-        "# Diagnostics",
-        "",
-        "Generated from `hloc/diagnostics.py` by `pytest tests/unit/test_diagnostics.py "
-        "--update-golden`. `hloc explain CODE` prints one entry.",
-    ]
-    for prefix, title in GROUPS:
-        lines += ["", f"## {title}"]
-        for row in _ROWS:
-            if row.code.startswith(prefix):
-                lines += ["", f"### {row.code}: {row.title}", "", row.text]
-                if row.example:
-                    lines += ["", "```", row.example.replace("\0", "\\0").rstrip(), "```"]
-                lines += ["", row.remedy]
-    return "\n".join(lines) + "\n"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import hloc
-from hloc.diagnostics import _ROWS, EXPLANATIONS, GROUPS, markdown
+from docs.generators.diagnostics import page
+from hloc.diagnostics import _ROWS, EXPLANATIONS, GROUPS
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
@@ -137,7 +138,7 @@ def test_rows_are_complete_sentences_in_order() -> None:
 
 
 def test_the_page_of_the_documentation_is_up_to_date(update_golden: bool) -> None:
-    page = ROOT / "docs" / "diagnostics.md"
+    path = ROOT / "docs" / "diagnostics.md"
     if update_golden:
-        page.write_text(markdown())
-    assert page.read_text() == markdown()
+        path.write_text(page())
+    assert path.read_text() == page()
