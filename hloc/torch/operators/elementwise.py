@@ -9,7 +9,7 @@ from hloc.dtypes import F32, PRED, DType
 from hloc.ir.instruction import Instruction
 from hloc.stablehlo.chlo import expanded
 from hloc.torch.graph import OPERATORS, Lowering, implements
-from hloc.torch.tensors import dtype_of
+from hloc.torch.tensors import dtype_of, torch_dtype
 
 _UNARY = {
     "abs": "abs", "acos": "acos", "acosh": "acosh", "asin": "asin", "asinh": "asinh",
@@ -35,8 +35,6 @@ def promoted(x: Any, y: Any) -> DType:
     def meta(value: Any) -> Any:
         if not isinstance(value, Instruction):
             return value
-        from hloc.torch.tensors import torch_dtype
-
         return torch.empty(value.array.dims and (1,), dtype=torch_dtype(value.array.dtype))
 
     return dtype_of(torch.result_type(meta(x), meta(y)))
