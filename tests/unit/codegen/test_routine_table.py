@@ -95,8 +95,11 @@ def _is_same(one: Routines, other: Routines) -> bool:
 
 @pytest.mark.parametrize(
     "target",
-    [host_target(), target_for("x86_64", "haswell"), target_for("aarch64")],
-    ids=["host", "haswell", "aarch64"],
+    [
+        pytest.param(host_target(), id="host"),
+        pytest.param(target_for("x86_64", "haswell"), id="haswell", marks=pytest.mark.slow),
+        pytest.param(target_for("aarch64"), id="aarch64"),
+    ],
 )
 def test_names_of_routines_say_all_that_they_depend_on(target: Target) -> None:
     found: dict[str, Routines] = {}

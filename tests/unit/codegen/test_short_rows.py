@@ -41,7 +41,7 @@ ENTRY e {{
 }}"""
 
 
-@pytest.mark.parametrize("rows", [3, 64, 1027])
+@pytest.mark.parametrize("rows", [3, pytest.param(64, marks=pytest.mark.slow), 1027])
 @pytest.mark.parametrize("size", [4, 5, 7, 8, 9, 13, 16, 17, 33, 65])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
 def test_softmax(dtype: str, rows: int, size: int) -> None:

@@ -57,7 +57,14 @@ def _compiled(text: str, chip: str = "") -> AmdgcnModule:
     return AmdgcnBackend().compile(module, options)
 
 
-@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize(
+    "chip",
+    [
+        "gfx90a",
+        "gfx1201",
+        *(pytest.param(c, marks=pytest.mark.slow) for c in ("gfx942", "gfx1100")),
+    ],
+)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_become_objects_without_spills(name: str, chip: str) -> None:
     module = _compiled(KERNELS[name], chip)

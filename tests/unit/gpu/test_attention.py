@@ -23,7 +23,10 @@ from tests.unit.gpu.simulate import Array, check, compiled
 from tests.unit.opt.attention_modules import AttentionText
 
 PLAIN = AttentionText(sizes=(1, 2, 70, 70, 16, 24))
-CHIPS = ("sm_80", "sm_90", "sm_100")
+CHIPS = (
+    "sm_90",
+    *(pytest.param(chip, marks=pytest.mark.slow) for chip in ("sm_80", "sm_100")),
+)
 
 needs_assembler = pytest.mark.skipif(
     not cubin.can_assemble(), reason="neither nvJitLink nor ptxas is installed"

@@ -155,7 +155,10 @@ ENTRY e {
     check(text, 1)
 
 
-@pytest.mark.parametrize("chip", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize(
+    "chip",
+    ["sm_90", *(pytest.param(chip, marks=pytest.mark.slow) for chip in ("sm_80", "sm_100"))],
+)
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_nothing_spills(dtype: str, chip: str) -> None:
     text = convolution(

@@ -13,7 +13,10 @@ from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import SimulatedDevice
 from tests.unit.gpu.simulate import SPILL_BYTES, check, compiled, entry
 
-CHIPS = ("sm_80", "sm_90", "sm_100")
+CHIPS = (
+    "sm_90",
+    *(pytest.param(chip, marks=pytest.mark.slow) for chip in ("sm_80", "sm_100")),
+)
 
 ORDERS = {
     "plain": ("{m},{k}", "{k},{n}", "lhs_contracting_dims={1}, rhs_contracting_dims={0}"),

@@ -20,7 +20,7 @@ from tests.unit.gpu.simulate import check, compiled, entry
         ("f64[4200]", 300, "true"),  # three rounds
         ("f32[1100]", 1100, "true"),  # two runs are merged
         ("bf16[2,2100]", 700, "false"),  # three, the last short; most of a row is left out
-        ("s16[4100]", 4000, "true"),  # three merges
+        pytest.param("s16[4100]", 4000, "true", marks=pytest.mark.slow),  # three merges
     ],
 )
 def test_first_elements(shape: str, k: int, largest: str) -> None:

@@ -80,7 +80,8 @@ def test_both_types(kind: str) -> None:
     ("rows", "columns", "depth"),
     [
         (128, 256, 64),
-        (136, 264, 72),  # more than a tile each way, and a piece of 16 bytes more
+        # more than a tile each way, and a piece of 16 bytes more
+        pytest.param(136, 264, 72, marks=pytest.mark.slow),
         (130, 131, 72),  # lines that no copy or write can take by 16 bytes
         (128, 128, 640),  # the ring of stages goes round
     ],

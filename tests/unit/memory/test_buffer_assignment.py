@@ -75,7 +75,7 @@ def loop(instructions: str, a: str, b: str) -> BufferAssignment:
     return assigned(text)[1]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(seed=st.integers(0, 10**6), choices=st.integers(0, 5))
 def test_arrays_stay_whole_until_their_last_use(seed: int, choices: int) -> None:
     """Random loops, branches and calls that swap, duplicate, hand on and update their state."""
@@ -106,7 +106,7 @@ def test_the_simulator_notices_an_overlap() -> None:
         Simulator(schedule, broken, 0).run(entry)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_buffers_in_use_at_one_time_do_not_overlap(seed: int) -> None:
     """Nor is the arena smaller than its bound, or larger than the sum.

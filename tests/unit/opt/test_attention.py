@@ -83,7 +83,7 @@ def attentions(draw: Any) -> AttentionText:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(attentions(), st.integers(0, 99), st.booleans())
 def test_any_attention_computes_the_same(a: AttentionText, seed: int, special: bool) -> None:
     assert is_fused(a.text()), a.text()

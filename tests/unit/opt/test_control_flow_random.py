@@ -28,7 +28,7 @@ INPUTS = [np.array([0.5, -1.5, 2.0], np.float32) * np.float32(1 + n) for n in ra
 
 
 @pytest.mark.parametrize("passes", PASSES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_values_stay(passes: str, seed: int) -> None:
     module = RandomLoop(seed).module_with_loop()

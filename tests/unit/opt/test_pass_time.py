@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 import hloc
 from benchmarks.bench_passes import EXAMPLE, measure, repeated
 from hloc.ir.verifier import verify
@@ -15,6 +17,7 @@ def test_a_repeated_module_is_valid_and_has_all_parameters_and_results() -> None
     assert [root.shape for root in larger.entry.root.operands] == 3 * [module.entry.root.shape]
 
 
+@pytest.mark.slow
 def test_twice_the_instructions_take_about_twice_the_time() -> None:
     """`make bench-passes` measures up to 24,000 instructions; this only guards."""
     module = hloc.load(str(Path(EXAMPLE)))

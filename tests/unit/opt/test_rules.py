@@ -28,7 +28,7 @@ from tests.unit.opt.rule_modules import ELEMENTWISE, DoesNotFitError, Hint, Rule
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ATTEMPTS = 6000
-EXAMPLES = 12
+EXAMPLES = 6
 
 SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-310, 1e-40, 1e-7, 3e38, -6e4, 1e308, 1.0, -1.0)
 LARGER = ((4,), (2, 3), (3, 2), (4, 1), (2, 2, 3))
