@@ -332,21 +332,23 @@ _ROWS = (
         "Let the matching `-done` be the only user of the start.",
     ),
     _row(
-        "HLOC0317", "channel of a transfer and a collective",
-        "A channel of `send` and `recv` belongs to them alone. Collectives may share channels.",
-        _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n  t = token[] after-all()\n"
+        "HLOC0317", "transfer ended on another channel",
+        "`send-done` and `recv-done` have the channel_id and is_host_transfer of the `send` or "
+        "`recv` that they end. Collectives may share channels, with transfers too.",
+        "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  t = token[] after-all()\n"
         "  s = (f32[2], u32[], token[]) send(x, t), channel_id=1\n"
-        "  d = token[] send-done(s), channel_id=1\n"
-        "  ROOT r = f32[2] all-reduce(x), channel_id=1, replica_groups={}, to_apply=add\n}\n",
-        "Give the transfer a channel of its own.",
+        "  ROOT d = token[] send-done(s), channel_id=2\n}\n",
+        "Give both the same channel.",
     ),
     _row(
         "HLOC0318", "invalid replica groups",
-        "Replica groups name each device once, and none is empty. `{}` is one group of all "
-        "devices.",
+        "Replica groups name each replica once, or each partition, or each device, and none is "
+        "empty; `{}` is one group of all. Groups of opcodes other than all-reduce have one size, "
+        "which is the factor of an all-gather or reduce-scatter; pairs name devices that the "
+        "header has.",
         _SUM + "ENTRY e {\n  x = f32[2] parameter(0)\n"
         "  ROOT r = f32[2] all-reduce(x), replica_groups={{0,1},{1,2}}, to_apply=add\n}\n",
-        "List each device in one group.",
+        "List each device in one group; count them in the header: replica_count, num_partitions.",
     ),
     _row(
         "HLOC0319", "sharding does not fit the shape",

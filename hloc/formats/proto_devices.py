@@ -12,7 +12,8 @@ from typing import Any
 
 from hloc.formats.faults import BadMessage, name_of, number_of, text_of
 from hloc.formats.proto_metadata import fill_metadata, metadata_of
-from hloc.ir.attributes import Metadata, RawText, metadata_text
+from hloc.ir.attributes import Metadata, metadata_text
+from hloc.ir.replica_groups import IotaGroups, MeshGroups, ReplicaGroups
 from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding
 
 MAX_DEVICES = 1 << 20
@@ -252,28 +253,24 @@ def groups_text(inst: Any) -> str:
     return "{" + ",".join("{" + _commas(group.replica_ids) + "}" for group in groups) + "}"
 
 
-_IOTA_GROUPS = re.compile(r"\[(\d+),(\d+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-
-
-def fill_groups(inst: Any, value: RawText) -> None:
-    """Describe replica groups, whose text is in normal form, in an instruction."""
-    text = value.text
-    if text.startswith("mesh"):
+def fill_groups(inst: Any, groups: ReplicaGroups) -> None:
+    """Describe replica groups in an instruction."""
+    if isinstance(groups, MeshGroups):
         proto = inst.mesh_axes_replica_group_list
+        text = str(groups)
         rest = _fill_mesh(proto.mesh, text)
         places = {axis.name: place for place, axis in enumerate(proto.mesh.axes)}
         _fill_axes(proto.axes, rest, places)
-    elif iota := _IOTA_GROUPS.fullmatch(text):
-        groups, size, reshape, transpose = iota.groups()
+    elif isinstance(groups, IotaGroups):
         proto = inst.iota_collective_device_list
-        proto.num_replica_groups, proto.num_devices_per_group = int(groups), int(size)
-        proto.iota_reshape_dims.extend(_numbers(reshape))
-        proto.iota_transpose_perm.extend(_numbers(transpose or "0"))
+        proto.num_replica_groups, proto.num_devices_per_group = groups.group_count, groups.size
+        proto.iota_reshape_dims.extend(groups.devices.reshape)
+        proto.iota_transpose_perm.extend(groups.devices.transpose)
     else:
         proto = inst.collective_device_list
         proto.SetInParent()
-        for group in re.findall(r"\{([^{}]*)\}", text[1:-1]):
-            proto.replica_groups.add(replica_ids=_numbers(group))
+        for group in groups.groups:
+            proto.replica_groups.add(replica_ids=group)
 
 
 def _numbers(text: str) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hloc.ir.attributes import RawText, attr
+from hloc.ir.attributes import attr
 from hloc.ir.opcode import (
     CalledRole,
     ExchangeFunction,
@@ -19,6 +19,7 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
+from hloc.ir.replica_groups import ALL, ReplicaGroups
 from hloc.ops.checks import (
     array_operand,
     array_operands,
@@ -43,13 +44,11 @@ from hloc.ops.exchanges import (
 from hloc.ops.reducers import one_or_tuple
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
-NO_GROUPS = RawText("{}")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAttributes:
     channel_id: int | None = attr("int", default=None)
-    replica_groups: RawText = attr("replica_groups", default=NO_GROUPS, always=True)
+    replica_groups: ReplicaGroups = attr("replica_groups", default=ALL, always=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

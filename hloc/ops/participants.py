@@ -1,23 +1,13 @@
 """How many devices must work together: the participants of a collective, the number behind an id.
 
-Source of the modes of groups: XLA's `collective_ops_utils.h`.
+Who they are stands in `hloc/ir/device_groups.py`.
 """
 
 from __future__ import annotations
 
-import re
-
+from hloc.ir.device_groups import PERMUTES, GroupMode, group_mode, header_devices
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, leaves
-
-_OF_BOTH = frozenset(
-    ("all-gather", "all-gather-start", "all-reduce", "all-reduce-start", "reduce-scatter")
-)
-"""Collectives whose groups of replicas hold all partitions of each, if they have a channel."""
-
-_IOTA = re.compile(r"\[\d+,(\d+)\]<=")
-_LIST = re.compile(r"\{([\d,]+)\}")
-
 
 ADVICE = (
     "hloc runs a program on one device: export it for one "
@@ -42,23 +32,18 @@ def devices_reason(inst: Instruction) -> str:
 def participants(inst: Instruction) -> int:
     """Return how many devices take part in a collective: the largest group that is written.
 
-    `{}` is one group of all replicas, or of all partitions, or of both; shapes may tell of more
-    participants than the module's header, which then is wrong.
+    `{}` is one group of all replicas, or of all partitions, or of both; shapes and pairs may tell
+    of more participants than the module's header, which then is wrong.
     """
-    attributes, config = inst.attributes, inst.computation.module.config
-    name, has_channel = inst.opcode.name, bool(attributes.channel_id)
-    replicas, partitions = config.replica_count, config.num_partitions
-    devices = partitions if has_channel else replicas
-    if name.startswith("collective-permute"):
+    attributes, mode = inst.attributes, group_mode(inst)
+    counts = header_devices(inst.computation.module)
+    numbered = counts.numbered(mode)
+    if inst.is_a(*PERMUTES):
         ids: list[int] = [i for pair in attributes.source_target_pairs for i in pair]
-        return max([devices, *(i + 1 for i in ids)])
-    has_both = name in _OF_BOTH and has_channel
-    text = str(attributes.replica_groups).replace(" ", "")
-    if text == "{}":
-        count = replicas * partitions if has_both else devices
-    else:
-        spans_partitions = has_both and not attributes.use_global_device_ids
-        count = _group_size(text, replicas * partitions) * (partitions if spans_partitions else 1)
+        return max([numbered, *(i + 1 for i in ids)])
+    count: int = max(attributes.replica_groups.sizes, default=numbered)
+    if mode is GroupMode.BOTH:
+        count *= counts.partitions
     return max(count, _participants_of_shapes(inst))
 
 
@@ -74,14 +59,3 @@ def _participants_of_shapes(inst: Instruction) -> int:
     (dim,) = inst.attributes.dimensions
     small, large = sorted((operand.dims[dim], result.dims[dim]))
     return large // small if small > 0 else 1
-
-
-def _group_size(text: str, devices: int) -> int:
-    """Return the size of the largest of some groups; groups along a mesh count as `devices`."""
-    found = _IOTA.match(text)
-    if found:
-        return int(found[1])
-    lists: list[str] = _LIST.findall(text)
-    if text.startswith("mesh") or not lists:
-        return max(devices, 2)
-    return max(group.count(",") + 1 for group in lists)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 from hloc.ir.attributes import RawText
+from hloc.ir.replica_groups import (
+    DeviceMesh,
+    GroupLists,
+    IotaGroups,
+    MeshAxis,
+    MeshGroups,
+    ReplicaGroups,
+)
 from hloc.ir.sharding import Iota, LeafSharding, Sharding, Tiles, TupleSharding, normalized
 from hloc.ir.sharding import iota as make_iota
 from hloc.parser.strings import unquote
@@ -14,7 +22,6 @@ from hloc.parser.value_tools import (
     BadValue,
     commas,
     constant,
-    index_text,
     int_of,
     of_all,
     of_first,
@@ -23,23 +30,15 @@ from hloc.parser.value_tools import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Mesh:
-    """`mesh['x'=2,'y'=4]`: sizes by axis name, and its canonical text."""
-
-    axes: dict[str, int]
-    text: str
-
-    def axis_text(self, axis: tuple[str, int, int]) -> str:
-        """Return `'x'` or `'x':(1)2`; `BadValue` for an axis or part of one that does not exist."""
-        name, before, size = axis
-        if name not in self.axes:
-            raise BadValue(f"the mesh has no axis '{name}'")
-        if not size:
-            return f"'{name}'"
-        if size >= self.axes[name] or before < 1 or self.axes[name] % (before * size):
-            raise BadValue(f"axis '{name}' of size {self.axes[name]} has no part ({before}){size}")
-        return f"'{name}':({before}){size}"
+def _checked_axis(mesh: DeviceMesh, axis: MeshAxis) -> MeshAxis:
+    """Return `axis`; `BadValue` for an axis or part of one that does not exist."""
+    whole = dict(mesh.axes)
+    if axis.name not in whole:
+        raise BadValue(f"the mesh has no axis '{axis.name}'")
+    size = whole[axis.name]
+    if axis.size and (axis.size >= size or axis.before < 1 or size % (axis.before * axis.size)):
+        raise BadValue(f"axis '{axis.name}' of size {size} has no part ({axis.before}){axis.size}")
+    return axis
 
 
 def leaf_sharding(items: list[tuple[str, Any]]) -> LeafSharding:
@@ -82,22 +81,20 @@ def _check_tiles(tiles: Any, subgroups: tuple[str, ...]) -> None:
         raise BadValue(f"{len(tiles.devices)} devices do not fill an array of {prod(tiles.dims)}")
 
 
-def named_sharding(mesh: Mesh, fields: dict[str, Any]) -> LeafSharding:
+def named_sharding(mesh: DeviceMesh, fields: dict[str, Any]) -> LeafSharding:
     """Return `{mesh[...], [{'x'}, {}]}`."""
-    parts = [mesh.text]
-    if "device_ids" in fields:
-        parts.append(fields["device_ids"])
+    parts = [str(replace(mesh, devices=fields.get("device_ids")))]
     if "kind" in fields:
         parts.append(fields["kind"])
     if "dims" in fields:
         dims = ", ".join(
-            "{" + ", ".join("?" if a is None else mesh.axis_text(a) for a in axes) + "}"
+            "{" + ", ".join("?" if a is None else str(_checked_axis(mesh, a)) for a in axes) + "}"
             for axes in fields["dims"]
         )
         parts.append(f"[{dims}]")
     for name in ("replicated", "unreduced", "manual"):
         if fields.get(name):
-            axes = ", ".join(mesh.axis_text(axis) for axis in fields[name])
+            axes = ", ".join(str(_checked_axis(mesh, axis)) for axis in fields[name])
             parts.append(f"{name}={{{axes}}}")
     return LeafSharding("named", name=", ".join(parts), metadata=fields.get("metadata", ()))
 
@@ -124,46 +121,41 @@ class DeviceCallbacks:
         dims, reshape, *permutation = children
         return Tiles(dims, _iota(reshape, permutation, prod(dims)))
 
-    def replica_groups(self, children: list[Any]) -> RawText:
+    def replica_groups(self, children: list[Any]) -> ReplicaGroups:
         (groups,) = children
         if isinstance(groups, Tiles):
             if len(groups.dims) != 2:
                 raise BadValue(
                     "replica_groups in iota form have two dimensions, groups and members"
                 )
-            return RawText(f"[{groups.dims[0]},{groups.dims[1]}]{groups.devices}")
-        return RawText("{" + ",".join(index_text(group) for group in groups) + "}")
+            assert isinstance(groups.devices, Iota)
+            return IotaGroups(*groups.dims, groups.devices)
+        return GroupLists(tuple(map(tuple, groups)))
 
     def axis_size(self, children: list[Any]) -> tuple[str, int]:
         return unquote(children[0]), int_of(children[1])
 
-    def device_iota(self, children: list[Any]) -> str:
+    def device_iota(self, children: list[Any]) -> Iota:
         reshape, *permutation = children
-        iota = _iota(reshape, permutation, prod(reshape))
-        transpose = "" if len(iota.reshape) == 1 else f"T({commas(iota.transpose)})"
-        return f"[{commas(iota.reshape)}]{transpose}"
+        return _iota(reshape, permutation, prod(reshape))
 
-    def mesh(self, children: list[Any]) -> Mesh:
-        text = "mesh[" + ",".join(f"'{name}'={size}" for name, size in children) + "]"
-        return Mesh(dict(children), text)
+    mesh = of_all(DeviceMesh)
+    device_order = tagged("device_ids", of_first())
 
-    def device_order(self, children: list[Any]) -> tuple[str, str]:
-        ids = children[0] if isinstance(children[0], str) else commas(children[0])
-        return "device_ids", f"device_ids=({ids})"
-
-    def axis(self, children: list[Any]) -> tuple[str, int, int]:
-        name = unquote(children[0])
-        if len(children) == 1:
-            return name, 0, 0
-        return name, int_of(children[1]), int_of(children[2])
+    def axis(self, children: list[Any]) -> MeshAxis:
+        name, *part = children
+        return MeshAxis(unquote(name), *map(int_of, part))
 
     open_axis = constant(None)
     axes = of_all()
 
-    def mesh_groups(self, children: list[Any]) -> RawText:
+    def mesh_groups(self, children: list[Any]) -> MeshGroups:
         mesh, *order, axes = children
-        head = ", ".join([mesh.text, *(text for _, text in order)])
-        return RawText(f"{head} {{{','.join(mesh.axis_text(axis) for axis in axes)}}}")
+        for _, devices in order:
+            mesh = replace(mesh, devices=devices)
+        if None in axes:
+            raise BadValue("replica_groups along a mesh name their axes, without '?'")
+        return MeshGroups(mesh, tuple(_checked_axis(mesh, axis) for axis in axes))
 
     replicated = constant(("kind", "replicated"))
     manual = constant(("kind", "manual"))

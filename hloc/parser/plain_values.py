@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any
 
 from hloc.ir.attributes import EntryLayout, Metadata, RawText, SliceDimension
+from hloc.ir.replica_groups import GroupLists
 from hloc.parser.common_values import METADATA_TYPES, alias_of
 from hloc.parser.grammar_file import rule_pattern, terminal
 from hloc.parser.opcode_values import convolution_dimensions, padding_of, window_of
@@ -97,7 +98,7 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "output_to_operand_aliasing": _output_aliases,
     "padding": padding_of,
     "propagation": lambda text: tuple(word == "true" for word in _all_words(text)),
-    "replica_groups": lambda text: RawText("{" + ",".join(map(index_text, _int_lists(text))) + "}"),
+    "replica_groups": lambda text: GroupLists(_int_lists(text)),
     "slice": _slice,
     "window": lambda text: window_of(dict(once(_all_window_fields(text)))),
     "words": lambda text: tuple(_all_words(text)),

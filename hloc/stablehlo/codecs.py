@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, WindowDimension
+from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
+from hloc.ir.replica_groups import GroupLists
 from hloc.stablehlo.tree import Dense, Record
 
 
@@ -110,10 +111,9 @@ def algorithm_record(name: str) -> Record:
 # ---------------------------------------------------------------- devices
 
 
-def groups(value: Any) -> RawText:
-    """Return replica groups in HLO's text; -1 fills short groups."""
-    lists = [[n for n in row if n >= 0] for row in rows(value)]
-    return RawText("{" + ",".join("{" + ",".join(map(str, row)) + "}" for row in lists) + "}")
+def groups(value: Any) -> GroupLists:
+    """Return replica groups; -1 fills short groups."""
+    return GroupLists(tuple(tuple(n for n in row if n >= 0) for row in rows(value)))
 
 
 def channel(value: Any) -> int | None:

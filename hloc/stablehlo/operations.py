@@ -47,9 +47,7 @@ def _first(value: tuple[int, ...]) -> int:
 
 
 def _groups_matrix(value: Any) -> Any:
-    text = str(value).replace(" ", "")
-    lists = [part.split(",") for part in text.strip("{}").split("},{") if part]
-    return codecs.matrix([[int(n) for n in part] for part in lists])
+    return codecs.matrix(value.lists())
 
 
 VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {

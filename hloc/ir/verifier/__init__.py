@@ -13,7 +13,7 @@ from hloc.ir.module import Module
 from hloc.ir.verifier.graph import check_call_graph, check_graph
 from hloc.ir.verifier.header import check_header
 from hloc.ir.verifier.instruction import InstructionChecks
-from hloc.ir.verifier.structure import StructureChecks
+from hloc.ir.verifier.structure import check_structure
 
 _MOST_DIAGNOSTICS = 100
 
@@ -31,12 +31,11 @@ def check(module: Module) -> list[Diagnostic]:
     if found:
         return found
     instructions = InstructionChecks()
-    structure = StructureChecks()
     for computation in module.computations:
         broken = check_graph(computation)
         found += broken
         if broken:
             continue
         faults = instructions.check(computation)
-        found += faults or structure.check(computation)
+        found += faults or check_structure(computation)
     return found or list(check_header(module))

@@ -1,41 +1,142 @@
-"""Verify replica groups and shardings: devices named once, no empty groups."""
+"""Verify replica groups, pairs and shardings: devices named once, no empty groups.
+
+Source: `CheckReplicaGroups` and its callers in XLA's `hlo_verifier.cc`. A header without counts
+says nothing about devices: then XLA, and hloc, do not compare with it.
+"""
 
 from __future__ import annotations
 
-import re
 from math import prod
 
+from hloc.errors import HloError
+from hloc.ir.device_groups import PERMUTES, DeviceCounts, GroupMode, group_mode, header_devices
+from hloc.ir.instruction import Instruction
+from hloc.ir.replica_groups import GroupLists, MeshGroups, ReplicaGroups
 from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding
 from hloc.shapes import ArrayShape, BufferShape, Shape, leaves
 
-_IOTA_GROUPS = re.compile(r"\[(-?\d+),(-?\d+)\]<=\[([\d,]+)\]")
-_GROUP = re.compile(r"\{([-\d,]*)\}")
+_UNEVEN = ("all-reduce", "all-reduce-start")
+"""Opcodes whose groups may differ in size."""
 
 
-def replica_groups_fault(text: str) -> str:
-    """Return what is wrong with the printed `replica_groups`, "" if nothing is.
+def collective_fault(inst: Instruction) -> str:
+    """Return what is wrong with the groups or pairs of a collective, "" if nothing is."""
+    if inst.is_a(*PERMUTES):
+        return _pairs_fault(inst)
+    groups = inst.attributes.replica_groups
+    return _groups_fault(inst, groups) or _factor_fault(inst, groups)
 
-    `{}` is one group of all. The mesh form is checked by the parser.
-    """
-    if text == "{}" or text.startswith("mesh"):
+
+def _groups_fault(inst: Instruction, groups: ReplicaGroups) -> str:
+    mode = group_mode(inst)
+    if isinstance(groups, GroupLists) and not groups.groups:
+        if mode is GroupMode.FLATTENED:
+            return "needs replica_groups, because use_global_device_ids=true"
         return ""
-    found = _IOTA_GROUPS.match(text)
-    if found:
-        groups, members = int(found[1]), int(found[2])
-        if groups < 1 or members < 1:
-            return f"replica_groups {text} has no group, or an empty one"
-        if groups * members != prod(int(size) for size in found[3].split(",")):
-            return f"replica_groups {text} does not place each device once"
-        return ""
-    lists = _GROUP.findall(text[1:-1])
-    if not all(lists):
-        return f"replica_groups {text} has an empty group"
-    ids = [int(number) for group in lists for number in group.split(",")]
-    if len(set(ids)) != len(ids):
-        return f"replica_groups {text} names a device twice"
-    if min(ids) < 0:
-        return f"replica_groups {text} has a negative device"
+    if not all(groups.sizes):
+        return f"has replica_groups {groups} with an empty group"
+    try:
+        message = _ids_fault(inst, groups)
+    except HloError as error:
+        return f"has wrong replica_groups: {error.message}"
+    if message:
+        return f"has replica_groups {groups}, {message}"
+    counts = _counts(inst)
+    count = counts.numbered(mode)
+    if count not in (1, groups.count) and not inst.is_a("collective-broadcast"):
+        return (
+            f"has replica_groups {groups} of {groups.count} numbers, but in mode {mode.value} "
+            f"they are the numbers of {count} ({_counts_text(inst)})"
+        )
+    if len(set(groups.sizes)) > 1 and not inst.is_a(*_UNEVEN, "collective-broadcast"):
+        return f"has replica_groups {groups} of different sizes, which only all-reduce may have"
     return ""
+
+
+def _ids_fault(inst: Instruction, groups: ReplicaGroups) -> str:
+    """Return what is wrong with single numbers; an iota is right by its form."""
+    if isinstance(groups, MeshGroups):
+        groups.lists()
+    if not isinstance(groups, GroupLists):
+        return ""
+    seen: dict[int, int] = {}
+    is_broadcast = inst.is_a("collective-broadcast")
+    limit = _counts(inst).numbered(group_mode(inst)) if is_broadcast else groups.count
+    for place, group in enumerate(groups.groups):
+        for number in group:
+            if number in seen:
+                where = "in group" if seen[number] == place else f"in group {seen[number]} and in"
+                return f"where {number} is named twice, {where} {place}"
+            if number < 0 or (number >= limit and not (is_broadcast and limit == 1)):
+                return f"where {number} in group {place} is none of 0 to {limit - 1}"
+            seen[number] = place
+    return ""
+
+
+def _factor_fault(inst: Instruction, groups: ReplicaGroups) -> str:
+    """Compare the size of the groups with the shapes; size 1 says nothing, as in XLA."""
+    size = _group_size(inst, groups)
+    if size == 1:
+        return ""
+    if inst.is_a("all-to-all"):
+        return _split_fault(inst, size)
+    if not inst.is_a("all-gather", "all-gather-start", "reduce-scatter"):
+        return ""
+    (dim,) = inst.attributes.dimensions
+    operand = inst.operands[-1].array.dims[dim]
+    result = [shape for _, shape in leaves(inst.shape)][-1]
+    assert isinstance(result, ArrayShape)
+    small, large = sorted((operand, result.dims[dim]))
+    if small < 0 or small * size == large:
+        return ""
+    return (
+        f"makes {result.dims[dim]} of {operand} elements along dimension {dim}, but its groups "
+        f"have {size} members"
+    )
+
+
+def _split_fault(inst: Instruction, size: int) -> str:
+    dimensions = inst.attributes.dimensions
+    if dimensions is None:
+        if len(inst.operands) == size:
+            return ""
+        return f"has {len(inst.operands)} operands, but its groups have {size} members"
+    length = inst.operands[0].array.dims[dimensions[0]]
+    if length < 0 or length % size == 0:
+        return ""
+    return (
+        f"splits {length} elements along dimension {dimensions[0]} among {size} members of a "
+        "group, which leaves a rest"
+    )
+
+
+def _group_size(inst: Instruction, groups: ReplicaGroups) -> int:
+    """Return the size of the first group."""
+    counts, mode = _counts(inst), group_mode(inst)
+    size = groups.sizes[0] if groups.sizes else counts.numbered(mode)
+    return size * counts.partitions if mode is GroupMode.BOTH else size
+
+
+def _pairs_fault(inst: Instruction) -> str:
+    """Compare the pairs with the devices of the header; the shape rule looks for repetitions."""
+    limit = _counts(inst).numbered(group_mode(inst))
+    for pair in inst.attributes.source_target_pairs:
+        if limit > 1 and max(pair) >= limit:
+            source, target = pair
+            return (
+                f"has the pair {{{source},{target}}}, but {max(pair)} is none of 0 to "
+                f"{limit - 1} ({_counts_text(inst)})"
+            )
+    return ""
+
+
+def _counts(inst: Instruction) -> DeviceCounts:
+    return header_devices(inst.computation.module)
+
+
+def _counts_text(inst: Instruction) -> str:
+    counts = _counts(inst)
+    return f"replica_count={counts.replicas}, num_partitions={counts.partitions}"
 
 
 def sharding_fault(sharding: Sharding, shape: Shape) -> str:

@@ -11,71 +11,67 @@ from hloc.ir.attributes import attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import OPCODES, Opcode
-from hloc.ir.verifier.devices import replica_groups_fault, sharding_fault
+from hloc.ir.verifier.devices import collective_fault, sharding_fault
 from hloc.ir.verifier.faults import braced, fault, part_at
 
 _RULES = ("channel_id", "replica_groups", "output_to_operand_aliasing")
-_TRANSFERS = frozenset(("send", "send-done", "recv", "recv-done"))
 _ALIAS = re.compile(r"\{([\d, ]*)\}:\s*\((-?\d+),\s*\{([\d, ]*)\}")
 
 
-class StructureChecks:
-    """Checks the instructions of one module, computation by computation."""
-
-    def __init__(self) -> None:
-        self._channels: dict[int, Instruction] = {}
-
-    def check(self, computation: Computation) -> list[Diagnostic]:
-        """Return the faults of `computation`, whose instructions are right by themselves."""
-        found = list(_check_fusion_callers(computation))
-        for inst in computation.instructions:
-            name, second_halves = inst.opcode.name, inst.opcode.ended_by
-            if second_halves:
-                found += _check_started(inst, second_halves)
-            first_halves = _started_by(name)
-            if first_halves:
-                found += _check_ended(inst, first_halves)
-            if inst.common.sharding is not None and name != "outfeed":  # there it is of the data
-                message = sharding_fault(inst.common.sharding, inst.shape)
-                if message:
-                    found.append(fault("HLOC0319", message, inst))
-            if _has_rules(inst.opcode):
-                found += self._check_attributes(inst)
-        return found
-
-    def _check_attributes(self, inst: Instruction) -> Iterator[Diagnostic]:
-        attributes = inst.attributes
-        channel = getattr(attributes, "channel_id", None)
-        if channel is not None:
-            yield from self._check_channel(inst, channel)
-        groups = getattr(attributes, "replica_groups", None)
-        if groups is not None:
-            message = replica_groups_fault(str(groups))
+def check_structure(computation: Computation) -> list[Diagnostic]:
+    """Return the faults of `computation`, whose instructions are right by themselves."""
+    found = list(_check_fusion_callers(computation))
+    for inst in computation.instructions:
+        name, second_halves = inst.opcode.name, inst.opcode.ended_by
+        if second_halves:
+            found += _check_started(inst, second_halves)
+        first_halves = _started_by(name)
+        if first_halves:
+            found += _check_ended(inst, first_halves)
+        if inst.common.sharding is not None and name != "outfeed":  # there it is of the data
+            message = sharding_fault(inst.common.sharding, inst.shape)
             if message:
-                yield fault("HLOC0318", message, inst)
-        aliasing = getattr(attributes, "output_to_operand_aliasing", None)
-        if aliasing is not None:
-            yield from _check_aliasing(inst, str(aliasing))
+                found.append(fault("HLOC0319", message, inst))
+        if _has_rules(inst.opcode):
+            found += _check_attributes(inst)
+    return found
 
-    def _check_channel(self, inst: Instruction, channel: int) -> Iterator[Diagnostic]:
-        if channel < 0:
-            yield fault("HLOC0330", f"has channel_id {channel}, which is negative", inst)
-        if channel <= 0:
-            return  # 0 is no channel
-        is_transfer = inst.opcode.name in _TRANSFERS
-        first = self._channels.setdefault(channel, inst)
-        if is_transfer != (first.opcode.name in _TRANSFERS):
-            yield fault(
-                "HLOC0317",
-                f"has channel_id {channel}, which {first.opcode.name} '{first.name}' uses",
-                inst,
-            )
+
+def _check_attributes(inst: Instruction) -> Iterator[Diagnostic]:
+    attributes = inst.attributes
+    channel = getattr(attributes, "channel_id", None)
+    if channel is not None:
+        yield from _check_channel(inst, channel)
+    if inst.opcode.exchange is not None:
+        message = collective_fault(inst)
+        if message:
+            yield fault("HLOC0318", message, inst)
+    aliasing = getattr(attributes, "output_to_operand_aliasing", None)
+    if aliasing is not None:
+        yield from _check_aliasing(inst, str(aliasing))
 
 
 @cache
 def _has_rules(row: Opcode) -> bool:
     """Tell whether `row` has an attribute that `_check_attributes` looks at."""
     return any(field.field in _RULES for field in attribute_fields(row.attributes))
+
+
+def _check_channel(inst: Instruction, channel: int) -> Iterator[Diagnostic]:
+    """Collectives may share channels; a transfer and its end have the same one."""
+    if channel < 0:
+        yield fault("HLOC0330", f"has channel_id {channel}, which is negative", inst)
+    if not inst.is_a("send-done", "recv-done"):
+        return
+    start = inst.operands[0]
+    if not start.is_a("send", "recv"):
+        return  # it was started before a loop, or in the iteration before
+    for name in ("channel_id", "is_host_transfer"):
+        own, other = getattr(inst.attributes, name), getattr(start.attributes, name)
+        if own != other:
+            yield fault(
+                "HLOC0317", f"has {name}={own}, but '{start.name}', which it ends, {other}", inst
+            )
 
 
 @cache
