@@ -1,7 +1,7 @@
-"""Executes PTX text with NumPy, and checks every access while it does.
+"""Executes PTX text with NumPy, and checks every access.
 
 `parse_ptx` reads the text that LLVM prints, `Memory` is the global memory of one simulated device,
-`launch` runs a kernel. docs/ptx-interpreter.md says what is checked and what is not modelled.
+`launch` runs a kernel. docs/ptx-interpreter.md lists the checks and the limits of the model.
 """
 
 from hloc.ptx.faults import PtxFault

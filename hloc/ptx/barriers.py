@@ -1,4 +1,4 @@
-"""Barriers of a block: who has arrived, who waits, and when all go on.
+"""Barriers of a block: which threads have arrived, which wait, and when all continue.
 
 Source: PTX ISA, "bar, barrier".
 """

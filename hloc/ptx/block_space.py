@@ -1,4 +1,4 @@
-"""Shared and local memory: a piece for every block, or for every thread."""
+"""Shared and local memory: one piece per block, or per thread."""
 
 from __future__ import annotations
 

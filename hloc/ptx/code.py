@@ -1,4 +1,4 @@
-"""A kernel made ready to run: blocks of operations, and what happens at the end of each."""
+"""A kernel ready to run: blocks of operations and their terminators."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the lanes of a warp do together: shuffles, votes, matches and reductions.
+"""Warp-level instructions: shuffles, votes, matches and reductions.
 
-The machine calls these only with whole warps, or with the lanes their masks name. Arrays are seen
-as [warps, 32]. Source: PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync".
+The machine calls these only with whole warps, or with the lanes of their masks. Arrays have the
+shape [warps, 32]. Source: PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync".
 """
 
 from __future__ import annotations

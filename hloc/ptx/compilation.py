@@ -1,4 +1,4 @@
-"""A kernel of a module to `Code`: functions laid out one behind the other, cut into blocks."""
+"""A kernel of a module to `Code`: its functions concatenated and split into blocks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""cp.async: copies from global to shared memory that happen as late as a wait allows.
+"""cp.async: copies from global to shared memory, executed as late as a wait allows.
 
-Reading the target before then is a fault, so a kernel that does not wait is found. Source: PTX ISA,
-"Data Movement and Conversion Instructions: Asynchronous copy".
+Reading the target earlier is a fault, so a missing wait is found. Source: PTX ISA, "Data Movement
+and Conversion Instructions: Asynchronous copy".
 """
 
 from __future__ import annotations

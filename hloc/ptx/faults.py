@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated kernel: found deep inside, reported with place and thread."""
+"""Faults of a simulated kernel: raised deep inside, reported with position and thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lanes that wait at an instruction of the warp until the others of their mask arrive."""
+"""Lanes that wait at a warp-level instruction until the others of their mask arrive."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Races in global memory: two threads of one launch at one place, and nothing that orders them.
+"""Races in global memory: two unordered accesses to one location by threads of one launch.
 
-Every granule of memory carries who wrote it last and who read it last: launch, block and warp.
-Threads of one block are ordered by its barriers. Blocks of one launch are never ordered, unless
-they talk through atomics: a block that used an atomic result or a fence counts as synchronised
-and is believed.
+Every granule of memory records its last writer and reader: launch, block and warp. Threads of one
+block are ordered by its barriers. Blocks of one launch are never ordered, unless they communicate
+through atomics: a block that used an atomic result or a fence is assumed to be synchronised.
 """
 
 from __future__ import annotations

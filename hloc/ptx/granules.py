@@ -1,4 +1,4 @@
-"""The smallest access a kernel makes: records of who touched what need not be finer."""
+"""The smallest access of a kernel, which is the granularity of race detection."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Runs blocks of a kernel: groups of lanes that share a place, the smallest place first.
+"""Runs blocks of a kernel: groups of lanes that share a program position, the smallest first.
 
-A place is a tuple: the numbers of the calling blocks, outermost first, then the block to run next.
-Running the smallest place lets lanes that went separate ways meet again: loops wait for their last
-lane, and a function is finished before its caller goes on. Lanes wait at barriers and at
-instructions of the warp until all that belong to it are there.
+A position is a tuple: the numbers of the calling blocks, outermost first, then the block to run
+next. Running the smallest position lets diverged lanes reconverge: loops wait for their last lane,
+and a function finishes before its caller continues. Lanes wait at barriers and warp-level
+instructions until all lanes that take part have arrived.
 """
 
 from __future__ import annotations

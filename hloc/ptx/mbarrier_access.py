@@ -1,4 +1,4 @@
-"""The instructions of mbarrier and of bulk copies; try_wait is an end of a block."""
+"""The instructions of mbarrier and of bulk copies; try_wait ends a block."""
 
 from __future__ import annotations
 

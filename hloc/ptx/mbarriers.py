@@ -1,7 +1,7 @@
 """Barriers in shared memory (mbarrier): phases, arrivals, transactions, and bulk copies.
 
-A bulk copy arrives as late as possible: when nothing else can run, or when somebody asks for its
-barrier in vain. Source: PTX ISA, "Parallel Synchronization: mbarrier" and "cp.async.bulk".
+A bulk copy completes as late as possible: when nothing else can run, or when a test of its barrier
+fails. Source: PTX ISA, "Parallel Synchronization: mbarrier" and "cp.async.bulk".
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a launch cost, counted as the hardware would: sectors, wavefronts, instructions."""
+"""The cost of a launch, counted as hardware would: sectors, wavefronts, instructions."""
 
 from __future__ import annotations
 

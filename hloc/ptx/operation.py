@@ -1,4 +1,4 @@
-"""What a decoded instruction is: a function of the threads and the lanes that execute it."""
+"""A decoded instruction: a function of the threads and the lanes that execute it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Products of warpgroups under way: each is made as late as a wait for its group allows.
+"""Warpgroup products in flight: each is computed as late as a wait for its group allows.
 
-So what changes an operand too early, or reads a sum too early, is found or makes a wrong result. A
-product without a wait is a fault: a device leaves its sums undefined.
+Overwriting an operand or reading a sum too early is therefore found, or gives a wrong result. A
+product without a wait is a fault, since a device leaves its sums undefined.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A kernel instruction by instruction: what a block does, written down while the kernel runs.
+"""A kernel instruction by instruction: a record of what a block does while the kernel runs.
 
-A `Watch` is given to `launch`. The block it names then runs on a machine whose operations say that
-they were executed; all other blocks, and launches that nobody watches, run as ever.
+`launch` takes a `Watch`. The block it names runs on a machine whose operations report their
+execution; all other blocks, and launches without a watch, run as usual.
 """
 
 from __future__ import annotations

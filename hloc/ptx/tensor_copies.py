@@ -1,7 +1,7 @@
-"""cp.async.bulk.tensor: copies of tiles from global to shared memory, whole ones at a time.
+"""cp.async.bulk.tensor: copies of whole tiles from global to shared memory.
 
-What of a tile lies outside its array is zero, and counts as bytes that arrive. Source: PTX ISA,
-"cp.async.bulk.tensor".
+Elements of a tile outside the array are zero and count towards the bytes that arrive. Source: PTX
+ISA, "cp.async.bulk.tensor".
 """
 
 from __future__ import annotations

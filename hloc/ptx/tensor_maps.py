@@ -1,7 +1,7 @@
 """Tensor maps: how copies of tiles see an array in global memory.
 
-What the 128 bytes of a real one mean is NVIDIA's secret. Those here are the interpreter's own and
-say the same; the rules are those of `cuTensorMapEncodeTiled` without interleaving and steps.
+NVIDIA does not document the 128 bytes of a tensor map. The interpreter has its own encoding of the
+same information; the rules are those of `cuTensorMapEncodeTiled` without interleaving and strides.
 Source: CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".
 """
 

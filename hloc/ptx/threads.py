@@ -1,4 +1,4 @@
-"""The threads of some blocks while they run: rows, lanes, and the state spaces they reach."""
+"""The threads of running blocks: rows, lanes, and the state spaces they access."""
 
 from __future__ import annotations
 

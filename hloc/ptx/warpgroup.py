@@ -1,8 +1,8 @@
 """wgmma: products of a warpgroup, whose operands lie in shared memory behind descriptors.
 
-A product is made when its group is waited for: then its operands are read and its sums change.
-Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions" and "Shared
-Memory Matrix Layout".
+A product is computed when its group is waited for: only then are its operands read and its sums
+written. Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instructions" and
+"Shared Memory Matrix Layout".
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What HLO's element types mean, over numbers that machines have: a builder without a language.
+"""HLO's element types in terms of the numbers that machines have; independent of any language.
 
-Complex numbers are two parts. Narrow floats are held as bits, computed in f32 and rounded after
-every operation (`narrow_float`). What is left are numbers that machines and languages have; a
-subclass writes operations on these, as LLVM IR (`scalar_builder`) or in another language.
+A complex number is a pair. Narrow floats are held as bits, computed in f32 and rounded after every
+operation (`narrow_float`). The remaining types are native; a subclass emits their operations, as
+LLVM IR (`scalar_builder`) or in another language.
 """
 
 from __future__ import annotations

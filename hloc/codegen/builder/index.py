@@ -1,6 +1,6 @@
-"""Arithmetic on array positions: folds constants and never computes the same thing twice.
+"""Index arithmetic: folds constants and never computes the same value twice.
 
-Positions are never negative unless a caller subtracts; divisions are of positions.
+Indices are non-negative unless a caller subtracts; divisions assume non-negative operands.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""`LlvmBuilder` whose values may be vectors: one element per lane, all made at once.
+"""An `LlvmBuilder` whose values may be vectors, one element per lane.
 
-Loads at positions that differ from lane to lane give `Lanes`, and so does everything that is made
-of them; what all lanes share stays a scalar until it meets a vector. Code that knows of scalars
-only, functions of `math` too, so writes vectors without knowing. What has no vector form raises
-`NeedsScalars`.
+A load at indices that differ between lanes returns `Lanes`, and so does every operation on `Lanes`;
+values that all lanes share stay scalar until they meet a vector. Code written for scalars, such as
+the functions of `math`, therefore produces vectors unchanged. Operations without a vector form
+raise `NeedsScalars`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loads and stores of lanes whose elements lie apart in memory, at offsets that are computed."""
+"""Gathering loads and scattering stores: lanes at computed offsets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Structured control flow over the writer, and scopes of values that may be used again.
+"""Structured control flow over the writer, and scopes for values that can be reused.
 
-A value made inside a loop or a branch may be used in that region only, so each region has a map
-of its own in `values`, which looks from the innermost one outwards.
+A value computed inside a loop or branch is valid in that region only, so each region has its own
+map in `values`; lookup goes from the innermost region outwards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What functions of numbers are written with: the part of a builder that they may use.
+"""The part of a builder that mathematical functions may use.
 
-A protocol, so that the functions do not import the builders, which call them.
+It is a protocol, so that the functions do not import the builders, which call them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`ScalarBuilder` over the LLVM writer: instructions on f32, f64, integers and `pred`.
+"""A `ScalarBuilder` over the LLVM writer: instructions on f32, f64, integers and `pred`.
 
-What is made of them is in `element_builder`. `contract` lets LLVM form fused multiply-adds; no
-other freedom is taken unless an emitter sets `float_flags` for a sum whose order does not matter.
+`element_builder` composes them. `contract` lets LLVM form fused multiply-adds; no other
+reassociation is allowed unless an emitter sets `float_flags` for a sum whose order does not matter.
 """
 
 from __future__ import annotations

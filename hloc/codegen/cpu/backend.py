@@ -1,7 +1,7 @@
-"""The backend for the processor hloc runs on: LLVM IR text, then objects.
+"""The backend for the host processor: LLVM IR text, then objects.
 
-Kernels and control flow are separate LLVM modules of bounded size: kernels take the whole LLVM
-pipeline, control flow almost none.
+Kernels and control flow are separate LLVM modules of bounded size: kernels go through the whole
+LLVM pipeline, control flow through very little of it.
 """
 
 from __future__ import annotations

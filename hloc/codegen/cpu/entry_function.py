@@ -2,9 +2,9 @@
 
     define void @NAME(ptr %table)
 
-Everything is found through the table of pointers; there is no other state. Long computations are
-cut into parts, since LLVM takes more than linear time for one large function. Loops of few
-instructions are functions of a unit of their own, see `loop_function`.
+All memory is reached through the pointer table; there is no other state. Long computations are
+split into several functions, since LLVM takes superlinear time for large ones. Loops of few
+instructions are compiled in a unit of their own, see `loop_function`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Loops of few instructions, compiled as one function with their kernels written into it.
+"""Loops of few instructions, compiled as one function with their kernels inlined.
 
-A loop that adds a number a million times must not call kernels and go through memory each time. The
-function gets the table's pointers as arguments, so that LLVM sees which memory cannot overlap and
-keeps the state of the loop in registers.
+A loop that adds a number a million times must not call kernels through memory each time. The
+function receives the table's pointers as arguments, so that LLVM sees which memory cannot alias and
+keeps the loop state in registers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Code that LLVM cannot make with vectors whose length is known only at run time."""
+"""Code that LLVM cannot compile for scalable vectors."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kernels on several threads: which ones, in what parts, and the LLVM text around them.
+"""Kernels on several threads: which ones, in which parts, and the LLVM text around them.
 
-Parts are ranges of a kernel's outermost loop, which computes each of its steps on its own. Who
-computes a part is decided while it runs; what a part computes is not, so results are the same bits
+Parts are ranges of a kernel's outermost loop, whose iterations are independent. Which thread
+computes a part is decided at run time, what a part computes is not, so results have the same bits
 for every number of threads.
 
 The pointer table holds the threads of a run, or null for none:
@@ -9,8 +9,8 @@ The pointer table holds the threads of a run, or null for none:
     struct { void (*run)(void *context, void (*task)(void *data, int part), void *data, int count);
              void *context; int workers; void *scratch; }
 
-`run` calls the task for part 0, and for others from 1 to `count - 1` as it likes, at the same time
-or not at all. `scratch` has working memory for every worker but the first.
+`run` calls the task for part 0, and may call it for parts 1 to `count - 1`, concurrently or not at
+all. `scratch` holds working memory for every worker but the first.
 """
 
 from __future__ import annotations

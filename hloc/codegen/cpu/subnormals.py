@@ -1,7 +1,7 @@
-"""Subnormal numbers as zeros: the mode of a processor that does so, and LLVM text that sets it.
+"""Flushing of subnormal numbers to zero: the processor mode, and LLVM text that sets it.
 
-The mode belongs to a thread and comes back as it was: functions set it on their way in and store
-the former one on their way out, host functions run in the usual one.
+The mode is per thread and is restored: functions set it on entry and restore the previous one on
+return; host functions run in the default mode.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Generator of elements: the value of an instruction at an index, with everything fused into it.
+"""The element generator: the value of an instruction at an index, with everything fused into it.
 
-Rules (`RULES`) are coroutines that ask for elements of other instructions; `ElementGenerator` runs
-them with a stack of its own, since fusions are hundreds of instructions deep, and keeps every value
-for the rest of its region. Called computations (reducers, comparators) are written in place.
+Rules (`RULES`) are coroutines that request elements of other instructions; `ElementGenerator` runs
+them on a stack of its own, since fusions are hundreds of instructions deep, and reuses every value
+within its region. Called computations (reducers, comparators) are inlined.
 """
 
 from __future__ import annotations

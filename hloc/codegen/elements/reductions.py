@@ -1,6 +1,6 @@
 """Element rules of reduce and reduce-window as producers: loops inside the element.
 
-Roots have faster emitters of their own (`cpu/emitters/reduction/`); these are right for any place.
+Roots have faster emitters of their own (`cpu/emitters/reduction/`); these work anywhere.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Element rules of control flow inside called computations: reducers, comparators, mapped scalars.
 
-Control flow over arrays never comes here: `fusion_splitter` brings it to the surface.
+Control flow over arrays never reaches this code: `fusion_splitter` moves it out of fusions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What chips of all makers have in common as targets of LLVM."""
+"""What the chips of all vendors have in common as LLVM targets."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Code of kernels kept between runs, by a digest of all that it depends on.
+"""The cache of compiled kernels, named by a digest of everything they depend on.
 
-Files are sealed under their names (`hloc/cache_directory.py`). Equal kernels of all modules share
-a file, since names of kernels are digests too.
+Files are sealed under their names (`hloc/cache_directory.py`). Equal kernels of all modules share a
+file, since names of kernels are digests too.
 """
 
 from __future__ import annotations

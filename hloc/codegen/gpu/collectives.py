@@ -1,7 +1,7 @@
-"""What threads do together with values of any element type: exchange them, and reduce them.
+"""Exchanges and reductions among threads, for values of any element type.
 
-Numbers of lanes that take part are known when code is written; lanes beyond them hold something
-that is never used. All threads of a warp, or of a block, must come here together.
+The number of participating lanes is known when code is generated; lanes beyond it hold values that
+are never used. All threads of a warp, or of a block, must reach a call together.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a GPU emitter is given: a writer of launches, and per launch all that writes code.
+"""What a GPU emitter receives: a writer of launches, and per launch the builders of its code.
 
-A kernel reads and writes through plain pointers; LLVM finds out which memory they point to. The
-code of one thread is written as if it were alone; `thread`, `block` and the collective functions
-tell it from the others.
+A kernel accesses memory through generic pointers; LLVM infers their address spaces. The code of a
+thread is written as if it were alone; `thread`, `block` and the collective functions distinguish it
+from the others.
 """
 
 from __future__ import annotations

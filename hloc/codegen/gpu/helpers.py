@@ -1,7 +1,7 @@
 """The functions `@gpu.*` that kernels call; every GPU target defines them in a prelude.
 
-This list is the contract between the emitters, which write LLVM text that no machine is named in,
-and the targets. All threads of a block, or of a warp, reach a collective function together.
+This list is the contract between the emitters, whose LLVM text names no machine, and the targets.
+All threads of a block, or of a warp, reach a collective function together.
 """
 
 from __future__ import annotations

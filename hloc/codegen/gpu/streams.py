@@ -1,7 +1,7 @@
-"""Which steps of a plan may run beside one another, and on which stream each goes.
+"""Which steps of a plan may run concurrently, and on which stream each runs.
 
-A pure function of the plan: steps are ordered only where one touches bytes that another writes.
-Everything here counts steps within one straight run, a stretch without control flow on the host.
+A pure function of the plan: steps are ordered only where one accesses bytes that another writes.
+Steps are numbered within one straight run, a stretch without control flow on the host.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Arrays that a kernel copies a tile at a time: what a device must be told before the launch.
+"""Arrays that a kernel copies by tiles: what a device must know before the launch.
 
-A device makes a description of its own from it and the array's address (NVIDIA: a tensor map), and
-hands that to the function behind its pointers.
+The device makes its own descriptor from it and the array's address (NVIDIA: a tensor map), and
+passes it to the kernel after its pointers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""LLVM's backends for GPUs in a process of its own, since faults in them end the process.
+"""LLVM's GPU backends in a process of their own, since their faults end the process.
 
-The child lives as long as its parent asks it for more; one that dies is told by the kernel it was
-given, and the next call starts another. Messages are lines of JSON.
+The child lives as long as its parent sends work; if it dies, the error names the kernel it was
+compiling, and the next call starts another. Messages are lines of JSON.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What kernels for processors and GPUs share: the problem, its tiles and numbers; no machine."""
+"""What kernels for CPUs and GPUs share: problems, tiles and numbers, independent of the machine."""

@@ -1,4 +1,4 @@
-"""Elements of what an attention computes from its scores, at a position along its axes."""
+"""The elements that attention computes from its scores, at a position along its axes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Positions of a result where its elements begin to come from another piece.
+"""Boundaries in a result: positions where its elements begin to come from another operand.
 
 A roll is a concatenation of two slices, a stencil reads a padded array. A loop over all positions
-asks of each element where it comes from; loops from boundary to boundary know.
+would test each element; loops from boundary to boundary need no tests.
 """
 
 from __future__ import annotations

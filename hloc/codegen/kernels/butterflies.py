@@ -1,4 +1,4 @@
-"""Short Fourier transforms of vectors, written out: the steps between the passes of a long one."""
+"""Short Fourier transforms of vectors, unrolled: the steps within a pass of a long one."""
 
 from __future__ import annotations
 

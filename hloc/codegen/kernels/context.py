@@ -1,4 +1,4 @@
-"""What an emitter is given: the instruction, its arrays, and everything that writes code."""
+"""What an emitter receives: the instruction, its arrays, and the builders of code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""dynamic-update-slice: where the update goes, and whether the operand is there already."""
+"""dynamic-update-slice: where the update goes, and whether the operand is already in place."""
 
 from __future__ import annotations
 

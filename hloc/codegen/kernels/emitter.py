@@ -1,4 +1,4 @@
-"""Emitters: each plans the kernel of an instruction or fusion once, and writes it by that plan."""
+"""Emitters: each plans the kernel of an instruction once, then writes it from that plan."""
 
 from __future__ import annotations
 

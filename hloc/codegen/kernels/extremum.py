@@ -1,7 +1,7 @@
-"""argmax and argmin of a row: a reduction of values and their places that keeps the best pair.
+"""argmax and argmin of a row: a reduction of values and positions that keeps the best pair.
 
-The largest key of every block of the row is found first, then the first place of the best block
-that has it: two loops over integers, several at a time.
+The largest key of every block of the row is found first, then the first position with it in the
+best block: two loops over integers, several at a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a Fourier transform is carried out: dimensions, factors of lengths, rows, working memory."""
+"""The plan of a Fourier transform: dimensions, factors of lengths, rows, working memory."""
 
 from __future__ import annotations
 

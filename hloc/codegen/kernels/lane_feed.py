@@ -1,4 +1,4 @@
-"""Loops that feed running results with several neighbours at a time, one per lane of a vector."""
+"""Loops that accumulate several neighbours at a time, one per lane of a vector."""
 
 from __future__ import annotations
 

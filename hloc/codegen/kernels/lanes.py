@@ -1,8 +1,8 @@
-"""Loops that make several neighbouring elements at a time, one per lane of a vector.
+"""Loops that compute several neighbouring elements at a time, one per lane of a vector.
 
-Text with such loops is in the form in which it should run, so LLVM has no vectors to find. How many
-lanes there are depends on the element types of a kernel; kernels with opcodes that need branches or
-that move single elements have none.
+Such loops are already in vector form, so LLVM has nothing to vectorise. The number of lanes depends
+on the element types of a kernel; kernels with opcodes that branch or move single elements have
+none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loops over the elements of a result: which kernels are such loops, and when one is enough."""
+"""Loops over the elements of a result: which kernels are such loops, and when one suffices."""
 
 from __future__ import annotations
 

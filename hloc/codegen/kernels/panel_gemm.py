@@ -1,8 +1,8 @@
 """The inner part of matrix products and convolutions: rows times a panel of columns.
 
-A few rows of running sums stay in the first-level cache while k runs, several k at a time, so that
-a sum is loaded and stored once for many multiplications. Micro-kernels with explicit vectors take
-the place of `multiply_panel`.
+Several rows of running sums stay in the first-level cache over the loop along k, several k at a
+time, so that a sum is loaded and stored once per several multiplications. Micro-kernels with
+explicit vectors replace `multiply_panel` where they exist.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Reductions, with producers fused into their inputs; several of one kind may share their loops.
+"""Reductions, with producers fused into their operands; several of one kind may share their loops.
 
-Rows (the fastest dimension of the input is reduced) keep running results in registers; columns keep
-a strip of them in the first-level cache and go through the input in memory order.
+Rows (the fastest dimension of the operand is reduced) keep running results in registers; columns
+keep a strip of them in the first-level cache and read the operand in memory order.
 """
 
 from __future__ import annotations

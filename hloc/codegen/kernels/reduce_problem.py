@@ -1,4 +1,4 @@
-"""Reductions that share their loops: what is reduced, along which dimensions, on every target."""
+"""Reductions that share their loops: operands and dimensions, for every target."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Softmax, norms and the like: all of one row, then the next, so that a row stays in cache.
+"""Softmax, norms and the like: one row after another, so that a row stays in the cache.
 
-The loops of one row are the stages of `opt/fusion/row_plan`: each adds up its reductions, keeps in
-temporary rows on the stack what later stages need, and writes what is done. Long sums are added up
-in blocks, like those of `cpu/emitters/reduction/reduce`.
+The loops of one row are the stages of `opt/fusion/row_plan`: each computes its reductions, keeps
+values for later stages in temporary rows on the stack, and writes finished results. Long sums are
+added in blocks, like those of `cpu/emitters/reduction/reduce`.
 """
 
 from __future__ import annotations

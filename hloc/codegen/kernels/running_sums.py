@@ -1,7 +1,7 @@
-"""Running results of reductions in registers, and the loops that feed several of them at once.
+"""Running results of reductions in registers, and the loops that accumulate several at once.
 
-Sums of floats are added up in blocks, and the blocks in f64, so that 2**24 addends lose no more
-than a few do.
+Sums of floats are added in blocks, and the blocks in f64, so that the error does not grow with the
+number of addends.
 """
 
 from __future__ import annotations

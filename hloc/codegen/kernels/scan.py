@@ -1,6 +1,6 @@
-"""Cumulative sums and the like on every target: what is scanned, read and written.
+"""Cumulative operations on every target: operand, dimension and result.
 
-How the scans are cut, and in which registers they run, is the business of each machine.
+How scans are split, and in which registers they run, is up to each target.
 """
 
 from __future__ import annotations

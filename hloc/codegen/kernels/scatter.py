@@ -1,6 +1,6 @@
 """Scatter: windows of updates are combined into a copy of the operands, one after another.
 
-A window that does not fit as a whole is left out.
+A window that is not completely in bounds is skipped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""select-and-scatter: each window picks one element, to whose place its source value is added."""
+"""select-and-scatter: each window selects one element and adds its source value there."""
 
 from __future__ import annotations
 

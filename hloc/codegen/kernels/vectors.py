@@ -1,4 +1,4 @@
-"""Explicit vectors: lanes of floats or integers that all do the same, as LLVM vector types."""
+"""Explicit vectors of floats or integers, as LLVM vector types."""
 
 from __future__ import annotations
 

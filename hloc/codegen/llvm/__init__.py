@@ -1,1 +1,1 @@
-"""LLVM: its text, the machines it makes code for, objects and the processes that make them."""
+"""LLVM: its text, target machines, objects, and the processes that compile them."""

@@ -1,10 +1,9 @@
-"""LLVM in several processes: helpers that compile some units of a large module beside this process.
+"""LLVM in several processes: helpers that compile units of a large module beside this one.
 
-LLVM takes one text at a time within a process, whatever its threads do (llvmlite holds a lock), so
-helpers are processes. They are fresh ones, not forks, since threads may run here; they get text and
-send back objects, and end when the module is done or this process is gone. What is compiled where
-changes nothing of the result: a unit that a helper fails with is compiled here, where its fault is
-told.
+Within a process, LLVM compiles one text at a time (llvmlite holds a lock), so helpers are
+processes. They are spawned, not forked, since this process may have threads; they receive text,
+send back objects, and end when the module is done or this process is gone. The distribution does
+not affect the result: a unit that fails in a helper is compiled here, where its error is reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The machines that hloc makes code for when it is not told to use the one it runs on.
+"""The machines that hloc compiles for other than the host.
 
-Levels of x86-64 are those of its System V ABI supplement. What a processor has comes from these
-rows, since LLVM keeps its own table to itself.
+The x86-64 levels are those of the System V ABI supplement. These rows list the features of each
+processor, since LLVM does not expose its own table.
 """
 
 from __future__ import annotations

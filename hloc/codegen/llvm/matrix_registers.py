@@ -1,4 +1,4 @@
-"""Leave to use matrix registers: Linux makes room for AMX tiles only in processes that ask.
+"""Permission to use AMX: Linux reserves room for tile registers only in processes that ask.
 
 Source: Linux, Documentation/arch/x86/xstate.rst.
 """

@@ -1,9 +1,8 @@
-"""Objects kept between runs, so that a module compiled once needs no LLVM the next time.
+"""The cache of objects, so that a module compiled once needs no LLVM the next time.
 
-A file is named by a digest of all that its contents depend on, and sealed under that name
-(`hloc/cache_directory.py`). There are two folders: `INSTALLED_FILES`
-lies in the package and is only read here (`hloc/runtime/routine_fill.py` fills it); the other is
-the user's own (`hloc/cache_directory.py`).
+A file is named by a digest of everything its contents depend on, and sealed under that name
+(`hloc/cache_directory.py`). There are two folders: `INSTALLED_FILES` lies in the package and is
+only read here (`hloc/runtime/routine_fill.py` fills it); the other is the user's cache.
 """
 
 from __future__ import annotations

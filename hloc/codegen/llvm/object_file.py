@@ -1,6 +1,6 @@
-"""LLVM text to machine code: parse, verify, optimise, emit, and check what the object asks for.
+"""LLVM text to machine code: parse, verify, optimise, emit, and check the undefined symbols.
 
-Only symbols on the allowlist may stay undefined, so generated code can call nothing else.
+Only symbols on the allowlist may be undefined, so generated code can call nothing else.
 """
 
 from __future__ import annotations

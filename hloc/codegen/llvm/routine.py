@@ -1,8 +1,8 @@
-"""Routines: functions that many kernels call, whatever their sizes.
+"""Routines: functions for arrays of any size, shared by many kernels.
 
-Routines that are used together are a unit of their own, in the form in which it is to run, so LLVM
-only has to make machine code of it. Its text depends on the machine and on element types alone: all
-modules share it, in a process and in the object cache.
+Routines that are used together form a unit. Its text is already optimised, so LLVM only generates
+machine code. It depends on the machine and on element types alone: all modules share it, in a
+process and in the object cache.
 """
 
 from __future__ import annotations

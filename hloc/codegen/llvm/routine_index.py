@@ -1,8 +1,8 @@
-"""Which object each routine is, so that a program need not write a text to find its object.
+"""The index from routines to objects, so that a program finds an object without writing its text.
 
-The index lies beside the objects and holds for the sources that made them: every module of hloc
-that was loaded when it was written. If one of them is another file now (by size and times), their
-contents are compared; if these differ too, routines are found by their texts, as without an index.
+The index lies beside the objects and is valid for the sources that made them: every module of hloc
+that was loaded when it was written. If a source has another size or time, its contents are
+compared; if these differ too, routines are found by their texts, as without an index.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The machine that code is made for: triple, features, vector width, cache sizes.
+"""The target machine: triple, features, vector width, cache sizes.
 
 Vector width comes from the features, never from the CPU name, which LLVM gets wrong on new parts.
 """

@@ -1,1 +1,1 @@
-"""The last changes to a module before it is planned: every opcode that is left has a kernel."""
+"""The last changes to a module before planning: every remaining opcode has a kernel."""

@@ -1,8 +1,8 @@
 """Dynamic sizes at the boundary of a compiled module: hidden `s32[]` parameters and results.
 
-After the dynamic padder only `PadToStatic` of entry parameters and `SliceToDynamic` of results have
-dynamic shapes. Here they become static arrays beside their sizes; the executable fills and reads
-these.
+After the dynamic padder, only `PadToStatic` of entry parameters and `SliceToDynamic` of results
+have dynamic shapes. Here they become static arrays with separate sizes, which the executable passes
+and reads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The first changes of every level: opcodes without a kernel become opcodes that have one.
+"""The first changes at every level: opcodes without a kernel become opcodes that have one.
 
-After them all shapes are static; see `codegen/lower/lowering.py` for what comes later.
+Afterwards all shapes are static; `codegen/lower/lowering.py` makes the later changes.
 """
 
 from __future__ import annotations

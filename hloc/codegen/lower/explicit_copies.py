@@ -1,9 +1,9 @@
-"""Make every copy one of an array: tuple copies become leaf copies, layout changes become copies.
+"""Every copy becomes a copy of one array: of tuples by leaf, of layout changes explicitly.
 
-Text may give an array one layout where it is made and another where a tuple or a loop holds it;
-since naming and grouping move no bytes, a copy has to stand between. A loop keeps its state as its
-body's parameter says; a call or conditional gives what its computation's root gives, the first
-branch's if there are several.
+A text may give an array one layout at its definition and another in a tuple or loop that holds it;
+since tuples move no bytes, a copy has to stand in between. A loop keeps its state in the layouts of
+its body's parameter; a call or conditional returns those of its computation's root, of the first
+branch if there are several.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which fusions can be one kernel, and are worth being one.
+"""Which fusions can be one kernel, and are worth it.
 
-A fusion from elsewhere may hold anything; one that no emitter takes, or whose producers would be
-computed over and over, is taken apart again (`fusion_splitter`).
+An imported fusion may hold anything; one that no emitter supports, or that would recompute its
+producers many times, is taken apart again (`fusion_splitter`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Custom calls of LAPACK become those of hloc's own algorithms, which need no host.
+"""LAPACK's custom calls become calls of hloc's own algorithms, which need no host function.
 
-The targets and views used here are those of `codegen/kernels/linalg/calls.py`; calls whose arrays
-do not fit stay as they are, and so do targets that a program has registered a function for.
+The targets and views used here are those of `codegen/kernels/linalg/calls.py`; calls with other
+layouts stay as they are, and so do targets for which a program has registered a function.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The last changes to a module before it gets an order and memory; every level makes them.
+"""The last changes to a module before scheduling and buffer assignment, at every level.
 
-Also the place where a module is refused: one error lists all that the target cannot run.
+A module that the target cannot run is refused here, with one error that lists all instructions.
 """
 
 from __future__ import annotations

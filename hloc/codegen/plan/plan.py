@@ -1,7 +1,7 @@
-"""What runs, step by step: kernel calls, copies, loops, branches and calls of the host.
+"""What runs, step by step: kernel calls, copies, loops, branches and host calls.
 
-The last form before machine code that knows nothing of LLVM. Steps name memory by slots of the
-pointer table that the entry function is given.
+The last form before machine code that is independent of LLVM. Steps name memory by slots of the
+pointer table that the entry function receives.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From an optimised module to the plan of its kernels, the same for every target.
 
-The target says which kernels it has, and plans each of them once.
+The target says which kernels it has; each is planned once.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The table of pointers that a program is given: what lies in which slot.
+"""The pointer table of a program: what each slot holds.
 
-All that a program which is loaded from the cache needs to know of its plan; nothing here knows of
+This is all that a program loaded from the cache needs to know of its plan; the file does not import
 kernels, whose emitters take long to import.
 """
 

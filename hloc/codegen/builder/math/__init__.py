@@ -1,9 +1,9 @@
-"""Mathematical functions: own polynomials for f32, and for what is short in f64.
+"""Mathematical functions: hloc's own polynomials for f32, and for the cheaper functions in f64.
 
-The f32 forms are free of branches, so that LLVM widens them like any other arithmetic. Polynomials
-are least-squares fits reweighted towards the smallest maximum error; bounds are stated in each file
-and held by tests/unit/codegen/test_math.py. Other functions of f64 are called where there is a C
-library.
+The f32 forms are branch-free, so that LLVM vectorises them like any other arithmetic. Polynomials
+are least-squares fits reweighted towards the smallest maximum error; each file states its bounds,
+and tests/unit/codegen/test_math.py checks them. Other f64 functions call the C library where there
+is one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""fmod of lanes, exactly: a division, of whose quotient the whole part is taken away again.
+"""Exact fmod of vectors: divide, and subtract the integer part of the quotient times y.
 
-Quotients with more digits than a float has are brought down step by step, by y times powers of two.
-Few pairs of numbers need more than one step, and lanes that are done stay as they are. 100,000
-pairs of f32 take 0.05 ms, with the C library 1.4.
+A quotient with more digits than a float holds is reduced in steps, by multiples of y times powers
+of two. Few pairs need more than one step, and lanes that are finished do not change. 100,000 pairs
+of f32 take 0.05 ms; the C library takes 1.4 ms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""fmod in f32 and f64, exactly, for targets that have no C library.
+"""Exact fmod in f32 and f64 for targets without a C library.
 
-x = m * 2**e and y = n * 2**f with whole m and n: the remainder is (m * 2**(e - f) mod n) * 2**f.
-The power is multiplied in, as many bits at a time as a 64-bit word has room for.
+x = m * 2**e and y = n * 2**f with integers m and n: the remainder is (m * 2**(e - f) mod n) * 2**f.
+The power of two is multiplied in, as many bits at a time as fit in a 64-bit word.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""LLVM text that asks an x86-64 processor which levels it and its operating system support.
+"""LLVM text that queries which x86-64 levels the processor and its operating system support.
 
-The levels are those of the x86-64 System V ABI supplement; where the bits are, and that AVX counts
-only if the system saves its registers, see Intel's manual, volume 2, CPUID and XGETBV.
+The levels are those of the x86-64 System V ABI supplement. Source of the bits, and of the rule that
+AVX counts only if the system saves its registers: Intel's manual, volume 2, CPUID and XGETBV.
 """
 
 from __future__ import annotations

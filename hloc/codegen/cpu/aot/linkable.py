@@ -1,4 +1,4 @@
-"""One object of all units of a module, with few visible symbols, and what it still needs."""
+"""Links the units of a module into one object with few visible symbols, and lists what it needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and comments for C that are safe whatever a module calls itself and its parameters."""
+"""C identifiers and comments that are safe for any name of a module or parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an object expects from elsewhere, read from its table of symbols or imports."""
+"""The undefined symbols of an object, read from its symbol table or imports."""
 
 from __future__ import annotations
 

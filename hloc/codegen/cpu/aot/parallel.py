@@ -1,10 +1,10 @@
-"""The second function of an object, for programs that lend their threads to large kernels.
+"""The second function of an object, for programs that share large kernels among their own threads.
 
     int PREFIX_run_parallel(const void *const *inputs, void *const *outputs, void *temp,
                             const PREFIX_threads *threads)
 
-An object starts no threads and keeps no state: how parts of a kernel reach threads is the program's
-business. `codegen/cpu/split_kernel.py` says how the code uses them.
+An object starts no threads and keeps no state; the program decides how parts of a kernel reach its
+threads. See `codegen/cpu/split_kernel.py` for how the code uses them.
 """
 
 from __future__ import annotations

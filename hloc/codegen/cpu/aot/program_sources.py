@@ -1,4 +1,4 @@
-"""C sources of a program that runs a module on .npy files; `program/` has what all share."""
+"""C sources of a program that runs a module on .npy files; `program/` holds the common part."""
 
 from __future__ import annotations
 

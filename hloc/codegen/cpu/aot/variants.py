@@ -1,7 +1,7 @@
-"""Code for several processors in one object, and the choice between it when it is called.
+"""Code for several processors in one object, selected when it is called.
 
-The choice is kept in one word, the only memory of such an object that is written between calls:
-every thread that finds it empty asks the processor and stores the same answer, atomically.
+The selection is cached in one word, the only memory of such an object that is written between
+calls: every thread that finds it empty queries the processor and atomically stores the same value.
 """
 
 from __future__ import annotations

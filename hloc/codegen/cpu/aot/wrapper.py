@@ -2,9 +2,9 @@
 
     int PREFIX_run(const void *const *inputs, void *const *outputs, void *temp)
 
-It builds the table of pointers on its stack and calls the entry function. There is no state: the
-stop flag of loops is a constant, and temporaries lie where the caller says. An object for several
-processors has one such function for each as well.
+It builds the pointer table on its stack and calls the entry function. There is no state: the stop
+flag of loops is a constant, and the caller provides the memory for temporaries. An object for
+several processors also has one such function for each of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loops whose running values stay in registers: what a turn leaves is what the next begins with."""
+"""Loops that carry running values in registers from one iteration to the next."""
 
 from __future__ import annotations
 

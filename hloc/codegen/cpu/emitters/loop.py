@@ -1,8 +1,8 @@
-"""The general emitter: one loop nest over the result, each element made by the generator.
+"""The general emitter: one loop nest over the result; the element generator computes each element.
 
-Where all arrays lie in memory in the same order, one loop runs over all elements; else a loop per
-dimension in the order of the first result, so that the innermost one writes neighbours. Large
-transposes go tile by tile.
+Where all arrays have the same order in memory, one loop runs over all elements; otherwise one loop
+per dimension in the order of the first result, so that the innermost loop writes contiguously.
+Large transposes are tiled.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Large results are written past the caches, by stores that do not read what they overwrite.
+"""Large results bypass the caches, by non-temporal stores.
 
-Such a store takes a whole aligned vector. A part of a loop therefore begins and ends with a usual
-one, which may overlap its neighbours, so nothing may have been written over what elements are made
-of. Sums of arrays of 64 to 256 MB take 0.6 to 0.7 of the time, and what reads the result next
-is no slower for it: caches would have lost the beginning anyway.
+Such a store writes a whole aligned vector, so a part of a loop begins and ends with ordinary
+stores, which may overlap their neighbours; results may therefore not overwrite operands. Sums of
+arrays of 64 to 256 MB take 0.6 to 0.7 of the time, and the next reader is no slower: the caches
+would have evicted the beginning anyway.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The backend for AMD GPUs: HLO to assembly and relocatable objects.
 
-It shares all kernels with the backend for NVIDIA GPUs and differs in the prelude, the heads of
-functions and the kinds of pointers. A linker (`ld.lld -shared`) makes of the object what a driver
-loads. That does not run in this process; the kernels do, as code of this machine.
+It shares all kernels with the backend for NVIDIA GPUs and differs in the prelude, the function
+headers and the address spaces. A linker (`ld.lld -shared`) turns the object into what a driver
+loads. Objects do not run in this process; the kernels do, as code of the host.
 """
 
 from __future__ import annotations

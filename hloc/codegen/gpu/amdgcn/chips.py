@@ -1,4 +1,4 @@
-"""AMD's chips by LLVM's names, and what each has.
+"""AMD's chips by LLVM's names, and their features.
 
 Source: LLVM, "User Guide for AMDGPU Backend", table of processors.
 """

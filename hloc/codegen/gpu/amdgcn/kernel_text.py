@@ -1,7 +1,7 @@
-"""LLVM text of kernels as AMD's machines want it.
+"""LLVM text of kernels for AMD GPUs.
 
-Arguments point to global memory and variables lie in private memory, each with pointers of its own
-kind; both are turned into plain pointers at the start, and LLVM follows them back.
+Arguments point to global memory and variables live in private memory, each in its own address
+space; both are cast to generic pointers at the start, and LLVM infers the spaces again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The functions `@gpu.*` for AMD GPUs.
 
 Threads run in waves of 32 or 64. The groups of 32 that exchange values are the halves of a wave of
-64: a thread finds its partner among its own 32 lanes and asks for it by the number in the wave.
+64: a thread finds its partner among its own 32 lanes and addresses it by its number in the wave.
 """
 
 from __future__ import annotations

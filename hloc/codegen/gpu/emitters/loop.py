@@ -1,8 +1,8 @@
-"""Elementwise kernels: every thread makes some neighbouring elements of the result.
+"""Elementwise kernels: every thread computes several neighbouring elements of the result.
 
-Where all arrays lie in memory in the same order, a thread takes as many elements as 16 bytes hold,
-and LLVM joins its loads and stores. Else threads follow the order of the result, so that neighbours
-write neighbours.
+Where all arrays have the same order in memory, a thread handles 16 bytes of elements, and LLVM
+merges its loads and stores. Otherwise threads follow the order of the result, so that writes
+coalesce.
 """
 
 from __future__ import annotations

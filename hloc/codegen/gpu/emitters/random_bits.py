@@ -1,6 +1,6 @@
-"""rng-bit-generator: every thread encrypts one counter and writes what that makes.
+"""rng-bit-generator: every thread encrypts one counter and writes the bits.
 
-The bits of an element depend on its number alone, so threads need nothing of one another.
+The bits of an element depend on its number alone, so threads are independent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Fallback: the CPU emitters, each independent part on one thread.
 
-Kernels whose loops the processor may split get a thread per part; others run on a single thread.
-Correct for every opcode but slow: opcodes that matter have GPU emitters of their own.
+A kernel whose loop the CPU may split gets a thread per part; others run on a single thread. It is
+correct for every opcode but slow: opcodes that matter have GPU emitters.
 """
 
 from __future__ import annotations

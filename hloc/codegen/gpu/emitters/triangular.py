@@ -1,8 +1,8 @@
 """triangular-solve and cholesky: a block of threads per matrix, one unknown or column at a time.
 
-A solved unknown is subtracted from all that remain, or a column is computed from all before it:
-both by many threads, with barriers between. One thread sums each number, in the order of the CPU
-emitter.
+A solved unknown is subtracted from all remaining rows, or a column is computed from all before it,
+by many threads with barriers in between. Each number is summed by one thread, in the order of the
+CPU emitter.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Kernels for GPUs as code of this machine: every thread is a coroutine."""
+"""GPU kernels as code of the host processor: every thread is a coroutine."""

@@ -1,4 +1,4 @@
-"""Helpers of one thread that GPUs have units for, as functions of this machine."""
+"""Helpers that GPUs have instructions for, as functions of the host processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kernels as one LLVM module for this machine, which runs launches by itself."""
+"""Kernels as one LLVM module for the host processor, together with the code that runs launches."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Copies that run beside the arithmetic: each is made when its thread waits for it, never earlier.
+"""Asynchronous copies, executed as late as possible: when their thread waits for them.
 
-So a kernel that uses the data too early, or waits for one group too few, computes with what was
-there before.
+A kernel that reads the data too early, or waits for too few groups, therefore computes with the old
+contents.
 """
 
 from __future__ import annotations

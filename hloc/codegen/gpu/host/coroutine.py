@@ -1,7 +1,7 @@
-"""One function of a kernel as a coroutine: calls of helpers become places where it can wait.
+"""A function of a kernel as a coroutine that suspends at calls of helpers.
 
-A call that waits divides its block. Jumps go to the first part, which keeps the name; a phi, which
-names the block that it is reached from, means the last one.
+A suspending call splits its basic block. Branches go to the first part, which keeps the name; a phi
+names the block that control comes from, hence the last part.
 """
 
 from __future__ import annotations

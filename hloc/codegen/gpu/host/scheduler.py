@@ -1,10 +1,10 @@
-"""The LLVM text that runs the threads of a launch one after another, on one thread of this machine.
+"""LLVM text that runs the threads of a launch one after another, on one thread of the host.
 
-A thread runs until it ends or waits for others. The lanes of a warp go on when all that exist wait
-at the same place; the threads of a block when all wait at a barrier. What a thread hands to its
-warp lies in one of two slots by turns, so that a quick lane does not overwrite what a slow one has
-yet to read. Blocks, warps and lanes run in order, or all in reverse: code without races computes
-the same bits either way.
+A thread runs until it ends or waits for others. The lanes of a warp resume when all of them wait at
+the same call; the threads of a block when all wait at a barrier. A thread passes values to its warp
+through two slots in turn, so that a fast lane does not overwrite what a slow one has yet to read.
+Blocks, warps and lanes run in order, or all in reverse: code without races computes the same bits
+either way.
 """
 
 from __future__ import annotations

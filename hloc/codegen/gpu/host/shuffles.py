@@ -1,8 +1,8 @@
-"""What a thread does when all lanes of its warp have handed over what they have.
+"""Exchanges among the lanes of a warp, executed when every lane has passed its operands.
 
 Each function takes the thread's number and the operands of its helper, and reads the slots of other
-lanes. Fragments of tiles lie in lanes as PTX says: lane 4g + q has rows g and g + 8 of the left
-side, column g of the right side, and columns 2q and 2q + 1 of the result.
+lanes. Fragments are laid out as in PTX: lane 4g + q has rows g and g + 8 of the left operand,
+column g of the right operand, and columns 2q and 2q + 1 of the result.
 Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction".
 """
 

@@ -1,6 +1,6 @@
-"""The functions `@gpu.*` of chips with warpgroups: barriers with phases, copies of tiles, wgmma.
+"""The functions `@gpu.*` of chips with warpgroups: mbarriers, tile copies, wgmma.
 
-They are written as PTX: LLVM has no names for most of them. Source: PTX ISA, "mbarrier",
+They are written as PTX, since LLVM has no intrinsics for most of them. Source: PTX ISA, "mbarrier",
 "cp.async.bulk.tensor" and "Asynchronous Warpgroup Level Matrix Instructions".
 """
 

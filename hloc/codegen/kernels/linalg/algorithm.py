@@ -1,4 +1,4 @@
-"""The algorithms by name: what memory they need, what they read and leave, and who writes them."""
+"""The algorithms by name: their working memory, what they read and write, and their code."""
 
 from __future__ import annotations
 

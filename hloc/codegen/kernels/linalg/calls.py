@@ -1,8 +1,8 @@
 """Which instructions are factorisations or solutions that hloc has an algorithm for.
 
 They are `cholesky`, `triangular-solve`, and custom calls `hloc_linalg_ALGORITHM__VIEW_VIEW...`,
-which `codegen/lower/linear_algebra.py` makes of those of LAPACK. There is a view for each operand,
-then for each result: how its rows and columns are counted.
+which `codegen/lower/linear_algebra.py` makes from LAPACK's custom calls. There is a view for each
+operand, then for each result; it gives the order of rows and columns.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cholesky: the lower triangle of `a` becomes L with L L^H = a, column after column."""
+"""Cholesky: the lower triangle of `a` becomes L with L L^H = a, column by column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emitter that writes an algorithm into the kernel, one matrix after another: for GPUs."""
+"""The emitter that inlines an algorithm into the kernel, one matrix after another: for GPUs."""
 
 from __future__ import annotations
 

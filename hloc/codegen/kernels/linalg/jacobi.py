@@ -1,7 +1,7 @@
 """Eigenvalues of symmetric matrices and singular values, by rotations of pairs of columns (Jacobi).
 
-Every sweep rotates all pairs, until none is worth it. The order of pairs does not depend on data,
-so matrices in lanes go together. Source: Golub and Van Loan, Matrix Computations, 8.5 and 8.6.
+Every sweep rotates all pairs, until none needs it. The order of pairs does not depend on the data,
+so matrices in lanes proceed together. Source: Golub and Van Loan, Matrix Computations, 8.5 and 8.6.
 """
 
 from __future__ import annotations

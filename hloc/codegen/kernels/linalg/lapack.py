@@ -1,7 +1,7 @@
-"""Calls of the LAPACK that SciPy brings: which custom calls they are, and their arguments.
+"""Calls of SciPy's LAPACK: which custom calls they are, and their arguments.
 
-The custom calls are `hloc_linalg_lapack_ROUTINE_LETTERS`; letters say what is wanted. A matrix is
-worked on where the first result lies.
+The custom calls are `hloc_linalg_lapack_ROUTINE_LETTERS`; the letters are LAPACK's job options. A
+matrix is factorised in the memory of the first result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""LU with partial pivoting: `a` becomes L below the diagonal and U, as by LAPACK's `getrf`."""
+"""LU with partial pivoting: `a` becomes L below the diagonal and U above, like LAPACK's `getrf`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Triangular systems: `b` becomes x with L x = b, by substitution from the first row on.
+"""Triangular systems: `b` becomes x with L x = b, by forward substitution.
 
-Systems of other forms are this one on matrices whose rows or columns are counted otherwise.
+Systems of other forms are the same on matrices with reversed or exchanged rows and columns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Working memory of a factorisation, and the loops over it: one matrix, or one per lane.
 
-An algorithm is written once. With `lanes`, element (i, j) of as many matrices of the batch lie side
-by side, every value is a vector of them, and what depends on data is a select. Without, the memory
-holds one matrix, and `strip` makes vectors of neighbours in a column.
+An algorithm is written once. With `lanes`, the elements (i, j) of that many matrices of the batch
+are contiguous, every value is a vector of them, and data-dependent choices are selects. Without,
+the memory holds one matrix, and `strip` loads vectors of neighbours in a column.
 """
 
 from __future__ import annotations

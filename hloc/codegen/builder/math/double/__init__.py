@@ -1,5 +1,5 @@
-"""The same functions in f64, for targets that have no C library: mostly within 2 ulp.
+"""The same functions in f64 for targets without a C library: mostly within 2 ulp.
 
-They need fused multiply-adds. Bounds stand in each file and are held by
-tests/unit/codegen/test_double_math.py.
+They need fused multiply-adds. Each file states its bounds, and
+tests/unit/codegen/test_double_math.py checks them.
 """

@@ -1,8 +1,8 @@
-"""Attention: dot, mask, softmax and dot as one kernel, some queries at a time.
+"""Attention: dot, mask, softmax and dot as one kernel, one block of queries at a time.
 
-Keys and values of a batch element are packed into panels once. For each block of queries all
-scores are made, masked and turned into weights where they are; the sums of weighted values are
-divided at the end. Keys that a causal mask hides from a whole block are left out.
+Keys and values of a batch element are packed into panels once. For each block of queries, all
+scores are computed, masked and turned into weights in place; the weighted sums of the values are
+divided at the end. Keys that a causal mask hides from a whole block are skipped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The rows of attention: from scores to weights in place, and from weighted values to the result.
+"""The rows of attention: scores to weights in place, and weighted values to the result.
 
-The code of every element is that of the fused instructions; what is in memory or made before takes
-the place of its instruction.
+Each element runs the code of the fused instructions; values that are in memory or already computed
+replace their instructions.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Large convolutions as matrix products.
 
 For one row of the result, the input elements under every window are gathered into a matrix
-`[position in the row, window element and input feature]`; it is multiplied by a packed panel of the
-kernel, `[window element and input feature, output feature]`. Padding becomes zeros. A row runs
-along a spatial dimension of one batch element; where all of those are short, as in the gradient of
-a kernel, it is the batch at one place.
+`[position in the row, window element and input feature]` (im2col), which is multiplied by a packed
+panel of the kernel, `[window element and input feature, output feature]`. Padding becomes zeros. A
+row runs along a spatial dimension of one batch element; where all spatial dimensions are short, as
+in the gradient of a kernel, a row is the batch at one position.
 """
 
 from __future__ import annotations

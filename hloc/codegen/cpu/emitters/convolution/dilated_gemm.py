@@ -1,10 +1,10 @@
-"""Convolutions of an input with holes, without the products of what is in the holes.
+"""Convolutions of a dilated input, without the products of the holes.
 
-A window that steps by one over an input with `n - 1` holes between its elements meets elements with
-every n-th of its own, and which these are depends on the place in the result modulo `n`. So for
-each of the `n` places there is a packed product with a part of the kernel; its results are dense in
-scratch memory, from where they go to every n-th place of the result. Threads share batch elements
-and places.
+A window with stride 1 over an input with `n - 1` holes between its elements meets input elements
+with every n-th of its own elements; which ones depends on the output position modulo `n`. So each
+of the `n` residues is a packed product with a part of the kernel. Its results are dense in scratch
+memory and are copied to every n-th position of the result. Threads share batch elements and
+residues.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Convolution of any rank, with strides, dilations, groups and reversed windows.
 
-Large ones are matrix products (`convolution_gemm`). Else a strip of the result along its fastest
-dimension (features, a spatial dimension or the batch) is kept in the first-level cache while window
-and input features run. Along a spatial strip the part that a window element can reach is found
-beforehand, so the inner loop asks nothing; in a dilated input it visits every n-th element.
+Large convolutions are matrix products (`convolution_gemm`). Otherwise a strip of the result along
+its fastest dimension (features, a spatial dimension or the batch) stays in the first-level cache
+while the loops run over window and input features. Along a spatial strip, the range that a window
+element can reach is computed beforehand, so the inner loop has no bounds checks; in a dilated input
+it visits every n-th element.
 """
 
 from __future__ import annotations

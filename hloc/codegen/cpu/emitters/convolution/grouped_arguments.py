@@ -1,4 +1,4 @@
-"""What `grouped_routine` must know of a convolution, as numbers."""
+"""The numbers that `grouped_routine` needs about a convolution."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Convolutions of groups of few features that `grouped_routine` computes: which, and the call."""
+"""Which convolutions of small groups `grouped_routine` computes, and the call."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""Convolutions of groups of few features as routines, for windows of any size.
+"""Convolutions of groups with few features as routines, for windows of any size.
 
     grouped(lhs, rhs, out, begin, end, numbers)
 
-Features lie side by side in all three arrays, and one vector holds those of several groups: the
-inputs of each group are moved to the lanes of its outputs. `numbers` are `grouped_numbers`.
-The sums of some vectors stay in registers while the part of the window runs that lies inside.
+Features are contiguous in all three arrays, and one vector holds the features of several groups:
+the inputs of each group are broadcast to the lanes of its outputs. `numbers` are `grouped_numbers`.
+Several vectors of sums stay in registers while the loop runs over the part of the window that lies
+inside the input.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Copies of arrays into zeros, with room around and between their elements, as routines.
+"""Copies of arrays into zeroed memory, padded around and between their elements, as routines.
 
     padded(to, from, numbers)
 
-`numbers` are the size of the copy in bytes, the place of the first element in it, then elements of
-a line and the distance at which they go, then size and distances in the array and in the copy of
-every dimension that lines are counted by, slowest first.
+`numbers` are: the size of the copy in bytes; the offset of the first element in it; the elements
+per line and their stride; then, slowest dimension first, the size and the strides in array and copy
+of every dimension that counts lines.
 """
 
 from __future__ import annotations

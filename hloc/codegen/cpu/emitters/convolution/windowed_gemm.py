@@ -1,7 +1,7 @@
-"""Convolutions as packed products: packing gathers what lies under the windows.
+"""Convolutions as packed products: packing gathers the elements under the windows.
 
-The input is first copied into zeros where the window reaches over its edge or steps between its
-elements. Then every place that a product reads is a sum of steps, one per dimension of the result
+The input is first copied into zeroed memory if the window is padded or the input dilated. Then the
+address of every element that a product reads is a sum of offsets, one per dimension of the result
 and of the window, as for matrices.
 """
 

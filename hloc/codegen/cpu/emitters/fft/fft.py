@@ -1,10 +1,10 @@
 """Fourier transforms of the last one to three dimensions, along each of them in turn.
 
-Several rows are transformed at a time, one per lane of a vector: they are brought into scratch
-memory side by side, real parts apart from imaginary ones, and go through Stockham's passes there,
-one per factor of the length. A real row of even length is transformed as a complex one of half the
-length. Lengths with a large prime factor are done as convolutions by transforms of better lengths;
-the longest of them, whose passes would be quadratic, are refused.
+Several rows are transformed at once, one per lane of a vector: they are interleaved in scratch
+memory, real and imaginary parts apart, and go through Stockham's passes, one per factor of the
+length. A real row of even length is transformed as a complex row of half the length. Lengths with a
+large prime factor are computed as convolutions by transforms of smoother lengths (Bluestein); the
+longest of them, whose passes would be quadratic, are refused.
 """
 
 from __future__ import annotations

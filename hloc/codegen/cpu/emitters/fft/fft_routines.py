@@ -1,7 +1,7 @@
-"""The parts of Fourier transforms that work on several rows at a time, for rows of any length.
+"""The steps of Fourier transforms that work on several rows at once, for rows of any length.
 
-A set of rows lies in memory side by side, one per lane: element 0 of all of them, then element 1;
-real parts in one array, imaginary ones in another.
+A set of rows is interleaved in memory, one row per lane: element 0 of all rows, then element 1;
+real parts in one array, imaginary parts in another.
 """
 
 from __future__ import annotations

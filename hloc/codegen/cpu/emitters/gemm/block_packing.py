@@ -1,9 +1,9 @@
-"""Packing for matrix registers: blocks of 16 units of k, with zeros after the last of k.
+"""Packing for matrix registers: blocks of 16 units of k, padded with zeros at the end of k.
 
-A unit is four bytes, one or several elements of k. A panel is a sequence of blocks; in a block of
-rows, each row holds its units side by side; in one of columns, each unit holds all columns side by
-side. Memory is read by lines of 64 bytes, along k or along the rows or columns, and 16 lines are
-transposed in registers where the panel wants them the other way.
+A unit is four bytes: one or several elements of k. A panel is a sequence of blocks. In a block of
+rows, the units of each row are contiguous; in a block of columns, the columns of each unit are.
+Memory is read in lines of 64 bytes, along k or along rows or columns; where the panel needs the
+other order, 16 lines are transposed in registers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Matrix products: any dimension numbers, layouts and element types.
 
-The loops are those of `gemm_problem`, which convolutions whose window is one element have too.
-Rows go through panels of columns (`panel_gemm`), which are packed if there are many rows;
-few rows with contiguous k are inner products in registers.
+The loops are those of `gemm_problem`, which also covers convolutions whose window is one element.
+Rows are multiplied by panels of columns (`panel_gemm`), packed if there are many rows; few rows
+with contiguous k are inner products in registers.
 """
 
 from __future__ import annotations

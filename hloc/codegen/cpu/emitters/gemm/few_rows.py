@@ -1,4 +1,4 @@
-"""What products of few rows have in common: their axes, and how threads share them."""
+"""Products of few rows: their axes, and how threads share them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A second function of a kernel, which routines call with parts of the result that are final.
+"""A second function of a kernel, which routines call as soon as part of the result is final.
 
-It sees the arrays of its kernel: the kernel stores its pointers, and the function loads them.
+It reads the arrays of its kernel through pointers that the kernel stores for it.
 """
 
 from __future__ import annotations

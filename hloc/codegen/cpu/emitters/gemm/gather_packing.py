@@ -1,4 +1,4 @@
-"""Packing of rows or columns from anywhere: one by one, or some at a time where k lies in runs."""
+"""Packing of rows or columns at arbitrary offsets: one by one, or in runs along k."""
 
 from __future__ import annotations
 

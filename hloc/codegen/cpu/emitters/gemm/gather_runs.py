@@ -1,7 +1,7 @@
-"""Places from a table that lie side by side in a few pieces, each of which is one masked load.
+"""Table offsets that fall into a few contiguous pieces, each read with one masked load.
 
-Element number l of a piece is at its base plus l, so all places that are equally far from their
-numbers are one piece, wherever the others begin.
+Element l of a piece is at its base plus l, so all offsets that differ from their index by the same
+amount belong to one piece, wherever the others begin.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the loops around micro-kernels (`gemm_loops`) must know of a product, as numbers."""
+"""The numbers that the loops around micro-kernels (`gemm_loops`) need about a product."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Packed products and their elementwise epilogues, computed while the sums are in the cache.
 
-The sums lie in the memory of a result of their type. As soon as some rows have their last block of
-k, the other instructions are computed for these rows, and all results are written.
+The sums are accumulated in a result of the same type. Once the last block of k has been added for
+some rows, the other instructions are computed for these rows and all results are written.
 """
 
 from __future__ import annotations

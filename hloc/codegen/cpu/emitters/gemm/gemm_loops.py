@@ -2,15 +2,15 @@
 
     nest(lhs, rhs, out, scratch, begin, end, numbers, finish, context, tiles, columns, rows ...)
 
-What depends on the product is in `numbers`: the fields of `GemmArguments`, then axes as
-`offset_table` reads them, fastest first. Micro-kernel and packing are pointers, so that products of
-all element types share one routine. `finish`, if it is not null, is called for rows whose sums are
-final.
+`numbers` holds everything that depends on the product: the fields of `GemmArguments`, then axes as
+`offset_table` reads them, fastest first. Micro-kernel and packing are passed as pointers, so that
+products of all element types share one routine. `finish`, if not null, is called for rows whose
+sums are final.
 
-A block of k of some columns is packed for the second-level cache; against it goes one panel of rows
-after the other, packed for the first-level cache. Sums of every block of k are added to the result.
-Where all of k is packed at once (`span`), a panel of rows goes through all blocks of k while its
-part of the result is in the cache.
+A block of k of some columns is packed for the second-level cache and multiplied by one panel of
+rows after another, packed for the first-level cache. The sums of every block of k are added to the
+result. Where all of k is packed at once (`span`), a panel of rows goes through all blocks of k
+while its part of the result is in the cache.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Products of few rows with a small right-hand side: sums stay in registers while k runs.
+"""Products of few rows with a small right-hand side: sums stay in registers over all of k.
 
-The function has the parameters of `stream_routine.stream_routines`. Some vectors of columns are
-summed at a time; their rows of the right-hand side are read again from the second-level cache for
-the next.
+The function has the parameters of `stream_routine.stream_routines`. Several vectors of columns are
+summed at a time; the next ones read their rows of the right-hand side from the second-level cache.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Products of few rows: the right-hand side streams through once, some of its rows at a time.
+"""Products of few rows: the right-hand side streams through once, several rows at a time.
 
-Columns lie side by side and fill whole vectors; what is left over is made together with its
-neighbours once more.
+Columns are contiguous and fill whole vectors; a remainder is computed by a last vector that
+overlaps its neighbour.
 """
 
 from __future__ import annotations

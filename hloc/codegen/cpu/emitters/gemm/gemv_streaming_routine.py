@@ -3,8 +3,8 @@
     stream(lhs, rhs, out, sums, columns, depth, column_block, lhs_row, lhs_step, rhs_step,
            out_row_bytes)
 
-Sums of a block of columns stay in the cache; they go to totals every `DEPTH_BLOCK` steps of k, so
-that long sums stay accurate. Where the right-hand side is small, sums stay in registers.
+The sums of a block of columns stay in the cache; every `DEPTH_BLOCK` steps of k they are added to
+totals, so that long sums stay accurate. With a small right-hand side, sums stay in registers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Products of few rows along k: both operands lie along k, the longer one streams through once.
+"""Products of few rows with both operands contiguous along k; the longer one streams through once.
 
-Rows and columns are evenly spaced anywhere; rows that do not lie along k are copied first.
+Rows and columns are evenly spaced; rows that are not contiguous along k are copied first.
 """
 
 from __future__ import annotations

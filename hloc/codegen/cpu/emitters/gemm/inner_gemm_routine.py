@@ -1,8 +1,8 @@
-"""The routines of products along k: sums of some rows and columns in registers.
+"""The routines of products along k: sums of several rows and columns in registers.
 
     inner(lhs, rhs, out, columns, depth, lhs_row, rhs_row, out_row_bytes, out_column_bytes)
 
-Both sides lie along k; `rows` copies rows that do not.
+Both sides are contiguous along k; `rows` copies rows that are not.
 """
 
 from __future__ import annotations

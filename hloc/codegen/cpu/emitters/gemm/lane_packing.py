@@ -1,8 +1,8 @@
-"""Packing of columns from anywhere by whole registers, where the processor gathers.
+"""Packing of columns at arbitrary offsets with gather instructions.
 
-A register takes one step of k of as many neighbouring columns as it has lanes. Mostly these lie
-side by side in one line or two, or every second element does, as under the windows of a
-convolution; else the places come from the table of columns.
+A register holds one step of k for as many neighbouring columns as it has lanes. Mostly these are
+contiguous in one line or two, or every second element, as under the windows of a convolution;
+otherwise the offsets come from the table of columns.
 """
 
 from __future__ import annotations

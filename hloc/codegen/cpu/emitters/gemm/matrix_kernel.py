@@ -2,9 +2,9 @@
 
     tiles(a, panels, out, steps, row_bytes, rows, columns, adds)
 
-as in `micro_kernel`, but a step is `MATRIX_UNITS` units of k at once, which `block_packing` fills
-with zeros at the end. Registers are configured on entry and released on return, so that nothing
-else in the process need know of them.
+as in `micro_kernel`, but a step is `MATRIX_UNITS` units of k, which `block_packing` pads with zeros
+at the end. Registers are configured on entry and released on return, so that the rest of the
+process is not affected.
 """
 
 from __future__ import annotations

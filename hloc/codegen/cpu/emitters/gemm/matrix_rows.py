@@ -1,9 +1,9 @@
-"""Products of few columns in matrix registers: rows that lie along k are read where they are.
+"""Products of few columns in matrix registers: rows that are contiguous along k are read in place.
 
     row_tiles(a, edge, panels, out, steps, row_bytes, rows, columns, adds, depth_bytes, a_row_bytes)
 
-Packing rows would take longer than to multiply them by so few columns. Only what is no whole tile
-is copied to `edge`: the rows after the last tile, and the end of k.
+With so few columns, packing the rows would take longer than multiplying them. Only partial tiles
+are copied to `edge`: the rows after the last tile, and the end of k.
 """
 
 from __future__ import annotations

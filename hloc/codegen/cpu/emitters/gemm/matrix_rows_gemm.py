@@ -1,7 +1,6 @@
 """Products of few columns in matrix registers: which ones, and the loops around `matrix_rows`.
 
-All of k of the columns is packed once, by the routines of `packed_gemm`; the rows stay where
-they are.
+The columns are packed once for all of k, by the routines of `packed_gemm`; rows are read in place.
 """
 
 from __future__ import annotations

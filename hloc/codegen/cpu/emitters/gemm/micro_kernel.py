@@ -1,15 +1,15 @@
-"""Micro-kernels: a tile of the result in registers while k runs over packed panels.
+"""Micro-kernels: a tile of the result in registers while the loop runs over k in packed panels.
 
     tiles(a, panels, out, steps, row_bytes, rows, columns, adds)
 
-`a` holds a unit per row and step, each panel some vectors per step; a unit is one element of k, or
-a few that one instruction multiplies and sums. One tile after the other along a row of panels is
-added to `out`, or stored if `adds` is false; of tiles at the edge only `rows` and `columns` count.
+`a` holds one unit per row and step, each panel several vectors per step; a unit is one element of
+k, or the few that one instruction multiplies and sums. One tile after another along a row of panels
+is added to `out`, or stored if `adds` is false; tiles at the edge write only `rows` and `columns`.
 
     direct_tiles(lhs, rows_at, lhs_steps, panels, out, ...)
 
-reads rows where they are, at sums of two table entries, which is better than packing if there are
-few columns. Where steps of k follow each other in memory, some are taken for one table entry.
+reads rows in place, at the sum of two table entries, which beats packing when there are few
+columns. Where steps of k are contiguous, several share one table entry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Products of units of k that are added to sums: one vector instruction, or a few."""
+"""Multiply units of k and add them to sums: one vector instruction, or a few."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tables of places along some axes, made by a routine.
+"""Tables of offsets along several axes, computed by a routine.
 
     offset_table(to, axes, count)
 
-Axes are given as pairs of size and step, fastest first.
+Axes are given as pairs of size and stride, fastest first.
 """
 
 from __future__ import annotations

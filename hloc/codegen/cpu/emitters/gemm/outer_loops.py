@@ -1,4 +1,4 @@
-"""The loops around a routine of products: batches, and what else are no rows, columns or k."""
+"""The loops around a routine of products: batches, and axes that are not rows, columns or k."""
 
 from __future__ import annotations
 

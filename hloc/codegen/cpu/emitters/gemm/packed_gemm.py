@@ -1,7 +1,7 @@
-"""Products through packed panels and micro-kernels: their axes, and the blocks they are cut into.
+"""Products through packed panels and micro-kernels: their axes and block sizes.
 
-The columns of the result lie side by side in memory; its rows are evenly spaced. Axes that do not
-fit into these two become loops around the routine. All else about the operands is in tables.
+The columns of the result are contiguous and its rows evenly spaced. Axes that fit neither become
+loops around the routine. Tables describe everything else about the operands.
 """
 
 from __future__ import annotations

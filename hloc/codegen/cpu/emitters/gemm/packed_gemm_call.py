@@ -1,7 +1,7 @@
 """Products through packed panels and micro-kernels: the call of the loops around them.
 
-Sizes of tiles and blocks come from `packed_gemm`; the loops are a routine (`gemm_loops`),
-which gets all that it must know of the operands as numbers.
+`packed_gemm` chooses tiles and blocks; the loops are a routine (`gemm_loops`), which receives all
+it needs about the operands as numbers.
 """
 
 from __future__ import annotations

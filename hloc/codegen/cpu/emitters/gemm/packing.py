@@ -1,11 +1,11 @@
 """Packing: the operands of a product in the order in which micro-kernels read them.
 
-A panel holds some rows (or columns) of an operand: for every step of k, a unit of each. Places in
-the operand come from tables, the offset of a row plus that of k, so transposed operands and the
-windows of convolutions are packed by the same code. What a panel at the edge has too much is zero:
-it only reaches sums that nobody reads, but what memory held before may be numbers that are slow.
+A panel holds several rows (or columns) of an operand: for every step of k, one unit of each. An
+element's offset is the table entry of its row plus that of k, so the same code packs transposed
+operands and the windows of convolutions. A panel at the edge is padded with zeros: they only reach
+sums that nobody reads, but stale memory could hold slow subnormals.
 
-Here are columns that lie side by side; `gather_packing` packs those from anywhere.
+This file packs contiguous columns; `gather_packing` packs the others.
 """
 
 from __future__ import annotations

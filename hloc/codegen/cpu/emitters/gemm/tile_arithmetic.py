@@ -1,4 +1,4 @@
-"""How units of k are multiplied, and the part of the result that is in registers meanwhile."""
+"""How units of k are multiplied, and the tile of the result that is held in registers meanwhile."""
 
 from __future__ import annotations
 

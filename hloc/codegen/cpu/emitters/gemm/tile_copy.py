@@ -1,4 +1,4 @@
-"""From a copy of a tile to the result: tiles at the edge, sums that are added, narrow results."""
+"""Copies a tile to the result: edge tiles, accumulating tiles, narrow results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Eigenvalues and singular values by the LAPACK that SciPy brings, called from machine code.
+"""Eigenvalues and singular values by SciPy's LAPACK, called from machine code.
 
-A kernel gets the routine's address as an argument. It copies one matrix after another to where the
-routine works on it, and calls; no Python runs.
+A kernel receives the routine's address as an argument. It copies one matrix after another into the
+routine's working memory and calls it; no Python runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Factorisations and solutions on processors: a kernel is the call of a routine.
+"""Factorisations and solutions on processors: a kernel is one call of a routine.
 
-Small matrices of a batch lie side by side in the lanes of vectors; others are worked on one after
-another.
+Small matrices of a batch are computed in vectors, one matrix per lane; others one after another.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     linalg_ALGORITHM_TYPE_LANES(arrays..., scratch, table, begin, end)
 
-The arrays are operands, then results, each from element (0, 0) of the first matrix on. The table
-has the sizes of the algorithm, then the distances to the next matrix, row and column of each array.
-`begin` and `end` count matrices. With lanes, as many are worked on at once.
+The arrays are the operands, then the results, each starting at element (0, 0) of the first matrix.
+The table holds the sizes of the algorithm, then the strides of matrix, row and column of each
+array. `begin` and `end` count matrices. LANES is the number of matrices computed at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Concatenate: a loop nest per operand, so that no element has to ask where it comes from.
+"""Concatenate: one loop nest per operand, so that no element tests which operand it comes from.
 
-The dimensions slower than the one that is put together have loops around all operands, so that the
-result is written from its beginning to its end.
+Dimensions slower than the concatenated one are loops around all operands, so that the result is
+written from beginning to end.
 """
 
 from __future__ import annotations

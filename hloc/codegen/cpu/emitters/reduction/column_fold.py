@@ -1,11 +1,10 @@
-"""Routines that fold columns: results side by side, of rows that are equally far apart.
+"""Routines that fold columns: contiguous results, over evenly spaced rows.
 
     fold_..._columns(from, to, init, batches, batch_stride, columns, runs, run_stride, rows, stride)
 
 Result i of batch b is `init` and all elements `from[b batch_stride + j run_stride + k stride + i]`
-with j below `runs` and k below `rows`. There is at least one vector of columns; less than a vector
-is for `..._few_columns`. Sums of more floats than a block has are made in blocks, which are added
-in f64.
+with j below `runs` and k below `rows`. There is at least one vector of columns; `..._few_columns`
+handles fewer. Long sums of floats are computed in blocks, which are added in f64.
 """
 
 from __future__ import annotations

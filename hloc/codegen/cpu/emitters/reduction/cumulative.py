@@ -1,12 +1,12 @@
 """Cumulative sums, products and extremes: reduce-windows over everything so far, in one pass.
 
-Along the fastest dimension, blocks of a row are made into a buffer in the first-level cache, which
-is scanned in registers: each vector by doubling (itself, plus itself one lane on, plus that two
-lanes on ...), then what came before is added to it. Along another dimension, a strip of columns
-has a running result each. Every element is read once and written once.
+Along the fastest dimension, blocks of a row are computed into a buffer in the first-level cache and
+scanned in registers: each vector by doubling (itself, plus itself shifted by one lane, plus that
+shifted by two ...), then the prefix so far is added. Along another dimension, each column of a
+strip has a running result. Every element is read once and written once.
 
-Sums of floats do not lose digits with length: what came before a group of vectors, or a block of
-rows, is kept in f64. The order of the additions depends on sizes and the width of a vector only.
+Sums of floats do not lose accuracy with length: the prefix before a group of vectors, or a block of
+rows, is kept in f64. The order of additions depends only on sizes and the vector width.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What routines of reductions share: what they fold, and vectors of elements of any size.
+"""What the routines of reductions share: the operation, and vectors of elements of any size.
 
-The elements of a vector are folded lane by lane, and lanes with each other at the end. Which
-elements meet in which order depends on sizes and on the width of a vector only.
+Vectors are folded lane by lane, and the lanes with each other at the end. The order of operations
+depends only on sizes and the vector width.
 """
 
 from __future__ import annotations

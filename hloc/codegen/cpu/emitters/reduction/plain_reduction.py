@@ -1,8 +1,8 @@
-"""Reductions of one array in memory by one operation: calls of routines that fit all sizes.
+"""Reductions of one array in memory by one operation: calls of routines for any size.
 
-Neighbouring dimensions that are both kept, or both reduced, count as one. What is left of an array
-is rows or columns, in any number of runs; other arrays, other types, and elements that are computed
-on the way have loops of their own (`reduce.py`).
+Neighbouring dimensions that are both kept, or both reduced, count as one. The array then has rows
+or columns in any number of runs; other arrays, other types, and computed operands have loops of
+their own (`reduce.py`).
 """
 
 from __future__ import annotations

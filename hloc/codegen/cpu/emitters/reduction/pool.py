@@ -1,4 +1,4 @@
-"""Pooling of an array in memory: the call of a routine, and what is done to means of windows.
+"""Pooling of an array in memory: the call of a routine, and the division for means.
 
 The outermost loop of the kernel runs over rows of the result, of all batches.
 """

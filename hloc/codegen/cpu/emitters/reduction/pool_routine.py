@@ -1,10 +1,10 @@
-"""The routine that folds windows of an array [batch, y, x, channels], some channels at a time.
+"""The routine that folds windows of an array [batch, y, x, channels], several channels at a time.
 
     fold_..._pool(from, to, init, scale, table, begin, end)
 
-`begin` and `end` count rows of the result, of all batches. Entries of the table are those of
-`TABLE`. Padding is never read: what of a window lies inside is found for every row, and for those
-windows of a row that reach out of it.
+`begin` and `end` count rows of the result, of all batches. The entries of the table are those of
+`TABLE`. Padding is never read: the valid part of a window is computed for every row, and within a
+row for the windows that reach over the edge.
 """
 
 from __future__ import annotations

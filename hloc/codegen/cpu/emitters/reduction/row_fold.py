@@ -1,4 +1,4 @@
-"""Routines that fold rows: elements side by side, in any number of runs that are equally far apart.
+"""Routines that fold rows: contiguous elements, in any number of evenly spaced runs.
 
     fold_..._rows(from, to, init, rows, row_stride, runs, run_stride, length)
 

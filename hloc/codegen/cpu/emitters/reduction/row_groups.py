@@ -1,8 +1,7 @@
-"""Products of some more rows with a small right-hand side: groups of few rows, nothing is packed.
+"""Products of more rows with a small right-hand side, in groups of few rows; nothing is packed.
 
-Each group is a product of few rows whose sums stay in registers (`gemv_resident`); the
-right-hand side comes from the second-level cache for every group. Packing it would take longer than
-reading it so few times.
+Each group is a product of few rows whose sums stay in registers (`gemv_resident`); every group
+reads the right-hand side from the second-level cache. Packing it would cost more than these reads.
 """
 
 from __future__ import annotations

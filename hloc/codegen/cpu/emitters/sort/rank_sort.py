@@ -1,7 +1,7 @@
-"""Short rows go by rank: the place of an element is the number of those that come before it.
+"""Short rows are sorted by rank: the position of an element is the number of elements before it.
 
-All keys are compared with all others, several at a time. That is quadratic, but has no branch that
-a processor could guess wrong, and neither counts to clear nor to add up.
+All keys are compared with all others, several at a time. That is quadratic, but has no
+unpredictable branch and needs no histogram.
 """
 
 from __future__ import annotations

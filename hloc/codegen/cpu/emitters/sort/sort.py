@@ -1,7 +1,7 @@
-"""Sort: every row is brought into scratch memory, sorted there, and written back.
+"""Sort: every row is copied into scratch memory, sorted there, and written back.
 
-Comparators that order by keys make a radix sort; all others, and short rows, are merged. Sorts by
-keys that are operands have routines (`sort_calls`), where kernels are LLVM IR.
+Comparators that compare keys become a radix sort; all others, and short rows, a merge sort. Sorts
+whose keys are operands have routines (`sort_calls`) where kernels are LLVM IR.
 """
 
 from __future__ import annotations

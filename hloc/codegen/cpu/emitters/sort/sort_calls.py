@@ -1,7 +1,7 @@
 """Sorts whose keys are operands: a few lines around the routines that sort one row.
 
-One key alone, or with one operand of 32 or 64 bits, is sorted by one call. Else the places are
-sorted, by the least important key first, and all operands are fetched from there.
+A single key, alone or with one operand of 32 or 64 bits, is sorted by one call. Otherwise the
+positions are sorted, by the least important key first, and all operands are gathered from them.
 """
 
 from __future__ import annotations

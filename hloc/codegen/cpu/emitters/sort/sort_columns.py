@@ -1,8 +1,7 @@
-"""Rows to sort in memory; those that are columns are brought side by side, several at a time.
+"""The rows to sort; strided rows are copied side by side, several at a time.
 
-Neighbouring columns share lines of memory: walking down one of them alone reads every line for one
-element. So a group is copied into scratch memory, each column on its own, and back when it is
-sorted.
+Neighbouring columns share cache lines: reading a single column loads every line for one element. So
+a group of columns is copied into scratch memory, sorted, and copied back.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Keys that routines make of the bits of elements: unsigned integers that order as elements do.
+"""Sort keys from the bits of elements: unsigned integers that order as the elements do.
 
-All that tells one order of a width from another is three numbers, so that routines take them as
-arguments. The number `flip` turns signed into unsigned order, and ascending into descending.
+Three numbers describe any order of a given width, so routines take them as arguments. `flip` turns
+signed into unsigned order, and ascending into descending.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Routines that sort one row of any length by keys of its bits, alone or with what goes along.
+"""Routines that sort one row of any length by keys of its bits, alone or with a payload.
 
     sort(from, from_step, to, to_step, [others, others_step, to_others, to_others_step,]
          scratch, size, limit, zero, flip)
 
-Steps are in elements. Keys are made once and go to their places in a stable radix sort, least
-significant digit first (`radix_functions`); a digit that all share takes no pass. Short rows go by
-their ranks (`rank_sort`). `others` move with the keys; a null pointer stands for the places 0, 1, 2
-and so on.
+Steps are in elements. Keys are computed once and sorted by a stable radix sort, least significant
+digit first (`radix_functions`); a digit that all keys share is skipped. Short rows are sorted by
+rank (`rank_sort`). `others` move with the keys; a null pointer stands for the positions 0, 1, 2 ...
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows that are being sorted: two halves of scratch memory, between which elements move."""
+"""Rows during a sort: two halves of scratch memory, between which elements move."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""topk of types below a byte, which routines do not know: whole rows sorted by comparisons."""
+"""topk of types below a byte, which have no routine: whole rows are sorted by comparisons."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Routines that find the first elements of one row of any length, in order, and their places.
+"""Routines that find the first elements of one row of any length, in order, and their positions.
 
     topk(from, from_step, to, to_step, to_places, to_places_step, scratch, size, count, sign, flip)
 
-Steps are in elements. Keys are unsigned integers whose order is that of the elements: the bits, of
-which a set sign turns over those in `sign` (all others of a float, none of an integer), and then
-those in `flip`. Where few elements are wanted, the leading digits of all keys are counted, and only
-elements up to the digit in which the last one lies are sorted (`sort_routines`).
+Steps are in elements. Keys are unsigned integers in the order of the elements: the bits, with those
+in `sign` inverted where the sign bit is set (all others of a float, none of an integer), then those
+in `flip` inverted. Where few elements are wanted, a histogram of the leading digits shows in which
+digit the last one lies, and only elements up to it are sorted (`sort_routines`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The passes of a Fourier transform, step by step: what one thread does of each."""
+"""The passes of a Fourier transform: the part of one thread in each step."""
 
 from __future__ import annotations
 

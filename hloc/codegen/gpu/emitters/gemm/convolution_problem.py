@@ -1,6 +1,6 @@
 """Convolutions as matrix products: rows are output positions, the depth is window times channels.
 
-Nothing is copied: where an element of the input is follows from the output position and the window
+Nothing is copied: the address of an input element follows from the output position and the window
 element while a tile is read, and elements in the padding or in holes of a dilated input are zero.
 Gradients are convolutions of the same kind with other labels, dilations and large windows.
 """

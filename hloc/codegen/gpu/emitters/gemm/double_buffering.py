@@ -1,4 +1,4 @@
-"""The loop of kernels that keep two tiles in shared memory: one is used, the next is on its way."""
+"""The loop of kernels with two tiles in shared memory: one is used while the next is loaded."""
 
 from __future__ import annotations
 

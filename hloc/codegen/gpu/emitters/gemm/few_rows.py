@@ -1,8 +1,8 @@
-"""Products of a few rows with a large matrix, which take as long as reading the matrix does.
+"""Products of a few rows with a large matrix, which are bound by reading the matrix.
 
-Where the matrix has the depth next to each other, a warp has some columns: its lanes run along the
-depth and exchange their sums. Else a warp has neighbouring columns, the warps of a block share the
-depth, and their sums meet in shared memory. Long depths are cut for more blocks, as tiles are.
+Where the depth is contiguous in the matrix, a warp has several columns: its lanes run along the
+depth and exchange their sums. Otherwise a warp has neighbouring columns, the warps of a block share
+the depth, and their sums meet in shared memory. Long depths are split over blocks, as for tiles.
 """
 
 from __future__ import annotations

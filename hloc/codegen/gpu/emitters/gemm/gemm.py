@@ -1,8 +1,8 @@
-"""The emitter of dots and convolutions: which kernel makes a product.
+"""The emitter of dots and convolutions: selects the kernel of a product.
 
-Tensor cores make what their types allow on chips that have them, large products by warpgroups where
-these exist; tiles make the rest. Few rows or columns go by the memory they read, and what is small
-is made element by element.
+Products whose types allow it run on tensor cores, large ones by warpgroups where the chip has them;
+the others are tiled. Few rows or columns use kernels bound by memory, and small products compute
+each element on its own.
 """
 
 from __future__ import annotations

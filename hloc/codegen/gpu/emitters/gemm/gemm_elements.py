@@ -1,7 +1,7 @@
-"""One thread per element of the result: for small products, narrow ones, and grouped convolutions.
+"""One thread per element of the result: small products, narrow ones, and grouped convolutions.
 
-A thread runs over the depth alone. Neighbouring threads make neighbouring elements, so that where
-the sides allow it they read neighbours too.
+A thread runs over the whole depth. Neighbouring threads compute neighbouring elements, so that
+their reads coalesce where the operands allow it.
 """
 
 from __future__ import annotations

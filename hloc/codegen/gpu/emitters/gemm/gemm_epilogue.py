@@ -1,4 +1,4 @@
-"""Fusions around one product: elementwise instructions that take its result as it is made."""
+"""Fusions around one product: elementwise instructions applied to its result in registers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which tile of the result a block of threads makes, and into how many parts the depth is cut.
+"""The tile that a block of threads computes, and the number of parts along the depth.
 
-A model of the time decides, the same on every machine: how often all processors of a large GPU have
-work at once, times what a tile costs. Long products of few tiles are cut along the depth; the parts
-are joined in order by a second launch, so the result does not depend on which is ready first.
+A cost model decides, the same on every machine: the number of waves on a large GPU times the cost
+of a tile. Long products of few tiles are split along the depth; a second launch adds the parts in
+order, so the result does not depend on which is ready first.
 """
 
 from __future__ import annotations

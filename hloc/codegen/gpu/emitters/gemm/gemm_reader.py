@@ -1,7 +1,7 @@
-"""How a kernel reads the sides of a product and writes its result, whatever they are.
+"""How a kernel reads the operands of a product and writes its result, whatever their layout.
 
-What lies beyond an edge is read from a place that exists, so that no thread leaves the others; it
-counts as zero where it would be added, and is not written where it would be stored.
+Reads beyond an edge are redirected to a valid address, so that threads do not diverge; such
+elements count as zero in sums and are not stored.
 """
 
 from __future__ import annotations

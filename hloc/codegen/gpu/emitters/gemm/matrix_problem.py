@@ -1,9 +1,9 @@
-"""Matrix products as a kernel sees them: four spaces of indices, two sides, one result.
+"""Matrix products as a kernel sees them: four index spaces, two operands, one result.
 
 result[batch, row, column] = sum over depth of left[batch, row, depth] * right[batch, column, depth]
 
-Each space is a list of loops. Dots come here with the merged loops of `products`; convolutions
-with loops of their own (`convolution_problem`), whose left side has positions that need not exist.
+Each space is a list of loops. Dots have the merged loops of `products`; convolutions have loops of
+their own (`convolution_problem`), and their left operand has positions outside the input.
 """
 
 from __future__ import annotations

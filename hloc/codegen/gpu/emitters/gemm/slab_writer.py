@@ -1,7 +1,7 @@
-"""How sums that are spread over a warp leave it: neighbouring lanes write neighbours.
+"""Writes sums that are spread over a warp, so that neighbouring lanes write neighbouring elements.
 
-They go by way of shared memory. A piece of 16 rows and 32 columns at a time: lane 4 i + j has, of
-every 8 columns, numbers 2 j and 2 j + 1 of rows i and i + 8, as instructions for tiles leave them.
+They go through shared memory, 16 rows and 32 columns at a time: of every 8 columns, lane 4 i + j
+holds columns 2 j and 2 j + 1 of rows i and i + 8, the layout of the mma instructions.
 """
 
 from __future__ import annotations

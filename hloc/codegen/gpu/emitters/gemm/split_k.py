@@ -1,4 +1,4 @@
-"""The second launch of a product whose depth was cut: the sums of all parts, added in order."""
+"""The second launch of a product that is split along the depth: adds the parts in order."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Matrix products on tensor cores: a warp makes 64 by 32 or 32 by 32 elements of a block's tile.
+"""Matrix products on tensor cores: a warp computes 64 by 32 or 32 by 32 elements of a block's tile.
 
-Tiles of both sides are copied to shared memory several steps of depth ahead, beside the arithmetic;
-sides that are computed, converted or not aligned pass through registers one step ahead. The sums go
-through shared memory on their way out, so that neighbours are written together.
+Tiles of both operands are copied to shared memory asynchronously, several steps of depth ahead;
+operands that are computed, converted or not aligned pass through registers one step ahead. The sums
+leave through shared memory, so that writes are contiguous.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which products tensor cores make, and in which type their factors go in."""
+"""Which products run on tensor cores, and in which type their factors are passed."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How tiles for tensor cores come to shared memory, and from there to the registers of a warp.
+"""How tiles for tensor cores reach shared memory, and from there the registers of a warp.
 
-A tile is made of pieces of 16 bytes. Where memory has its lines next to each other, 16-bit factors
-keep that order and are turned round on the way to registers; else pieces run along the depth. The
-place of a piece in its row of shared memory is its number xor something of the row's, so that the
-8 rows which are read together lie in different banks.
+A tile consists of pieces of 16 bytes. Where memory is contiguous along lines, 16-bit factors keep
+that order and are transposed on the way to registers; otherwise pieces run along the depth. The
+position of a piece in its row of shared memory is its number xor bits of the row number, so that
+the 8 rows that are read together lie in different banks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Matrix products of any type: a block of threads makes a tile of the result, each thread a patch.
+"""Matrix products of any type: a block computes a tile of the result, each thread a patch.
 
-Both sides come through shared memory, one step of depth ahead of the arithmetic: while a step is
-multiplied, the next one is on its way to registers. A thread has 4 neighbouring rows and columns,
-and as many again half a tile further on, so that all its reads of shared memory are 16 bytes wide
-and threads beside each other read beside each other.
+Both operands go through shared memory, one step of depth ahead of the arithmetic: while one step is
+multiplied, the next is loaded into registers. A thread has 4 neighbouring rows and columns, and 4
+more half a tile further, so that all its reads of shared memory are 16 bytes wide and neighbouring
+threads read neighbouring addresses.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Matrix products by warpgroups, whose tensor cores read both sides from shared memory.
+"""Matrix products by warpgroups, whose tensor cores read both operands from shared memory.
 
 A block has three warpgroups. One thread of the first keeps copying tiles into a ring of stages; the
-two others multiply them, 64 rows of the block's tile each. Two barriers per stage say when it is
-full, and when it is empty again. A stage is given back one step late, when the products of the next
-one are under way. Blocks take turns: while one writes a tile of the result, its ring is filled for
-the next.
+other two multiply them, 64 rows of the block's tile each. Two barriers per stage signal when it is
+full and when it is empty. A stage is released one step late, when the products of the next one are
+under way. While a block writes one tile of the result, its ring is filled for the next.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Tiles that are copied to shared memory whole, and multiplied from there by warpgroups.
+"""Tiles that are copied to shared memory whole and multiplied from there by warpgroups.
 
-A tile lies in rows of 128 bytes. Where the depth is contiguous in memory, a row is 64 elements of
-depth of one line. Where lines are, it is 64 lines at one depth, and a tile is cut into columns of
-such rows. In either case 8 rows make 1 KiB, in which pieces of 16 bytes change places by the row.
+A tile consists of rows of 128 bytes. Where the depth is contiguous in memory, a row is 64 elements
+of the depth of one line. Where lines are contiguous, it is 64 lines at one depth, and a tile is
+split into columns of such rows. In both cases 8 rows form 1 KiB, in which 16-byte pieces are
+swizzled by row.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Kernels that read along one dimension and write along another: tiles in shared memory.
 
-A block makes a tile with neighbouring threads at neighbouring places of the operand, and writes it
-with neighbouring threads at neighbouring places of the result. What is read in the order of the
-result anyway is read when the tile is written. Lines of a tile are one element longer than the
-tile, so that neither way puts many threads of a warp on one bank.
+Neighbouring threads of a block read neighbouring elements of the operand into a tile, and write
+neighbouring elements of the result from it. Operands in the order of the result are read while the
+tile is written. Lines of a tile are padded by one element to avoid bank conflicts both ways.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Transpositions as exchanges of two groups of dimensions, and the tiles that make them.
+"""Transpositions as exchanges of two groups of dimensions, and their tiles.
 
-Dimensions that stay neighbours in memory are one group: of any permutation, `read` are those that
-lie fastest in the operand, `written` those that lie fastest in the result, `run` those that are
-fastest in both, and `others` the rest.
+Dimensions that stay adjacent in memory form one group. Of any permutation, `read` are the groups
+that are fastest in the operand, `written` those fastest in the result, `run` those fastest in both,
+and `others` the rest.
 """
 
 from __future__ import annotations

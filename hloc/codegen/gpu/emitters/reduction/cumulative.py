@@ -1,10 +1,10 @@
 """Cumulative sums, products and extremes: every element is read at most twice, by many threads.
 
 Along the fastest dimension a group of threads, a warp or a block, scans a tile at a time: each
-thread its few neighbours, then the warp by doubling, then what the warps before have. Across it
-(columns) every thread has a column, so that neighbours read neighbours. Long scans of few rows are
-cut into chunks for many blocks: one launch folds each chunk, a second scans the results of the
-chunks, a third scans each chunk from what came before it. Nothing depends on which block is first.
+thread scans its neighbours, then the warp by doubling, then the prefixes of earlier warps are
+added. Across it (columns), every thread has a column, so that reads coalesce. Long scans of few
+rows are split into chunks over many blocks: one launch folds each chunk, a second scans the chunk
+totals, a third scans each chunk from its prefix. Nothing depends on the order of blocks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How cumulative sums and the like are spread over threads."""
+"""How cumulative operations are spread over threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scans of tiles: what the threads of a warp or a block do with neighbours that they share."""
+"""Scans of tiles within a warp or a block."""
 
 from __future__ import annotations
 

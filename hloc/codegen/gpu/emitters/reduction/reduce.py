@@ -1,9 +1,9 @@
-"""Reductions: threads add up parts, which a warp or a block joins in a tree.
+"""Reductions: threads reduce parts, which a warp or a block combines in a tree.
 
-Along the fastest dimension (rows), neighbours in a group of threads read neighbours and exchange
-their results. Across it (columns), each thread has a column, so that neighbours again read
-neighbours. Long reductions of few results are cut into parts for many blocks, and a second launch
-joins the parts: no result depends on which block is first.
+Along the fastest dimension (rows), neighbouring threads of a group read neighbouring elements and
+exchange their results. Across it (columns), each thread has a column, so that reads coalesce again.
+Long reductions with few results are split over many blocks, and a second launch combines the parts:
+no result depends on the order of blocks.
 """
 
 from __future__ import annotations

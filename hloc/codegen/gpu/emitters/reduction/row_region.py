@@ -1,7 +1,7 @@
 """Softmax, norms and the like: one kernel, in which a group of threads keeps a row in registers.
 
 A group is part of a warp, a warp or a block. Each thread has the same elements of the row in every
-stage (`opt/fusion/row_plan`), so what later stages need never leaves the thread; only the results
+stage (`opt/fusion/row_plan`), so values that later stages need stay in the thread; only the results
 of reductions are exchanged.
 """
 

@@ -1,7 +1,7 @@
 """select-and-scatter: one launch finds the element each window selects, one sums by element.
 
-The thread of an element goes through the windows that cover it, in their order, and takes the
-source values of those that have selected it: no atomics, and the sums are those of one thread.
+The thread of an element visits the windows that cover it, in order, and adds the source values of
+those that selected it: no atomics, and a deterministic order.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Scatter: every element of the result has one thread that combines all updates into it, in order.
+"""Scatter: each element of the result has one thread that combines all its updates in order.
 
-Threads share the elements of a window and, by where windows begin, the windows: a thread goes
-through all indices and takes the windows that are its own. So two updates of one element meet in
-one thread, no atomics are needed, and the order is that of the updates.
+Threads share the elements of a window and, by where windows begin, the windows: a thread reads all
+indices and applies the windows that are its own. Two updates of one element thus meet in one
+thread: no atomics, and the order of the updates is kept.
 """
 
 from __future__ import annotations

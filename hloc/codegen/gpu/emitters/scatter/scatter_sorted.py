@@ -1,7 +1,7 @@
-"""Scatter of many windows: sorted by where they begin, so that those of one place are neighbours.
+"""Scatter of many windows, sorted by where they begin, so that those of one position are adjacent.
 
-The sort is stable: the updates of an element stay in their order. Of the windows of one place the
-first has the threads, one per element of the window, that combine all of them into the result.
+The sort is stable, so the updates of an element keep their order. The first of the windows at one
+position has the threads, one per element of the window, that combine all of them into the result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Scatter of windows that are longer than one element where indices move them.
+"""Scatter of windows that are longer than one element along indexed dimensions.
 
-Windows may overlap then at any distance, so a thread has one element of the result: it goes through
-all windows, in order, and takes what those that cover its element have for it.
+Such windows may overlap at any distance, so a thread has one element of the result: it visits all
+windows in order and applies those that cover its element.
 """
 
 from __future__ import annotations

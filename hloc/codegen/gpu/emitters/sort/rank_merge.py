@@ -1,4 +1,4 @@
-"""Merging by rank: every thread places one element, in shared memory or anywhere else."""
+"""Merging by rank: every thread places one element, in shared or global memory."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """topk: blocks sort chunks of a row and keep the first elements of each, until one chunk is left.
 
 Where k is most of a chunk, sorted runs are merged instead until a row is one run, and its first
-elements are the result. The order is total, ties by place, so it does
-not matter how rows are cut.
+elements are the result. The order is total, with ties broken by position, so the result does not
+depend on the chunks.
 """
 
 from __future__ import annotations
