@@ -1,1 +1,1 @@
-"""hlo-repl: an interactive program to look into modules and passes, step by step."""
+"""hlo-repl: an interactive program to inspect modules and passes, step by step."""

@@ -1,7 +1,7 @@
-"""Modules that no pass of hloc has made, as states: edited texts, and the steps of other compilers.
+"""States that no pass of hloc made: edited texts, and the steps of other compilers.
 
-What is the same instruction gets the uid it had before, and the difference becomes a change log:
-`diff`, `why` and `blame` then work as for hloc's own passes.
+Matching instructions get the uids they had before, and the differences become a change log: `diff`,
+`why` and `blame` then work as for hloc's own passes.
 """
 
 from __future__ import annotations

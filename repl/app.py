@@ -1,7 +1,7 @@
 """The program hlo-repl: reads commands from a terminal, a script or a pipe, and prints results.
 
-On a terminal there are completion, history and a prompt that says where we are; everywhere else
-commands are read line by line and the first fault ends the program with exit 1.
+A terminal has completion, history and a prompt with the current state; otherwise commands are read
+line by line, and the first error ends the program with exit 1.
 """
 
 from __future__ import annotations

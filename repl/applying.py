@@ -1,6 +1,6 @@
-"""Running passes over the current state: whole pipelines, one pass, one rewrite; breakpoints.
+"""Runs passes over the current state: whole pipelines, one pass, one rewrite; breakpoints.
 
-A walk stops where a breakpoint says so, and when a pass leaves an invalid module; `go_on` goes on.
+A walk stops at breakpoints, and when a pass leaves an invalid module; `go_on` continues it.
 """
 
 from __future__ import annotations

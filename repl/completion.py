@@ -1,6 +1,6 @@
-"""What Tab offers, by what may stand at the cursor: the command says what it takes.
+"""Tab completion, by the kind of word at the cursor, which the command declares.
 
-Lists of names come from `names`, where they are made in the background; here they are only read.
+Lists of names come from `names`, which builds them in the background; this file only reads them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Changes by hand: each is verified and becomes a state, or is refused with the reason.
+"""Edits by hand: each is verified and becomes a state, or is refused with the reason.
 
-Where it suits, the text of the module is changed and read again, so that an edit may say all that
-HLO text can say, and faults in it get the parser's messages.
+Some edits change the text of the module and parse it again, so that they may use everything HLO
+text can express, and errors get the parser's messages.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A small language for conditions over counts: `instructions > 500 and count(reduce) == 0`.
 
-Python's own grammar reads it, and only the few forms listed here are carried out; nothing is ever
-evaluated as Python.
+Python's parser reads it, and only the few forms listed here are evaluated; no Python code runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels of a state for NVIDIA GPUs: their PTX, and what they do in the simulator."""
+"""Kernels of a state for NVIDIA GPUs: their PTX, and their run in the simulator."""
 
 from __future__ import annotations
 

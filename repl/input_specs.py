@@ -1,6 +1,6 @@
 """The mini-language for inputs: `3.5`, `[1,2,3]`, `@x.npy`, `normal(0,1)`, `special` and others.
 
-`4xf32=@x.npy` gives the type as well, which is then checked.
+`4xf32=@x.npy` also gives the type, which is then checked.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory that a stepped kernel reaches for: addresses of the last step, words of shared memory."""
+"""Memory of a stepped kernel: addresses of the last step, words of shared memory."""
 
 from __future__ import annotations
 

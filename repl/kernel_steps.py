@@ -1,7 +1,7 @@
-"""One kernel instruction by instruction, in the interpreter of PTX: where we are, and moving.
+"""One kernel instruction by instruction, in the PTX interpreter: position and movement.
 
-The kernel has run to its end before the first step is shown; steps go through what was written
-down of one block (`hloc.ptx.stepping`), so that going back costs as little as going on.
+The kernel has run to its end before the first step is shown; steps replay the record of one block
+(`hloc.ptx.stepping`), so that stepping back costs no more than stepping forward.
 """
 
 from __future__ import annotations

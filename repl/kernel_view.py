@@ -1,4 +1,4 @@
-"""What a stepped kernel shows: the place in its PTX, lanes, registers, memory."""
+"""The view of a stepped kernel: position in its PTX, lanes, registers, memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a state: schedule, buffers, LLVM IR, assembly."""
+"""The lower forms of a state: schedule, buffers, LLVM IR, assembly."""
 
 from __future__ import annotations
 

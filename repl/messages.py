@@ -1,4 +1,4 @@
-"""What the session and its child process say to each other."""
+"""The messages between the session and its child process."""
 
 from __future__ import annotations
 

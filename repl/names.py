@@ -1,7 +1,7 @@
-"""Names that completion offers, sorted once per state: looking a prefix up is a bisection.
+"""Names for completion, sorted once per state: a prefix is found by bisection.
 
-Lists are made on a thread of their own when a state is entered. A keystroke only reads lists that
-are ready; it never looks at a module.
+Lists are built on a thread of their own when a state is entered. A keystroke only reads lists that
+are ready; it never walks a module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One run of a pass, made into a state: verified, compared if that is wanted, faults traced.
+"""One run of a pass as a state: verified, compared on request, with errors traced to a rewrite.
 
-A pass that fails leaves the session as it was; one that leaves an invalid module makes a state that
-says so, with the rewrite that broke it.
+A pass that fails leaves the session unchanged; one that leaves an invalid module makes a state that
+says so and names the rewrite that broke it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Patterns as text for `find`: `reduce(multiply(_, _))`, `add(x:_, x:_)`, `slice(concatenate)`.
 
-`_` is any instruction, a name is an opcode, `name:` in front binds it (the same name twice means
-the same instruction), `%x` is an instruction by name, `...` at the end takes further operands. An
-opcode without parentheses says nothing of its operands.
+`_` is any instruction, a name is an opcode, a prefix `name:` binds it (the same name twice means
+the same instruction), `%x` is an instruction by name, a final `...` matches further operands. An
+opcode without parentheses matches any operands.
 """
 
 from __future__ import annotations

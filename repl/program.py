@@ -1,4 +1,4 @@
-"""A session and where its results are printed: carries out commands, and tells of their faults."""
+"""A session and its output: executes commands and reports their errors."""
 
 from __future__ import annotations
 

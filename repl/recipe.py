@@ -1,7 +1,7 @@
 """How a pass was run, so that it can be run again and stopped after any of its rewrites.
 
-Passes are deterministic: run again with a limit of k rewrites, a pass does the same first k. Single
-steps, breakpoints, lists of rewrites and the search for a wrong one are all built on that.
+Passes are deterministic: run again with a limit of k rewrites, a pass makes the same first k.
+Single steps, breakpoints, lists of rewrites and the search for a wrong one are built on that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From the session's data to rich renderables; colour is never the only signal.
+"""Renders the session's data with rich; colour is never the only signal.
 
-Text of a module is always wrapped in `Text`, so nothing in it is read as markup or as a terminal
-command.
+Module text is always wrapped in `Text`, so that nothing in it is interpreted as markup or as a
+terminal escape.
 """
 
 from __future__ import annotations

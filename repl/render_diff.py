@@ -1,6 +1,6 @@
-"""Drawing of diffs: one under the other, side by side, or as counts.
+"""Renders diffs: unified, side by side, or as counts.
 
-Every row has its glyph, so colour only repeats what is said; styles are names of `themes`.
+Every row has its glyph, so colour is redundant; styles are names of `themes`.
 """
 
 from __future__ import annotations

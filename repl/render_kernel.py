@@ -1,4 +1,4 @@
-"""Drawing of a stepped kernel: PTX with the next line marked, lanes, registers, memory."""
+"""Renders a stepped kernel: PTX with the next line marked, lanes, registers, memory."""
 
 from __future__ import annotations
 

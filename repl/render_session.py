@@ -1,4 +1,4 @@
-"""Basic drawing of what the session's themes return: steps, breakpoints, tables, runs, verdicts."""
+"""Renders the results of session modules: steps, breakpoints, tables, runs, verdicts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands return for all purposes: lines, tables, text. Results of one theme stand there."""
+"""Results that all commands share: lines, tables, text; other results are defined by topic."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of passes for people: which there are, where they are written, why they do not fire."""
+"""Rules of passes for people: which exist, where they are defined, why they do not fire."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Scripts and session files: commands line by line, some of which go on over several lines.
+"""Scripts and session files: one command per line, some of which continue over several lines.
 
     new <<END
     HloModule m ...
     END
 
-A session file is such a script, with the checksums of the files that it reads in comments.
+A session file is such a script, with checksums of the files it reads in comments.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A session of the REPL: the history of a module, and all that commands remember.
+"""A session of the REPL: the history of a module, and everything that commands remember.
 
-No terminal here. The modules that act on a session by theme (`applying`, `stepping`, `running` ...)
-return frozen data, which `render.py` draws and tests look at. A state is never changed; a pass runs
-on a clone, whose change log tells what it did.
+It knows no terminal. The modules that act on a session (`applying`, `stepping`, `running` ...)
+return frozen data, which `render.py` draws and tests inspect. A state is never changed; a pass runs
+on a clone, whose change log records what it did.
 """
 
 from __future__ import annotations

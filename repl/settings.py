@@ -1,4 +1,4 @@
-"""What `set KEY=VALUE` knows: one row per key, with its values and what it does."""
+"""The keys of `set KEY=VALUE`, one row each, with values and meaning."""
 
 from __future__ import annotations
 

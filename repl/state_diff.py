@@ -1,9 +1,10 @@
-"""The `diff` command: two states compared, and what it costs or saves.
+"""The `diff` command: two states compared, with the change in cost.
 
     diff [A] [B] [@computation|%name] [--side|--unified|--stat|--json|--text] [--expand] [--all]
          [--names] [--order]
 
-Without states it is the one before and the current one; with one, that and the current one.
+Without states it compares the previous and the current one; with one state, that and the current
+one.
 """
 
 from __future__ import annotations

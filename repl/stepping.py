@@ -1,4 +1,4 @@
-"""Single rewrites: a pass is run again from where it was begun, and stopped one rewrite later."""
+"""Single rewrites: a pass is run again from its start and stopped one rewrite later."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Reading commands at a terminal: keys, history, completion, several lines, vi or emacs.
 
-Enter runs the command, unless an item of the menu is selected (then it takes that) or the text is
-not complete (then it begins a new line). There is no alternate screen: what was printed stays.
+Enter runs the command, unless a menu item is selected (then it inserts that) or the text is
+incomplete (then it starts a new line). There is no alternate screen: earlier output stays.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Colours and words: themes for dark, light and colour-blind eyes, and text without any of it.
+"""Colours and words: themes for dark, light and colour-blind-safe output, and plain text.
 
-A theme gives colours to names of styles; what they say is always said by a glyph or a word too.
+A theme maps style names to colours; a glyph or a word always carries the same information.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The line at the bottom of the terminal: what the state is, and what the function keys do.
+"""The line at the bottom of the terminal: the current state, and the function keys.
 
-Figures are worked out on a thread of their own; drawing the line only reads them.
+Figures are computed on a thread of their own; drawing the line only reads them.
 """
 
 from __future__ import annotations

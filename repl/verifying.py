@@ -1,6 +1,6 @@
-"""Do two states answer the same? On many inputs, and if not: which rewrite is to blame.
+"""Checks that two states give the same answers on many inputs, or finds the rewrite to blame.
 
-Inputs are normal, uniform and special values (NaN, infinities, -0, denormals, extreme integers);
+Inputs are normal, uniform and special values (NaN, infinities, -0, subnormals, extreme integers);
 both states run in the evaluator, or compiled where that would take too long.
 """
 

@@ -1,6 +1,6 @@
-"""A pipeline with a cursor: which pass is next, also inside fixpoints.
+"""A pipeline with a cursor: the next pass, also inside fixpoints.
 
-A value that never changes: walking on gives another one, so each state keeps where it stands.
+It is immutable: advancing returns a new walk, so each state keeps its own position.
 """
 
 from __future__ import annotations

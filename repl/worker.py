@@ -1,7 +1,7 @@
-"""The child process that compiles and runs modules, so that what goes wrong there ends only it.
+"""The child process that compiles and runs modules, so that a crash ends only the child.
 
 `python -m repl.worker` reads requests from stdin and writes answers to stdout, both pickled and
-preceded by their length. Programs are kept, so that a state that is run again needs no compiler.
+preceded by their length. Programs are kept, so that running a state again does not compile it.
 """
 
 from __future__ import annotations

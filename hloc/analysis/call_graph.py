@@ -1,4 +1,4 @@
-"""Who calls whom: which computations run step by step, and which are applied inside one kernel."""
+"""The call graph: which computations run step by step, and which are applied inside one kernel."""
 
 from __future__ import annotations
 

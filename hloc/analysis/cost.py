@@ -1,7 +1,7 @@
-"""What instructions cost: floating-point operations, transcendental functions, bytes.
+"""The cost of instructions: floating-point operations, transcendental functions, bytes.
 
-Counts are of the mathematics, not of a machine: a dot is 2*M*N*K operations however it is done.
-Loops count once, since trip counts are not known here.
+Costs are those of the mathematics, not of a machine: a dot is 2*M*N*K operations whatever its
+algorithm. Loops count once, since trip counts are not known here.
 """
 
 from __future__ import annotations

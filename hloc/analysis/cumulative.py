@@ -1,4 +1,4 @@
-"""Cumulative sums and the like: reduce-windows that all begin, or all end, with the array."""
+"""Cumulative operations: reduce-windows that all begin, or all end, with the array."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which instruction really makes a value: tuples, calls and loops are looked through.
+"""Which instruction defines a value, looking through tuples, calls and loops.
 
 Expects a flattened module: each computation that runs step by step has one caller. A position is an
 array leaf of an instruction's result, `(inst, index)`.

@@ -1,7 +1,7 @@
-"""What a change log and two snapshots say of instructions, for the rows of a diff.
+"""Facts about instructions from a change log and two snapshots, for the rows of a diff.
 
-Which survivor stands for which others, what was made for what, which new instruction is a copy of
-one that went from another computation, and what only stands elsewhere in the schedule.
+They are: which survivor replaced which instructions, what was created for what, which new
+instruction is a copy of one removed from another computation, and what only moved in the schedule.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rows of a diff put together: runs of unchanged ones, and changes of the same form said once.
+"""Grouped rows of a diff: runs of unchanged rows, and repeated changes shown once.
 
-A change is a set of rows that hang together: what a rule took away, what it made, and who uses it
-now. Changes are alike if the same rules did the same to the same opcodes; two kinds of alike are
-told apart, those of equal shapes and those of equal ranks only.
+A change is a connected set of rows: what a rule removed, what it created, and the new users. Two
+changes are alike if the same rules did the same to the same opcodes; those of equal shapes and
+those of equal ranks only are grouped apart.
 """
 
 from __future__ import annotations

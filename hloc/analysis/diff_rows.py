@@ -1,8 +1,8 @@
-"""A diff of two states of one module, row by row, with what people ask of a change.
+"""A diff of two states of one module, row by row, with the meaning of each change.
 
-Rests on `module_diff`, which says what changed; this adds what it means: one instruction expanded
-into several, copies that are moves into or out of a computation, which survivor several merged
-into, what only changed its place in the schedule, and which tokens of a line are different.
+`module_diff` finds what changed; this adds the interpretation: one instruction expanded into
+several, copies that are moves into or out of a computation, several merged into one survivor, pure
+changes of the schedule, and the tokens of a line that differ.
 """
 
 from __future__ import annotations

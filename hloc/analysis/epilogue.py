@@ -1,4 +1,4 @@
-"""Fusions of a product and of what is done to it element by element."""
+"""Fusions of a product and its elementwise epilogue."""
 
 from __future__ import annotations
 

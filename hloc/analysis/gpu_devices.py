@@ -1,4 +1,4 @@
-"""What GPUs can reach at best: facts from data sheets, not measurements.
+"""Peak rates of GPUs from data sheets; nothing here is measured.
 
 Sources: NVIDIA's data sheets and architecture papers of V100, T4, A100, A10, H100, H200, B200, L4
 and L40S, AMD's of MI250X (one of its two dies) and MI300X; dense rates at boost clock.

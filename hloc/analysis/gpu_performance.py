@@ -1,9 +1,9 @@
-"""Estimates how long a kernel takes on a GPU, to compare ways of making the same results.
+"""A performance model of GPU kernels, to compare alternatives with the same results.
 
-A kernel computes and moves bytes at the same time, so that most of the shorter of both is hidden.
-Bytes come from memory once, and again from the cache that all processors share. A kernel of few
-threads reaches neither the bandwidth nor the rate of the device. All figures are of the kind that
-is right to a factor of two; a comparison of two kernels with the same arrays is better than that.
+Computation and memory traffic overlap, so most of the shorter of the two is hidden. Bytes come from
+memory once; repeated reads come from the shared cache. A kernel of few threads reaches neither the
+bandwidth nor the arithmetic rate of the device. Estimates are right to a factor of two; comparisons
+of two kernels over the same arrays are better than that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which operands an instruction may overwrite with its result: pure functions of the instruction.
 
-Code generation obeys: it is told where a result shares the buffer of an operand, and reads each
-element of that operand before it writes the one in its place.
+Code generation relies on it: where a result shares the buffer of an operand, each element of the
+operand is read before the element in its place is written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A command line read by the rows of `options.py`.
+"""A command line, parsed by the rows of `options.py`.
 
-An option whose value may be left out (`--random[=SEED]`) takes it with `=` only, so that a file
-name after it stays one.
+An option with an optional value (`--random[=SEED]`) takes it with `=` only, so that a file name
+after it is not taken as the value.
 """
 
 from __future__ import annotations

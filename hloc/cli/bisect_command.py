@@ -1,4 +1,4 @@
-"""`hloc bisect FILE`: the pass and the rewrite that make the answer wrong, on a small module."""
+"""`hloc bisect FILE`: finds the pass and rewrite that break a module, on a small copy."""
 
 from __future__ import annotations
 

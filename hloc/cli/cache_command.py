@@ -1,4 +1,4 @@
-"""`hloc cache`: the folder of files that hloc can make again; what it holds, filling, emptying."""
+"""`hloc cache`: the cache folder; what it holds, filling, emptying."""
 
 from __future__ import annotations
 

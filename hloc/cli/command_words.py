@@ -1,8 +1,8 @@
-"""Which subcommand a command line names, and what is said to it.
+"""Which subcommand a command line names, and its words.
 
 A word before the subcommand is an option for whatever command follows: `hloc --target=nvptx64
---simulate` can stand where a script expects the name of a program, and is followed by `parse` as
-well as by `run`. Commands that have no such option take no notice of it there.
+--simulate` can stand where a script expects the name of a program, and may be followed by `parse`
+as well as by `run`. Commands without such an option ignore it there.
 """
 
 from __future__ import annotations

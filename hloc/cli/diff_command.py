@@ -1,4 +1,4 @@
-"""`hloc diff A B`: what is different in B, instruction by instruction."""
+"""`hloc diff A B`: the differences between two modules, instruction by instruction."""
 
 from __future__ import annotations
 

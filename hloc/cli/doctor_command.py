@@ -1,4 +1,4 @@
-"""`hloc doctor`: what hloc finds on this machine, and what that means for it."""
+"""`hloc doctor`: checks the installation and reports the features of this machine."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`--dump-dir`: the module after every pass that changed it, a manifest, and a page to read them.
+"""`--dump-dir`: the module after every pass that changed it, a manifest, and a page to browse them.
 
-Each `NN-pass.hlo` is a complete module, constants in full, that hloc reads again.
+Each `NN-pass.hlo` is a complete module with full constants, which hloc can read again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The page of `--dump-dir`: one HTML file that needs no network and runs nothing it was given.
+"""The page of `--dump-dir`: one HTML file that needs no network and runs no code from the module.
 
-The data stand in it as JSON; the script puts every text into the page as text, never as HTML.
+The data are embedded as JSON; the script inserts every text as text, never as HTML.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From exceptions to exit codes: faults of the user, of the target, of the run, and of hloc."""
+"""Turns exceptions into exit codes: errors of the user, of the target, of the run, and of hloc."""
 
 from __future__ import annotations
 

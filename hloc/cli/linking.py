@@ -1,4 +1,4 @@
-"""Shared libraries and programs: finds a compiler or linker of this machine and calls it."""
+"""Shared libraries and programs: finds a compiler or linker on this machine and calls it."""
 
 from __future__ import annotations
 

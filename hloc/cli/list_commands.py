@@ -1,4 +1,4 @@
-"""`hloc passes`, `hloc rules`, `hloc ops`: what hloc knows, read from its own tables."""
+"""`hloc passes`, `hloc rules`, `hloc ops`: lists from hloc's own tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The live ranges of the arena as a drawing: time from left to right, offsets from bottom to top.
 
-A self-contained SVG without scripts, the same for the same module, that reads on light and dark
-backgrounds. A rectangle is a buffer while it is in use; its tooltip says who made it.
+A self-contained SVG without scripts, deterministic, readable on light and dark backgrounds. A
+rectangle is a buffer while it is in use; its tooltip names the instruction that defines it.
 """
 
 from __future__ import annotations

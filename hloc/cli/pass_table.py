@@ -1,4 +1,4 @@
-"""`--time-passes`: a table of what each pass and each later stage took and did."""
+"""`--time-passes`: a table of the time and the changes of each pass and each later stage."""
 
 from __future__ import annotations
 

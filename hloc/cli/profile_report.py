@@ -1,4 +1,4 @@
-"""`--profile`: what each kernel of a program for a GPU costs, as a table."""
+"""`--profile`: the cost of each kernel of a GPU program, as a table."""
 
 from __future__ import annotations
 

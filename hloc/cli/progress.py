@@ -1,4 +1,4 @@
-"""A line on the terminal that says what goes on, for work that takes longer than half a second."""
+"""A progress line on the terminal, for work that takes longer than half a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewrites and remarks as they are told: `--trace-rewrites`, `--opt-bisect-limit`, `--remarks`."""
+"""Rewrites and remarks as they happen: `--trace-rewrites`, `--opt-bisect-limit`, `--remarks`."""
 
 from __future__ import annotations
 

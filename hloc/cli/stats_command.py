@@ -1,4 +1,4 @@
-"""`hloc stats FILE...`: what a module is made of and what it costs."""
+"""`hloc stats FILE...`: the composition and cost of a module."""
 
 from __future__ import annotations
 

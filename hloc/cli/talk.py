@@ -1,4 +1,4 @@
-"""The two streams of a command: stdout for the product, stderr for talk and faults."""
+"""The two streams of a command: stdout for the product, stderr for messages and errors."""
 
 from __future__ import annotations
 

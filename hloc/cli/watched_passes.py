@@ -1,4 +1,4 @@
-"""The passes of one compilation, watched by all that the command line asked for."""
+"""The passes of one compilation, with everything that the command line asked to observe."""
 
 from __future__ import annotations
 

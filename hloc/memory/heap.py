@@ -1,7 +1,7 @@
 """Packing buffers with known live ranges into one block of memory.
 
-Best fit in order of time, and if that leaves gaps, best fit in order of size and of duration (XLA's
-two); the best result counts. All are deterministic and close to O(n log n).
+Best fit in order of time, and if that leaves gaps, best fit in order of size and of duration (as in
+XLA); the best result wins. All are deterministic and close to O(n log n).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Choose the schedule and buffer assignment of a lowered module together.
 
-The schedule decides by an estimate; where a module is small, whole buffer assignments are compared,
-which also know of gaps, alignment and temporaries that lie in outputs.
+Schedules are compared by an estimate; for a small module, whole buffer assignments are compared,
+which account for gaps, alignment and temporaries placed in outputs.
 """
 
 from __future__ import annotations

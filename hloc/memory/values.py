@@ -1,6 +1,6 @@
 """Values: the array leaves that instructions define, in program order.
 
-Tuples, calls and everything else that moves no bytes make no values (see `analysis/dataflow.py`).
+Tuples, calls and other instructions that move no bytes define no values (`analysis/dataflow.py`).
 """
 
 from __future__ import annotations

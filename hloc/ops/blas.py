@@ -1,8 +1,8 @@
-"""Matrix products by the BLAS that SciPy brings: custom calls `hloc_blas_TT_gemm`.
+"""Matrix products by SciPy's BLAS: custom calls `hloc_blas_TT_gemm`.
 
-Letters say how each matrix lies in memory: `n` as it is multiplied, `t` transposed. What precedes
-the last two dimensions is a batch. The functions are those of `scipy.linalg.cython_blas`; SciPy is
-the extra `lapack`.
+The letters give the layout of each matrix: `n` as it is multiplied, `t` transposed. Dimensions
+before the last two are a batch. The functions are those of `scipy.linalg.cython_blas`; SciPy is the
+extra `lapack`.
 """
 
 from __future__ import annotations

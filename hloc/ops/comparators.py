@@ -1,9 +1,8 @@
-"""Comparators of sort that order by keys: found in the computation, computed for all rows at once.
+"""Comparators of sort that compare keys: recognised, and evaluated for all rows at once.
 
-Recognised: one comparison of an expression of the left element with the same expression of the
-right one, and chains of them in the spellings that JAX and XLA print, where the next key decides
-between equal ones:
-`select(EQ(c, reversed c), next, c)` and `or(c, and(EQ of the key, next))`.
+The patterns are one comparison of an expression of the left element with the same expression of the
+right one, and chains of them in the spellings that JAX and XLA print, where the next key breaks
+ties: `select(EQ(c, reversed c), next, c)` and `or(c, and(EQ of the key, next))`.
 """
 
 from __future__ import annotations

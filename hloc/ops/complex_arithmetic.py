@@ -1,7 +1,7 @@
-"""Emitters of complex division, |z|, square root, logarithm and exponential, right at any scale.
+"""Emitters of complex division, |z|, square root, logarithm and exponential, accurate at any scale.
 
-Numbers are multiplied by powers of two before they are squared, so that nothing overflows or
-vanishes but the result. Infinities and NaN are those of C99, Annex G.
+Operands are scaled by powers of two before they are squared, so that intermediate results neither
+overflow nor underflow. Infinities and NaN are those of C99, Annex G.
 """
 
 from __future__ import annotations

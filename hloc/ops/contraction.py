@@ -1,4 +1,4 @@
-"""Products of arrays for the evaluator: exact enough to be an oracle, fast through BLAS.
+"""Products of arrays for the evaluator: accurate enough for an oracle, and fast through BLAS.
 
 Floats are multiplied and summed in f64 and rounded once to the result type, integers wrap in the
 result type, predicates are or-ed.

@@ -1,7 +1,7 @@
-"""What custom calls do, by target: those hloc knows, and those registered in this process.
+"""The behaviour of custom calls by target: those hloc knows, and those registered in this process.
 
-An unknown target is legal text; running it is refused with the target's name. Only what stands in
-these tables runs: a name in a module's text finds nothing else.
+An unknown target is legal text; running it is refused with the target's name. Only the targets in
+these tables run: a name in a module's text cannot reach anything else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Operations that copy or rearrange values without computing: broadcast to bitcast.
+"""Operations that copy or rearrange elements without computing: broadcast to bitcast.
 
 Rules: format reference 12.4. Elements of a result are elements of an operand, bit for bit.
 """

@@ -1,4 +1,4 @@
-"""Slices at places that are values, and sizes that are values.
+"""Slices at computed indices, and dynamic sizes.
 
 Start indices are clamped so that the slice fits (system reference 4.2). Source of shape rules:
 XLA's shape inference.

@@ -1,7 +1,7 @@
-"""Pieces of elemental emitters: dispatch on the element type, and arithmetic of complex numbers.
+"""Pieces of elemental emitters: dispatch on the element type, and complex arithmetic.
 
-All speak to the `ScalarBuilder` protocol. Complex values are taken apart into real and imaginary
-parts; functions of narrow floats are computed in f32 and rounded once.
+All use the `ScalarBuilder` protocol. Complex values are split into real and imaginary parts;
+functions of narrow floats are computed in f32 and rounded once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluating called computations on scalars: recognised reducers, whole arrays at once, folds.
+"""Evaluates called computations on scalars: recognised reducers, whole arrays at once, folds.
 
 A computation of elementwise instructions on scalars gives the same values when it is evaluated once
 on arrays of any one shape; this is how reduce, map, sort and scatter stay fast in NumPy.

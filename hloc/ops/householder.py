@@ -1,6 +1,6 @@
-"""Householder reflectors `H = I - tau v v^H` as LAPACK makes and stores them.
+"""Householder reflectors `H = I - tau v v^H` as LAPACK computes and stores them.
 
-`v` starts with 1, which is not stored; what follows lies where it made zeros.
+`v` starts with 1, which is not stored; the rest is stored where it eliminated elements.
 """
 
 from __future__ import annotations

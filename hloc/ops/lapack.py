@@ -1,8 +1,8 @@
 """LAPACK by custom call: the targets that JAX emits for one processor, most of them `lapack_*_ffi`.
 
-NumPy's linear algebra does what it can, short loops over Householder reflectors the rest, with
+NumPy's linear algebra computes what it can, short loops over Householder reflectors the rest, with
 LAPACK's sign conventions. Only a Schur decomposition (`gees`) needs SciPy, the extra `lapack`.
-Matrices are the last two dimensions; what precedes them is a batch.
+Matrices are the last two dimensions; the dimensions before them are a batch.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The LAPACK that SciPy brings: addresses of its routines, and the working memory they ask for."""
+"""SciPy's LAPACK: the addresses of its routines, and their working memory."""
 
 from __future__ import annotations
 

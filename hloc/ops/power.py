@@ -1,4 +1,4 @@
-"""Elementwise operations on two arrays that are no plain arithmetic: power, atan2, complex.
+"""Elementwise operations on two arrays other than plain arithmetic: power, atan2, complex.
 
 Integer powers are exact modulo 2^width; XLA's CPU run time uses the low 6 bits of the exponent.
 """

@@ -1,8 +1,8 @@
 """Dynamic dimensions in the evaluator: arrays have their present size, not their bound.
 
 An instruction with such operands is evaluated as the static instruction of the present sizes: its
-shape is inferred anew, and attributes that name whole dimensions follow. This shares nothing with
-the dynamic padder, which keeps bounds and masks.
+shape is inferred again, and attributes that cover whole dimensions are adapted. This shares nothing
+with the dynamic padder, which keeps bounds and masks.
 """
 
 from __future__ import annotations

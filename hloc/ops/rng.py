@@ -1,8 +1,8 @@
 """Numbers for `rng`: a stream of ThreeFry bits whose key is the instruction's id.
 
-HLO leaves the stream open; this one is the same in every run and on every machine. The same
-instruction draws the same numbers each time it runs, in a loop too: a program that wants others
-hands a state to `rng-bit-generator`. `opt/rng_expander.py` writes the same stream as instructions.
+HLO does not define the stream; this one is the same in every run and on every machine. An
+instruction draws the same numbers each time it runs, in a loop too: programs that need others pass
+a state to `rng-bit-generator`. `opt/rng_expander.py` emits the same stream as instructions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Operations that take parts of arrays and put arrays together: slice to pad.
+"""Operations that take parts of arrays or join arrays: slice to pad.
 
-Rules: format reference 12.4. A reverse is a slice that runs backwards, so it is here too.
+Rules: format reference 12.4. A reverse is a slice with a negative stride, so it is here too.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tridiagonal systems: Gaussian elimination with row exchanges, O(n) for n equations.
 
 The matrix is three arrays of n elements; the first of the lower diagonal and the last of the upper
-one stand outside of it and are not read.
+diagonal lie outside the matrix and are not read.
 """
 
 from __future__ import annotations

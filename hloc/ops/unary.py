@@ -1,4 +1,4 @@
-"""Elementwise operations on one array that are no plain function of floats: sign, rounding, bits.
+"""Elementwise operations on one array other than elementary functions: sign, rounding, bits.
 
 The elementary functions (exponential, sine ...) are in `elementary.py`. Semantics: XLA's CPU run
 time, samples in tests/unit/ops.

@@ -1,7 +1,7 @@
-"""The formatter: HLO text in one layout, with comments, names and order as they were written.
+"""The formatter: HLO text in one layout; comments, names and order are kept.
 
-It works on the coarse tokens of the lexer and what stands between them, never on the module, so
-nothing the text says can get lost. Literals and attribute values are left as they are.
+It works on the coarse tokens of the lexer and the text between them, never on the module, so
+nothing gets lost. Literals and attribute values are left as they are.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Layered graph layout: rows, order within rows, and coordinates.
 
-Rows by longest path, order by barycentre sweeps, places by isotonic regression, so that boxes stand
-under what they use and never overlap. Edges that pass a few rows get a bend in each of them; longer
-ones get none, since a deep module would have millions. All steps are iterative, deterministic and
-linear but for sorting; after Sugiyama, Tagawa and Toda (1981).
+Rows by longest path, order by barycentre sweeps, coordinates by isotonic regression, so that boxes
+stand below their operands and never overlap. An edge that crosses a few rows bends in each of them;
+longer edges do not, since a deep module would have millions of bends. All steps are iterative,
+deterministic and linear but for sorting; after Sugiyama, Tagawa and Toda (1981).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A roofline: how many operations per second each kernel does, against what the machine could.
+"""A roofline: the operations per second of each kernel, against the peaks of the machine.
 
-To the left a kernel waits for memory, to the right for arithmetic (Williams, Waterman and
+Kernels on the left are bound by memory, those on the right by arithmetic (Williams, Waterman and
 Patterson, 2009). A self-contained SVG without scripts, in the style of the other charts.
 """
 

@@ -1,8 +1,9 @@
-"""What a picture of a module shows: boxes that open into boxes, and the edges between instructions.
+"""The contents of a picture: boxes that open into boxes, and the edges between instructions.
 
-A scene knows nothing of places and colours. Every computation is one tree: the root holds groups
-(`grouping`), their leaves are instructions, and an instruction that calls has the trees of what it
-calls as `bodies`. Trees are shared: two calls of one computation open into the same one.
+A scene has no coordinates or colours. Every computation is one tree: the root holds groups
+(`grouping`), their leaves are instructions, and an instruction that calls has the trees of its
+called computations as `bodies`. Trees are shared: two calls of one computation open into the same
+one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of a computation to draw: around an instruction, between two, or all that one needs."""
+"""Parts of a computation to draw: around an instruction, between two, or all its operands."""
 
 from __future__ import annotations
 

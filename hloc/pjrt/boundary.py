@@ -1,7 +1,7 @@
-"""What a serialized HloModuleProto takes and returns, read without reading the module.
+"""The parameters and results of a serialized HloModuleProto, without reading the module.
 
-A program from the cache needs no more of it. hloc's own manifest leaves tokens out, which are
-arguments and results like others for JAX.
+A program from the cache needs no more of it. hloc's own manifest leaves out tokens, which are
+ordinary arguments and results for JAX.
 """
 
 from __future__ import annotations

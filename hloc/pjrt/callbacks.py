@@ -1,6 +1,6 @@
 """Python functions that programs call: `jax.pure_callback`, `io_callback`, `debug.print`.
 
-JAX lowers each to a custom call with the number of a function; jaxlib hands the functions over with
+JAX lowers each to a custom call with the number of a function; jaxlib passes the functions with
 every run, as user data of the FFI extension. Programs with such calls run in the caller's thread.
 Source: jaxlib's `py_client_cpu.cc`.
 """

@@ -1,4 +1,4 @@
-"""Options that JAX programs set for the compiler: those of XLA are taken, others refused."""
+"""Compiler options of JAX programs: XLA's are accepted, others refused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a module answers on sets of inputs, and where two modules answer differently.
+"""The results of a module on sets of inputs, and where two modules differ.
 
 Used to judge passes, so by default both sides run in the reference evaluator; a module that is too
-much for it runs compiled at -O0.
+large for it runs compiled at -O0.
 """
 
 from __future__ import annotations

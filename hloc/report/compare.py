@@ -1,4 +1,4 @@
-"""Comparison of results with wanted ones, element by element, with the worst element named."""
+"""Comparison of results with expected ones, element by element, with the worst element named."""
 
 from __future__ import annotations
 

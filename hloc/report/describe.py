@@ -1,4 +1,4 @@
-"""What hloc knows of a pass, a rule or an opcode as text, read from its own tables."""
+"""The description of a pass, a rule or an opcode as text, read from hloc's own tables."""
 
 from __future__ import annotations
 

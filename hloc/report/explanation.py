@@ -1,4 +1,4 @@
-"""What hloc says about its diagnostics, passes, rules and opcodes."""
+"""Explanations of diagnostics, passes, rules and opcodes."""
 
 from __future__ import annotations
 

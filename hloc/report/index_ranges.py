@@ -1,8 +1,8 @@
-"""Which integer inputs of a module end up as indices, and how large they may be.
+"""Which integer inputs of a module end up as indices, and their ranges.
 
-Random indices that are out of range are clamped or skipped, so they would test nothing but that.
-The search goes backwards from every index operand, through what hands integers on unchanged or
-shifted (reshape, select, add, while state ...), to the parameters of the entry computation.
+Random indices out of range are clamped or skipped, so they would test little else. The search goes
+backwards from every index operand, through instructions that pass integers on unchanged or shifted
+(reshape, select, add, while state ...), to the parameters of the entry computation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`--memory`: what the buffers of a compiled module take, and what is alive at the worst moment."""
+"""`--memory`: the buffers of a compiled module, and which are live at the peak."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One small module per opcode, for `hloc ops NAME` and docs/opcodes.md.
 
-Those of elementwise opcodes are made up, those of opcodes from elsewhere stand in their rows.
-Examples are run by tests.
+Examples of elementwise opcodes are generated, those of opcodes from plug-ins stand in their rows.
+Tests run all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Running an executable: warm up, repeat, and say what came out and how long it took."""
+"""Runs an executable: warms up, repeats, and reports results and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a module is made of and what it costs, as text."""
+"""The composition and cost of a module as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A limit on the time of Python code that may never end: the evaluator on an endless loop."""
+"""A time limit for Python code that may never end, such as the evaluator in an endless loop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How close a float result must be to the wanted one: one table, with the reason for each row.
+"""How close a float result must be to the expected one: one table, with the reason for each row.
 
-A result may differ by `rtol * |want| + scale * max|want|`. The first term pays for the rounding of
-the element itself and for transcendental functions, the second for sums whose terms are larger
+A result may differ by `rtol * |want| + scale * max|want|`. The first term covers the rounding of
+the element itself and of transcendental functions, the second covers sums whose terms are larger
 than the result (dot, reduce). Integers and predicates must be equal.
 """
 

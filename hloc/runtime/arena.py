@@ -1,4 +1,4 @@
-"""The memory of one call under way: the arena for temporaries and the table of pointers."""
+"""The memory of one call: the arena of temporaries and the pointer table."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Objects into memory: LLVM's linker gives the address of the entry function.
+"""Loads objects into memory with LLVM's linker and returns the address of the entry function.
 
-The linker is handed the allowed symbols and nothing else, so code can reach nothing else.
+The linker resolves the allowed symbols and no others, so code can reach nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From a compiled module to something that can be called, for any target.
+"""Loads a compiled module of any target as something that can be called.
 
-Built-in targets have their loader in `LOADERS`; the modules of other backends bring a method
-`load`. Nothing above this floor knows the classes of either.
+Built-in targets have their loader in `LOADERS`; modules of other backends have a method `load`.
+Nothing above this floor knows the classes of either.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A program as bytes and back: the manifest as JSON, then machine code and constants as they are.
+"""A program as bytes and back: the manifest as JSON, then machine code and raw constants.
 
-Reading runs no code: whatever a file says becomes numbers, names and arrays, or is refused.
+Reading runs no code: the contents become numbers, names and arrays, or are refused.
 """
 
 from __future__ import annotations

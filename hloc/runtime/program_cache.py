@@ -1,9 +1,9 @@
-"""Programs kept between runs, so that a text compiled once is loaded the next time.
+"""The cache of compiled programs, so that a text compiled once is loaded the next time.
 
-A file is named by a digest of all that the program depends on: the text, the options, the machine,
-the versions of LLVM and of hloc's own sources, and sealed under that name
-(`hloc/cache_directory.py`). Programs that call the host, and those of
-passes from plug-ins, are not kept: what they do is not in the text.
+A file is named by a digest of everything the program depends on: the text, the options, the
+machine, the versions of LLVM and of hloc's own sources, and sealed under that name
+(`hloc/cache_directory.py`). Programs that call the host, or that were changed by plug-in passes,
+are not cached: the text does not determine their behaviour.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Output arrays that are used again once the caller has dropped them.
+"""Reuses output arrays once the caller has dropped them.
 
-Fresh memory costs as much in page faults as writing it, so a frame keeps the arrays it returned
-last and reuses one when nothing else refers to it any more. Larger arrays begin at a cache
-line, where NumPy's own need not: a vector that lies in two lines is written at half the speed.
+Page faults make fresh memory as expensive as writing it, so a frame keeps the arrays it returned
+last and reuses one when nothing else refers to it. Larger arrays are aligned to cache lines, which
+NumPy's own are not: a vector that crosses a line is written at half the speed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Compile the routines of all sizes before any program needs them.
+"""Compiles all routines before any program needs them.
 
-They go into the user's cache, or into the package itself, as a library ships its kernels:
-`hloc cache --fill`, and `hatch_build.py` where hloc is installed from its sources. Code is for this
-machine alone. It is found by a digest of text, processor and versions, so that another machine, or
-another version, compiles its own.
+They go into the user's cache (`hloc cache --fill`), or into the package when hloc is installed from
+its sources (`hatch_build.py`), as a library ships its kernels. They are found by a digest of text,
+processor and versions, so another machine or version compiles its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a state is for NVIDIA GPUs."""
+"""A state as code for NVIDIA GPUs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ptx step` and what follows it: one kernel instruction by instruction."""
+"""`ptx step` and the commands after it: one kernel instruction by instruction."""
 
 from __future__ import annotations
 

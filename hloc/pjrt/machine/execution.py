@@ -1,7 +1,7 @@
-"""`PJRT_LoadedExecutable_Execute`: fill the program's table of pointers and run it.
+"""`PJRT_LoadedExecutable_Execute`: fills the program's pointer table and runs it.
 
-A program that is quick runs in the caller's thread; others, and those whose arguments are not
-ready, are queued for the worker (`worker.py`). What is quick is known from the last run.
+A short program runs in the caller's thread; others, and those whose arguments are not ready, are
+queued for the worker (`worker.py`). The last run tells whether a program is short.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The queue of asynchronous runs, and the one thread that works on it in order.
+"""The queue of asynchronous runs, and the one thread that executes it in order.
 
-A run needs only results of runs before it, so one thread in order cannot wait for itself. Programs
-that call Python never come here: what they call may itself wait for the worker.
+A run depends only on earlier runs, so one thread in order cannot deadlock. Programs that call
+Python are never queued: their callbacks may themselves wait for the worker.
 """
 
 from __future__ import annotations

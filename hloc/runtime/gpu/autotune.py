@@ -1,8 +1,8 @@
-"""Chooses between kernels that make the same by their time on the device at hand.
+"""Chooses between equivalent kernels by their time on the device.
 
-A model picks a tile for every large matrix product (`emitters/matrix_plan.py`), the same on all
-machines. Here the next best are run as well, and the fastest is taken. What was found is kept in
-the cache, for this kernel on this device with this driver.
+A cost model picks a tile for every large matrix product (`emitters/matrix_plan.py`), the same on
+all machines. Here the runners-up are timed as well, and the fastest wins. The result is cached for
+this kernel, device and driver.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a device is asked to do in one straight run, as data: launches, calls, copies."""
+"""The commands of one straight run on a device, as data: launches, library calls, copies."""
 
 from __future__ import annotations
 

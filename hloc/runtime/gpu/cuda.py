@@ -1,7 +1,7 @@
 """A CUDA device: memory from the driver's pool, launches on one stream, recorded runs as graphs.
 
-All is asynchronous but `read` and `synchronize`. The primary context is used, which other packages
-in the process share, so that arrays can be handed on without a copy.
+Everything but `read` and `synchronize` is asynchronous. It uses the primary context, which other
+packages in the process share, so that arrays can be exchanged without a copy.
 """
 
 from __future__ import annotations

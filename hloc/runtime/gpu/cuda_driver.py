@@ -1,6 +1,6 @@
-"""Calls of NVIDIA's driver through the package `cuda-bindings`, with its errors as hloc's own.
+"""Calls of NVIDIA's driver through the package `cuda-bindings`, whose errors become hloc's.
 
-The package is optional and imported here only, when a device is first asked for.
+The package is optional; it is imported only here, when a device is first requested.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What is given to the driver to load: the PTX itself, or a cubin where the driver is too old.
+"""The image that the driver loads: the PTX itself, or a cubin where the driver is too old for it.
 
-A driver assembles PTX of its own version and older ones. Machine code of another assembler it
-takes from every version with the same major number.
+A driver assembles PTX of its own version and older ones. It accepts machine code from another
+assembler of the same major version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Times of launches on a CUDA device, as its events tell them."""
+"""Times of launches on a CUDA device, measured with events."""
 
 from __future__ import annotations
 

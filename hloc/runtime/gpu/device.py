@@ -1,6 +1,7 @@
-"""What an executable needs of a GPU: memory, copies and launches, in order of the calls.
+"""The interface of a GPU for executables: memory, copies and launches, in order of the calls.
 
-A CUDA device and the interpreter both offer this, so that all above it is tested without a GPU.
+A CUDA device and the interpreter both implement it, so that everything above is tested without a
+GPU.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""DLPack's structures, and arrays of other packages taken by their address without a copy.
+"""DLPack's structures, and zero-copy access to arrays of other packages.
 
 Source: the DLPack header (version 1.1), Python Array API standard, CUDA Array Interface 3.
 """

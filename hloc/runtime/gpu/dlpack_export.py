@@ -1,7 +1,7 @@
-"""Memory handed to other packages as DLPack capsules, and kept until they say they are done.
+"""Exports memory as DLPack capsules, and keeps it alive until the consumer releases it.
 
-They say so at any time, even while the interpreter ends, when no Python code can run any more. So
-what they call is machine code that only sets a mark, and Python looks at the marks later.
+A consumer may release it at any time, even during interpreter shutdown, when no Python code can
+run. The deleter is therefore machine code that only sets a flag, and Python checks the flags later.
 """
 
 from __future__ import annotations

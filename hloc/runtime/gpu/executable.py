@@ -1,7 +1,7 @@
 """A module compiled for a GPU that can be called: arrays in, arrays out.
 
-Arguments are copied in and results out. Memory of temporaries is one range; it and that of
-arguments and results is kept between calls where the device replays recorded runs, which name
+Arguments are copied in and results out. Temporaries share one range of memory; it is kept between
+calls, and so are arguments and results where the device replays recorded runs, which hold
 addresses.
 """
 

@@ -1,7 +1,7 @@
-"""A device that runs the kernels of GPUs as code of this machine, a thread after the other.
+"""A device that runs GPU kernels as code of the host, one thread after another.
 
-It checks less than the interpreter of PTX (no bounds, no uninitialised reads) and is much faster.
-Run twice, in order and in reverse, it finds races: the results have other bits.
+It checks less than the PTX interpreter (no bounds, no uninitialised reads) and is much faster.
+Running a kernel twice, in order and in reverse, finds races: the bits of the results differ.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Devices that tell what each launch cost."""
+"""Devices that report the cost of each launch."""
 
 from __future__ import annotations
 

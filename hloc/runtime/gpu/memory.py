@@ -1,4 +1,4 @@
-"""Memory of a module on a device: constants for its life, the rest for a call, or kept as well."""
+"""Memory of a module on a device: constants for its lifetime, the rest per call or kept as well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each kernel of a module costs: times on a device, counts in the interpreter."""
+"""The cost of each kernel of a module: times on a device, counts in the interpreter."""
 
 from __future__ import annotations
 

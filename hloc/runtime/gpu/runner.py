@@ -1,4 +1,4 @@
-"""Runs the steps of a plan on a device: straight runs, and what the host decides between them."""
+"""Runs the steps of a plan on a device: straight runs, and control flow decided by the host."""
 
 from __future__ import annotations
 

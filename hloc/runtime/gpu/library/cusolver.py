@@ -1,8 +1,7 @@
-"""Cholesky factors by cuSOLVER, matrix after matrix.
+"""Cholesky factors by cuSOLVER, one matrix at a time.
 
-Source: cuSOLVER documentation, cusolverDn<t>potrf. Its matrices lie column by column, so that it
-sees the transposed of those of HLO: for the lower factor L of A it makes the upper one of the
-transposed of A, which is the transposed of L.
+Source: cuSOLVER documentation, cusolverDn<t>potrf. Its matrices are column-major, so it sees the
+transpose of HLO's: the lower factor L of A is the transpose of the upper factor of A's transpose.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The library calls of one module: prepared once per stream, with faults as hloc's own."""
+"""The library calls of one module: prepared once per stream; their errors become hloc's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls of all libraries have in common."""
+"""What the calls of all libraries share."""
 
 from __future__ import annotations
 
