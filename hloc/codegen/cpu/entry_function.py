@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.cpu.loop_function import (
     LoopFunction,
@@ -38,6 +39,8 @@ from hloc.codegen.plan.plan import (
 from hloc.codegen.plan.pointer_table import ENTRY as ENTRY
 
 _PART_STEPS = 256
+_MOST_PARTS_COPIED = 8
+"""Numbers that are copied one by one in a loop; a complex element is two."""
 _MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
 
 
@@ -109,7 +112,7 @@ def loop_text(plan: Plan, kernels: Sequence[Kernel], loop: LoopFunction, attribu
     used = [kernels[number] for number in loop.kernels]
     lines = list(dict.fromkeys(d for kernel in used for d in kernel.declarations))
     lines += [_MEMCPY, "", *map(inlined_text, used)]
-    head = f"({parameters_text(loop.slots)}) {attributes} {{"
+    head = f"({parameters_text(loop)}) {attributes} {{"
     for number in loop.computations:
         name = f"define internal void @{_function_name(number)}{head}"
         steps = plan.computations[number]
@@ -211,11 +214,7 @@ class _Writer:
             case KernelStep():
                 self._kernel(step)
             case CopyStep():
-                source, target = self._pointer(step.source), self._pointer(step.target)
-                self._add(
-                    f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, "
-                    f"i64 {step.size_bytes}, i1 false)"
-                )
+                self._copy(step)
             case LoopStep():
                 self._loop(step)
             case BranchStep():
@@ -224,6 +223,30 @@ class _Writer:
                 self._run(step.computation)
             case HostStep():
                 self._host(step)
+
+    def _copy(self, step: CopyStep) -> None:
+        """Copy bytes; few elements one by one, in the type in which kernels read and write them.
+
+        Only so can LLVM keep the state of a loop in registers.
+        """
+        source, target = self._pointer(step.source), self._pointer(step.target)
+        part = REPRESENTATIONS[step.dtype]
+        parts = step.size_bytes // part.bytes
+        if not self.slots or parts > _MOST_PARTS_COPIED:
+            self._add(
+                f"call void @llvm.memcpy.p0.p0.i64(ptr {target}, ptr {source}, "
+                f"i64 {step.size_bytes}, i1 false)"
+            )
+            return
+        label = self._name()
+        for kind, pointer in (("load", source), ("store", target)):
+            for i in range(parts):
+                at = f"%{kind}.{label}.{i}"
+                self._add(f"{at} = getelementptr {part.memory}, ptr {pointer}, i64 {i}")
+                if kind == "load":
+                    self._add(f"%copied.{label}.{i} = load {part.memory}, ptr {at}")
+                else:
+                    self._add(f"store {part.memory} %copied.{label}.{i}, ptr {at}")
 
     def _kernel(self, step: KernelStep) -> None:
         if step.in_place is None:

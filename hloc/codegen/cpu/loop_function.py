@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.plan.plan import (
-    ARENA_SLOT,
     STOP_SLOT,
     BranchStep,
     CopyStep,
@@ -35,12 +34,14 @@ class LoopFunction:
 
     Attributes:
         slots: of the table that the loop uses, in the order of its arguments.
+        shared: the slots that may have the pointer of another one.
         computations: numbers of all it runs.
         kernels: numbers of those written into it.
     """
 
     step: LoopStep
     slots: tuple[int, ...]
+    shared: frozenset[int]
     computations: tuple[int, ...]
     kernels: tuple[int, ...]
 
@@ -95,7 +96,20 @@ def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunc
             pending += called_by(inner)
     if not used:
         return None
-    return LoopFunction(step, tuple(sorted(slots)), tuple(computations), tuple(sorted(used)))
+    return LoopFunction(
+        step,
+        tuple(sorted(slots)),
+        _shared_slots(plan),
+        tuple(computations),
+        tuple(sorted(used)),
+    )
+
+
+def _shared_slots(plan: Plan) -> frozenset[int]:
+    """Return the slots of outputs, and of the donated parameters in whose memory they may lie."""
+    pairs = [a for a in plan.assignment.aliases if a.how == "overwritten"]
+    outputs = {plan.table.first_output + pair.output for pair in pairs}
+    return frozenset(outputs | {plan.table.first_parameter + pair.parameter for pair in pairs})
 
 
 def _places(step: Step) -> Iterator[Place]:
@@ -110,13 +124,15 @@ def _places(step: Step) -> Iterator[Place]:
             yield step.selector
 
 
-def parameters_text(slots: Sequence[int]) -> str:
+def parameters_text(loop: LoopFunction) -> str:
     """Return the parameters of a loop's functions.
 
-    Nothing else overlaps the arena and the stop flag; parameters and outputs may be given twice.
+    Nothing overlaps but outputs and what they overwrite. A parameter of the module may be given
+    twice; but then nothing is written to it.
     """
-    alone = (ARENA_SLOT, STOP_SLOT)
-    return ", ".join(f"ptr {'noalias ' if slot in alone else ''}%slot{slot}" for slot in slots)
+    return ", ".join(
+        f"ptr {'' if slot in loop.shared else 'noalias '}%slot{slot}" for slot in loop.slots
+    )
 
 
 def arguments_text(slots: Sequence[int]) -> str:

@@ -19,7 +19,7 @@ from hloc.codegen.plan.pointer_table import STOP_SLOT as STOP_SLOT
 from hloc.codegen.plan.pointer_table import THREADS_SLOT as THREADS_SLOT
 from hloc.codegen.plan.pointer_table import Place as Place
 from hloc.codegen.plan.pointer_table import TableLayout
-from hloc.dtypes import PRED
+from hloc.dtypes import PRED, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -58,11 +58,17 @@ class KernelStep:
 
 @dataclass(frozen=True, slots=True)
 class CopyStep:
-    """Copy bytes between places that do not overlap."""
+    """Copy `elements` elements between places that do not overlap."""
 
     source: Place
     target: Place
-    size_bytes: int
+    dtype: DType
+    elements: int
+
+    @property
+    def size_bytes(self) -> int:
+        """What is copied."""
+        return self.elements * self.dtype.storage_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +236,9 @@ class _Planner:
 
     def _copy(self, inst: Instruction) -> Step | None:
         source, target = self._place(inst.operands[0]), self._place(inst)
-        return None if source == target else CopyStep(source, target, inst.array.size_bytes)
+        if source == target:
+            return None
+        return CopyStep(source, target, inst.array.dtype, inst.array.elements)
 
     def _kernel(self, inst: Instruction) -> Step:
         usual = self.assignment.aliased(inst)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.cpu.loop_function import loop_functions
+from hloc.codegen.cpu.loop_function import loop_functions, parameters_text
 from tests.tolerance import bounds
 from tests.waiting import PATIENCE
 
@@ -90,6 +90,45 @@ ENTRY e {
 """
 
 
+TURNS = """HloModule turns{donor}
+
+below {{
+  s = (s32[], f32[3], f32[9,3]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(9)
+  ROOT r = pred[] compare(i, n), direction=LT
+}}
+step {{
+  s = (s32[], f32[3], f32[9,3]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  v = f32[3] get-tuple-element(s), index=1
+  x = f32[1] slice(v), slice={{[0:1]}}
+  y = f32[1] slice(v), slice={{[1:2]}}
+  z = f32[1] slice(v), slice={{[2:3]}}
+  xy = f32[1] subtract(x, y)
+  yz = f32[1] add(y, z)
+  turned = f32[3] concatenate(yz, z, xy), dimensions={{0}}
+  rows = f32[9,3] get-tuple-element(s), index=2
+  row = f32[1,3] reshape(v)
+  zero = s32[] constant(0)
+  written = f32[9,3] dynamic-update-slice(rows, row, i, zero)
+  ROOT r = (s32[], f32[3], f32[9,3]) tuple(next, turned, written)
+}}
+ENTRY e {{
+  v = f32[3] parameter(0)
+  rows = f32[9,3] parameter(1)
+  zero = s32[] constant(0)
+  start = (s32[], f32[3], f32[9,3]) tuple(zero, v, rows)
+  w = (s32[], f32[3], f32[9,3]) while(start), condition=below, body=step
+  v1 = f32[3] get-tuple-element(w), index=1
+  rows1 = f32[9,3] get-tuple-element(w), index=2
+  ROOT r = (f32[3], f32[9,3]) tuple(v1, rows1)
+}}
+"""
+
+
 def _loops(executable: Any) -> Sequence[Any]:
     compiled = executable.compiled
     return tuple(loop_functions(compiled.plan, compiled.kernels).values())
@@ -112,12 +151,38 @@ def test_state_that_changes_places(size: str, level: int) -> None:
 
 
 def test_both_operands_may_be_one_array() -> None:
-    """Parameters may overlap; only the arena and the stop flag are alone."""
+    """Parameters may overlap: nothing is written to them."""
     executable = hloc.compile(LOOP.format("64", 3))
     x = np.ones(64, np.float32)
     _, first, second = executable(x, x)
     np.testing.assert_array_equal(first, np.full(64, 2.0, np.float32))
     np.testing.assert_array_equal(second, np.full(64, 2.75, np.float32))
+
+
+@pytest.mark.parametrize("donor", ["", ", buffer_donor={ (0, {}), (1, {}) }"])
+def test_a_state_of_few_elements_stays_in_registers(donor: str) -> None:
+    """Every element has code of its own, so that the loop has no loop and no branch inside."""
+    executable = hloc.compile(TURNS.format(donor=donor))
+    (loop,) = _loops(executable)
+    kernels = executable.compiled.kernels  # type: ignore[attr-defined]
+    assert not any(" br " in kernels[number].text for number in loop.kernels)
+    v, rows = np.array([1, 2, 4], np.float32), np.zeros((9, 3), np.float32)
+    found, path = executable(v.copy(), rows.copy(), donate=(0, 1) if donor else ())
+    for row in path:
+        np.testing.assert_array_equal(row, v)
+        v = np.array([v[1] + v[2], v[2], v[0] - v[1]], np.float32)
+    np.testing.assert_array_equal(found, v)
+
+
+def test_only_outputs_and_what_they_overwrite_share_memory() -> None:
+    """LLVM is told that nothing else overlaps."""
+    apart = hloc.compile(LOOP.format("64", 3))
+    assert not any(loop.shared for loop in _loops(apart))
+    donor = "HloModule loop, buffer_donor={ (0, {}) }"
+    donated = hloc.compile(LOOP.format("64", 3).replace("HloModule loop", donor))
+    for loop in _loops(donated):
+        for slot in loop.shared:
+            assert f"ptr noalias %slot{slot}" not in parameters_text(loop)
 
 
 @pytest.mark.parametrize("level", [0, 2])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.codegen.cpu.emitters import loop
+from hloc.codegen.cpu.emitters import loop, unrolled
 from hloc.codegen.cpu.emitters.attention import attention
 from hloc.codegen.cpu.emitters.convolution import (
     convolution_gemm,
@@ -47,6 +47,7 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     scatter.EMITTER,
     dynamic_update_slice.EMITTER,
     concatenate.EMITTER,
+    unrolled.EMITTER,
     loop.EMITTER,
 )
 

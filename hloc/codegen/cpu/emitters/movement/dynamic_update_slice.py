@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from hloc.codegen.builder.index import loop_order
+from collections.abc import Sequence
+
+from hloc.codegen.builder.index import Index, loop_order
+from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.dynamic_update_slice import first_element, is_in_place
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.unrolling import is_unrolled, write_elements
 from hloc.ir.instruction import Instruction
 
 
@@ -20,9 +24,20 @@ def _emit(k: KernelContext) -> None:
     first = first_element(k)
     if not is_in_place(k, operand):
         k.copy_array(operand, k.output)
+
+    def place(at: Sequence[IndexValue]) -> Index:
+        return tuple(k.math.add(i, j) for i, j in zip(first, at, strict=True))
+
+    members = k.inst.called[0].instructions if k.inst.is_a("fusion") else ()
+    if is_unrolled(update.array, members):
+        write_elements(
+            [update.array],
+            lambda _, at: k.read(update, at),
+            lambda _, at, value: k.output.store(k.math, place(at), value),
+        )
+        return
     with k.body.nest(update.array.dims, loop_order(update.array)) as at:
-        target = tuple(k.math.add(i, j) for i, j in zip(first, at, strict=True))
-        k.output.store(k.math, target, k.read(update, tuple(at)))
+        k.output.store(k.math, place(at), k.read(update, tuple(at)))
 
 
 EMITTER = Emitter("dynamic-update-slice", plan, roots=("dynamic-update-slice",))

@@ -1,0 +1,39 @@
+"""Results of few elements, made without loops (`kernels/unrolling.py`)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from hloc.codegen.builder.index import Index
+from hloc.codegen.builder.values import Value
+from hloc.codegen.kernels.context import KernelContext, array_leaves
+from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.loop import is_generated
+from hloc.codegen.kernels.unrolling import is_unrolled, write_elements
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, leaves
+
+
+def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
+    """Plan one piece of code for all elements, None if they are too many."""
+    shapes = array_leaves(inst.shape)
+    largest = max(shapes, key=lambda shape: shape.elements, default=None)
+    if largest is None or not is_generated(inst):
+        return None
+    members = inst.called[0].instructions if inst.is_a("fusion") else (inst,)
+    return KernelPlan(partial(_emit, shapes)) if is_unrolled(largest, members) else None
+
+
+def _emit(shapes: list[ArrayShape], k: KernelContext) -> None:
+    paths = [path for path, _ in leaves(k.inst.shape)]
+
+    def make(number: int, index: Index) -> Value:
+        return k.g.element(k.frame, k.root, index, paths[number])
+
+    def store(number: int, index: Index, value: Value) -> None:
+        k.outputs[number].store(k.math, index, value)
+
+    write_elements(shapes, make, store)
+
+
+EMITTER = Emitter("unrolled", plan)
