@@ -51,10 +51,23 @@ CallFunction: TypeAlias = Callable[..., HostValue]
 EvaluateFunction: TypeAlias = Callable[["Instruction", Operands, CallFunction], HostValue]
 """`evaluate(inst, operands, call)`: NumPy semantics of one instruction."""
 
-Parts: TypeAlias = Sequence[Operands]
-"""The operands of each participant of a collective, in the order of their ranks."""
 
-ExchangeFunction: TypeAlias = Callable[["Instruction", Parts, CallFunction], list[HostValue]]
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """The participants of a collective, in the order of their ranks.
+
+    Attributes:
+        parts: the operands of each.
+        members: their flattened ids.
+        call: evaluates the reducer.
+    """
+
+    parts: Sequence[Operands]
+    members: tuple[int, ...]
+    call: CallFunction
+
+
+ExchangeFunction: TypeAlias = Callable[["Instruction", Meeting], list[HostValue]]
 """`exchange(inst, parts, call)`: NumPy semantics of a collective, one result per participant."""
 
 

@@ -1,7 +1,7 @@
 """What collectives compute: from the operands of all participants, the result of each.
 
-Participants are in the order of their rank, their place in the list of the group; those of a
-collective-permute are all devices, in the order of their ids. Sums run in the order of the ranks.
+Participants are in the order of their rank, their place in the list of the group
+(`hloc/ir/device_groups.py`). Sums run in the order of the ranks.
 Source: XLA operation semantics, the sections of the opcodes.
 """
 
@@ -13,66 +13,68 @@ import numpy as np
 
 from hloc.dtypes import dtype_of_numpy
 from hloc.errors import HloError, UnsupportedError
+from hloc.ir.device_groups import PERMUTES, device_pairs
 from hloc.ir.instruction import Instruction
-from hloc.ir.opcode import CallFunction, HostValue, Operands, Parts
+from hloc.ir.opcode import CallFunction, HostValue, Meeting, Operands
 from hloc.ops.convert import converted
 from hloc.ops.folding import map_scalars, result_types
 from hloc.ops.shared import Array, zeros_of
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 
-def all_reduce(inst: Instruction, parts: Parts, call: CallFunction) -> list[HostValue]:
+def all_reduce(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Reduce over the participants, element by element, each operand by itself."""
-    return [_one_or_tuple(_sums(inst, parts, call))] * len(parts)
+    return [_one_or_tuple(_sums(inst, meeting))] * len(meeting.parts)
 
 
-def reduce_scatter(inst: Instruction, parts: Parts, call: CallFunction) -> list[HostValue]:
+def reduce_scatter(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Reduce; participant k keeps piece k along `dimensions`."""
-    pieces = [_pieces(inst, total, len(parts)) for total in _sums(inst, parts, call)]
+    pieces = [_pieces(inst, total, len(meeting.parts)) for total in _sums(inst, meeting)]
     return [_one_or_tuple(kept) for kept in zip(*pieces, strict=True)]
 
 
-def all_gather(inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+def all_gather(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Concatenate the arrays of the participants along `dimensions`."""
     (dim,) = inst.attributes.dimensions
-    whole = [np.concatenate(arrays, axis=dim) for arrays in zip(*parts, strict=True)]
-    return [_one_or_tuple(whole)] * len(parts)
+    whole = [np.concatenate(arrays, axis=dim) for arrays in zip(*meeting.parts, strict=True)]
+    return [_one_or_tuple(whole)] * len(meeting.parts)
 
 
-def all_to_all(inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+def all_to_all(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Send participant k piece k along `dimensions`, or operand k if there are none."""
     if inst.attributes.dimensions is None:
-        return list(zip(*parts, strict=True))
+        return list(zip(*meeting.parts, strict=True))
     (dim,) = inst.attributes.dimensions
-    pieces = [_pieces(inst, array, len(parts)) for (array,) in parts]
+    pieces = [_pieces(inst, array, len(meeting.parts)) for (array,) in meeting.parts]
     return [np.concatenate(received, axis=dim) for received in zip(*pieces, strict=True)]
 
 
-def collective_broadcast(_inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+def collective_broadcast(_inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Send the operands of rank 0 to all."""
-    return [_one_or_tuple(parts[0])] * len(parts)
+    return [_one_or_tuple(meeting.parts[0])] * len(meeting.parts)
 
 
-def collective_permute(inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+def collective_permute(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Send along `source_target_pairs`; a device to which none sends gets zeros."""
     if inst.attributes.slice_sizes:
         raise UnsupportedError(f"{inst.name}: slices of a permute are not supported", inst.span)
-    source_of = {target: source for source, target in inst.attributes.source_target_pairs}
+    rank_of = {device: rank for rank, device in enumerate(meeting.members)}
+    source_of = {target: rank_of.get(source) for source, target in device_pairs(inst)}
+    ranks = [source_of.get(device) for device in meeting.members]
     zeros = tuple(zeros_of(operand.shape) for operand in inst.operands)
-    received = (parts[source_of[i]] if i in source_of else zeros for i in range(len(parts)))
-    return [_one_or_tuple(values) for values in received]
+    return [_one_or_tuple(zeros if rank is None else meeting.parts[rank]) for rank in ranks]
 
 
-def ragged_all_to_all(inst: Instruction, parts: Parts, _call: CallFunction) -> list[HostValue]:
+def ragged_all_to_all(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Write rows of each participant's operand 0 into operand 1 of the others.
 
     Operands 2 to 4 hold, for each receiver, one or several starts, counts, and starts in the
     receiver's array; operand 5, the counts it will receive, says nothing more.
     """
-    results = [np.array(part[1]) for part in parts]
-    for part in parts:
+    results = [np.array(part[1]) for part in meeting.parts]
+    for part in meeting.parts:
         starts, counts, targets = (
-            array.astype(np.int64).reshape(len(parts), -1) for array in part[2:5]
+            array.astype(np.int64).reshape(len(meeting.parts), -1) for array in part[2:5]
         )
         for rank, result in enumerate(results):
             for start, count, target in zip(starts[rank], counts[rank], targets[rank], strict=True):
@@ -89,30 +91,39 @@ def ragged_all_to_all(inst: Instruction, parts: Parts, _call: CallFunction) -> l
     return list(results)
 
 
-def exchanged(inst: Instruction, parts: Parts, call: CallFunction) -> list[HostValue]:
+def exchanged(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     """Return the result of a collective for each participant.
 
     Args:
         inst: the collective, or what starts it.
-        parts: the operands of each participant.
-        call: evaluates the reducer.
+        meeting: the participants and their operands.
     """
     assert inst.opcode.exchange is not None
-    results = inst.opcode.exchange(inst, parts, call)
+    results = inst.opcode.exchange(inst, meeting)
     shape = inst.shape
     variadic_sum = inst.is_a("all-reduce-start") and len(inst.operands) > 1
     if inst.opcode.ended_by and isinstance(shape, TupleShape) and not variadic_sum:
         contexts = tuple(map(zeros_of, shape.elements[2:]))
         results = [
             (_one_or_tuple(part), result, *contexts)
-            for part, result in zip(parts, results, strict=True)
+            for part, result in zip(meeting.parts, results, strict=True)
         ]
     return [_typed(result, shape) for result in results]
 
 
 def evaluate_alone(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     """Return the result of a collective of one participant."""
-    return exchanged(inst, (operands,), call)[0]
+    return exchanged(inst, Meeting((operands,), (0,), call))[0]
+
+
+def result_apart(inst: Instruction, device: int) -> HostValue:
+    """Return the result of a device that is in no group: zeros, if the opcode may leave it out."""
+    if inst.is_a(*PERMUTES, "collective-broadcast"):
+        return zeros_of(inst.shape)
+    raise HloError(
+        f"{inst.opcode.name} '{inst.name}' has no group for device {device}, which runs it",
+        inst.span,
+    )
 
 
 def evaluate_done(inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
@@ -124,17 +135,17 @@ def evaluate_done(inst: Instruction, operands: Operands, _call: CallFunction) ->
     return value[1] if is_pair else value
 
 
-def _sums(inst: Instruction, parts: Parts, call: CallFunction) -> list[Array]:
+def _sums(inst: Instruction, meeting: Meeting) -> list[Array]:
     """Reduce each operand over the participants, in the element type of the reducer."""
     reducer = inst.called[0]
     (dtype,) = result_types(reducer.root.shape)
     totals = []
-    for operand, arrays in zip(inst.operands, zip(*parts, strict=True), strict=True):
+    for operand, arrays in zip(inst.operands, zip(*meeting.parts, strict=True), strict=True):
         own, total = operand.array.dtype, arrays[0]
         if len(arrays) > 1:
             total, *others = (converted(array, own, dtype) for array in arrays)
             for array in others:
-                (total,) = map_scalars(call, reducer, (total, array), total.shape)
+                (total,) = map_scalars(meeting.call, reducer, (total, array), total.shape)
             total = converted(total, dtype, own)
         totals.append(total)
     return totals

@@ -9,7 +9,7 @@ import hloc
 from hloc.dtypes import BF16
 from hloc.errors import HloError
 from hloc.evaluator import evaluate_computation
-from hloc.ir.opcode import HostValue
+from hloc.ir.opcode import HostValue, Meeting
 from hloc.ops.exchanges import exchanged
 from tests.unit.ops.programs import ADD, f32, run, s32
 
@@ -20,7 +20,10 @@ Y = "y = f32[2] parameter(1) "
 def meet(entry: str, *parts: Sequence[HostValue], called: str = ADD) -> list[HostValue]:
     """Return the result of the root of `entry` for each participant, as lists."""
     module = hloc.parse(f"HloModule m\n{called}ENTRY e {{ {entry} }}")
-    results = exchanged(module.entry.root, [tuple(part) for part in parts], evaluate_computation)
+    members = tuple(range(len(parts)))
+    values = [tuple(part) for part in parts]
+    meeting = Meeting(values, members, evaluate_computation)
+    results = exchanged(module.entry.root, meeting)
     return [_lists(result) for result in results]
 
 

@@ -1,30 +1,28 @@
-"""The evaluator: runs a module with NumPy, one instruction after another, as HLO defines it.
+"""One run of the evaluator: computations as steps, one after another, calls nested.
 
-It shares nothing with code generation and runs unoptimised modules, so it is the oracle for passes
-and kernels. Semantics of every opcode stand in its row (`hloc/ops/`).
+Semantics of every opcode stand in its row (`hloc/ops/`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 import hloc.ops  # noqa: F401  fills the table
-from hloc.dtypes import dtype_of_numpy
 from hloc.errors import HloError, UnsupportedError
+from hloc.evaluator.arguments import arrays_of, bound_arguments, literal_value
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import HostValue
+from hloc.ir.opcode import CallFunction, HostValue, Operands
 from hloc.ir.traversal import post_order_from
-from hloc.literal import Literal
 from hloc.ops.custom_call_targets import array_leaves
 from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
-from hloc.shapes import MAX_HOST_RANK, ArrayShape, BufferShape, Shape, TupleShape, leaves
+from hloc.shapes import MAX_HOST_RANK, ArrayShape
 
 MEMORY_LIMIT_BYTES = 4 << 30
 """Largest result of one instruction that is computed without being asked for more."""
@@ -55,100 +53,18 @@ def evaluate_module(
         HloError: arguments do not fit the parameters, a result is too large, a constant is elided.
         UnsupportedError: one device cannot run an instruction; the message says which and why.
     """
-    run = _Run(fill_constants, memory_limit_bytes)
+    run = Run(fill_constants, memory_limit_bytes)
     entry = module.entry
-    values = _bound_arguments(entry, arguments)
+    values = bound_arguments(entry, arguments)
     with np.errstate(all="ignore"):
         result = run.call(entry, *values)
-    return [np.array(array) for array in _arrays_of(result)]
+    return [np.array(array) for array in arrays_of(result)]
 
 
 def evaluate_computation(computation: Computation, *values: HostValue) -> HostValue:
     """Run one computation on host values: arrays, tuples of host values, None for tokens."""
     with np.errstate(all="ignore"):
-        return _Run("error", MEMORY_LIMIT_BYTES).call(computation, *values)
-
-
-# ---------------------------------------------------------------- arguments and results
-
-
-def _bound_arguments(
-    entry: Computation, arguments: Sequence[np.ndarray[Any, Any]]
-) -> list[HostValue]:
-    """Return one host value per parameter; raises HloError if the arguments do not fit."""
-    wanted = [
-        (parameter, _array_part(shape))
-        for parameter in entry.parameters
-        for _, shape in leaves(parameter.shape)
-        if not _array_part(shape).dtype.is_special
-    ]
-    if len(wanted) != len(arguments):
-        raise HloError(
-            f"computation {entry.name} takes {len(wanted)} arrays, but {len(arguments)} were given"
-        )
-    arrays = iter(
-        _checked_argument(parameter, shape, argument)
-        for (parameter, shape), argument in zip(wanted, arguments, strict=True)
-    )
-    return [_nested(parameter.shape, arrays) for parameter in entry.parameters]
-
-
-def _array_part(shape: ArrayShape | BufferShape) -> ArrayShape:
-    return shape.array if isinstance(shape, BufferShape) else shape
-
-
-def _checked_argument(
-    parameter: Instruction, shape: ArrayShape, argument: np.ndarray[Any, Any]
-) -> np.ndarray[Any, Any]:
-    array = np.asarray(argument)
-    if _fits(array, shape) and array.dtype == shape.dtype.numpy:
-        return array
-    found = dtype_of_numpy(array.dtype)
-    text = f"{found or array.dtype}[{','.join(map(str, array.shape))}]"
-    raise HloError(
-        f"parameter {parameter.attributes.number} ({parameter.name}) is "
-        f"{shape.text_without_layout}, but the argument is {text}",
-        parameter.span,
-    )
-
-
-def _fits(array: np.ndarray[Any, Any], shape: ArrayShape) -> bool:
-    """True if every dimension has its size, a dynamic one at most that."""
-    return array.ndim == shape.rank and all(
-        size == bound or (size < bound and shape.is_dynamic(dim))
-        for dim, (size, bound) in enumerate(zip(array.shape, shape.dims, strict=True))
-    )
-
-
-def _nested(shape: Shape, arrays: Iterator[np.ndarray[Any, Any]]) -> HostValue:
-    """Build the host value of `shape` from arrays in order."""
-    if isinstance(shape, TupleShape):
-        return tuple(_nested(element, arrays) for element in shape.elements)
-    return None if _array_part(shape).dtype.is_special else next(arrays)
-
-
-def _arrays_of(value: HostValue) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the arrays of a host value in order."""
-    if isinstance(value, tuple):
-        for element in value:
-            yield from _arrays_of(element)
-    elif value is not None:
-        yield np.asarray(value)
-
-
-def literal_value(literal: Literal, *, fill_zeros: bool) -> HostValue:
-    """Return the host value of a literal; elided parts are zero, or an error."""
-    if isinstance(literal.value, tuple):
-        return tuple(literal_value(part, fill_zeros=fill_zeros) for part in literal.value)
-    if literal.value is not None:
-        return literal.value
-    if not fill_zeros:
-        raise HloError(
-            f"the values of {literal.shape.text_without_layout} constant({{...}}) are elided",
-            notes=('fill_constants="zeros" runs the module with zeros instead',),
-        )
-    assert isinstance(literal.shape, ArrayShape)
-    return np.zeros(literal.shape.dims, literal.shape.dtype.numpy)
+        return Run("error", MEMORY_LIMIT_BYTES).call(computation, *values)
 
 
 # ---------------------------------------------------------------- running
@@ -173,14 +89,37 @@ class _Step:
     constant: HostValue = None
 
 
+Plans: TypeAlias = dict[Computation, tuple[tuple[_Step, ...], int]]
+
+
+class Device(Protocol):
+    """One of several devices that run a module together."""
+
+    def runs(self, inst: Instruction) -> bool:
+        """Tell whether the device, and not the row, gives the value: it exchanges, or asks who."""
+
+    def evaluate(self, inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
+        """Return the value of an instruction that `runs`."""
+
+    def check_going_on(self) -> None:
+        """Raise if the run is given up."""
+
+
 @dataclass(slots=True)
-class _Run:
-    """One evaluation: plans of the computations met so far, and how deep the calls nest."""
+class Run:
+    """One evaluation on one device.
+
+    Attributes:
+        plans: of the computations met so far; devices share them.
+        depth: how deep the calls nest.
+        device: None if there is no other device.
+    """
 
     fill_constants: str
     memory_limit_bytes: int
-    plans: dict[Computation, tuple[tuple[_Step, ...], int]] = field(default_factory=dict)
+    plans: Plans = field(default_factory=dict)
     depth: int = 0
+    device: Device | None = None
 
     def call(self, computation: Computation, *arguments: HostValue) -> HostValue:
         """Run `computation`.
@@ -188,6 +127,8 @@ class _Run:
         Scalar parameters may be given arrays of one common shape: elementwise instructions then
         compute all elements at once (`hloc/ops/folding.py` decides when this is right).
         """
+        if self.device is not None:
+            self.device.check_going_on()
         plan = self.plans.get(computation)
         if plan is None:
             plan = self.plans[computation] = self._plan(computation)
@@ -216,6 +157,8 @@ class _Run:
         return values[root]
 
     def _evaluate(self, inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+        if self.device is not None and self.device.runs(inst):
+            return self.device.evaluate(inst, operands, self.call)
         evaluate = inst.opcode.evaluate
         assert evaluate is not None
         present = inst
@@ -277,6 +220,8 @@ class _Run:
                 inst.span,
             )
         if inst.opcode.name in ("parameter", "constant"):
+            return
+        if self.device is not None and self.device.runs(inst):
             return
         reason = inst.opcode.refusal or devices_reason(inst)
         if inst.opcode.evaluate is None:

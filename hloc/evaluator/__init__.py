@@ -1,0 +1,21 @@
+"""The evaluator: runs a module with NumPy, one instruction after another, as HLO defines it.
+
+It shares nothing with code generation and runs unoptimised modules, so it is the oracle for passes
+and kernels. Semantics of every opcode stand in its row (`hloc/ops/`).
+"""
+
+from hloc.evaluator.devices import evaluate_devices
+from hloc.evaluator.run import (
+    MAX_NESTING,
+    MEMORY_LIMIT_BYTES,
+    evaluate_computation,
+    evaluate_module,
+)
+
+__all__ = [
+    "MAX_NESTING",
+    "MEMORY_LIMIT_BYTES",
+    "evaluate_computation",
+    "evaluate_devices",
+    "evaluate_module",
+]

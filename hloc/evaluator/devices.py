@@ -1,0 +1,254 @@
+"""The evaluator on several devices: every device runs the module, collectives meet.
+
+What is exchanged stands in the rows (`hloc/ops/exchanges.py`), who meets in
+`hloc/ir/device_groups.py`. Devices meet by opcode, group and channel, as on XLA's CPU, so the
+branches of a conditional may each have their own instruction for one meeting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hloc.errors import Diagnostic, HloError
+from hloc.evaluator.arguments import arrays_of, bound_arguments
+from hloc.evaluator.lockstep import Lockstep
+from hloc.evaluator.mailboxes import Mailboxes
+from hloc.evaluator.run import MEMORY_LIMIT_BYTES, Plans, Run
+from hloc.ir.device_groups import TRANSFERS, device_groups, device_pairs, module_devices
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import CallFunction, HostValue, Meeting, Operands
+from hloc.ops.exchanges import exchanged, result_apart
+from hloc.ops.meetings import meeting_fault
+from hloc.ops.shared import zeros_of
+
+MAX_DEVICES = 1024
+"""Most devices of one run; each is a thread."""
+
+Arrays = Sequence[np.ndarray[Any, Any]]
+
+
+def evaluate_devices(
+    module: Module,
+    arguments: Sequence[Arrays],
+    *,
+    fill_constants: str = "error",
+    memory_limit_bytes: int = MEMORY_LIMIT_BYTES,
+) -> list[list[np.ndarray[Any, Any]]]:
+    """Run the entry computation of `module` on all of its devices.
+
+    Args:
+        module: a program for one device each, as a partitioner or `pmap` makes it; verified.
+        arguments: `arguments[i][device]` is leaf i of the parameters on a device; devices by
+            flattened id, replica * num_partitions + partition.
+        fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
+        memory_limit_bytes: refuse instructions with a larger result.
+
+    Returns:
+        `results[j][device]`, leaf j of the result; tokens are left out.
+
+    Raises:
+        HloError: arguments do not fit the parameters or the devices; devices wait for each other
+            without end; they meet with different shapes; a device fails.
+        UnsupportedError: no device can run an instruction; the message says which and why.
+    """
+    count = module_devices(module).total
+    if count > MAX_DEVICES:
+        raise HloError(f"the module is for {count} devices; the evaluator runs {MAX_DEVICES}")
+    for number, parts in enumerate(arguments):
+        if len(parts) != count:
+            raise HloError(
+                f"argument {number} has {len(parts)} parts, but the module runs on {count} devices"
+            )
+    own = [
+        bound_arguments(module.entry, [parts[device] for parts in arguments])
+        for device in range(count)
+    ]
+    world = _World(module, count)
+    plans: Plans = {}
+
+    def body(device: int) -> list[np.ndarray[Any, Any]]:
+        run = Run(fill_constants, memory_limit_bytes, plans, device=_Device(world, device))
+        try:
+            with np.errstate(all="ignore"):
+                result = run.call(module.entry, *own[device])
+        except HloError as error:
+            raise _on_device(error, device) from None
+        return [np.array(array) for array in arrays_of(result)]
+
+    results = world.lockstep.run(body)
+    return [list(leaf) for leaf in zip(*results, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """A device at a collective: what it brings, and whom it waits for."""
+
+    inst: Instruction
+    group: tuple[int, ...]
+    operands: Operands
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What the members of a meeting have in common."""
+        name = self.inst.opcode.name.removesuffix("-start")
+        return name, self.group, self.inst.attributes.channel_id
+
+
+class _World:
+    """What the devices of a run share."""
+
+    def __init__(self, module: Module, count: int) -> None:
+        self.counts = module_devices(module)
+        self.lockstep: Lockstep[list[np.ndarray[Any, Any]]] = Lockstep(count, self._deadlock)
+        self.mailboxes = Mailboxes()
+        self._arrivals: dict[int, _Arrival] = {}
+        self._results: dict[int, HostValue] = {}
+        self._groups: dict[Instruction, dict[int, tuple[int, ...]]] = {}
+
+    def group_of(self, inst: Instruction, device: int) -> tuple[int, ...]:
+        """Return the group of a device, () if it is in none."""
+        groups = self._groups.get(inst)
+        if groups is None:
+            groups = {member: group for group in device_groups(inst) for member in group}
+            self._groups[inst] = groups
+        return groups.get(device, ())
+
+    def meet(
+        self, device: int, inst: Instruction, operands: Operands, call: CallFunction
+    ) -> HostValue:
+        """Return what a device gets from a collective, once all of its group have come."""
+        group = self.group_of(inst, device)
+        if not group:
+            return result_apart(inst, device)
+        self._arrivals[device] = own = _Arrival(inst, group, operands)
+        if all(self._has_come(member, own) for member in group):
+            self._finish(group, call)
+        else:
+            self.lockstep.wait(device)
+        return self._results.pop(device)
+
+    def _has_come(self, member: int, own: _Arrival) -> bool:
+        other = self._arrivals.get(member)
+        return other is not None and (other.inst is own.inst or other.key == own.key)
+
+    def _finish(self, group: tuple[int, ...], call: CallFunction) -> None:
+        arrivals = [self._arrivals[member] for member in group]
+        for member, arrival in zip(group, arrivals, strict=True):
+            message = meeting_fault(arrivals[0].inst, arrival.inst)
+            if message:
+                raise HloError(
+                    f"devices {group[0]} and {member} meet with different {message}",
+                    arrival.inst.span,
+                    notes=(
+                        f"device {group[0]} is at {_place(arrivals[0].inst)}",
+                        f"device {member} is at {_place(arrival.inst)}",
+                    ),
+                )
+        parts = [arrival.operands for arrival in arrivals]
+        results = exchanged(arrivals[0].inst, Meeting(parts, group, call))
+        for member, result in zip(group, results, strict=True):
+            del self._arrivals[member]
+            self._results[member] = result
+            self.lockstep.wake(member)
+
+    def receive(self, device: int, inst: Instruction, ticket: int) -> HostValue:
+        """Return the data of a started `recv`, once its source has sent them."""
+        if not self.mailboxes.has_come(ticket):
+            self._arrivals[device] = _Arrival(inst, (self.mailboxes.source_of(ticket), device), ())
+            self.mailboxes.wake_on(ticket, lambda: self.lockstep.wake(device))
+            self.lockstep.wait(device)
+            del self._arrivals[device]
+        return self.mailboxes.take(ticket)
+
+    def _deadlock(self) -> HloError:
+        """Return the error for devices that all wait: where each is, and for whom."""
+        at: dict[tuple[Instruction, tuple[int, ...]], list[int]] = {}
+        for device, arrival in sorted(self._arrivals.items()):
+            missing = tuple(
+                member
+                for member in arrival.group
+                if member != device
+                and (arrival.inst.is_a("recv-done") or not self._has_come(member, arrival))
+            )
+            at.setdefault((arrival.inst, missing), []).append(device)
+        notes = [
+            f"{_devices(waiting)} at {_place(inst)}, waiting for {_devices(missing)}"
+            for (inst, missing), waiting in at.items()
+        ]
+        ended = [d for d in range(self.counts.total) if self.lockstep.has_ended(d)]
+        if ended:
+            notes.append(f"{_devices(ended)} at the end of the program")
+        first = next(iter(at))[0]
+        message = f"deadlock: no device can go on from {first.opcode.name} '{first.name}'"
+        return HloError([Diagnostic(message, first.span, tuple(notes))])
+
+
+@dataclass(frozen=True, slots=True)
+class _Device:
+    """One device of a world, as the evaluator sees it."""
+
+    world: _World
+    number: int
+
+    def runs(self, inst: Instruction) -> bool:
+        row = inst.opcode
+        if row.name in TRANSFERS:
+            return not inst.attributes.is_host_transfer
+        return row.exchange is not None or row.name in ("partition-id", "replica-id")
+
+    def check_going_on(self) -> None:
+        self.world.lockstep.check_going_on()
+
+    def evaluate(self, inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
+        world = self.world
+        if inst.is_a("partition-id"):
+            return np.asarray(self.number % world.counts.partitions, np.uint32)
+        if inst.is_a("replica-id"):
+            return np.asarray(self.number // world.counts.partitions, np.uint32)
+        if inst.is_a("send"):
+            channel, pairs = inst.attributes.channel_id, dict(device_pairs(inst))
+            if self.number in pairs:
+                world.mailboxes.send(channel, self.number, pairs[self.number], operands[0])
+            return (operands[0], np.asarray(0, np.uint32), None)
+        if inst.is_a("recv"):
+            sources = {target: source for source, target in device_pairs(inst)}
+            nothing, context, token = zeros_of(inst.shape)
+            if self.number in sources:
+                channel, source = inst.attributes.channel_id, sources[self.number]
+                ticket = world.mailboxes.expect(channel, source, self.number)
+            else:
+                ticket = world.mailboxes.known(nothing)
+            return (nothing, np.asarray(ticket, context.dtype), token)
+        if inst.is_a("send-done"):
+            return None
+        if inst.is_a("recv-done"):
+            return (world.receive(self.number, inst, int(operands[0][1])), None)
+        return world.meet(self.number, inst, operands, call)
+
+
+def _on_device(error: HloError, device: int) -> HloError:
+    """Return a fault of the program with the device that found it."""
+    note = f"found on device {device}"
+    return type(error)([replace(d, notes=(*d.notes, note)) for d in error.diagnostics])
+
+
+def _devices(numbers: Sequence[int]) -> str:
+    """Return `device 3` or `devices 0-3, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    text = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"device {text}" if len(numbers) == 1 else f"devices {text}"
+
+
+def _place(inst: Instruction) -> str:
+    where = f" ({inst.span.place()})" if inst.span else ""
+    return f"{inst.opcode.name} '{inst.name}' in '{inst.computation.name}'{where}"
