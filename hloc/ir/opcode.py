@@ -183,6 +183,9 @@ class Opcode:
             (`number` of parameter, `literal` of constant), else "".
         evaluate: NumPy semantics, None if one device cannot run it.
         exchange: NumPy semantics of a collective among any number of participants.
+        phases: how a collective moves its data in rings: `scatter` (each member ends with 1/n),
+            `gather` (each with n times as much), `swap` (each sends every other its share),
+            `shift` (each sends all it has to one other), `relay` (all but the last hand it on).
         elemental: emitter of one element; only for elementwise rows.
         elementwise: element i of the result depends on element i of the operands only.
         data_movement: each element of the result is an element of an operand, or the padding;
@@ -222,6 +225,7 @@ class Opcode:
     parenthesis: str = ""
     evaluate: EvaluateFunction | None = None
     exchange: ExchangeFunction | None = None
+    phases: tuple[str, ...] = ()
     elemental: ElementalFunction | None = None
     elementwise: bool = False
     data_movement: bool = False

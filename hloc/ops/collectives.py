@@ -299,6 +299,7 @@ def _define(
     exchange: ExchangeFunction,
     attributes: type[Any],
     *,
+    phases: tuple[str, ...],
     calls: tuple[CalledRole, ...] = (),
     started: InferFunction | None = None,
 ) -> None:
@@ -311,6 +312,7 @@ def _define(
         attributes=attributes,
         calls=calls,
         exchange=exchange,
+        phases=phases,
         evaluate=evaluate_alone,
     )
     sent(name=name, reads=f"{name}(x) {reads}", infer=infer)
@@ -334,6 +336,7 @@ _define(
     infer_all_reduce,
     all_reduce,
     AllReduceAttributes,
+    phases=("scatter", "gather"),
     calls=_TO_APPLY,
     started=infer_all_reduce_start,
 )
@@ -343,6 +346,7 @@ _define(
     infer_reduce_scatter,
     reduce_scatter,
     ReduceScatterAttributes,
+    phases=("scatter",),
     calls=_TO_APPLY,
 )
 _define(
@@ -351,6 +355,7 @@ _define(
     infer_all_gather,
     all_gather,
     AllGatherAttributes,
+    phases=("gather",),
     started=infer_all_gather_start,
 )
 _define(
@@ -359,6 +364,7 @@ _define(
     infer_all_to_all,
     all_to_all,
     AllToAllAttributes,
+    phases=("swap",),
 )
 _define(
     "ragged-all-to-all",
@@ -366,6 +372,7 @@ _define(
     infer_ragged_all_to_all,
     ragged_all_to_all,
     GroupAttributes,
+    phases=("swap",),
 )
 _define(
     "collective-broadcast",
@@ -373,6 +380,7 @@ _define(
     infer_as_operands,
     collective_broadcast,
     GroupAttributes,
+    phases=("relay",),
 )
 _define(
     "collective-permute",
@@ -380,5 +388,6 @@ _define(
     infer_collective_permute,
     collective_permute,
     CollectivePermuteAttributes,
+    phases=("shift",),
     started=infer_collective_permute_start,
 )

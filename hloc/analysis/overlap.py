@@ -1,0 +1,163 @@
+"""Which collectives are hidden behind independent work, on a modelled device and network.
+
+A computation runs its instructions in order on one stream; a collective that is started runs beside
+them, one after the other with those started before, until its done. What the done has to wait for
+is exposed. A collective that is not split is exposed whole; `slack` says how much work of the same
+computation neither needs it nor is needed by it, which an asynchronous one could run beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.collective_cost import exchange_of, seconds_of
+from hloc.analysis.compute_time import ComputeTime
+from hloc.analysis.links import Network
+from hloc.analysis.run_counts import loop_trips
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+
+OrderOf = Callable[[Computation], Sequence[Instruction]]
+"""The instructions of a computation in the order they run."""
+
+_MOST_WALKS = 2_000_000
+"""Instructions that are visited for slack, in all; further collectives get none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """The modelled time of one run of a collective.
+
+    Attributes:
+        inst: the collective, or the instruction that starts it.
+        seconds: on the network.
+        exposed_seconds: of them, those that the device waits.
+        slack_seconds: of independent work in the same computation.
+        is_async: it is split into start and done.
+    """
+
+    inst: Instruction
+    seconds: float
+    exposed_seconds: float
+    slack_seconds: float
+    is_async: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The model of one run.
+
+    Attributes:
+        meetings: every collective, in the order of the computations, callees first.
+        seconds: from start to end on one device.
+    """
+
+    meetings: tuple[Meeting, ...]
+    seconds: float
+
+
+def timeline(module: Module, compute: ComputeTime, network: Network, order_of: OrderOf) -> Timeline:
+    """Return the model of one run of `module` on one of its devices."""
+    meetings: list[Meeting] = []
+    lasting: dict[Computation, float] = {}
+    for computation in control_flow_computations(module):
+        if any(caller.is_a("async-start") for caller in computation.callers):
+            continue  # the start counts
+        found, lasting[computation] = _run(computation, compute, network, order_of, lasting)
+        meetings += found
+    return Timeline(tuple(_with_slack(meetings, compute)), lasting[module.entry])
+
+
+def _run(
+    computation: Computation,
+    compute: ComputeTime,
+    network: Network,
+    order_of: OrderOf,
+    lasting: dict[Computation, float],
+) -> tuple[list[Meeting], float]:
+    """Return the collectives of one run of `computation`, and how long it takes."""
+    now = free = 0.0  # when the stream, and when the network has time
+    started: dict[Instruction, tuple[int, float]] = {}
+    found: list[Meeting] = []
+    for inst in order_of(computation):
+        collective = exchange_of(inst)
+        if collective is not None:
+            seconds = seconds_of(collective, network)
+            end = max(now, free) + seconds
+            is_async = bool(inst.opcode.ended_by)
+            if is_async:
+                started[inst] = len(found), end
+            waits = 0.0 if is_async else end - now
+            found.append(Meeting(inst, seconds, waits, 0.0, is_async))
+            now, free = now + waits, end
+        elif (start := _started_by(inst)) in started and not inst.opcode.ended_by:
+            assert start is not None
+            number, end = started.pop(start)
+            waits = max(0.0, end - now)
+            found[number] = replace(found[number], exposed_seconds=waits)
+            now += waits
+        else:
+            now += _called_seconds(inst, lasting) if inst.called else 0.0
+            now += compute(inst)
+    return found, max(now, free)
+
+
+def _started_by(inst: Instruction) -> Instruction | None:
+    """Return the start behind a done or update; None for other instructions."""
+    at = inst
+    while at.operands and at.operands[0].opcode.ended_by and len(at.operands) == 1:
+        at = at.operands[0]
+        if not at.is_a("async-update"):
+            return at
+    return None
+
+
+def _called_seconds(inst: Instruction, lasting: dict[Computation, float]) -> float:
+    if not inst.opcode.control_flow or inst.is_a("async-start"):
+        return 0.0
+    each = [lasting.get(called, 0.0) for called in inst.called]
+    if inst.is_a("while"):
+        trips = loop_trips(inst)
+        trips = 1 if trips is None else trips
+        return each[1] * trips + each[0] * (trips + 1)
+    return max(each, default=0.0)
+
+
+def _with_slack(meetings: Iterable[Meeting], compute: ComputeTime) -> list[Meeting]:
+    left = _MOST_WALKS
+    found = []
+    for meeting in meetings:
+        computation = meeting.inst.computation
+        left -= len(computation)
+        if left < 0:
+            found.append(meeting)
+            continue
+        tied = _tied(meeting.inst)
+        slack = sum(compute(inst) for inst in computation.instructions if inst not in tied)
+        found.append(replace(meeting, slack_seconds=slack))
+    return found
+
+
+def _tied(inst: Instruction) -> set[Instruction]:
+    """Return `inst`, all it depends on, and all that depends on it, in its computation."""
+    tied = {inst}
+    for neighbours in (_before, _after):
+        seen, stack = {inst}, [inst]
+        while stack:
+            for other in neighbours(stack.pop()):
+                if other not in seen:
+                    seen.add(other)
+                    stack.append(other)
+        tied |= seen
+    return tied
+
+
+def _before(inst: Instruction) -> Iterable[Instruction]:
+    return (*inst.operands, *inst.control_predecessors)
+
+
+def _after(inst: Instruction) -> Iterable[Instruction]:
+    return inst.users
