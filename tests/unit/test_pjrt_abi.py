@@ -7,9 +7,9 @@ import ctypes
 
 import pytest
 
+from hloc.codegen.llvm import python_subset
 from hloc.pjrt import abi
-from hloc.pjrt.machine.load import functions, machine
-from hloc.pjrt.machine.translate import translate
+from hloc.pjrt.machine.load import functions, machine, translated
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_sizes_are_those_of_a_c_compiler(name: str, size: int) -> None:
 
 def test_offsets_of_machine_code_are_those_of_ctypes() -> None:
     """Both are made from the same rows, by different rules."""
-    names = list(abi._declarations()[0])
+    names = abi.STRUCTURES.names
     assert len(names) > 150
     for name in names:
         found, expected = abi.layout(name), abi.structure(name)
@@ -57,7 +57,7 @@ def test_every_function_that_destroys_is_machine_code() -> None:
 
 def _translated(source: str) -> str:
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
-    return translate(functions)[0]
+    return python_subset.translate(functions, abi.STRUCTURES)[0]
 
 
 def test_what_the_subset_lacks_is_refused_with_its_line() -> None:
@@ -90,4 +90,4 @@ def test_the_names_read_from_the_sources_are_those_of_the_translation() -> None:
     """`machine()` does not translate what is in the cache, so it finds the names on its own."""
     names = [function.name for function in functions()]
     assert list(machine().addresses) == names
-    assert machine().twins == translate(functions())[1]
+    assert machine().twins == translated()[1]

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from hloc.cache_directory import sealed, write_cached
+from hloc.codegen.llvm import python_subset
 from hloc.codegen.llvm.object_cache import cached_object, kept_object, object_name
+from hloc.codegen.llvm.python_subset import C_FUNCTIONS, translate
 from hloc.codegen.llvm.target import Target, host_target
 from hloc.pjrt import abi_table, objects
-from hloc.pjrt.machine import translate as translator
-from hloc.pjrt.machine.translate import C_FUNCTIONS, translate
+from hloc.pjrt.abi import STRUCTURES
 from hloc.runtime.cpu_loader import load_functions
 
 SOURCES = (
@@ -26,6 +27,7 @@ SOURCES = (
 )  # fmt: skip
 
 _LEVEL = 1
+_LISTS = {"Storages": "Storage**", "Buffers": "PJRT_Buffer**"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +80,20 @@ def machine() -> Machine:
     return Machine(dict(zip(names, code.addresses, strict=True)), tuple(twins))
 
 
+def translated() -> tuple[str, tuple[str, ...]]:
+    """Return the LLVM text of all sources, and the functions that Python must bring."""
+    return translate(functions(), STRUCTURES, lists=_LISTS, enums="PJRT_")
+
+
 def _object(text: str, target: Target) -> bytes:
     """Return the object of the sources; one from the cache needs no translation."""
     digest = hashlib.sha256(text.encode())
-    for module in (abi_table, objects, translator):
+    for module in (abi_table, objects, python_subset):
         digest.update(Path(str(module.__file__)).read_bytes())
     name = object_name(f"pjrt {digest.hexdigest()}", target, _LEVEL)
     data = kept_object(name)
     if data is None:
-        written, _ = translate(functions())
+        written, _ = translated()
         data = cached_object(written, target, _LEVEL, frozenset(C_FUNCTIONS))
         write_cached(name, sealed(name, data))
     return data

@@ -1,10 +1,10 @@
-"""A subset of Python to LLVM text: functions over the C structures of `abi.py`.
+"""A subset of Python to LLVM text: functions over C structures.
 
 All values are 64-bit integers; a value also has a C type, by which `buffer.device` and `list[i]`
 load and store fields and elements. There are assignments, `if`, `while`, `for i in range(n)`,
 calls, integer arithmetic, comparisons, `and`, `or`, `not`. The type of a local is that of its
-first value. A function that is called with `args: Args` is one of the C API, and takes the
-structure of that name. The words in `_BUILT_IN` and `C_FUNCTIONS` are explained in `words.py`.
+first value. A function `f` that is called with `args: Args` takes the structure `f_Args`. The words
+in `_BUILT_IN` and `C_FUNCTIONS` are explained in `words.py` of the folders that use them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import ClassVar
 
-from hloc.pjrt.abi import SCALARS, enum, has_struct, layout
+from hloc.codegen.llvm.structures import Layout, Structures
 
 C_FUNCTIONS = {
-    "malloc": 1, "aligned_alloc": 2, "free": 1, "memcpy": 3, "sched_yield": 0, "clock_gettime": 2,
+    "malloc": 1, "aligned_alloc": 2, "free": 1, "memcpy": 3, "memset": 3, "sched_yield": 0,
+    "clock_gettime": 2,
     "pthread_mutex_init": 2, "pthread_mutex_lock": 1, "pthread_mutex_unlock": 1,
     "pthread_cond_init": 2, "pthread_cond_wait": 2, "pthread_cond_signal": 1,
     "pthread_cond_broadcast": 1, "pthread_create": 4, "pthread_sigmask": 3, "sigfillset": 1,
 }  # fmt: skip
 """Functions of the C library, and how many arguments they take."""
 
-_WIDTHS = {"bool": 8, "char": 8, "uint8_t": 8, "int": 32, "int32_t": 32, "uint32_t": 32}
-_SIGNED = {"int", "int32_t"}
+_WIDTHS = {
+    "bool": 8, "char": 8, "uint8_t": 8, "int8_t": 8, "int16_t": 16, "uint16_t": 16, "int": 32,
+    "int32_t": 32, "uint32_t": 32,
+}  # fmt: skip
+_SIGNED = {"int", "int8_t", "int16_t", "int32_t"}
 _ARITHMETIC: dict[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.FloorDiv: "sdiv", ast.Mod: "srem",
     ast.BitAnd: "and", ast.BitOr: "or", ast.LShift: "shl",
@@ -35,7 +40,7 @@ _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Is: "eq", ast.IsNot: "ne",
 }  # fmt: skip
 _NUMBER = "int64_t"
-_LISTS = {"Words": "int64_t*", "Storages": "Storage**", "Buffers": "PJRT_Buffer**"}
+_WORDS = {"Words": "int64_t*"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +56,19 @@ class Unit:
     """What the functions of one unit share.
 
     Attributes:
+        structures: that the functions work on.
+        lists: names that annotations use for pointers to several: `Words` for `int64_t*`.
+        enums: what precedes the name of an enum: `PJRT_`.
+        functions: of C and of a prelude, and how many arguments they take.
         twins: functions of the C API whose hard cases go to Python, in the order of their index.
         texts: the constant texts by their bytes.
     """
 
-    returns: Mapping[str, str]
+    structures: Structures
+    lists: Mapping[str, str]
+    enums: str
+    functions: Mapping[str, int]
+    returns: dict[str, str] = field(default_factory=dict)
     twins: list[str] = field(default_factory=list)
     texts: dict[bytes, str] = field(default_factory=dict)
 
@@ -69,31 +82,48 @@ class Unit:
         """Return the address of constant memory that holds `data`."""
         return self.texts.setdefault(data, f"ptrtoint (ptr @text{len(self.texts)} to i64)")
 
+    def type_of(self, annotation: ast.expr | None, function: str = "") -> str:
+        """Return the C type that an annotation stands for: a structure's name means its address."""
+        if not isinstance(annotation, ast.Name) or annotation.id == "int":
+            return _NUMBER
+        if annotation.id in self.lists:
+            return self.lists[annotation.id]
+        if annotation.id == "Args":
+            return f"{function}_Args*"
+        return f"{annotation.id}*" if self.structures.has_struct(annotation.id) else "void*"
 
-def translate(functions: Iterable[ast.FunctionDef]) -> tuple[str, tuple[str, ...]]:
-    """Return LLVM text, and the names of the functions that Python must bring."""
+
+def translate(
+    functions: Iterable[ast.FunctionDef],
+    structures: Structures,
+    *,
+    lists: Mapping[str, str] = MappingProxyType({}),
+    enums: str = "",
+    prelude: str = "",
+    prelude_functions: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[str, tuple[str, ...]]:
+    """Return LLVM text, and the names of the functions that Python must bring.
+
+    Args:
+        functions: to translate; `state` in them is the one structure `State` of the unit.
+        structures: that they work on.
+        lists: see `Unit`.
+        enums: see `Unit`.
+        prelude: LLVM text of functions on 64-bit integers that they may call.
+        prelude_functions: of the prelude, and how many arguments they take.
+    """
     functions = list(functions)
-    unit = Unit({f.name: _type_of(f.returns) for f in functions})
+    unit = Unit(structures, {**_WORDS, **lists}, enums, {**C_FUNCTIONS, **prelude_functions})
+    unit.returns.update((f.name, unit.type_of(f.returns)) for f in functions)
     bodies = [_Function(unit, function).text() for function in functions]
-    size = layout("State").size
-    head = [f"@state = internal global [{size} x i8] zeroinitializer, align 64"]
+    size = structures.layout("State").size
+    head = [prelude, f"@state = internal global [{size} x i8] zeroinitializer, align 64"]
     for number, data in enumerate(unit.texts):
         escaped = "".join(f"\\{byte:02x}" for byte in data)
         head.append(f'@text{number} = private constant [{len(data)} x i8] c"{escaped}"')
     for name, count in C_FUNCTIONS.items():
         head.append(f"declare i64 @{name}({', '.join(['i64'] * count)})")
     return "\n".join([*head, "", *bodies]), tuple(unit.twins)
-
-
-def _type_of(annotation: ast.expr | None, function: str = "") -> str:
-    """Return the C type that an annotation stands for: a structure's name means its address."""
-    if not isinstance(annotation, ast.Name) or annotation.id == "int":
-        return _NUMBER
-    if annotation.id in _LISTS:
-        return _LISTS[annotation.id]
-    if annotation.id == "Args":
-        return f"{function}_Args*"
-    return f"{annotation.id}*" if has_struct(annotation.id) else "void*"
 
 
 class _Function:
@@ -114,7 +144,7 @@ class _Function:
         parameters = []
         for argument in source.args.args:
             parameters.append(f"i64 %{argument.arg}")
-            slot = self._local(argument.arg, _type_of(argument.annotation, source.name))
+            slot = self._local(argument.arg, self._unit.type_of(argument.annotation, source.name))
             self._line(f"store i64 %{argument.arg}, ptr {slot.text}")
         self._block(source.body)
         if not self._ended:
@@ -168,7 +198,7 @@ class _Function:
             case ast.Assign(targets=[target], value=value):
                 self._store(target, self._expression(value))
             case ast.AnnAssign(target=target, annotation=kind, value=ast.expr() as value):
-                self._store(target, Value(self._expression(value).text, _type_of(kind)))
+                self._store(target, Value(self._expression(value).text, self._unit.type_of(kind)))
             case ast.AugAssign(target=target, op=op, value=value):
                 self._store(target, self._binary(op, target, value))
             case ast.Return(value=value):
@@ -251,7 +281,8 @@ class _Function:
                 slot = self._locals[name]
                 return self._value(f"load i64, ptr {slot.text}", slot.type)
             case ast.Attribute(value=ast.Name(id=name), attr=member) if name.endswith("_"):
-                return Value(str(enum(f"PJRT_{name[:-1]}")[member]))
+                members = self._unit.structures.enum(f"{self._unit.enums}{name[:-1]}")
+                return Value(str(members[member]))
             case ast.BinOp(left=left, op=op, right=right):
                 return self._binary(op, left, right)
             case ast.UnaryOp(op=ast.USub(), operand=operand):
@@ -280,7 +311,7 @@ class _Function:
         match node:
             case ast.Attribute(value=base, attr=name):
                 pointer = self._expression(base)
-                found = layout(pointer.type.removesuffix("*")).fields.get(name)
+                found = self._layout(pointer).fields.get(name)
                 if found is None:
                     raise self._fault(node)
                 return self._at(pointer, str(found.offset), found.type)
@@ -288,16 +319,19 @@ class _Function:
                 pointer = self._expression(base)
                 element = pointer.type.removesuffix("*")
                 offset = self._expression(index).text
-                size = self._value(f"mul i64 {offset}, {_size(element)}").text
+                size = self._value(f"mul i64 {offset}, {self._unit.structures.size(element)}").text
                 return self._at(pointer, size, element)
             case _:
                 raise self._fault(node)
+
+    def _layout(self, pointer: Value) -> Layout:
+        return self._unit.structures.layout(pointer.type.removesuffix("*"))
 
     def _at(self, pointer: Value, offset: str, type_: str) -> Value:
         return self._value(f"add i64 {pointer.text}, {offset}", type_)
 
     def _load(self, place: Value) -> Value:
-        if has_struct(place.type):  # a structure inside another: its address
+        if self._unit.structures.has_struct(place.type):  # a structure inside another: its address
             return Value(place.text, f"{place.type}*")
         pointer = self._value(f"inttoptr i64 {place.text} to ptr").text
         width = _WIDTHS.get(place.type, 64)
@@ -334,7 +368,7 @@ class _Function:
                     texts += [self._unit.text(data), str(len(data))]
                 case _:
                     texts.append(self._expression(argument).text)
-        if name not in self._unit.returns and name not in C_FUNCTIONS:
+        if name not in self._unit.returns and name not in self._unit.functions:
             raise self._fault(node)
         type_ = self._unit.returns.get(name, "void*")
         return self._value(f"call i64 @{name}({_operands(texts)})", type_)
@@ -348,13 +382,13 @@ class _Function:
 
     def _size_of(self, arguments: list[ast.expr]) -> Value:
         assert isinstance(arguments[0], ast.Name)
-        return Value(str(_size(arguments[0].id)))
+        return Value(str(self._unit.structures.size(arguments[0].id)))
 
     def _cast(self, arguments: list[ast.expr]) -> Value:
         """`cast(Storage, address)`; a name in quotes is a C type, `"PJRT_Buffer**"`."""
         kind, value = arguments
         quoted = isinstance(kind, ast.Constant)
-        type_ = str(kind.value) if isinstance(kind, ast.Constant) else _type_of(kind)
+        type_ = str(kind.value) if isinstance(kind, ast.Constant) else self._unit.type_of(kind)
         assert not quoted or type_.endswith("*")
         return Value(self._expression(value).text, type_)
 
@@ -410,9 +444,3 @@ class _Function:
 
 def _operands(texts: list[str]) -> str:
     return ", ".join(f"i64 {text}" for text in texts)
-
-
-def _size(type_: str) -> int:
-    if type_.endswith("*"):
-        return 8
-    return _WIDTHS.get(type_, 64) // 8 if type_ in SCALARS else layout(type_).size
