@@ -14,6 +14,7 @@ import numpy as np
 
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.clone import clone_module
+from hloc.ir.device_groups import count_devices
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.options import CompileOptions
@@ -79,6 +80,7 @@ def optimise(
     context: PassContext | None = None,
 ) -> None:
     """Run the passes that `options` ask for over `module`; warnings go to `context`."""
+    count_devices(module)
     pipeline = pipeline_of(options)
     for observer in observers:
         pipeline.observe(observer)

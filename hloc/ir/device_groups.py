@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -73,6 +73,15 @@ def module_devices(module: Module) -> DeviceCounts:
     """
     counts = header_devices(module)
     return module.derived(_named_devices) if counts.total == 1 else counts
+
+
+def count_devices(module: Module) -> None:
+    """Let the header count the devices, before passes remove the collectives that name them."""
+    counts = module_devices(module)
+    if counts != header_devices(module):
+        module.set_config(
+            replace(module.config, replica_count=counts.replicas, num_partitions=counts.partitions)
+        )
 
 
 def _named_devices(module: Module) -> DeviceCounts:

@@ -194,8 +194,8 @@ class Opcode:
         control_flow: the called computations run instruction by instruction, as programs of their
             own, and not inside one kernel.
         nop: names or groups existing values: computes nothing and moves no bytes.
-        forwards: on one device the result is the bytes of the operand that is no token, or of all
-            operands as a tuple. An all-reduce of one participant does so.
+        forwards: the result is the bytes of the operand that is no token, or of all operands as a
+            tuple.
         ended_by: for an opcode that starts an asynchronous operation: the opcodes that may use it.
         commutative: the two operands may change places.
         associative: a reducer that may group its operands in any way; HLO allows the different

@@ -304,8 +304,8 @@ def _define(
     started: InferFunction | None = None,
 ) -> None:
     """Define a collective and, if `started` infers its shape, the opcodes that start and end it."""
-    forwards = name == "all-reduce"  # of one participant, in machine code too
-    common = partial(define, shape_required=True, forwards=forwards)
+    is_sum = name == "all-reduce"
+    common = partial(define, shape_required=True)
     sent = partial(
         common,
         arity=None,
@@ -319,13 +319,13 @@ def _define(
     if started is None:
         return
     start, done = f"{name}-start", f"{name}-done"
-    form = "" if forwards else ": (operands, results, ...)"
+    form = "" if is_sum else ": (operands, results, ...)"
     sent(name=start, reads=f"{start}(x) starts {name}(x){form}", infer=started, ended_by=(done,))
     common(
         name=done,
         reads=f"{done}(s) is the result of the {name} that s started",
         arity=1,
-        infer=infer_all_reduce_done if forwards else infer_done,
+        infer=infer_all_reduce_done if is_sum else infer_done,
         evaluate=evaluate_done,
     )
 

@@ -112,7 +112,6 @@ PARTITION_ID = define(
     arity=0,
     infer=infer_id,
     evaluate=_evaluate_id,
-    nop=True,
 )
 
 REPLICA_ID = define(
@@ -121,7 +120,6 @@ REPLICA_ID = define(
     arity=0,
     infer=infer_id,
     evaluate=_evaluate_id,
-    nop=True,
 )
 
 RNG_GET_AND_UPDATE_STATE = define(

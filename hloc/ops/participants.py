@@ -5,7 +5,7 @@ Who they are stands in `hloc/ir/device_groups.py`.
 
 from __future__ import annotations
 
-from hloc.ir.device_groups import PERMUTES, GroupMode, group_mode, header_devices
+from hloc.ir.device_groups import PERMUTES, GroupMode, group_mode, header_devices, module_devices
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, leaves
 
@@ -16,9 +16,15 @@ ADVICE = (
 """What to do about it, in a message."""
 
 
-def devices_reason(inst: Instruction) -> str:
-    """Return why one device cannot run `inst`, "" if no other takes part in it."""
+def devices_reason(inst: Instruction, *, can_exchange: bool = False) -> str:
+    """Return why one device cannot run `inst`, "" if no other takes part in it.
+
+    With `can_exchange` it runs on all devices of its module, of which there must be enough.
+    """
     name, config = inst.opcode.name, inst.computation.module.config
+    devices = module_devices(inst.computation.module).total
+    if can_exchange and (inst.opcode.exchange is None or participants(inst) <= devices):
+        return ""
     if inst.opcode.exchange is not None:
         count = participants(inst)
         return f"it exchanges data between {count} devices; {ADVICE}" if count != 1 else ""

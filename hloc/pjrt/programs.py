@@ -17,7 +17,8 @@ from hloc.pjrt.layouts import layout_address, row_major
 from hloc.pjrt.machine.load import machine
 from hloc.pjrt.native import PjrtError, named_values, text, words, words_at
 from hloc.pjrt.partitioned import Shards
-from hloc.runtime.executable import ArraySpec, Executable
+from hloc.runtime.array_spec import ArraySpec
+from hloc.runtime.executable import Executable
 
 PROGRAMS: dict[int, Program] = {}
 """The programs that jaxlib holds, by the id in their structure."""

@@ -6,7 +6,7 @@ import ctypes
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,21 @@ Output: TypeAlias = tuple[int, tuple[int, ...] | None, Recycler]
 
 _FRAMES: weakref.WeakSet[Frame] = weakref.WeakSet()
 """All frames of the process, so that an interrupt finds the loops that run."""
+
+
+class Stoppable(Protocol):
+    """What has threads that wait for each other."""
+
+    def stop(self) -> None:
+        """Let none of them wait any longer."""
+
+
+_STOPPABLE: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def stopped_with(run: Stoppable) -> None:
+    """Let `stop_all` stop `run` too, as long as it exists."""
+    _STOPPABLE.add(run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +72,13 @@ class Frame:
     Attributes:
         table, address: the pointers that the entry function is given, and where they lie.
         stop: not 0 makes every loop of the generated code end.
+        callbacks: C functions in the table, which must live as long.
         outputs: per output its slot, how to transpose it from memory, and what makes its arrays.
     """
 
     __slots__ = (
-        "__weakref__", "_arena", "_fault", "_threads", "address", "outputs", "stop", "table",
+        "__weakref__", "_arena", "_fault", "_threads", "address", "callbacks", "outputs", "stop",
+        "table",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +95,7 @@ class Frame:
         self._arena = np.empty(first_scratch + scratch_bytes + ALIGNMENT_BYTES, np.uint8)
         self.stop = ctypes.c_int32(0)
         self.outputs = outputs
+        self.callbacks: Sequence[Any] = ()
         self._fault: BaseException | None = None
         self.table: Any = (ctypes.c_void_p * slots)()
         self.address = ctypes.addressof(self.table)
@@ -107,6 +125,8 @@ class Frame:
 
 def stop_all() -> None:
     """Let the loops of all calls under way end."""
+    for run in tuple(_STOPPABLE):  # before their frames: a device that ends leaves others waiting
+        run.stop()
     for frame in tuple(_FRAMES):
         frame.stop.value = 1
 

@@ -73,9 +73,11 @@ def _linker(target: Target) -> _Linker:
     return _Linker(target)
 
 
-def load_objects(objects: Sequence[bytes], target: Target) -> LoadedCode:
-    """Link `objects` with each other and with the C library."""
-    return load_functions(objects, target, (ENTRY,), ALLOWED_SYMBOLS)
+def load_objects(
+    objects: Sequence[bytes], target: Target, functions: Sequence[str] = ()
+) -> LoadedCode:
+    """Link `objects` with each other and with the C library; find the entry, then `functions`."""
+    return load_functions(objects, target, (ENTRY, *functions), ALLOWED_SYMBOLS)
 
 
 def load_functions(

@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hloc.codegen.backend import PlannedModule
 from hloc.codegen.llvm.target import physical_memory_bytes
+from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.host_calls import HostFunction
-from hloc.codegen.plan.pointer_table import FIRST_SLOT
-from hloc.dtypes import dtype_of_numpy
+from hloc.codegen.plan.pointer_table import DEVICE_SLOT, FIRST_SLOT
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.arena import Frame, Team
-from hloc.runtime.cpu_loader import load_objects
+from hloc.runtime.array_spec import check_ranks, spec_of
+from hloc.runtime.communicator.interface import Engine, ExchangeProgram
+from hloc.runtime.communicator.local import LocalCommunicator
+from hloc.runtime.cpu_loader import LoadedCode, load_objects
 from hloc.runtime.custom_calls import callback_for
+from hloc.runtime.device_run import DeviceRun, OnFault
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.manifest import ProgramManifest, manifest_of, planned_manifest
 from hloc.runtime.recycling import Recycler
-from hloc.runtime.threads import team_for
-from hloc.shapes import MAX_HOST_RANK, ArrayShape
+from hloc.runtime.threads import device_team, team_for
 
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
@@ -41,91 +44,6 @@ _MAX_IDLE_FRAMES = 4
 # `array.ctypes.data` takes three times as long, but also works for arrays that are read-only.
 _addressof: Callable[[Any], int] = ctypes.addressof
 _from_buffer: Callable[[Any], Any] = ctypes.c_char.from_buffer
-
-
-@dataclass(frozen=True, slots=True)
-class ArraySpec:
-    """One array at the boundary.
-
-    Attributes:
-        name: what messages call it.
-        shape: HLO shape.
-        order: dimensions from major to minor, None if row-major.
-        exports_bytes: the address of a writable row-major array can be had in the faster way.
-    """
-
-    name: str
-    shape: ArrayShape
-    numpy: np.dtype[Any]
-    dims: tuple[int, ...]
-    order: tuple[int, ...] | None
-    exports_bytes: bool
-
-    def in_memory(self, argument: Any) -> Array:
-        """Return `argument` as the code expects it in memory, copied only if need be.
-
-        Raises:
-            HloError: it is not an array, or has another type or shape.
-        """
-        array = _as_array(self, argument)
-        if array.dtype != self.numpy or array.shape != self.dims:
-            raise HloError(
-                f"{self.name} must be {self.shape.text_without_layout}, "
-                f"but the argument is {_describe(array)}"
-            )
-        if self.order is not None:
-            array = array.transpose(self.order)
-        if array.flags.c_contiguous and array.flags.aligned:  # `np.require` takes 2 us to say so
-            return array
-        return np.require(array, requirements=("C", "A"))
-
-    @property
-    def physical_dims(self) -> tuple[int, ...]:
-        """The dimensions in the order in which they lie in memory."""
-        return self.dims if self.order is None else tuple(self.dims[dim] for dim in self.order)
-
-    def over(self, array: Array, other: ArraySpec) -> Array:
-        """Return the memory of `array`, which is one of `other`, as an array of this spec."""
-        if (self.numpy, self.dims, self.order) == (other.numpy, other.dims, other.order):
-            return array
-        memory = array if other.order is None else array.transpose(other.order)
-        memory = memory.reshape(-1).view(self.numpy).reshape(self.physical_dims)
-        return memory if self.axes is None else memory.transpose(self.axes)
-
-    @property
-    def axes(self) -> tuple[int, ...] | None:
-        """How to transpose an array from memory into logical order; None for not at all."""
-        order = self.order
-        return order and tuple(order.index(dim) for dim in range(len(order)))
-
-
-def _as_array(spec: ArraySpec, argument: Any) -> Array:
-    if isinstance(argument, np.ndarray):
-        return argument
-    if isinstance(argument, (bool, int, float, complex)):
-        return np.asarray(argument, spec.numpy)
-    if hasattr(argument, "__array__"):
-        return np.asarray(argument)
-    if hasattr(argument, "__dlpack__"):
-        return np.from_dlpack(argument)
-    raise HloError(
-        f"{spec.name} must be an array {spec.shape.text_without_layout}, "
-        f"but the argument is a {type(argument).__name__}"
-    )
-
-
-def _describe(array: Array) -> str:
-    dtype = dtype_of_numpy(array.dtype)
-    return f"{dtype or array.dtype}[{','.join(map(str, array.shape))}]"
-
-
-def spec_of(name: str, shape: ArrayShape) -> ArraySpec:
-    """Return the spec of an array of `shape`."""
-    order = tuple(reversed(shape.minor_to_major))
-    row_major = order == tuple(range(shape.rank))
-    exports_bytes = row_major and shape.size_bytes > 0 and shape.dtype.numpy.isbuiltin == 1
-    numpy = shape.dtype.numpy
-    return ArraySpec(name, shape, numpy, shape.dims, None if row_major else order, exports_bytes)
 
 
 class HostCode(Protocol):
@@ -183,6 +101,7 @@ class Executable:
         self._team = team
         extra_bytes = team.scratch_bytes if team else 0
         check_memory(self.buffers, compiled.options.memory_limit_bytes, extra_bytes)
+        self._hosts = hosts
         self._callbacks = [callback_for(host, self._failed) for host in hosts]
         self._code = load()
         self._run = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._code.address)
@@ -196,6 +115,8 @@ class Executable:
         self._alias_of = {alias.output: alias for alias in self.aliases}
         self._always_aliased = any(alias.how == "in place" for alias in self.aliases)
         self._idle: list[Frame] = []
+        self._engine: Engine = LocalCommunicator
+        self._idle_devices: list[DeviceRun] = []
         self._current = threading.local()
 
     @property
@@ -225,8 +146,11 @@ class Executable:
 
     def fixed_pointers(self) -> dict[int, int]:
         """Return the pointers that are the same in every call, by slot of the table."""
+        return self._fixed_pointers(self._callbacks)
+
+    def _fixed_pointers(self, callbacks: Sequence[Any]) -> dict[int, int]:
         fixed = {FIRST_SLOT + i: data.ctypes.data for i, data in enumerate(self.manifest.constants)}
-        for i, callback in enumerate(self._callbacks):
+        for i, callback in enumerate(callbacks):
             address = ctypes.cast(callback, ctypes.c_void_p).value
             assert address is not None
             fixed[self._table.first_host_function + i] = address
@@ -253,6 +177,8 @@ class Executable:
         Raises:
             HloError: wrong number, type or shape of arguments, with the parameter's name.
         """
+        if self.manifest.tells_devices:
+            return self._call_alone(arrays)
         if len(arrays) != len(self.parameters):
             raise HloError(f"expected {len(self.parameters)} arguments, but got {len(arrays)}")
         if donate and not all(_is_number_below(number, len(arrays)) for number in donate):
@@ -274,6 +200,43 @@ class Executable:
             frame = self._idle.pop()
         except IndexError:
             frame = self._new_frame()
+        results, given, _copies = self._fill(frame, arrays, donate)
+        if self._callbacks:
+            self._current.frame = frame
+        try:
+            self._run(frame.address)
+            if frame.stop.value:
+                raise frame.end()
+            if given:
+                self._copy_out(frame.table, given, results)
+        finally:
+            if len(self._idle) < _MAX_IDLE_FRAMES:
+                self._idle.append(frame)
+        return results
+
+    def _call_alone(self, arrays: tuple[Any, ...]) -> list[Array]:
+        """Run a module that tells devices apart on one device, if it is for one.
+
+        Raises:
+            HloError: it is for more.
+        """
+        devices = self.manifest.devices
+        if devices > 1:
+            raise HloError(
+                f"the module runs on {devices} devices that work together, but was called for one",
+                notes=("`run_devices(args)` takes one array per parameter and device",),
+            )
+        return [parts[0] for parts in self.run_devices([[array] for array in arrays])]
+
+    def _fill(
+        self, frame: Frame, arrays: Sequence[Any], donate: Collection[int]
+    ) -> tuple[list[Array], dict[int, Array], list[Array]]:
+        """Put the addresses of arguments and results into the table of a frame.
+
+        Returns:
+            The results, arguments that are given away by number of the output, and copies of
+            arguments, which must live as long as the run.
+        """
         table = frame.table
         used = []
         for array, (slot, dims, numpy, spec) in zip(arrays, self._arguments, strict=True):
@@ -291,30 +254,107 @@ class Executable:
         given: dict[int, Array] = {}
         if donate or self._always_aliased:
             given = self._given(table, arrays, donate)
-        results = []
         if given or self._always_aliased:
-            results = self._aliased_results(frame, given)
-        else:
-            for slot, axes, recycler in frame.outputs:
-                array, table[slot] = recycler.take()
-                results.append(array if axes is None else array.transpose(axes))
-        if self._callbacks:
-            self._current.frame = frame
+            return self._aliased_results(frame, given), given, used
+        results = []
+        for slot, axes, recycler in frame.outputs:
+            array, table[slot] = recycler.take()
+            results.append(array if axes is None else array.transpose(axes))
+        return results, given, used
+
+    # ---- several devices
+
+    def run_devices(self, args: Sequence[Sequence[Any]]) -> list[list[Array]]:
+        """Run the module on all of its devices at once, each with arrays of its own.
+
+        Args:
+            args: `args[i][device]` is the array for parameter leaf i on a device; devices are
+                numbered by flattened id, replica * partitions + partition. With an engine that
+                spans processes these are the devices of this process (`communicator.devices`).
+
+        Returns:
+            `results[j][device]`, arrays of the caller's own, by result leaf.
+
+        Raises:
+            HloError: wrong number, type or shape of arguments; a deadlock, with the devices and the
+                instructions at which they wait.
+        """
         try:
-            self._run(frame.address)
-            if frame.stop.value:
-                raise frame.end()
-            if given:
-                self._copy_out(table, given, results)
+            devices = self._idle_devices.pop()
+        except IndexError:
+            devices = self._new_devices()
+        try:
+            per_device = self._per_device(args, len(devices.frames))
+            filled = [
+                self._fill(frame, arrays, ())
+                for frame, arrays in zip(devices.frames, per_device, strict=True)
+            ]
+            devices.run(self._code.address)
         finally:
-            if len(self._idle) < _MAX_IDLE_FRAMES:
-                self._idle.append(frame)
-        return results
+            self._idle_devices.append(devices)
+        results = [results for results, _, _ in filled]
+        if self._is_dynamic:
+            results = [cut_results(result, self.manifest.boundary) for result in results]
+        return [list(parts) for parts in zip(*results, strict=True)]
+
+    def _per_device(self, args: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
+        """Return the arguments of each device, sizes that are hidden parameters too."""
+        parameters = self.parameters
+        if len(args) != len(parameters):
+            raise HloError(f"expected {len(parameters)} arguments, but got {len(args)}")
+        for spec, parts in zip(parameters, args, strict=True):
+            if len(parts) != count:
+                raise HloError(f"{spec.name} needs {count} arrays, one per device: {len(parts)}")
+        result = [[parts[place] for parts in args] for place in range(count)]
+        if not self._is_dynamic:
+            return result
+        shapes = [spec.shape for spec in parameters]
+        return [padded_arguments(arrays, shapes, self.manifest.boundary) for arrays in result]
+
+    def use_engine(self, engine: Engine) -> None:
+        """Let `engine` exchange data between devices from now on; the default is `local`."""
+        self._engine = engine
+        self._idle_devices.clear()
+
+    def exchange_seconds(self) -> list[tuple[Exchange, tuple[float, ...]]]:
+        """Return the time in each exchange so far, waiting included, by device of this process."""
+        runs = [devices.communicator.seconds() for devices in self._idle_devices]
+        by_device = [map(sum, zip(*times, strict=True)) for times in zip(*runs, strict=True)]
+        return list(zip(self.manifest.exchanges, zip(*by_device, strict=True), strict=True))
+
+    def _new_devices(self) -> DeviceRun:
+        """Return memory for a run of several devices.
+
+        Raises:
+            HloError: it needs more memory than the limit, or than this machine has.
+            UnsupportedError: the engine cannot work on this machine.
+        """
+        manifest = self.manifest
+        combiners: dict[str, int] = {}
+        if manifest.exchanges:
+            assert isinstance(self._code, LoadedCode)
+            combiners = dict(zip(manifest.combiners, self._code.addresses[1:], strict=True))
+        program = ExchangeProgram(
+            manifest.exchanges, combiners, manifest.replicas, manifest.partitions
+        )
+        communicator = self._engine(program)
+        count = len(communicator.devices)
+        others = count - 1
+        outputs = self.buffers.output_bytes + self.buffers.aliased_bytes
+        more = others * (self.buffers.arena_bytes + outputs)
+        check_memory(self.buffers, self.compiled.options.memory_limit_bytes, more)
+
+        def new_frame(place: int, on_fault: OnFault, state: int) -> Frame:
+            callbacks = [callback_for(host, on_fault) for host in self._hosts]
+            team = device_team(self._team, place, count)
+            return self._frame(callbacks, team, {DEVICE_SLOT: state})
+
+        return DeviceRun(communicator, new_frame)
 
     # ---- arguments that are given away
 
     def _given(
-        self, table: Any, arrays: tuple[Any, ...], donate: Collection[int]
+        self, table: Any, arrays: Sequence[Any], donate: Collection[int]
     ) -> dict[int, Array]:
         """Return by number of the output the arrays that are given away for it, as it wants them.
 
@@ -387,14 +427,25 @@ class Executable:
         self._current.frame.fail(fault)
 
     def _new_frame(self) -> Frame:
-        fixed = self.fixed_pointers()
+        return self._frame(self._callbacks, self._team)
+
+    def _frame(
+        self,
+        callbacks: Sequence[Any],
+        team: Team | None,
+        more: Mapping[int, int] = MappingProxyType({}),
+    ) -> Frame:
+        """Return memory for one call; `more` are further pointers by slot."""
+        fixed = {**self._fixed_pointers(callbacks), **more}
         first = self._table.first_output
         outputs = tuple(
             (first + i, spec.axes, Recycler(spec.physical_dims, spec.numpy))
             for i, spec in enumerate(self._results)
         )
         arena_bytes = self.manifest.arena_bytes
-        return Frame(self._table.size, arena_bytes, fixed, outputs, self._team)
+        frame = Frame(self._table.size, arena_bytes, fixed, outputs, team)
+        frame.callbacks = callbacks
+        return frame
 
 
 def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -> None:
@@ -408,16 +459,6 @@ def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -
     if limit and needed > limit:
         whose = "the memory limit" if limit_bytes else "the memory of this machine"
         raise HloError(f"the module needs {needed} bytes to run, more than {whose}, {limit} bytes")
-
-
-def check_ranks(shapes: Sequence[ArrayShape]) -> None:
-    """Raise UnsupportedError if an argument or result has more dimensions than NumPy's arrays."""
-    for shape in shapes:
-        if shape.rank > MAX_HOST_RANK:
-            raise UnsupportedError(
-                f"an argument or result of {shape.rank} dimensions cannot be handed over: "
-                f"NumPy arrays have at most {MAX_HOST_RANK}"
-            )
 
 
 def _is_number_below(number: Any, count: int) -> bool:
@@ -449,10 +490,11 @@ def load_compiled(compiled: CpuModule) -> Executable:
     if not compiled.machine.is_host:
         machine = f"{compiled.machine.triple}, {compiled.machine.cpu}"
         raise UnsupportedError(f"code for {machine} cannot run on this machine")
+    manifest = manifest_of(compiled)
     return Executable(
         compiled,
-        manifest_of(compiled),
-        lambda: load_objects(compiled.objects(), compiled.machine),
+        manifest,
+        lambda: load_objects(compiled.objects(), compiled.machine, manifest.combiners),
         team_for(compiled),
         compiled.plan.host_functions,
     )

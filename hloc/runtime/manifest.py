@@ -13,7 +13,9 @@ import numpy as np
 
 from hloc.codegen.backend import PlannedModule
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
+from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import TableLayout
+from hloc.ir.device_groups import module_devices
 from hloc.ir.module import Module
 from hloc.memory.aliasing import AliasedOutput
 from hloc.memory.buffer_assignment import BufferReport, ConstantArray, data_leaves
@@ -48,6 +50,9 @@ class ProgramManifest:
         aliases: outputs that may lie in parameters.
         is_split: threads can share the kernels.
         worker_bytes: memory that each thread but the caller's needs for itself.
+        replicas, partitions: the devices that run it together.
+        exchanges: what they do together, by the number that the code gives.
+        tells_devices: it exchanges data, or its result depends on the number of the device.
     """
 
     parameters: tuple[NamedLeaf, ...]
@@ -60,6 +65,20 @@ class ProgramManifest:
     aliases: tuple[AliasedOutput, ...]
     is_split: bool
     worker_bytes: int
+    replicas: int = 1
+    partitions: int = 1
+    exchanges: tuple[Exchange, ...] = ()
+    tells_devices: bool = False
+
+    @property
+    def devices(self) -> int:
+        """How many devices run it together."""
+        return self.replicas * self.partitions
+
+    @property
+    def combiners(self) -> tuple[str, ...]:
+        """The symbols of the reductions that the code has for its exchanges."""
+        return tuple(sorted({c.symbol for e in self.exchanges for c in e.combiners}))
 
 
 def manifest_of(compiled: CpuModule) -> ProgramManifest:
@@ -73,7 +92,7 @@ def planned_manifest(
     compiled: PlannedModule, *, is_split: bool = False, worker_bytes: int = 0
 ) -> ProgramManifest:
     """Return the manifest of a module of any backend; one thread runs it unless it `is_split`."""
-    plan = compiled.plan
+    plan, devices = compiled.plan, module_devices(compiled.module)
     assignment = plan.assignment
     return ProgramManifest(
         parameters=tuple(parameter_leaves(compiled.module)),
@@ -86,6 +105,10 @@ def planned_manifest(
         aliases=assignment.aliases,
         is_split=is_split,
         worker_bytes=worker_bytes,
+        replicas=devices.replicas,
+        partitions=devices.partitions,
+        exchanges=plan.exchanges,
+        tells_devices=plan.tells_devices,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary, HiddenSize
+from hloc.codegen.plan.exchange import Combiner, Exchange, Pieces
 from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.dtypes import DTYPES, dtype_of_numpy
 from hloc.memory.aliasing import AliasedOutput
@@ -58,6 +59,10 @@ def program_bytes(program: Program) -> bytes | None:
         },
         "is_split": manifest.is_split,
         "worker_bytes": manifest.worker_bytes,
+        "replicas": manifest.replicas,
+        "partitions": manifest.partitions,
+        "tells_devices": manifest.tells_devices,
+        "exchanges": [_exchange_fields(exchange) for exchange in manifest.exchanges],
         "aliases": [_fields(alias) for alias in manifest.aliases],
         "objects": [len(data) for data in program.objects],
     }
@@ -97,6 +102,10 @@ def read_program(data: bytes) -> Program:
         aliases=tuple(AliasedOutput(**fields) for fields in head["aliases"]),
         is_split=head["is_split"],
         worker_bytes=head["worker_bytes"],
+        replicas=head["replicas"],
+        partitions=head["partitions"],
+        tells_devices=head["tells_devices"],
+        exchanges=tuple(_exchange(fields) for fields in head["exchanges"]),
     )
     return Program(manifest, tuple(objects))
 
@@ -104,6 +113,29 @@ def read_program(data: bytes) -> Program:
 def _fields(record: Any) -> dict[str, Any]:
     """Return the fields of a dataclass that has slots, as they are; `asdict` copies deeply."""
     return {name: getattr(record, name) for name in record.__slots__}
+
+
+def _exchange_fields(exchange: Exchange) -> dict[str, Any]:
+    fields = _fields(exchange)
+    for name in ("operands", "results", "combiners"):
+        fields[name] = [list(_fields(part).values()) for part in fields[name]]
+    return fields
+
+
+def _exchange(fields: dict[str, Any]) -> Exchange:
+    return Exchange(
+        opcode=fields["opcode"],
+        name=fields["name"],
+        place=fields["place"],
+        groups=tuple(map(tuple, fields["groups"])),
+        channel=fields["channel"],
+        meaning=fields["meaning"],
+        pairs=tuple((source, target) for source, target in fields["pairs"]),
+        operands=tuple(Pieces(*part) for part in fields["operands"]),
+        results=tuple(Pieces(*part) for part in fields["results"]),
+        reducer=fields["reducer"],
+        combiners=tuple(Combiner(*part) for part in fields["combiners"]),
+    )
 
 
 def _shape_fields(shape: ArrayShape) -> list[Any]:

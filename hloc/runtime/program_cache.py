@@ -142,7 +142,10 @@ def _loaded(
     module = KeptModule(manifest, machine, options, compile_text)
     try:
         return Executable(
-            module, manifest, lambda: load_objects(objects, machine), team_for(module)
+            module,
+            manifest,
+            lambda: load_objects(objects, machine, manifest.combiners),
+            team_for(module),
         )
     except InternalError:  # the linker refuses what the file holds: compile again
         return None

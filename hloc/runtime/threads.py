@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from hloc.codegen.cpu.thread_pool import FORGET, MAX_THREADS, NEEDED, RUN, STOP, pool_text
 from hloc.codegen.llvm.object_cache import cached_object
 from hloc.codegen.llvm.routine import Routines
-from hloc.codegen.llvm.target import Target, available_cores
+from hloc.codegen.llvm.target import Target, available_cores, host_target
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime.arena import Team
@@ -77,8 +77,8 @@ def pool_unit(target: Target) -> Routines:
 
 
 @cache
-def pool(target: Target) -> Pool:
-    """Return the pool of this process."""
+def pool(target: Target, number: int = 0) -> Pool:
+    """Return a pool of this process; in a run of several devices each has its own, by `number`."""
     unit = pool_unit(target)
     data = cached_object(unit.text, target, unit.level, NEEDED)
     code = load_functions([data], target, (RUN, FORGET, STOP), NEEDED)
@@ -117,3 +117,13 @@ def team_for(compiled: Shared) -> Team | None:
     if workers == 1 or not compiled.is_split:
         return None
     return Team(pool(compiled.machine).run, workers, compiled.worker_bytes)
+
+
+def device_team(team: Team | None, device: int, devices: int) -> Team | None:
+    """Return the threads of one of `devices` that share those of `team`, None if it has but one."""
+    if team is None:
+        return None
+    workers = team.workers // devices + (device < team.workers % devices)
+    if workers <= 1:
+        return None
+    return Team(pool(host_target(), device).run, workers, team.worker_bytes)

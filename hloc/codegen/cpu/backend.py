@@ -208,6 +208,7 @@ class CpuBackend:
             stack_bytes=self.stack_bytes,
             pack=self.pack,
             share_outputs=self.share_outputs,
+            exchanges=True,
         )
         return plan_program(module, options, rules)
 

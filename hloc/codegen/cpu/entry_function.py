@@ -23,18 +23,22 @@ from hloc.codegen.cpu.loop_function import (
 from hloc.codegen.cpu.split_kernel import split_numbers, split_routine
 from hloc.codegen.cpu.subnormals import FloatMode
 from hloc.codegen.llvm.routine import Routines
+from hloc.codegen.plan.exchange import combiner_symbol
 from hloc.codegen.plan.plan import (
+    DEVICE_SLOT,
     STOP_SLOT,
     THREADS_SLOT,
     BranchStep,
     CallStep,
     CopyStep,
+    ExchangeStep,
     HostStep,
     KernelStep,
     LoopStep,
     Place,
     Plan,
     Step,
+    called_by,
 )
 from hloc.codegen.plan.pointer_table import ENTRY as ENTRY
 
@@ -61,6 +65,13 @@ def entry_text(
         for number, count in _arguments(plan, loops).items()
         if kernels[number] not in beside
     ]
+    combiners = {c for exchange in plan.exchanges for c in exchange.combiners}
+    members = {c.kernel: c.members for c in sorted(combiners, key=lambda c: c.kernel)}
+    lines += [
+        f"declare void @{kernels[number].name}({'ptr, ' * (count + 1)}i64, i64)"
+        for number, count in members.items()
+        if kernels[number] not in beside
+    ]
     lines += [d for r in split_routines(plan, kernels, loops, mode) for d in r.declarations]
     lines += [
         f"declare void @{loop.name}({', '.join(['ptr'] * len(loop.slots))})"
@@ -69,8 +80,11 @@ def entry_text(
     lines += [_MEMCPY, *(mode.declarations if mode else ())]
     lines += [d for kernel in beside for d in kernel.declarations]
     lines = [*dict.fromkeys(lines), "", *(kernel.text for kernel in beside)]
+    exchanging = _exchanging(plan)
     for number, steps in _outside(plan, loops):
-        lines += _computation(number, steps, kernels, loops, mode)
+        lines += _computation(number, steps, kernels, loops, mode, exchanging)
+    for number, count in members.items():
+        lines += _combiner(number, count, kernels[number])
     if mode is not None:
         lines += _flushing_entry(mode)
     return "\n".join(lines) + "\n"
@@ -85,6 +99,41 @@ def split_routines(
     """Return the routines through which the text of `entry_text` calls kernels on threads."""
     counts = {n for i, n in _arguments(plan, loops).items() if kernels[i].split is not None}
     return tuple(split_routine(count, mode) for count in sorted(counts))
+
+
+def _exchanging(plan: Plan) -> frozenset[int]:
+    """Return the numbers of the computations that exchange data, themselves or in what they run."""
+    callers: dict[int, list[int]] = {}
+    pending = []
+    for number, steps in enumerate(plan.computations):
+        if any(isinstance(step, ExchangeStep) for step in steps):
+            pending.append(number)
+        for step in steps:
+            for called in called_by(step):
+                callers.setdefault(called, []).append(number)
+    result: set[int] = set()
+    while pending:
+        number = pending.pop()
+        if number not in result:
+            result.add(number)
+            pending += callers.get(number, ())
+    return frozenset(result)
+
+
+def _combiner(number: int, members: int, kernel: Kernel) -> list[str]:
+    """Return the function through which the engine calls the kernel of a reduction."""
+    lines = [f"define void @{combiner_symbol(number)}(ptr %arrays, i64 %count) nounwind {{"]
+    for i in range(members + 1):
+        lines.append(f"  %at{i} = getelementptr ptr, ptr %arrays, i64 {i}")
+        lines.append(f"  %array{i} = load ptr, ptr %at{i}")
+    arrays = ", ".join(f"ptr %array{i}" for i in range(members + 1))
+    return [
+        *lines,
+        f"  call void @{kernel.name}({arrays}, i64 0, i64 %count)",
+        "  ret void",
+        "}",
+        "",
+    ]
 
 
 def _outside(
@@ -145,20 +194,24 @@ def _computation(
     kernels: Sequence[Kernel],
     loops: Mapping[LoopStep, LoopFunction],
     mode: FloatMode | None,
+    exchanging: frozenset[int],
 ) -> list[str]:
     """Return the functions of one computation: its parts, if it is long, and itself."""
     parts = [steps[i : i + _PART_STEPS] for i in range(0, len(steps), _PART_STEPS)]
     is_entry = number == 0 and mode is None
     name = f"void @{ENTRY}" if is_entry else f"internal void @{_function_name(number)}"
     if len(parts) <= 1:
-        return _function(_head(name), steps, kernels, loops, mode=mode)
+        return _function(_head(name), steps, kernels, loops, mode=mode, exchanging=exchanging)
     lines: list[str] = []
     for i, part in enumerate(parts):
-        lines += _function(
-            _head(f"internal void @part_{number}_{i}"), part, kernels, loops, mode=mode
-        )
-    calls = [f"  call void @part_{number}_{i}(ptr %table)" for i in range(len(parts))]
-    return [*lines, f"define {name}(ptr %table) {{", *calls, "  ret void", "}", ""]
+        head = _head(f"internal void @part_{number}_{i}")
+        lines += _function(head, part, kernels, loops, mode=mode, exchanging=exchanging)
+    writer = _Writer(kernels, loops, (), mode, exchanging)
+    for i in range(len(parts)):
+        writer.lines.append(f"  call void @part_{number}_{i}(ptr %table)")
+        if number in exchanging:
+            writer.end_if_stopped()
+    return [*lines, *writer.function(_head(name))]
 
 
 def _head(name: str) -> str:
@@ -172,22 +225,13 @@ def _function(
     loops: Mapping[LoopStep, LoopFunction],
     slots: Sequence[int] = (),
     mode: FloatMode | None = None,
+    exchanging: frozenset[int] = frozenset(),
 ) -> list[str]:
     """Return a function; the pointers in `slots` are its arguments, if there are any."""
-    writer = _Writer(kernels, loops, slots, mode)
+    writer = _Writer(kernels, loops, slots, mode, exchanging)
     for step in steps:
         writer.step(step)
-    return [
-        head,
-        "entry:",
-        *writer.pointers,
-        *writer.lines,
-        "  br label %done",
-        "done:",
-        "  ret void",
-        "}",
-        "",
-    ]
+    return writer.function(head)
 
 
 @dataclass(slots=True)
@@ -197,17 +241,35 @@ class _Writer:
     Attributes:
         slots: slots of the table whose pointers are arguments; if there are any, there is no table.
         mode: that host functions are called without; None if all runs in the usual one.
+        exchanging: computations that exchange data, after which a run may be at its end.
     """
 
     kernels: Sequence[Kernel]
     loops: Mapping[LoopStep, LoopFunction]
     slots: Sequence[int]
     mode: FloatMode | None = None
+    exchanging: frozenset[int] = frozenset()
     pointers: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
     _loaded: dict[int, str] = field(default_factory=dict)
     _places: dict[Place, str] = field(default_factory=dict)
     _values: int = 0
+
+    def function(self, head: str) -> list[str]:
+        """Return the lines of the whole function."""
+        body = [head, "entry:", *self.pointers, *self.lines]
+        return [*body, "  br label %done", "done:", "  ret void", "}", ""]
+
+    def end_if_stopped(self) -> None:
+        """Return if the run has been stopped: what an exchange should have made is not there."""
+        label = self._name()
+        self._add(f"%stop.{label} = load volatile i32, ptr {self._slot(STOP_SLOT)}")
+        self._return_unless_zero(f"%stop.{label}", label)
+
+    def _return_unless_zero(self, value: str, label: str) -> None:
+        self._add(f"%ends.{label} = icmp ne i32 {value}, 0")
+        self._add(f"br i1 %ends.{label}, label %done, label %next.{label}")
+        self.lines.append(f"next.{label}:")
 
     def step(self, step: Step) -> None:
         match step:
@@ -223,6 +285,8 @@ class _Writer:
                 self._run(step.computation)
             case HostStep():
                 self._host(step)
+            case ExchangeStep():
+                self._exchange(step)
 
     def _copy(self, step: CopyStep) -> None:
         """Copy bytes; few elements one by one, in the type in which kernels read and write them.
@@ -320,13 +384,8 @@ class _Writer:
         self.lines.append(f"after.{label}:")
 
     def _host(self, step: HostStep) -> None:
-        """Gather the pointers in an array on the stack and hand it to the host."""
-        label = self._name()
-        count = max(1, len(step.arguments))
-        self.pointers.append(f"  %array.{label} = alloca [{count} x ptr]")
-        for i, place in enumerate(step.arguments):
-            self._add(f"%at.{label}.{i} = getelementptr ptr, ptr %array.{label}, i64 {i}")
-            self._add(f"store ptr {self._pointer(place)}, ptr %at.{label}.{i}")
+        """Call a function of the host with the pointers."""
+        label = self._gathered(step.arguments)
         call = f"  call void {self._slot(step.slot)}(ptr %array.{label})"
         if self.mode is None:
             self.lines.append(call)
@@ -335,9 +394,30 @@ class _Writer:
         self.pointers += self.mode.reserved(name)
         self.lines += [*self.mode.kept(name), call, *self.mode.restored(name)]
 
+    def _exchange(self, step: ExchangeStep) -> None:
+        """Call the engine through the state of the device; it may end the run."""
+        state = self._slot(DEVICE_SLOT)
+        label = self._gathered(step.arguments)
+        self._add(f"%engine.{label} = load ptr, ptr {state}")
+        arguments = f"ptr {state}, i64 {step.number}, ptr %array.{label}"
+        self._add(f"%fault.{label} = call i32 %engine.{label}({arguments})")
+        self._return_unless_zero(f"%fault.{label}", label)
+
+    def _gathered(self, places: Sequence[Place]) -> str:
+        """Store pointers in an array on the stack; return the label that its name ends with."""
+        label = self._name()
+        count = max(1, len(places))
+        self.pointers.append(f"  %array.{label} = alloca [{count} x ptr]")
+        for i, place in enumerate(places):
+            self._add(f"%at.{label}.{i} = getelementptr ptr, ptr %array.{label}, i64 {i}")
+            self._add(f"store ptr {self._pointer(place)}, ptr %at.{label}.{i}")
+        return label
+
     def _run(self, computation: int) -> None:
         arguments = arguments_text(self.slots) if self.slots else "ptr %table"
         self._add(f"call void @{_function_name(computation)}({arguments})")
+        if computation in self.exchanging:
+            self.end_if_stopped()
 
     def _pointer(self, place: Place) -> str:
         """Return the name of a pointer to `place`."""

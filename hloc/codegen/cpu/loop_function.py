@@ -15,6 +15,7 @@ from hloc.codegen.plan.plan import (
     STOP_SLOT,
     BranchStep,
     CopyStep,
+    ExchangeStep,
     HostStep,
     KernelStep,
     LoopStep,
@@ -75,7 +76,7 @@ def loop_functions(plan: Plan, kernels: Sequence[Kernel]) -> dict[LoopStep, Loop
 
 
 def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunction | None:
-    """Return the function of a loop, None if it has large kernels or asks the host."""
+    """Return the function of a loop, None if it has large kernels, or calls host or engine."""
     computations: list[int] = []
     used: dict[int, None] = {}
     slots = {STOP_SLOT, step.predicate.slot}
@@ -86,7 +87,7 @@ def _loop_function(plan: Plan, lines: Sequence[int], step: LoopStep) -> LoopFunc
             continue
         computations.append(number)
         for inner in plan.computations[number]:
-            if isinstance(inner, HostStep):
+            if isinstance(inner, HostStep | ExchangeStep):
                 return None
             if isinstance(inner, KernelStep):
                 used[inner.kernel] = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hloc.analysis.epilogue import product_in
+from hloc.codegen.lower.collectives import join_started_collectives
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary, make_boundary_static
 from hloc.codegen.lower.fusion_splitter import FusionSplitter
 from hloc.ir.instruction import Instruction
@@ -39,6 +40,7 @@ def expand(module: Module, needs_defusion: Callable[[Instruction], bool]) -> Dyn
     context = PassContext()
     if "fusion" in module.opcodes:
         _split(module, needs_defusion, context)
+    join_started_collectives(module)
     Pipeline.known(EXPANSION).run(module, context)
     return make_boundary_static(module)
 

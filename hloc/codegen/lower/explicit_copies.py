@@ -31,16 +31,10 @@ def make_copies_explicit(module: Module) -> None:
 def _make_explicit(inst: Instruction) -> None:
     """Process one instruction, after its operands and called computations."""
     computation, opcode = inst.computation, inst.opcode.name
-    if opcode == "all-reduce":
-        _convert_operands(inst)
+    if inst.opcode.exchange is not None:
+        _settle_exchange(inst)
     if opcode == "copy" and isinstance(inst.shape, TupleShape):
         _replace(inst, _copied(computation, inst.operands[0], inst.shape))
-    elif opcode == "all-reduce-start" and _is_pair(inst):
-        (array,) = inst.operands
-        shape = TupleShape((array.shape, array.shape))
-        _replace(inst, computation.add(opcode_row("tuple"), shape, [array, array]))
-    elif opcode == "all-reduce-done" and inst.operands[0].is_a("tuple"):
-        _replace(inst, inst.operands[0].operands[1])
     elif opcode == "tuple":
         _take_layout(inst, TupleShape(tuple(operand.shape for operand in inst.operands)))
     elif inst.opcode.forwards:
@@ -62,17 +56,27 @@ def _make_explicit(inst: Instruction) -> None:
         _copy_after(inst, whole.elements[inst.attributes.index])
 
 
-def _convert_operands(inst: Instruction) -> None:
-    """Let the operands of an all-reduce have the element types of its results: bf16 -> f32."""
-    row, operands = opcode_row("convert"), []
+def _settle_exchange(inst: Instruction) -> None:
+    """Let each operand of a collective have the element type and the layout of its result.
+
+    A ragged all-to-all moves rows, so all its arrays are row-major.
+    """
     shapes = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
-    for operand, wanted in zip(inst.operands, shapes, strict=True):
-        if isinstance(wanted, ArrayShape) and operand.array.dtype is not wanted.dtype:
+    if inst.is_a("ragged-all-to-all"):
+        _copy_after(inst, inst.array.with_layout(None))
+        shapes = tuple(operand.array.with_layout(None) for operand in inst.operands)
+    for number, wanted in enumerate(shapes):
+        operand = inst.operands[number]
+        assert isinstance(wanted, ArrayShape)
+        if operand.array.dtype is not wanted.dtype and not inst.is_a("ragged-all-to-all"):
             shape = operand.array.with_dtype(wanted.dtype)
-            operand = inst.computation.add(row, shape, [operand])
-        operands.append(operand)
-    if operands != list(inst.operands):
-        inst.computation.set_operands(inst, operands)
+            operand = inst.computation.add(opcode_row("convert"), shape, [operand])
+            operands = list(inst.operands)
+            operands[number] = operand
+            inst.computation.set_operands(inst, operands)
+        if operand.array.minor_to_major != wanted.minor_to_major:
+            layout = wanted.layout
+            _copy_operand(inst, number, operand.array.with_layout(layout))
 
 
 def _settle_loop(inst: Instruction) -> None:
@@ -122,11 +126,6 @@ def _copy_root(computation: Computation, shape: Shape) -> None:
     root = computation.root
     if not same_layouts(root.shape, shape):
         computation.set_root(_copied(computation, root, shape))
-
-
-def _is_pair(inst: Instruction) -> bool:
-    """True for an all-reduce-start of one array that is typed `(operand, result)`."""
-    return len(inst.operands) == 1 and isinstance(inst.shape, TupleShape)
 
 
 def _replace(old: Instruction, new: Instruction) -> None:

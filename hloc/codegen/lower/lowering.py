@@ -11,6 +11,7 @@ import numpy as np
 
 from hloc.analysis.call_graph import control_flow_computations, has_opcode
 from hloc.analysis.dataflow import forwarded_shape
+from hloc.codegen.lower.collectives import replace_collectives_of_one
 from hloc.codegen.lower.explicit_copies import make_copies_explicit
 from hloc.dtypes import DType
 from hloc.errors import Diagnostic, HloError, UnsupportedError
@@ -19,7 +20,6 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import live_computations
 from hloc.literal import Literal, literal_of
-from hloc.ops.participants import devices_reason
 from hloc.opt.copy_insertion import CopyInsertion
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
@@ -44,6 +44,7 @@ def lower(module: Module, options: CompileOptions) -> None:
     _fill_constants(module, options.fill_constants)
     _replace_device_numbers(module)
     make_copies_explicit(module)
+    replace_collectives_of_one(module)
     context = PassContext()
     run_pass(FlattenCallGraph(), module, context)
     run_pass(CopyInsertion(), module, context)
@@ -61,7 +62,7 @@ def refuse_unsupported(module: Module, reason_of: ReasonFunction) -> None:
     for computation in control_flow_computations(module):
         for inst in computation.instructions:
             reason = _shape_reason(inst) or inst.opcode.refusal
-            reason = reason or devices_reason(inst) or reason_of(inst)
+            reason = reason or reason_of(inst)
             if reason:
                 found.setdefault((inst.opcode.name, reason), []).append(inst)
     _raise_refusals(found)
@@ -163,12 +164,15 @@ def _zeros(literal: Literal) -> Literal:
 
 
 def _replace_device_numbers(module: Module) -> None:
-    """There is one device, so `partition-id` and `replica-id` are zero."""
-    if not has_opcode(module, "partition-id", "replica-id"):
+    """Where there is one partition, or one replica, its number is zero."""
+    config = module.config
+    counts = {"partition-id": config.num_partitions, "replica-id": config.replica_count}
+    names = [name for name, count in counts.items() if count == 1]
+    if not has_opcode(module, *names):
         return
     for computation in control_flow_computations(module):
         for inst in computation.instructions:
-            if inst.is_a("partition-id", "replica-id"):
+            if inst.is_a(*names):
                 with module.log.acting("device-numbers"):
                     row = opcode_row("constant")
                     assert row.attributes is not None

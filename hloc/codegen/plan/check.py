@@ -10,6 +10,7 @@ from hloc.codegen.plan.kernel_request import KernelRequest
 from hloc.codegen.plan.plan import (
     BranchStep,
     CopyStep,
+    ExchangeStep,
     HostStep,
     InPlaceKernel,
     KernelStep,
@@ -18,10 +19,13 @@ from hloc.codegen.plan.plan import (
     Step,
     called_by,
 )
-from hloc.codegen.plan.pointer_table import ARENA_SLOT, FIRST_SLOT, Place
+from hloc.codegen.plan.pointer_table import ARENA_SLOT, DEVICE_SLOT, FIRST_SLOT, Place
 from hloc.errors import InternalError
 from hloc.ir.instruction import Instruction
 from hloc.memory.buffer_assignment import data_leaves
+
+_STATE_BYTES = 16
+"""The part of the state of a device that programs read."""
 
 _PREDICATE_BYTES, _INDEX_BYTES = 1, 4
 """Sizes of the selectors of loops and branches: `pred[]` and `s32[]`."""
@@ -67,10 +71,10 @@ class _Checker:
     def __init__(self, plan: Plan, stack_bytes: int) -> None:
         self.plan, self.stack_bytes = plan, stack_bytes
         memory, first = plan.assignment, FIRST_SLOT
-        self.sizes = {ARENA_SLOT: memory.arena_bytes}
+        self.sizes = {ARENA_SLOT: memory.arena_bytes, DEVICE_SLOT: _STATE_BYTES}
         arrays = (*(c.shape for c in memory.constants), *memory.parameters, *memory.outputs)
         self.sizes.update((first + n, shape.size_bytes) for n, shape in enumerate(arrays))
-        self.constants = range(first, first + len(memory.constants))
+        self.read_only = {DEVICE_SLOT, *range(first, first + len(memory.constants))}
         self.areas: dict[int, tuple[list[tuple[int, int]], int]] = {}
 
     def run(self) -> None:
@@ -110,6 +114,8 @@ class _Checker:
                     raise _Fault(f"{len(step.branches)} branches")
             case HostStep():
                 self._host(step)
+            case ExchangeStep():
+                self._exchange(step)
         last = len(self.plan.computations) - 1
         if any(not 0 < number <= last for number in called_by(step)):
             raise _Fault(f"calls a computation that is not one of 1 to {last}")
@@ -200,6 +206,22 @@ class _Checker:
         areas = [_Area(place, *leaf) for place, leaf in zip(step.arguments, leaves, strict=True)]
         self._check_areas(areas[:operands], areas[operands:])
 
+    def _exchange(self, step: ExchangeStep) -> None:
+        if not 0 <= step.number < len(self.plan.exchanges):
+            raise _Fault(f"there are {len(self.plan.exchanges)} exchanges")
+        exchange = self.plan.exchanges[step.number]
+        arrays = (*exchange.operands, *exchange.results)
+        if len(step.arguments) != len(arrays):
+            raise _Fault(f"{len(step.arguments)} arguments, not {len(arrays)}")
+        areas = [_Area(p, a.size_bytes) for p, a in zip(step.arguments, arrays, strict=True)]
+        operands, results = areas[: len(exchange.operands)], areas[len(exchange.operands) :]
+        self._check_areas(operands, results)
+        for number, result in enumerate(results):
+            if any(result.overlaps(other) for other in (*operands, *results[:number])):
+                raise _Fault("a result overlaps an operand or another result")
+        if any(not 0 <= c.kernel < len(self.plan.kernels) for c in exchange.combiners):
+            raise _Fault("a combiner is no kernel")
+
     # ---- places
 
     def _check_areas(self, read: Sequence[_Area], written: Sequence[_Area]) -> None:
@@ -212,8 +234,8 @@ class _Checker:
             if size and not 0 <= place.offset <= self.sizes[place.slot] - size:
                 room = self.sizes[place.slot]
                 raise _Fault(f"{size} bytes at {place.offset} of slot {place.slot} of {room} bytes")
-        if any(area.size and area.place.slot in self.constants for area in written):
-            raise _Fault("writes to a constant")
+        if any(area.size and area.place.slot in self.read_only for area in written):
+            raise _Fault("writes to a constant or to the numbers of the device")
 
     def _check_calls(self) -> None:
         """Check that no computation runs itself, however many others are in between."""

@@ -1,4 +1,4 @@
-"""What runs, step by step: kernel calls, copies, loops, branches and host calls.
+"""What runs, step by step: kernel calls, copies, loops, branches, host calls and exchanges.
 
 The last form before machine code that is independent of LLVM. Steps name memory by slots of the
 pointer table that the entry function receives.
@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from hloc.analysis.dataflow import forwards
+from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.host_calls import HostFunction, host_function, library_function
 from hloc.codegen.plan.kernel_request import KernelRequest, PlannedKernel, kernel_key
 from hloc.codegen.plan.pointer_table import ARENA_SLOT as ARENA_SLOT
+from hloc.codegen.plan.pointer_table import DEVICE_SLOT as DEVICE_SLOT
 from hloc.codegen.plan.pointer_table import FIRST_SLOT as FIRST_SLOT
+from hloc.codegen.plan.pointer_table import PARTITION_OFFSET, REPLICA_OFFSET, TableLayout
 from hloc.codegen.plan.pointer_table import STOP_SLOT as STOP_SLOT
 from hloc.codegen.plan.pointer_table import THREADS_SLOT as THREADS_SLOT
 from hloc.codegen.plan.pointer_table import Place as Place
-from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.dtypes import PRED, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -105,7 +108,15 @@ class HostStep:
     arguments: tuple[Place, ...]
 
 
-Step: TypeAlias = KernelStep | CopyStep | LoopStep | BranchStep | CallStep | HostStep
+@dataclass(frozen=True, slots=True)
+class ExchangeStep:
+    """Take part in exchange `number` of the plan, with the operands, then the results."""
+
+    number: int
+    arguments: tuple[Place, ...]
+
+
+Step: TypeAlias = KernelStep | CopyStep | LoopStep | BranchStep | CallStep | HostStep | ExchangeStep
 
 
 def called_by(step: Step) -> tuple[int, ...]:
@@ -121,8 +132,23 @@ def called_by(step: Step) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedExchange:
+    """An exchange, and the kernels of its combiners."""
+
+    exchange: Exchange
+    combiners: tuple[KernelRequest, ...]
+
+
+_DEVICE_NUMBERS = {"replica-id": REPLICA_OFFSET, "partition-id": PARTITION_OFFSET}
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps per computation, the entry's first, and the distinct kernels they call."""
+    """Steps per computation, the entry's first, and the distinct kernels they call.
+
+    Attributes:
+        exchanges: between devices, in the order of the steps; their combiners are kernels too.
+    """
 
     computations: tuple[tuple[Step, ...], ...]
     kernels: tuple[KernelRequest, ...]
@@ -130,6 +156,17 @@ class Plan:
     host_functions: tuple[HostFunction, ...]
     table: TableLayout
     assignment: BufferAssignment
+    exchanges: tuple[Exchange, ...] = ()
+
+    @property
+    def tells_devices(self) -> bool:
+        """True if it exchanges data, or copies the number of the device."""
+        return any(
+            isinstance(step, ExchangeStep)
+            or (isinstance(step, CopyStep) and step.source.slot == DEVICE_SLOT)
+            for steps in self.computations
+            for step in steps
+        )
 
 
 def plan_module(
@@ -137,6 +174,7 @@ def plan_module(
     schedule: Schedule,
     assignment: BufferAssignment,
     planned: Mapping[Instruction, PlannedKernel],
+    exchanges: Mapping[Instruction, PlannedExchange] = MappingProxyType({}),
 ) -> Plan:
     """Return the steps of a scheduled module.
 
@@ -145,6 +183,7 @@ def plan_module(
         schedule: the order of its computations.
         assignment: the memory of its arrays.
         planned: what the target planned for each instruction that needs a kernel.
+        exchanges: of the instructions that several devices run together.
     """
     hosts = [
         inst
@@ -161,7 +200,7 @@ def plan_module(
     numbers = {module.entry: 0}
     for computation in schedule:
         numbers.setdefault(computation, len(numbers))
-    planner = _Planner(assignment, table, numbers, planned)
+    planner = _Planner(assignment, table, numbers, planned, exchanges)
     steps = {c: tuple(planner.steps(schedule.order(c))) for c in numbers}
     return Plan(
         tuple(steps[c] for c in numbers),
@@ -170,16 +209,24 @@ def plan_module(
         tuple(planner.hosts),
         table,
         assignment,
+        tuple(planner.exchanges),
     )
 
 
-def runs_as(inst: Instruction) -> Literal["nothing", "control flow", "host", "copy", "kernel"]:
+Form: TypeAlias = Literal["nothing", "control flow", "host", "copy", "kernel", "exchange", "number"]
+
+
+def runs_as(inst: Instruction) -> Form:
     """Return what `inst` becomes in a plan.
 
     What writes no bytes is nothing: it names, groups or forwards arrays. A copy that changes the
-    order of dimensions is a kernel; tuples are copied by leaf.
+    order of dimensions is a kernel; tuples are copied by leaf. A `number` is that of the device.
     """
     opcode = inst.opcode
+    if opcode.exchange is not None:
+        return "exchange"
+    if opcode.name in _DEVICE_NUMBERS:
+        return "number"
     if opcode.control_flow:
         return "control flow"
     if opcode.nop or opcode.name == "copy-start" or forwards(inst):
@@ -202,9 +249,11 @@ class _Planner:
     table: TableLayout
     numbers: dict[Computation, int]
     planned: Mapping[Instruction, PlannedKernel]
+    planned_exchanges: Mapping[Instruction, PlannedExchange]
     kernels: list[KernelRequest] = field(default_factory=list)
     kernel_numbers: dict[str, int] = field(default_factory=dict)
     hosts: list[HostFunction] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
 
     def steps(self, order: tuple[Instruction, ...]) -> list[Step]:
         result = (self._step(inst) for inst in order)
@@ -218,6 +267,11 @@ class _Planner:
             return self._control_flow(inst)
         if how == "host":
             return self._host_call(inst)
+        if how == "exchange":
+            return self._exchange(inst)
+        if how == "number":
+            source = Place(DEVICE_SLOT, _DEVICE_NUMBERS[inst.opcode.name])
+            return CopyStep(source, self._place(inst), inst.array.dtype, 1)
         if not inst.opcode.side_effect and not any(
             shape.size_bytes for _, shape in data_leaves(inst.shape)
         ):
@@ -282,6 +336,12 @@ class _Planner:
         assert result is not None, f"no host function runs {inst.name}"
         slot = self._host_slot(result)
         return HostStep(len(self.hosts) - 1, slot, self._arguments(inst))
+
+    def _exchange(self, inst: Instruction) -> Step:
+        planned = self.planned_exchanges[inst]
+        numbers = [self._kernel_number(request) for request in planned.combiners]
+        self.exchanges.append(planned.exchange.with_kernels(numbers))
+        return ExchangeStep(len(self.exchanges) - 1, self._arguments(inst))
 
     def _host_slot(self, function: HostFunction) -> int:
         """Return the slot of a function of the host."""

@@ -10,18 +10,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hloc.analysis.call_graph import control_flow_computations
+from hloc.codegen.lower.combiner import combiner
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.lower.expansion import expand
 from hloc.codegen.lower.lowering import lower, refuse_unsupported
 from hloc.codegen.plan.check import check_plan
-from hloc.codegen.plan.kernel_request import PlannedKernel
-from hloc.codegen.plan.plan import Plan, plan_module, runs_as
+from hloc.codegen.plan.exchange import MOST_COMBINED, exchange_of
+from hloc.codegen.plan.kernel_request import KernelRequest, PlannedKernel
+from hloc.codegen.plan.plan import Plan, PlannedExchange, plan_module, runs_as
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.memory.heap import PackFunction, pack
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import store_schedule
 from hloc.ops.custom_call_targets import refusal_of
+from hloc.ops.participants import devices_reason
 from hloc.options import CompileOptions
 
 NO_KERNEL = "there is no code generator for it yet"
@@ -38,6 +41,7 @@ class KernelRules:
         stack_bytes: scratch memory up to this size lies on the stack of the kernel.
         pack: places temporaries in memory.
         share_outputs: temporaries may lie in outputs that are not written yet.
+        exchanges: its code calls the engine that exchanges data between devices.
     """
 
     plan: Callable[[Instruction], PlannedKernel | None]
@@ -46,6 +50,7 @@ class KernelRules:
     stack_bytes: int = 0
     pack: PackFunction = pack
     share_outputs: bool = True
+    exchanges: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +95,7 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
     )
     store_schedule(module, schedule)
     seconds = time.perf_counter() - started
-    plan = plan_module(module, schedule, assignment, planned)
+    plan = plan_module(module, schedule, assignment, planned, plans.exchanges(module))
     check_plan(plan, rules.stack_bytes)
     return PlannedProgram(plan, boundary, seconds)
 
@@ -105,6 +110,8 @@ class _KernelPlans:
     def refusal(self, inst: Instruction) -> str:
         """Return why the target cannot run `inst`, "" if it can."""
         how = runs_as(inst)
+        if how in ("exchange", "number"):
+            return devices_reason(inst, can_exchange=self._rules.exchanges)
         if how == "host":
             return refusal_of(inst)
         return self._rules.refusal if how == "kernel" and self._plan(inst) is None else ""
@@ -119,6 +126,24 @@ class _KernelPlans:
                     assert plan is not None, inst.name  # else it was refused
                     result[inst] = plan
         return result
+
+    def exchanges(self, module: Module) -> dict[Instruction, PlannedExchange]:
+        """Return the exchanges of all collectives, and the kernels of their reductions."""
+        return {
+            inst: self._exchange(inst)
+            for computation in control_flow_computations(module)
+            for inst in computation.instructions
+            if runs_as(inst) == "exchange"
+        }
+
+    def _exchange(self, inst: Instruction) -> PlannedExchange:
+        exchange = exchange_of(inst)
+        requests = []
+        for wanted in exchange.combiners:
+            dtype = inst.operands[wanted.operand].array.dtype
+            kernel = combiner(inst.called[0], dtype, wanted.members, MOST_COMBINED)
+            requests.append(KernelRequest(kernel, (None,), self._rules.plan(kernel)))
+        return PlannedExchange(exchange, tuple(requests))
 
     def _plan(self, inst: Instruction) -> PlannedKernel | None:
         versions = tuple(computation.version for computation in inst.called)

@@ -13,11 +13,17 @@ from hloc.memory.buffer_assignment import ARENA, CONSTANT, OUTPUT, PARAMETER, Sl
 ENTRY = "hloc_entry"
 """The one function that is called from outside."""
 
-ARENA_SLOT, STOP_SLOT, THREADS_SLOT, FIRST_SLOT = 0, 1, 2, 3
-"""Slots of the arena, the flag that ends loops early, the threads of a run, and all that follows.
+ARENA_SLOT, STOP_SLOT, THREADS_SLOT, DEVICE_SLOT, FIRST_SLOT = 0, 1, 2, 3, 4
+"""Slots of the arena, the flag that ends loops early, the threads of a run, the state of the device
+in a run of several, and all that follows.
 
-For threads see `split_kernel`; a null pointer there means one thread.
+For threads see `split_kernel`; a null pointer there means one thread. The state of a device begins
+with its function `exchange` (`plan/exchange.py`), then the device's numbers; it is null for
+programs that need neither.
 """
+
+REPLICA_OFFSET, PARTITION_OFFSET = 8, 12
+"""Where the state of a device holds its numbers, `u32[]` each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 from hloc.dtypes import DType
 from hloc.errors import HloError
 from hloc.memory.heap import alignment_of
-from hloc.runtime.executable import ArraySpec
+from hloc.runtime.array_spec import ArraySpec
 
 CPU, CUDA = 1, 2
 """Kinds of devices."""

@@ -17,8 +17,9 @@ from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.buffer_assignment import BufferReport
+from hloc.runtime.array_spec import check_ranks, spec_of
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
-from hloc.runtime.executable import check_memory, check_ranks, spec_of
+from hloc.runtime.executable import check_memory
 from hloc.runtime.gpu.autotune import tuned
 from hloc.runtime.gpu.cuda import CudaDevice, first_device
 from hloc.runtime.gpu.device import Array, Device, LibraryDevice, RecordingDevice

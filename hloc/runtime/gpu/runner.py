@@ -11,7 +11,7 @@ from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.streams import StraightRun, straight_runs
 from hloc.codegen.plan.plan import BranchStep, CallStep, HostStep, LoopStep, Place, Step
 from hloc.memory.buffer_assignment import data_leaves
-from hloc.runtime.executable import ArraySpec, spec_of
+from hloc.runtime.array_spec import ArraySpec, spec_of
 from hloc.runtime.gpu.commands import Call, Copy, Launch, commands_of
 from hloc.runtime.gpu.cuda_driver import CudaError
 from hloc.runtime.gpu.device import Array, Device, LibraryDevice, RecordingDevice

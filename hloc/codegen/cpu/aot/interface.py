@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.dtypes import DType
 from hloc.errors import UnsupportedError
+from hloc.ir.device_groups import module_devices
 from hloc.memory.buffer_assignment import data_leaves
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.shapes import ArrayShape
@@ -116,6 +117,12 @@ def _refuse(compiled: CpuModule) -> None:
     if compiled.options.use_library:
         names = ", ".join(compiled.options.use_library)
         raise UnsupportedError(f"an object calls no libraries of this process, such as {names}")
+    if compiled.plan.tells_devices:
+        count = module_devices(compiled.module).total
+        raise UnsupportedError(
+            f"an object runs on one device, but this module exchanges data between "
+            f"{count}; `hloc run` starts them all"
+        )
     hosts = compiled.plan.host_functions
     if hosts:
         names = ", ".join(dict.fromkeys(h.inst.attributes.custom_call_target for h in hosts))

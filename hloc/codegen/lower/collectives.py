@@ -1,0 +1,144 @@
+"""Collectives in the form that plans have: one instruction each, and several participants.
+
+What is started and ended apart does all of its work in the start, as in XLA:CPU; nothing overlaps.
+`X-start` becomes the tuple that it is declared to be, with the result of X in it, and `X-done`
+takes that out again, so that a start in one iteration of a loop may be ended in the next.
+"""
+
+from __future__ import annotations
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.ir.computation import Computation
+from hloc.ir.device_groups import device_groups, device_pairs, module_devices
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.traversal import post_order
+from hloc.opt.make import make, splat
+from hloc.shapes import ArrayShape, Shape, TupleShape
+
+_START, _DONE = "-start", "-done"
+
+
+def join_started_collectives(module: Module) -> None:
+    """Change `module` in place."""
+    if not any(name.endswith(_START) for name in module.opcodes):
+        return
+    with module.log.acting("started-collectives"):
+        for computation in control_flow_computations(module):
+            for inst in post_order(computation):
+                if _is_start(inst):
+                    _run_at_once(inst)
+                elif _is_done(inst):
+                    _take_result(inst)
+
+
+def _is_start(inst: Instruction) -> bool:
+    return inst.opcode.exchange is not None and bool(inst.opcode.ended_by)
+
+
+def _is_done(inst: Instruction) -> bool:
+    name = inst.opcode.name
+    if not name.endswith(_DONE):
+        return False
+    return opcode_row(name.removesuffix(_DONE) + _START).exchange is not None
+
+
+def _run_at_once(start: Instruction) -> None:
+    """Replace a start by the collective and the tuple around its result."""
+    computation, shape = start.computation, start.shape
+    has_operands = isinstance(shape, TupleShape) and not _is_variadic_sum(start)
+    result = shape.elements[1] if has_operands and isinstance(shape, TupleShape) else shape
+    whole = computation.add(
+        opcode_row(start.opcode.name.removesuffix(_START)),
+        result,
+        start.operands,
+        start.attributes,
+        start.called,
+        name=start.name,
+        common=start.common,
+        control_predecessors=start.control_predecessors,
+        span=start.span,
+    )
+    _run_after(start, (whole,))
+    value = whole
+    if has_operands:
+        assert isinstance(shape, TupleShape)
+        contexts = [_zeros(computation, context) for context in shape.elements[2:]]
+        value = make(computation, "tuple", shape, _operands(start, shape), whole, *contexts)
+    computation.replace(start, value)
+    computation.remove(start)
+
+
+def _is_variadic_sum(start: Instruction) -> bool:
+    """True for the sums of several arrays: `all-reduce-start` has the shape of `all-reduce`."""
+    return start.is_a("all-reduce-start") and len(start.operands) > 1
+
+
+def _operands(start: Instruction, shape: TupleShape) -> Instruction:
+    """Return element 0 of the tuple: the operand, or a tuple of the operands."""
+    if not isinstance(shape.elements[0], TupleShape):
+        return start.operands[0]
+    return make(start.computation, "tuple", shape.elements[0], *start.operands)
+
+
+def _zeros(computation: Computation, shape: Shape) -> Instruction:
+    assert isinstance(shape, ArrayShape)
+    return splat(computation, shape, 0)
+
+
+def _take_result(done: Instruction) -> None:
+    """Replace a done by element 1 of its operand, or by the operand if that is the result."""
+    computation, (value,) = done.computation, done.operands
+    if isinstance(value.shape, TupleShape) and not _is_sum_itself(done):
+        value = make(computation, "get-tuple-element", value.shape.elements[1], value, index=1)
+    _run_after(done, (value,))
+    computation.replace(done, value)
+    computation.remove(done)
+
+
+def _is_sum_itself(done: Instruction) -> bool:
+    """True if the operand of an `all-reduce-done` is not `(operand, result)` but the results."""
+    return done.is_a("all-reduce-done") and isinstance(done.shape, TupleShape)
+
+
+# ---- one participant
+
+
+def replace_collectives_of_one(module: Module) -> None:
+    """Replace collectives in which every device meets itself only, and whose types have settled."""
+    if not any(opcode_row(name).exchange is not None for name in module.opcodes):
+        return
+    with module.log.acting("collectives-of-one"):
+        for computation in control_flow_computations(module):
+            for inst in post_order(computation):
+                if inst.opcode.exchange is not None and _meets_itself(inst):
+                    _replace_by_operands(inst)
+
+
+def _meets_itself(inst: Instruction) -> bool:
+    devices = range(module_devices(inst.computation.module).total)
+    if inst.is_a("ragged-all-to-all"):
+        return False
+    if inst.is_a("collective-permute"):
+        return sorted(device_pairs(inst)) == [(device, device) for device in devices]
+    return sorted(device_groups(inst)) == [(device,) for device in devices]
+
+
+def _replace_by_operands(inst: Instruction) -> None:
+    computation = inst.computation
+    value = inst.operands[0]
+    if isinstance(inst.shape, TupleShape):
+        value = make(computation, "tuple", inst.shape, *inst.operands)
+    _run_after(inst, inst.control_predecessors)
+    computation.replace(inst, value)
+    computation.remove(inst)
+
+
+def _run_after(old: Instruction, new: tuple[Instruction, ...]) -> None:
+    """Let what had to run after `old` run after `new` instead."""
+    for later in old.computation.controlled:
+        if old in later.control_predecessors:
+            kept = (p for p in later.control_predecessors if p is not old)
+            before = list(dict.fromkeys((*kept, *new)))
+            old.computation.set_control_predecessors(later, before)

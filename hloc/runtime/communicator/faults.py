@@ -1,0 +1,90 @@
+"""What an engine says when an exchange cannot come about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hloc.codegen.plan.exchange import Exchange
+from hloc.errors import HloError
+from hloc.runtime.communicator.interface import ExchangeProgram
+
+_MOST_NOTES = 8
+
+
+def deadlock(program: ExchangeProgram, waits_at: Sequence[int]) -> HloError:
+    """Return the error of a run in which no device can go on.
+
+    Args:
+        program: what ran.
+        waits_at: per device the number of its exchange, counted from 1, or -1 if it has finished.
+    """
+    at: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+    for device, number in enumerate(waits_at):
+        if number > 0:
+            missing = tuple(_missing(program, waits_at, device))
+            at.setdefault((number - 1, missing), []).append(device)
+    notes = [
+        f"{devices_text(waiting)} at {described(program.exchanges[number])}, "
+        f"waiting for {devices_text(missing)}"
+        for (number, missing), waiting in at.items()
+    ]
+    if len(notes) > _MOST_NOTES:
+        notes = [*notes[:_MOST_NOTES], f"and {len(notes) - _MOST_NOTES} more groups of devices"]
+    finished = [device for device, number in enumerate(waits_at) if number < 0]
+    if finished:
+        notes.append(f"{devices_text(finished)} at the end of the program")
+    first = program.exchanges[next(iter(at))[0]]
+    return HloError(
+        f"deadlock: no device can go on from {first.opcode} '{first.name}'", notes=notes
+    )
+
+
+def _missing(program: ExchangeProgram, waits_at: Sequence[int], device: int) -> list[int]:
+    """Return the members of a device's group that are not where it waits."""
+    own = program.exchanges[waits_at[device] - 1]
+    group = next(group for group in own.groups if device in group)
+
+    def has_come(member: int) -> bool:
+        if waits_at[member] <= 0:
+            return False
+        other = program.exchanges[waits_at[member] - 1]
+        same = (other.opcode, other.channel) == (own.opcode, own.channel)
+        return same and group in other.groups
+
+    return [member for member in group if not has_come(member)]
+
+
+def mismatch(own: Exchange, other: Exchange, device: int) -> HloError:
+    """Return the error of two instructions that meet but are not the same collective."""
+    what = (own.meaning, other.meaning) if own.meaning != other.meaning else ("", "another reducer")
+    return HloError(
+        f"device {device} meets the others with {what[1]}{', not ' + what[0] if what[0] else ''}",
+        notes=(f"device {device} is at {described(other)}", f"others are at {described(own)}"),
+    )
+
+
+def rows_outside(exchange: Exchange, sender: int, numbers: tuple[int, int, int]) -> HloError:
+    """Return the error of a ragged all-to-all whose counts do not fit the arrays."""
+    count, start, target = numbers
+    return HloError(
+        f"{described(exchange)}: {count} rows that device {sender} sends from row {start} do not "
+        f"fit at row {target}"
+    )
+
+
+def described(exchange: Exchange) -> str:
+    """Return opcode, name and place of an exchange: `all-reduce 'sum.1' (m.hlo:12:3)`."""
+    where = f" ({exchange.place})" if exchange.place else ""
+    return f"{exchange.opcode} '{exchange.name}'{where}"
+
+
+def devices_text(numbers: Sequence[int]) -> str:
+    """Return `device 3` or `devices 0-3, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    text = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"device {text}" if len(numbers) == 1 else f"devices {text}"
