@@ -99,6 +99,11 @@ COMMANDS: dict[str, Command] = {
         "explain a diagnostic, pass, rule, opcode, or exit-codes",
         "hloc.cli.explain_command:explain",
     ),
+    "explain-sharding": Command(
+        "explain-sharding FILE",
+        "list the collectives of a sharded module: why each is there, bytes, modelled time",
+        "hloc.cli.explain_sharding_command:explain_sharding_file",
+    ),
     "passes": Command(
         "passes [NAME]", "list passes, or describe one", "hloc.cli.list_commands:list_passes"
     ),

@@ -123,6 +123,31 @@ def drawing(text: str) -> str:
     return text
 
 
+def page_file(text: str) -> str:
+    """Take the name of an HTML file."""
+    if not text.lower().endswith((".html", ".htm")):
+        raise ValueError(f"expected the name of a file that ends in .html, found {_shown(text)}")
+    return text
+
+
+_MOST_AXES = 16
+
+
+def mesh_axes(text: str) -> tuple[tuple[str, int], ...]:
+    """Read `x=4,y=2` or `4,2`, whose axes are called axis_0 and axis_1."""
+    axes = []
+    for number, part in enumerate(text.split(",")):
+        name, has_name, size = part.rpartition("=")
+        name = name.strip() if has_name else f"axis_{number}"
+        size = size.strip()
+        if not (size.isascii() and size.isdigit() and len(size) < 8 and int(size)) or not name:
+            raise ValueError(f"expected a mesh such as x=4,y=2 or 4,2, found {_shown(text)}")
+        axes.append((name, int(size)))
+    if len({name for name, _ in axes}) != len(axes) or len(axes) > _MOST_AXES:
+        raise ValueError(f"expected up to {_MOST_AXES} axes of different names")
+    return tuple(axes)
+
+
 def pipeline(text: str) -> str:
     """Take the text of a pipeline; names are looked up later, with the passes at hand."""
     if not text.strip():

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from hloc.analysis.links import DEFAULT, PRESETS
 from hloc.cli.option_values import (
     EMIT_KINDS,
     byte_count,
@@ -13,9 +14,11 @@ from hloc.cli.option_values import (
     drawing,
     emit_kinds,
     list_of,
+    mesh_axes,
     names,
     one,
     one_of,
+    page_file,
     pipeline,
     processors,
     tolerance,
@@ -34,11 +37,24 @@ COMPILE = ("", "run")
 PASSES = (*COMPILE, "bisect")
 OPTIMISING = (*PASSES, "roofline")
 PLUGGED = (*OPTIMISING, "passes", "rules", "explain")
-READ = ("", "run", "parse", "verify", "convert", "diff", "stats", "extract", "bisect", "reduce")
+READ = (
+    "",
+    "run",
+    "parse",
+    "verify",
+    "convert",
+    "diff",
+    "stats",
+    "extract",
+    "bisect",
+    "reduce",
+    "explain-sharding",
+)
 DRAWING = ("graph", "roofline")
 WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", *DRAWING)
 ABOUT = ("targets", "doctor", "cache")
 ALL = (*READ, *DRAWING, "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
+SHARDING = ("explain-sharding",)
 HEADER_LANGUAGES = ("c", "c++")
 
 
@@ -143,8 +159,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--style",), "Output", ("", "parse", "convert", "extract"), "style of HLO text, as in "
            "XLA's print options: default, short, canonical", "STYLE", convert=one_of(STYLES),
            default="default"),
-    Option(("--format",), "Output", ("stats", "diff"), "output format: text or json", "FORMAT",
-           convert=one_of(("text", "json")), default="text"),
+    Option(("--format",), "Output", ("stats", "diff", *SHARDING), "output format: text or json",
+           "FORMAT", convert=one_of(("text", "json")), default="text"),
     Option(("--to",), "Output", ("convert",), f"output format: {', '.join(FORMATS)} (default: by "
            "file extension)", "FORMAT", convert=one_of(FORMATS)),
     # ---- learn
@@ -204,6 +220,17 @@ OPTIONS: tuple[Option, ...] = (
            "changed it, a manifest.json, and an index.html to step through them", "DIR"),
     Option(("--time-passes",), "Inspect", COMPILE, "print the time of each pass and stage and "
            "its effect on instructions, operations and bytes"),
+    # ---- devices
+    Option(("--links",), "Devices", SHARDING, "links of the model: one for all mesh axes or by "
+           f"axis (x=nvlink,y=25GB/5us): {', '.join(PRESETS)}, or BANDWIDTH/LATENCY (default "
+           f"{DEFAULT})", "LINKS", default=DEFAULT),
+    Option(("--chip",), "Devices", SHARDING, "what each device computes on in the model: a GPU "
+           "(H100, A100-80GB, sm_90, gfx942), or host to measure this machine (default H100)",
+           "NAME", default="H100"),
+    Option(("--mesh",), "Devices", SHARDING, "sizes and names of the mesh axes, major first "
+           "(default: as the module says)", "x=4,y=2", convert=mesh_axes, default=()),
+    Option(("--html",), "Devices", SHARDING, "write a page with the mesh in colours", "FILE.html",
+           convert=page_file),
     # ---- check
     Option(("--verify-each",), "Check", COMPILE, "verify the module after every pass"),
     Option(("--check-each",), "Check", COMPILE, "run the module before and after every pass on "

@@ -1,0 +1,128 @@
+"""Why a collective is there, from the note of a partitioner or from its neighbours.
+
+XLA's partitioner leaves no note. But sums over devices are owed to the instruction before them, and
+all other exchanges to the one behind; both are found past those that only move or rename data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from hloc.analysis.collective_cost import exchange_of
+from hloc.ir.instruction import Instruction
+from hloc.ir.reshard_note import note_of
+
+_MOST_STEPS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Who needed a collective, and what it does to the sharding.
+
+    Attributes:
+        value: the instruction whose result is moved, "" if unknown.
+        needed_by: name and opcode, or "the result".
+        text: a sentence.
+        before, after: shardings, or what is known of them.
+    """
+
+    value: str
+    needed_by: str
+    text: str
+    before: str
+    after: str
+
+
+def reason_of(start: Instruction, axes: tuple[str, ...]) -> Reason:
+    """Return why the collective that `start` does or starts is there.
+
+    Args:
+        start: a collective, or the instruction that starts one.
+        axes: names of the mesh axes that it exchanges along.
+    """
+    collective = exchange_of(start)
+    assert collective is not None
+    along = ", ".join(axes) or "no axis"
+    note = note_of(collective) or note_of(start)
+    cause = _producer(start) if collective.opcode.phases[0] == "scatter" else _consumer(start)
+    if note is not None:
+        needed = note.needed_by or "the result"
+        text = f"{needed} needs {note.value} in another sharding"
+        if collective.opcode.phases[0] == "scatter":
+            text = f"{note.value} sums over dimensions that are split along {along}"
+        return Reason(note.value, needed, text, note.before, note.after)
+    named = "the result" if cause is None else _named(cause)
+    value = start.operands[0].name if start.operands else ""
+    return Reason(value, named, *_told(collective, named, along))
+
+
+def _named(inst: Instruction) -> str:
+    """Return `dot.3 dot`, or for a fusion what it computes: `fusion.2 (dot)`."""
+    if not inst.is_a("fusion"):
+        return f"{inst.name} {inst.opcode.name}"
+    body = inst.called[0]
+    inner = [i for i in body.instructions if i.opcode.contraction or i.called]
+    return f"{inst.name} ({(inner[-1] if inner else body.root).opcode.name})"
+
+
+def _told(collective: Instruction, named: str, along: str) -> tuple[str, str, str]:
+    """Return the sentence, and what is known of both shardings."""
+    phases = collective.opcode.phases
+    dimensions = tuple(getattr(collective.attributes, "dimensions", None) or ())
+    dim = f"dimension {dimensions[0]}" if dimensions else "a dimension"
+    split = f"{dim} split along {along}"
+    sums = f"partial sums along {along}"
+    summed = f"{named} sums over a dimension that is split along {along}"
+    if phases == ("scatter", "gather"):
+        return summed, sums, f"the same along {along}"
+    if phases == ("scatter",):
+        return f"{summed}, and each device needs a piece", sums, split
+    if phases == ("gather",):
+        return f"{named} needs {dim} whole", split, f"{dim} whole"
+    if phases == ("swap",):
+        text = f"{named} needs another dimension split"
+        return text, f"one dimension split along {along}", f"another split along {along}"
+    if phases == ("relay",):
+        return f"{named} needs the value of one device", "on one device", f"the same along {along}"
+    return f"{named} needs data of other devices", f"along {along}", f"moved along {along}"
+
+
+def _producer(inst: Instruction) -> Instruction | None:
+    """Return what made the operand, past moves."""
+    return _first(inst, lambda at: at.operands[:1])
+
+
+def _consumer(inst: Instruction) -> Instruction | None:
+    """Return the first instruction that computes with the result; None if only the root has it."""
+    return _first(inst, lambda at: at.users)
+
+
+def _first(
+    inst: Instruction, neighbours: Callable[[Instruction], Iterable[Instruction]]
+) -> Instruction | None:
+    seen = [inst]
+    for at in seen:  # grows on the way
+        for other in neighbours(at):
+            if other in seen:
+                continue
+            if not _only_moves(other):
+                return other
+            seen.append(other)
+        if len(seen) > _MOST_STEPS:
+            break
+    return None
+
+
+def _only_moves(inst: Instruction) -> bool:
+    """True if `inst` is another exchange, or names or rearranges all elements of one array."""
+    row = inst.opcode
+    if row.exchange is not None or row.ended_by or row.name.endswith("-done"):
+        return True
+    if not inst.operands:
+        return False
+    if row.data_movement or row.name == "bitcast":
+        return (
+            len(inst.operands) == 1 and inst.shape.size_bytes == inst.operands[0].shape.size_bytes
+        )
+    return row.nop or row.forwards

@@ -1,0 +1,79 @@
+"""Shardings as people read them: for each dimension the mesh axes that split it, `[x, -]`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hloc.ir.replica_groups import DeviceMesh
+from hloc.ir.sharding import MANUAL, Iota, LeafSharding
+
+Ids = np.ndarray[Any, np.dtype[np.int64]]
+
+WHOLE = "-"
+"""What stands for a dimension that is not split."""
+
+
+def tile_numbers(sharding: LeafSharding, devices: int) -> Ids | None:
+    """Return `[devices, dimensions]`: which tile each device holds along each dimension.
+
+    None for shardings that are not tiled over all `devices`. Replicated tiles have equal rows.
+    """
+    tiles = sharding.tiles
+    if tiles is None or MANUAL in sharding.subgroups:
+        return None
+    if isinstance(tiles.devices, Iota):
+        flat = np.arange(tiles.devices.count).reshape(tiles.devices.reshape)
+        order = flat.transpose(tiles.devices.transpose).ravel()
+    else:
+        order = np.array(tiles.devices)
+    if len(order) != devices or int(np.prod(tiles.dims)) != devices:
+        return None
+    rank = len(tiles.dims) - len(sharding.subgroups)
+    places = np.stack(np.unravel_index(np.arange(devices), tiles.dims), axis=1)[:, :rank]
+    numbers = np.empty_like(places)
+    numbers[order] = places
+    return numbers
+
+
+def axes_by_dimension(
+    sharding: LeafSharding, mesh: DeviceMesh
+) -> tuple[tuple[str, ...], ...] | None:
+    """Return the axes that split each dimension, major first; None if no axes of `mesh` do.
+
+    A dimension that a part of an axis splits names the axis.
+    """
+    numbers = tile_numbers(sharding, mesh.count)
+    if numbers is None:
+        return None
+    sizes = [size for _, size in mesh.axes]
+    laid = numbers[mesh.device_array().ravel()].reshape(*sizes, -1)
+    found = []
+    for dim in range(laid.shape[-1]):
+        steps = []
+        for axis, size in enumerate(sizes):
+            across = np.moveaxis(laid[..., dim], axis, 0)
+            if size > 1 and np.any(across != across[:1]):
+                steps.append((-int(np.abs(across[-1] - across[0]).max()), axis))
+        found.append(tuple(mesh.axes[axis][0] for _, axis in sorted(steps)))
+    return tuple(found)
+
+
+def sharding_text(sharding: LeafSharding | None, mesh: DeviceMesh) -> str:
+    """Return `[x, -]`, `replicated`, or the sharding as it is written where no axes say it."""
+    if sharding is None:
+        return "not given"
+    if sharding.tiles is None:
+        return sharding.kind if sharding.kind != "maximal" else f"on device {sharding.device}"
+    axes = axes_by_dimension(sharding, mesh)
+    if axes is None:
+        return sharding.text(metadata=False)
+    return axes_text(axes)
+
+
+def axes_text(axes: tuple[tuple[str, ...], ...]) -> str:
+    """Return `[x, -]` for `(("x",), ())`, and `replicated` if no dimension is split."""
+    if not any(axes):
+        return "replicated"
+    return "[" + ", ".join("*".join(names) or WHOLE for names in axes) + "]"

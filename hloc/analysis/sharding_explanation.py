@@ -1,0 +1,281 @@
+"""Everything `hloc explain-sharding` says of a module, as data: its collectives and their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hloc.analysis.collective_cost import axes_of, bytes_sent, exchange_of, members
+from hloc.analysis.collective_reason import reason_of
+from hloc.analysis.compute_time import ComputeTime
+from hloc.analysis.links import Network
+from hloc.analysis.overlap import Meeting, OrderOf, timeline
+from hloc.analysis.run_counts import run_counts
+from hloc.analysis.sharding_axes import axes_by_dimension, sharding_text
+from hloc.ir.device_groups import device_groups
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.origin import origin_of
+from hloc.ir.sharding import LeafSharding, TupleSharding
+from hloc.shapes import ArrayShape, Shape, leaves
+
+_MOST_GROUPS = 64
+"""Groups and devices in them that the data holds; pictures of larger meshes show a corner."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveRow:
+    """One collective of the text, and what all its runs cost together.
+
+    Attributes:
+        name: the collective, or the instruction that starts it.
+        computation: that it is in.
+        text_line: of the HLO text, 0 if unknown.
+        source: `train.py:31 in loss`, "" if the text does not say.
+        op_name: of the user's program, as JAX names it.
+        value: what is moved.
+        needed_by: the instruction that needs it.
+        reason: a sentence.
+        before, after: shardings, or what is known of them.
+        operands, result: shapes on one device.
+        axes: mesh axes that it exchanges along.
+        members: of the largest group; `groups` meet apart from each other.
+        group_of: for each device its group, -1 for none; () for large meshes.
+        times: runs in one run of the module; `exact` if that is known.
+        size_bytes: sent by a device, in all runs together.
+        seconds, exposed_seconds: modelled, in all runs; what the device waits for.
+        slack_seconds: independent work beside it, in all runs.
+        is_async: it is split into start and done.
+    """
+
+    name: str
+    opcode: str
+    computation: str
+    text_line: int
+    source: str
+    op_name: str
+    value: str
+    needed_by: str
+    reason: str
+    before: str
+    after: str
+    operands: str
+    result: str
+    axes: tuple[str, ...]
+    members: int
+    groups: int
+    group_of: tuple[int, ...]
+    times: int
+    exact: bool
+    size_bytes: int
+    seconds: float
+    exposed_seconds: float
+    slack_seconds: float
+    is_async: bool
+
+    @property
+    def verdict(self) -> str:
+        """`hidden`, `partly hidden`, `exposed`, or `could hide` where work for it exists."""
+        if self.exposed_seconds <= 0.01 * self.seconds:
+            return "hidden"
+        if self.exposed_seconds < 0.99 * self.seconds:
+            return "partly hidden"
+        return "could hide" if self.slack_seconds >= 0.1 * self.seconds else "exposed"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayRow:
+    """An argument or result: its part on one device, and its sharding.
+
+    Attributes:
+        split: for each dimension the mesh axes that split it, None if no axes say it.
+    """
+
+    name: str
+    shape: str
+    sharding: str
+    size_bytes: int
+    split: tuple[tuple[str, ...], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceMemory:
+    """Bytes on one device: the sum is what the program needs beside its code."""
+
+    parameter_bytes: int
+    output_bytes: int
+    constant_bytes: int
+    temporary_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        return self.parameter_bytes + self.output_bytes + self.constant_bytes + self.temporary_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A sharding that was tried on one value: bytes per device with it, of all collectives."""
+
+    value: str
+    shape: str
+    sharding: str
+    source: str
+    size_bytes: int
+    saved_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShardingExplanation:
+    """A partitioned module on a mesh.
+
+    Attributes:
+        mesh: axes and sizes.
+        links: name of the link of each axis.
+        device: whose peaks model the computing.
+        seconds: modelled time of one run.
+        advice: the annotations that remove most bytes, best first; () if none was tried or helps.
+        tried: how many were tried.
+    """
+
+    module: str
+    devices: int
+    mesh: tuple[tuple[str, int], ...]
+    links: tuple[str, ...]
+    device: str
+    collectives: tuple[CollectiveRow, ...]
+    arguments: tuple[ArrayRow, ...]
+    results: tuple[ArrayRow, ...]
+    seconds: float
+    memory: DeviceMemory | None = None
+    advice: tuple[Advice, ...] = ()
+    tried: int = 0
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes that a device sends in one run."""
+        return sum(row.size_bytes for row in self.collectives)
+
+    @property
+    def collective_seconds(self) -> float:
+        """Modelled time of all collectives."""
+        return sum(row.seconds for row in self.collectives)
+
+    @property
+    def exposed_seconds(self) -> float:
+        """Of it, what is not hidden behind independent work."""
+        return sum(row.exposed_seconds for row in self.collectives)
+
+    @property
+    def mesh_text(self) -> str:
+        return ",".join(f"{name}={size}" for name, size in self.mesh)
+
+
+def total_bytes_sent(module: Module) -> int:
+    """Return the bytes that a device sends in one run of `module`, by the ring formulas."""
+    counts = run_counts(module)
+    return sum(
+        bytes_sent(inst) * counts[computation].times
+        for computation in counts
+        for inst in computation.instructions
+        if inst.opcode.exchange is not None
+    )
+
+
+def explain_partitioned(
+    module: Module, network: Network, compute: ComputeTime, order_of: OrderOf, device: str
+) -> ShardingExplanation:
+    """Return what the collectives of a partitioned module cost, in the order of the text."""
+    model = timeline(module, compute, network, order_of)
+    counts = run_counts(module)
+    rows = []
+    for meeting in model.meetings:
+        count = counts[meeting.inst.computation]
+        if count.times:
+            rows.append(_row(meeting, network, count.times, count.exact))
+    rows.sort(key=lambda row: row.text_line)
+    entry = module.entry
+    arguments = tuple(_arguments(entry.parameters, network))
+    return ShardingExplanation(
+        module.name,
+        network.mesh.count,
+        network.mesh.axes,
+        tuple(link.name for link in network.links),
+        device,
+        tuple(rows),
+        arguments,
+        tuple(_arrays("result", entry.root.shape, entry.root.common.sharding, network)),
+        model.seconds,
+    )
+
+
+def _row(meeting: Meeting, network: Network, times: int, exact: bool) -> CollectiveRow:
+    start = meeting.inst
+    collective = exchange_of(start)
+    assert collective is not None
+    axes = axes_of(collective, network)
+    reason = reason_of(start, axes)
+    groups = device_groups(collective)
+    metadata = start.common.metadata or collective.common.metadata
+    return CollectiveRow(
+        start.name,
+        collective.opcode.name,
+        start.computation.name,
+        _text_line(start),
+        origin_of(start) or origin_of(collective),
+        metadata.op_name if metadata is not None else "",
+        reason.value,
+        reason.needed_by,
+        reason.text,
+        reason.before,
+        reason.after,
+        ", ".join(operand.shape.text_without_layout for operand in start.operands),
+        collective.shape.text_without_layout,
+        axes,
+        members(collective),
+        len(groups),
+        _group_of(groups, network.mesh.count),
+        times,
+        exact,
+        bytes_sent(collective) * times,
+        meeting.seconds * times,
+        meeting.exposed_seconds * times,
+        meeting.slack_seconds * times,
+        meeting.is_async,
+    )
+
+
+def _text_line(inst: Instruction) -> int:
+    if inst.span is None:
+        return 0
+    return inst.span.source.line_column(inst.span.start)[0]
+
+
+def _group_of(groups: Sequence[Sequence[int]], devices: int) -> tuple[int, ...]:
+    if devices > _MOST_GROUPS:
+        return ()
+    found = [-1] * devices
+    for number, group in enumerate(groups):
+        for device in group:
+            found[device] = number
+    return tuple(found)
+
+
+def _arguments(parameters: Sequence[Instruction], network: Network) -> Iterator[ArrayRow]:
+    for parameter in parameters:
+        metadata = parameter.common.metadata
+        named = metadata.op_name if metadata is not None and metadata.op_name else parameter.name
+        yield from _arrays(named, parameter.shape, parameter.common.sharding, network)
+
+
+def _arrays(
+    name: str, shape: Shape, sharding: LeafSharding | TupleSharding | None, network: Network
+) -> Iterator[ArrayRow]:
+    parts = [(index, leaf) for index, leaf in leaves(shape) if isinstance(leaf, ArrayShape)]
+    each: Sequence[LeafSharding | None] = [None] * len(parts)
+    if sharding is not None:
+        each = sharding.for_leaves(len(parts)).elements
+    for (index, leaf), own in zip(parts, each, strict=False):
+        place = "".join(f"{{{i}}}" for i in index)
+        split = None if own is None else axes_by_dimension(own, network.mesh)
+        text = sharding_text(own, network.mesh)
+        yield ArrayRow(name + place, leaf.text_without_layout, text, leaf.size_bytes, split)

@@ -1,0 +1,186 @@
+"""The explanation of a sharded module as one HTML page without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from hloc.analysis.sharding_explanation import ArrayRow, CollectiveRow, ShardingExplanation
+from hloc.pictures.labels import shown
+from hloc.pictures.mesh_picture import mesh_svg, tile_groups
+
+_MOST_ROWS = 500
+_BAR = 240.0
+_LETTERS = 200
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8886; --quiet: #666; --wait: #d1242f; --hide: #2f9e44; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 1rem; }
+h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
+table { border-collapse: collapse; width: 100%; }
+th, td { border-top: 1px solid var(--line); padding: .35rem .8rem .35rem 0; text-align: left;
+  vertical-align: top; }
+th { border: 0; color: var(--quiet); font-weight: normal; }
+.number { text-align: right; white-space: nowrap; }
+.quiet { color: var(--quiet); }
+code { font: 13px/1.4 ui-monospace, monospace; }
+svg.mesh text { fill: #1b1f24; font: 11px system-ui, sans-serif; }
+.wait { fill: var(--wait); } .hide { fill: var(--hide); }
+.tiles { display: flex; flex-wrap: wrap; gap: 2rem; }
+.tiles b { display: block; font-size: 1.4rem; }
+@media (prefers-color-scheme: dark) {
+  :root { --quiet: #a0a8b0; --wait: #ff7b72; --hide: #56d364; }
+}
+"""
+
+
+def sharding_page(found: ShardingExplanation, name: str) -> str:
+    """Return the page of file `name`."""
+    title = f"{name}: {found.devices} devices, mesh {found.mesh_text}"
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en"><head><meta charset="utf-8">',
+            '<meta http-equiv="Content-Security-Policy" '
+            "content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+            '<meta name="viewport" content="width=device-width">',
+            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
+            f"<h1>{escape(title)}</h1>",
+            *_totals(found),
+            *_mesh(found),
+            *_collectives(found),
+            *_arrays(found),
+            *_advice(found),
+            "</body></html>",
+            "",
+        ]
+    )
+
+
+def _totals(found: ShardingExplanation) -> Iterator[str]:
+    tiles = [
+        (_size(found.total_bytes), "sent per device and run"),
+        (_time(found.seconds), "per run"),
+        (_time(found.exposed_seconds), "of it waiting for collectives"),
+    ]
+    if found.memory is not None:
+        tiles.append((_size(found.memory.total_bytes), "memory per device"))
+    yield '<div class="tiles">'
+    yield from (f"<div><b>{escape(b)}</b>{escape(words)}</div>" for b, words in tiles)
+    yield "</div>"
+    yield f'<p class="quiet">Modelled: computing on {escape(found.device)}.</p>'
+
+
+def _mesh(found: ShardingExplanation) -> Iterator[str]:
+    yield "<h2>Mesh</h2>"
+    rows = (
+        f"<tr><td>{escape(axis)}</td><td class='number'>{size}</td><td>{escape(link)}</td></tr>"
+        for (axis, size), link in zip(found.mesh, found.links, strict=True)
+    )
+    yield "<table><tr><th>axis</th><th class='number'>devices</th><th>link</th></tr>"
+    yield from rows
+    yield "</table>"
+
+
+def _collectives(found: ShardingExplanation) -> Iterator[str]:
+    yield "<h2>Collectives</h2>"
+    if not found.collectives:
+        yield "<p>None: every device works alone.</p>"
+        return
+    yield (
+        '<p class="quiet">Devices of one colour exchange data with each other. Bars: time on the '
+        "network; red is waited for, green is hidden behind independent work.</p><table>"
+        "<tr><th>groups</th><th>why</th><th>where</th><th class='number'>runs</th>"
+        "<th class='number'>sent</th><th>time</th></tr>"
+    )
+    longest = max(row.seconds for row in found.collectives) or 1.0
+    rows = sorted(found.collectives, key=lambda row: (-row.size_bytes, row.text_line))
+    yield from (_collective(row, found, longest) for row in rows[:_MOST_ROWS])
+    yield "</table>"
+    if len(rows) > _MOST_ROWS:
+        yield f"<p>{len(rows) - _MOST_ROWS:,} more are not shown.</p>"
+
+
+def _collective(row: CollectiveRow, found: ShardingExplanation, longest: float) -> str:
+    picture = mesh_svg(found.mesh, row.group_of, f"groups of {row.name}")
+    along = ", ".join(row.axes) or "no axis"
+    where = [f"line {row.text_line}" if row.text_line else "", row.source, row.op_name]
+    runs = f"{row.times:,}" + ("" if row.exact else " or more")
+    places = "<br>".join(escape(shown(text, _LETTERS)) for text in where if text)
+    return (
+        f"<tr><td>{picture}<div class='quiet'>{row.groups:,} of {row.members:,} along "
+        f"{escape(along)}</div></td>"
+        f"<td><b>{escape(row.opcode)}</b> <code>{escape(shown(row.name, _LETTERS))}</code><br>"
+        f"{escape(shown(row.reason, _LETTERS))}<br><code>{escape(shown(row.operands, _LETTERS))}: "
+        f"{escape(row.before)} → {escape(row.after)}</code></td>"
+        f"<td>{places}</td><td class='number'>{runs}</td>"
+        f"<td class='number'>{escape(_size(row.size_bytes))}</td><td>{_bar(row, longest)}"
+        f"{escape(_time(row.seconds))}, {escape(row.verdict)}</td></tr>"
+    )
+
+
+def _bar(row: CollectiveRow, longest: float) -> str:
+    """Return a bar of the time: what is waited for, then what is hidden."""
+    width = max(2.0, _BAR * row.seconds / longest)
+    waits = min(width, width * row.exposed_seconds / row.seconds if row.seconds else 0.0)
+    return (
+        f'<svg width="{_BAR:.0f}" height="10" role="img" aria-label="{escape(row.verdict)}">'
+        f'<rect class="wait" width="{waits:.1f}" height="10"/>'
+        f'<rect class="hide" x="{waits:.1f}" width="{width - waits:.1f}" height="10"/></svg><br>'
+    )
+
+
+def _arrays(found: ShardingExplanation) -> Iterator[str]:
+    yield "<h2>Arguments and results</h2>"
+    yield (
+        '<p class="quiet">Devices of one colour hold the same part of the array.</p><table><tr>'
+        "<th>parts</th><th>name</th><th>on one device</th><th>sharding</th>"
+        "<th class='number'>bytes</th></tr>"
+    )
+    rows = (*found.arguments, *found.results)
+    yield from (_array(row, found) for row in rows[:_MOST_ROWS])
+    yield "</table>"
+
+
+def _array(row: ArrayRow, found: ShardingExplanation) -> str:
+    picture = mesh_svg(found.mesh, tile_groups(found.mesh, row.split), f"parts of {row.name}")
+    return (
+        f"<tr><td>{picture}</td><td><code>{escape(shown(row.name, _LETTERS))}</code></td>"
+        f"<td><code>{escape(row.shape)}</code></td><td>{escape(row.sharding)}</td>"
+        f"<td class='number'>{escape(_size(row.size_bytes))}</td></tr>"
+    )
+
+
+def _advice(found: ShardingExplanation) -> Iterator[str]:
+    if not found.tried:
+        return
+    yield "<h2>Annotations that were tried</h2>"
+    if not found.advice:
+        yield f"<p>None of {found.tried:,} removes bytes.</p>"
+        return
+    yield "<table><tr><th>value</th><th>sharding</th><th class='number'>bytes sent</th>"
+    yield "<th class='number'>saved</th></tr>"
+    for advice in found.advice:
+        yield (
+            f"<tr><td><code>{escape(advice.value)} {escape(advice.shape)}</code> "
+            f"{escape(shown(advice.source, _LETTERS))}</td><td>{escape(advice.sharding)}</td>"
+            f"<td class='number'>{escape(_size(advice.size_bytes))}</td>"
+            f"<td class='number'>{escape(_size(advice.saved_bytes))}</td></tr>"
+        )
+    yield "</table>"
+
+
+def _size(size_bytes: int) -> str:
+    value, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def _time(seconds: float) -> str:
+    for scale, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= scale:
+            return f"{seconds / scale:.2f} {unit}"
+    return f"{seconds * 1e6:.1f} us"

@@ -1,0 +1,160 @@
+"""`hloc explain-sharding`: terminal, JSON and page of a partitioned module."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from hloc.cli import main
+
+PARTITIONED = """HloModule mlp, num_partitions=8, is_scheduled=true
+
+add {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT s = f32[] add(a, b)
+}
+
+ENTRY main_spmd {
+  x = f32[16,256] parameter(0), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}
+  w1 = f32[256,256] parameter(1), \
+sharding={devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}, metadata={op_name="params['w1']"}
+  dot.1 = f32[16,256] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  sum = f32[16,256] all-reduce(dot.1), channel_id=1, replica_groups={{0,1},{2,3},{4,5},{6,7}}, \
+use_global_device_ids=true, to_apply=add, \
+metadata={op_name="jit(mlp)/dot" source_file="mlp.py" source_line=7}
+  whole = f32[64,256] all-gather(sum), channel_id=1, replica_groups=[2,4]<=[4,2]T(1,0), \
+use_global_device_ids=true, dimensions={0}
+  copied = f32[64,256] copy(whole)
+  ROOT y = f32[64,256] tanh(copied)
+}
+"""
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("p.hlo").write_text(PARTITIONED)
+    return tmp_path
+
+
+def test_the_report_names_cause_place_bytes_and_time(capsys: Capture) -> None:
+    assert main(["explain-sharding", "p.hlo", "--mesh=x=4,y=2", "--links=x=1GB/0us,y=1MB/0us"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "p.hlo: 8 devices, mesh x=4,y=2",
+        "  model       links x 1GB/0us, y 1MB/0us; computing on H100",
+        "  sends       64.0 KiB per device and run in 2 collectives",
+    ]
+    table = [re.sub(" +", " ", line).strip() for line in lines[5:14]]
+    assert table == [
+        "collective along members runs sent time waits",
+        "all-gather whole x 4 1 48.0 KiB 49.2 us 49.2 us exposed",
+        "y tanh needs dimension 0 whole",
+        "f32[16,256]: dimension 0 split along x -> dimension 0 whole",
+        "line 14",
+        "all-reduce sum y 2 1 16.0 KiB 16.4 ms 16.4 ms exposed",
+        "dot.1 dot sums over a dimension that is split along y",
+        "f32[16,256]: partial sums along y -> the same along y",
+        "line 13; mlp.py:7; jit(mlp)/dot",
+    ]
+    assert any(line.startswith("memory per device: ") for line in lines)
+    assert [line.split()[-2:] for line in lines if line.startswith(("x ", "params"))] == [
+        ["[x,", "-]"],
+        ["[-,", "y]"],
+    ]
+
+
+def test_json_has_every_number(capsys: Capture) -> None:
+    assert main(["explain-sharding", "p.hlo", "--format=json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["mesh"] == [["axis_0", 4], ["axis_1", 2]]
+    assert data["total_bytes"] == sum(row["size_bytes"] for row in data["collectives"]) == 65536
+    first = data["collectives"][0]
+    assert first["needed_by"] == "dot.1 dot"
+    assert first["axes"] == ["axis_1"]
+    assert first["group_of"] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert data["memory"]["total_bytes"] >= data["memory"]["parameter_bytes"] == 16384 + 262144
+
+
+class _Tags(HTMLParser):
+    """Checks that tags close in order, and collects them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fills: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.fills += [values["fill"] or ""] if tag == "rect" and "fill" in values else []
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_draws_groups_and_tiles_in_colours(folder: Path) -> None:
+    assert main(["explain-sharding", "p.hlo", "--html=p.html"]) == 0
+    page = (folder / "p.html").read_text()
+    tags = _Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert "<script" not in page
+    grids = [tags.fills[i : i + 8] for i in range(0, len(tags.fills), 8)]
+    gather, reduce, x, w1 = grids
+    assert len(set(gather)) == 2
+    assert gather[0] == gather[2] != gather[1]
+    assert len(set(reduce)) == 4
+    assert reduce[0] == reduce[1] != reduce[2]
+    assert (x, w1) == (reduce, gather)  # x has 4 tiles along x, w1 has 2 along y
+
+
+def test_names_of_the_text_are_escaped(folder: Path) -> None:
+    Path("q.hlo").write_text(PARTITIONED.replace("jit(mlp)/dot", "<script>alert(1)</script>"))
+    assert main(["explain-sharding", "q.hlo", "--html=q.html"]) == 0
+    assert "<script" not in (folder / "q.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--mesh=x=4"], "the mesh x=4 has 4 devices, but the module is for 8"),
+        (["--mesh=4,x"], "expected a mesh such as x=4,y=2 or 4,2, found '4,x'"),
+        (["--mesh=x=4,x=2"], "axes of different names"),
+        (["--links=z=ici"], "links are for axis 'z'"),
+        (["--links=warp"], "expected a link, one of local"),
+        (["--chip=abacus"], "unknown device 'abacus'"),
+        (["--html=p.txt"], "ends in .html"),
+    ],
+)
+def test_wrong_options_are_refused(options: list[str], words: str, capsys: Capture) -> None:
+    assert main(["explain-sharding", "p.hlo", *options]) != 0
+    assert words in capsys.readouterr().err
+
+
+def test_a_module_for_one_device_is_refused(capsys: Capture) -> None:
+    Path("one.hlo").write_text("HloModule m\n\nENTRY e {\n  ROOT p = f32[] parameter(0)\n}\n")
+    assert main(["explain-sharding", "one.hlo"]) == 1
+    assert "the module is for one device: nothing is sharded" in capsys.readouterr().err
+
+
+def test_a_note_of_the_partitioner_gives_both_shardings(capsys: Capture) -> None:
+    note = (
+        'frontend_attributes={reshard.after="{replicated}",'
+        'reshard.before="{devices=[4,1,2]<=[8] last_tile_dim_replicate}",'
+        'reshard.needed_by="tanh.3",reshard.value="h"}'
+    )
+    Path("n.hlo").write_text(PARTITIONED.replace("dimensions={0}\n", f"dimensions={{0}}, {note}\n"))
+    assert main(["explain-sharding", "n.hlo", "--format=json"]) == 0
+    (row,) = [r for r in json.loads(capsys.readouterr().out)["collectives"] if r["name"] == "whole"]
+    assert (row["value"], row["needed_by"]) == ("h", "tanh.3")
+    assert (row["before"], row["after"]) == (
+        "{devices=[4,1,2]<=[8] last_tile_dim_replicate}",
+        "{replicated}",
+    )
