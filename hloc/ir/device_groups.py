@@ -131,7 +131,7 @@ def device_groups(inst: Instruction) -> Lists:
     if inst.is_a(*PERMUTES, *TRANSFERS):
         return _connected(device_pairs(inst))
     counts, mode = module_devices(inst.computation.module), group_mode(inst)
-    _check_total(counts.total)
+    check_total(counts.total)
     groups: ReplicaGroups = inst.attributes.replica_groups
     lists = groups.lists()
     if not lists:
@@ -167,7 +167,7 @@ def device_pairs(inst: Instruction) -> Pairs:
     """
     pairs = _written_pairs(inst)
     counts, mode = module_devices(inst.computation.module), group_mode(inst)
-    _check_total(counts.total)
+    check_total(counts.total)
     _check_ids(inst, (i for pair in pairs for i in pair), counts.numbered(mode))
     width = counts.partitions
     if mode is GroupMode.REPLICAS:
@@ -215,6 +215,7 @@ def _noun(inst: Instruction, count: int) -> str:
     return noun if count == 1 else noun + "s"
 
 
-def _check_total(count: int) -> None:
+def check_total(count: int) -> None:
+    """Raise HloError if these are more devices than can be listed."""
     if count > MAX_DEVICES:
         raise HloError(f"the module is for {count} devices, more than {MAX_DEVICES}")
