@@ -1,0 +1,1 @@
+"""Partitioning of annotated programs: from shardings of whole arrays to one program per device."""
