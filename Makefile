@@ -6,7 +6,7 @@ JAX_CHECKOUT ?= ../jax
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-emulated coverage check format golden bench bench-suite bench-jax bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -33,6 +33,9 @@ test: setup ## the tests that need neither JAX nor a GPU
 
 test-slow: setup ## the slow tests, and those beside JAX and PyTorch (skipped where they are missing)
 	$(BIN)/python -m pytest -q -m "slow or jax or torch"
+
+test-mpi: setup ## jobs of several processes over MPI; needs `pip install 'hloc[mpi]'`
+	$(BIN)/python -m pytest -q -m mpi tests/mpi
 
 test-emulated: setup ## objects for other machines and processors, under QEMU and node
 	$(BIN)/python -m pytest -q -m "slow or not slow" tests/unit/codegen/test_aot*.py
@@ -75,6 +78,9 @@ bench-jax: setup ## small JAX programs on hloc's backend and on plain JAX (needs
 	$(BIN)/python benchmarks/jax_small.py --page docs/jax-small.md --json build/jax_small.json $(NAMES)
 	$(BIN)/python benchmarks/jax_small.py --append build/jax_small.json
 	$(BIN)/python benchmarks/jax_libraries.py --page docs/jax-libraries.md
+
+bench-mpi: setup ## collectives over MPI beside raw mpi4py (needs hloc[mpi])
+	for n in 2 4; do $(BIN)/mpiexec --oversubscribe -n $$n $(BIN)/python benchmarks/mpi_latency.py; done
 
 bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="softmax transpose" for some
 	$(BIN)/python benchmarks/gpu.py $(NAMES)

@@ -65,6 +65,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "prompt_toolkit": ("repl",),
     "google": ("hloc.formats",),  # protobuf
     "cuda": ("hloc.runtime",),
+    "mpi4py": ("hloc.runtime",),
     "jax": ("hloc.jax", "hloc.pjrt", "repl"),
     "jaxlib": ("hloc.formats", "hloc.jax", "hloc.pjrt", "repl"),
     "scipy": ("hloc.ops",),
@@ -79,6 +80,7 @@ ONLY_INSIDE_FUNCTIONS = {
     ("hloc.jax", "jaxlib"),
     ("hloc.ops", "scipy"),
     ("hloc.pjrt", "jax"),
+    ("hloc.runtime", "mpi4py"),
     ("hloc.pjrt", "jaxlib"),
     ("hloc.torch", "functorch"),
     ("hloc.torch", "torch"),

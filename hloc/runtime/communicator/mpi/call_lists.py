@@ -1,0 +1,106 @@
+"""What each device does for each exchange of a program over MPI: a list of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hloc.codegen.plan.exchange import Exchange
+from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Part, contiguous_row
+from hloc.runtime.communicator.mpi.collectives import CollectiveCalls
+from hloc.runtime.communicator.mpi.transport import Messages, Processes
+
+_WORD = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CallList:
+    """The calls of one device for one exchange, and the memory they need.
+
+    Attributes:
+        peers: devices without which it cannot end, the own one left out.
+    """
+
+    calls: tuple[Call, ...]
+    peers: tuple[int, ...]
+    scratch_bytes: int
+    requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How exchanges are carried out.
+
+    Attributes:
+        fast: MPI may sum in an order of its own.
+        checked: peers first tell each other which exchange they are at.
+    """
+
+    fast: bool = False
+    checked: bool = False
+
+
+IN_ORDER = Manner()
+"""Sums in the order of the ranks, nothing checked."""
+
+
+def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
+    """Return by number of the exchange the meeting that `device` comes to: members have the same.
+
+    It is the number of the first exchange with the same meaning for the group: the branches of a
+    conditional may each have an instruction for one meeting.
+    """
+    first: dict[Exchange, int] = {}
+    result = []
+    for number, exchange in enumerate(exchanges):
+        groups = (_group(exchange, device),)
+        shared = replace(exchange, name="", place="", groups=groups, pairs=())
+        result.append(first.setdefault(shared, number))
+    return tuple(result)
+
+
+def call_list(
+    exchange: Exchange, meeting: int, device: int, processes: Processes, manner: Manner
+) -> CallList:
+    """Return what `device` does for an exchange; `meeting` is told to peers where it is checked."""
+    group = _group(exchange, device)
+    task = CollectiveCalls(exchange, group, device, processes, manner.fast)
+    if not group:
+        return CallList(tuple(task.zeros()), (), 0, 0)
+    calls, peers = task.calls(), task.peers()
+    scratch_bytes = task.scratch_bytes
+    if manner.checked and peers:
+        calls = (*_check(task.messages, meeting, peers), *calls)
+        scratch_bytes = max(scratch_bytes, _WORD * len(group))
+    requests = max((_requests(call) for call in calls), default=0)
+    return CallList(calls, peers, scratch_bytes, requests)
+
+
+def _group(exchange: Exchange, device: int) -> tuple[int, ...]:
+    """Return the group of `device`, () if it is in none."""
+    return next((group for group in exchange.groups if device in group), ())
+
+
+def _check(messages: Messages, number: int, peers: tuple[int, ...]) -> tuple[Call, ...]:
+    """Return the calls that tell the number of the meeting to the peers, and compare theirs."""
+    messages = replace(messages, channel=Handle("check"))
+    ranks = [messages.group.index(peer) for peer in peers]
+    told = Part(Buffer("scratch"), _WORD)
+    row = contiguous_row(Buffer("scratch", offset=_WORD), _WORD)
+    heard = {rank: row.part(i) for i, rank in enumerate(ranks)}
+    return (
+        Call("set_word", (told.buffer, number)),
+        *messages.exchange(dict.fromkeys(ranks, told), heard),
+        Call("compare_words", (row.first.buffer, len(ranks), number)),
+    )
+
+
+def _requests(call: Call) -> int:
+    """Return how many requests `call` waits for."""
+    if call.function == "exchange_rows":
+        members, updates, *_ = call.operands
+        assert isinstance(members, int)
+        assert isinstance(updates, int)
+        return 2 * members * updates
+    first = call.operands[0]
+    return first if call.function == "MPI_Waitall" and isinstance(first, int) else 0

@@ -1,0 +1,254 @@
+"""The engine `mpi`: devices in several processes, one or more in each.
+
+    mpiexec -n 8 hloc run FILE
+
+Process p of P runs the devices p * D/P to (p+1) * D/P - 1 of D. Generated code calls machine code,
+which calls MPI: there is no Python in a run. A fault, a deadlock or Ctrl-C on one process ends the
+job, since the others may wait for it inside MPI, where nothing else reaches them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+
+from hloc.codegen.plan.exchange import Exchange
+from hloc.errors import HloError
+from hloc.runtime.communicator.faults import deadlock, described, rows_outside
+from hloc.runtime.communicator.interface import DeviceTable, ExchangeProgram
+from hloc.runtime.communicator.mpi.call_lists import IN_ORDER, Manner, call_list, meetings
+from hloc.runtime.communicator.mpi.handles import Library
+from hloc.runtime.communicator.mpi.native import DeviceMemory
+from hloc.runtime.communicator.mpi.positions import Position
+from hloc.runtime.communicator.mpi.transport import Processes
+from hloc.runtime.communicator.mpi.watch import Watch
+
+_STOP_SECONDS = 0.2
+"""How long a run may take to end once it has been stopped."""
+
+
+class MpiEngine:
+    """The processes of one job; it makes the communicators of all programs that they run.
+
+    Attributes:
+        library: MPI.
+        manner: how exchanges are carried out.
+        limit_seconds: how long a device may wait in one exchange, 0 for any time.
+    """
+
+    def __init__(self, manner: Manner = IN_ORDER, limit_seconds: float = 0.0) -> None:
+        """Join the job; all processes do this.
+
+        Raises:
+            HloError: mpi4py is missing.
+        """
+        self.library = Library()
+        self.manner, self.limit_seconds = manner, limit_seconds
+
+    @property
+    def is_first(self) -> bool:
+        """True in the process that speaks for all."""
+        return self.library.rank == 0
+
+    def __call__(self, program: ExchangeProgram) -> MpiCommunicator:
+        """Return the communicator of a program; all processes do this, in the same order.
+
+        Raises:
+            HloError: the processes cannot share the devices equally, or run different programs.
+        """
+        self.agree(repr((program.exchanges, program.replicas, program.partitions, self.manner)))
+        return MpiCommunicator(self, program, self._processes(program.devices))
+
+    def _processes(self, devices: int) -> Processes:
+        count = self.library.processes
+        if devices % count:
+            raise HloError(
+                f"{devices} devices cannot be shared out equally among {count} processes",
+                notes=(f"start as many processes as divide {devices}: mpiexec -n {devices}",),
+            )
+        return Processes(devices, devices // count)
+
+    def agree(self, text: str) -> None:
+        """Check that all processes call this with the same text.
+
+        Raises:
+            HloError: they do not; it names the processes.
+        """
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        digests = self.library.control.allgather(digest)
+        others = [rank for rank, other in enumerate(digests) if other != digests[0]]
+        if others:
+            those = ", ".join(map(str, others[:8])) + (", ..." if len(others) > 8 else "")
+            raise HloError(
+                f"process{'es' if len(others) > 1 else ''} {those} of the job "
+                f"{'have' if len(others) > 1 else 'has'} another module or other options than "
+                "process 0",
+                notes=("all processes of a job run the same file with the same options",),
+            )
+
+    def end_job(self, error: HloError | str, code: int = 1) -> None:
+        """Say why and end all processes."""
+        print(error, file=sys.stderr, flush=True)
+        self.library.abort(code)
+
+
+class MpiCommunicator:
+    """The devices of one program in this process."""
+
+    def __init__(self, engine: MpiEngine, program: ExchangeProgram, processes: Processes) -> None:
+        """Make the communicators of all groups, and what each device here calls."""
+        self._engine, self._program, self._processes = engine, program, processes
+        library = engine.library
+        self.devices = tuple(processes.of(library.rank))
+        self._make_communicators(library)
+        self._memory = {device: self._memory_of(device, library) for device in self.devices}
+        self._runs = 0
+        self._over = dict.fromkeys(self.devices, True)
+        self._peers: dict[tuple[int, int], tuple[int, ...]] = {}
+        self._watch = Watch(
+            library.mpi, library.world.Dup(), self, engine.end_job, engine.limit_seconds
+        )
+
+    def _make_communicators(self, library: Library) -> None:
+        """Make those of the groups that this process is in, in the order of the program."""
+        groups = [g for exchange in self._program.exchanges for g in exchange.groups]
+        for number, group in enumerate(dict.fromkeys(groups)):
+            if self._processes.are_apart(group) and set(group) & set(self.devices):
+                library.make_communicator(group, self._processes, number)
+
+    def _memory_of(self, device: int, library: Library) -> DeviceMemory:
+        program = self._program
+        numbers = meetings(program.exchanges, device)
+        lists = [
+            call_list(exchange, number, device, self._processes, self._engine.manner)
+            for exchange, number in zip(program.exchanges, numbers, strict=True)
+        ]
+        ids = divmod(device, program.partitions)
+        return DeviceMemory(library, lists, numbers, program.combiners, ids)
+
+    def state(self, device: int) -> int:
+        """Return the address of the state of a device."""
+        return self._memory[device].address
+
+    def seconds(self) -> tuple[tuple[float, ...], ...]:
+        """Return the time in each exchange so far, by device of this process."""
+        return tuple(self._memory[device].seconds for device in self.devices)
+
+    # ---- runs
+
+    def run(self, entry: int, tables: Sequence[DeviceTable]) -> None:
+        """Run `entry` on the devices of this process, the first on the thread of the caller.
+
+        Raises:
+            HloError: an exchange failed; the other processes wait until this one ends the job.
+        """
+        self._runs += 1
+        for memory in self._memory.values():
+            memory.begin()
+        self._over = dict.fromkeys(self.devices, False)
+        call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(entry)
+
+        def perform(device: int, table: DeviceTable) -> None:
+            call(table.table)
+            self._over[device] = True
+
+        first, *others = zip(self.devices, tables, strict=True)
+        threads = [threading.Thread(target=perform, args=pair) for pair in others]
+        for thread in threads:
+            thread.start()
+        perform(*first)
+        for thread in threads:
+            thread.join()
+        for device in self.devices:
+            if self._memory[device].state.status:
+                raise self._fault(device)
+
+    def stop(self) -> None:
+        """End the run: at the next exchange, or with the job if a device waits for another."""
+        for memory in self._memory.values():
+            memory.stop()
+        run = self._runs
+        timer = threading.Timer(_STOP_SECONDS, self._end_if_running, (run,))
+        timer.daemon = True
+        timer.start()
+
+    def _end_if_running(self, run: int) -> None:
+        if run == self._runs and not all(self._over.values()):
+            self._engine.end_job("hloc: stopped while devices waited for other processes", 130)
+
+    def close(self) -> None:
+        """Stop watching; called when no process will run the program again."""
+        self._watch.close()
+
+    # ---- what the watch asks
+
+    @property
+    def positions(self) -> Mapping[int, Position]:
+        """Where the devices of this process are."""
+        return {device: self._position(device) for device in self.devices}
+
+    def _position(self, device: int) -> Position:
+        if self._over[device]:
+            return Position(self._runs, is_over=self._runs > 0)
+        place = self._memory[device].place
+        if place is None:
+            return Position(self._runs)
+        number, meeting, visit = place
+        return Position(self._runs, meeting, visit, number)
+
+    def peers(self, exchange: int, device: int) -> tuple[int, ...]:
+        """Return the devices that must come to an exchange."""
+        key = exchange, device
+        if key not in self._peers:
+            found = self._program.exchanges[exchange]
+            calls = call_list(found, exchange, device, self._processes, self._engine.manner)
+            self._peers[key] = calls.peers
+        return self._peers[key]
+
+    def deadlock(self, positions: Mapping[int, Position]) -> HloError:
+        """Return what to say of a deadlock."""
+        return deadlock(self._program, self._waits_at(positions))
+
+    def overdue(self, positions: Mapping[int, Position]) -> HloError:
+        """Return what to say when a device has waited for too long."""
+        found = deadlock(self._program, self._waits_at(positions)).diagnostics[0]
+        return HloError(
+            f"a device has waited for more than {self._engine.limit_seconds:g} s", notes=found.notes
+        )
+
+    def _waits_at(self, positions: Mapping[int, Position]) -> list[int]:
+        """Return per device the number of its exchange from 1, -1 at the end, 0 while it runs."""
+        result = [0] * self._program.devices
+        for device, position in positions.items():
+            result[device] = -1 if position.is_over else position.exchange + 1
+        return result
+
+    # ---- faults
+
+    def _fault(self, device: int) -> HloError:
+        """Return why an exchange of a device failed."""
+        memory = self._memory[device]
+        state = memory.state
+        exchange = self._program.exchanges[state.number]
+        function = memory.lists[state.number].calls[state.failed_call].function
+        if function == "compare_words":
+            return self._mismatch(device, exchange)
+        if function == "exchange_rows" and state.fault_rank >= 0:
+            group = next(group for group in exchange.groups if device in group)
+            numbers = int(state.fault_count), int(state.fault_start), int(state.fault_place)
+            return rows_outside(exchange, group[state.fault_rank], numbers)
+        text = self._engine.library.error_text(state.status)
+        return HloError(f"{described(exchange)} on device {device}: {function}: {text}")
+
+    def _mismatch(self, device: int, exchange: Exchange) -> HloError:
+        state = self._memory[device].state
+        other = self.peers(state.number, device)[state.other_peer]
+        found = self._program.exchanges[state.other_number]
+        return HloError(
+            f"device {device} is at {described(exchange)}, but device {other} is at "
+            f"{described(found)}",
+            notes=("all members of a group must come to the same collectives in the same order",),
+        )

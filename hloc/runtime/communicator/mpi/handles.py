@@ -1,0 +1,132 @@
+"""MPI as machine code sees it: addresses of its functions, and mpi4py's handles as words.
+
+Communicators are made before the first run, in the order in which the program first names their
+groups, by the members alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cached_property
+from typing import Any
+
+from hloc.errors import HloError
+from hloc.runtime.communicator.mpi.calls import Handle
+from hloc.runtime.communicator.mpi.transport import Processes
+
+_MISSING = (
+    "a run over MPI needs mpi4py and an MPI library: pip install 'hloc[mpi]', or mpi4py where "
+    "the cluster brings its own MPI"
+)
+
+
+class Library:
+    """The MPI library of this process, initialised for calls from all threads.
+
+    Attributes:
+        mpi: the module `mpi4py.MPI`.
+        world, check, control: communicators of all processes: for messages between devices, for
+            checks before them, and for the processes' own business.
+    """
+
+    def __init__(self) -> None:
+        """Initialise MPI, unless it is.
+
+        Raises:
+            HloError: mpi4py or its MPI library is missing.
+        """
+        try:
+            from mpi4py import MPI
+        except (ImportError, RuntimeError) as error:
+            raise HloError(f"{_MISSING} ({str(error).splitlines()[0]})") from error
+        self.mpi: Any = MPI
+        self.world = MPI.COMM_WORLD.Dup()
+        self.check = self.world.Dup()
+        self.control = self.world.Dup()
+        self._made: dict[Handle, Any] = {}
+
+    @property
+    def processes(self) -> int:
+        """How many processes the job has."""
+        return int(self.world.size)
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        return int(self.world.rank)
+
+    @property
+    def request_bytes(self) -> int:
+        return self._size_of(self.mpi.Request)
+
+    @property
+    def status_bytes(self) -> int:
+        return self._size_of(self.mpi.Status)
+
+    def _size_of(self, kind: Any) -> int:
+        return int(self.mpi._sizeof(kind))
+
+    @cached_property
+    def _shared_object(self) -> ctypes.CDLL:
+        return ctypes.CDLL(self.mpi.__file__)  # finds what it is linked with, too
+
+    def function(self, name: str) -> int:
+        """Return the address of a function of MPI."""
+        try:
+            function = getattr(self._shared_object, name)
+        except AttributeError:
+            function = getattr(ctypes.CDLL(None), name)
+        return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+    def make_communicator(self, devices: tuple[int, ...], processes: Processes, tag: int) -> None:
+        """Make the communicator of a group, unless it is made; only its members call this.
+
+        Args:
+            devices: the group by rank, each in a process of its own.
+            processes: where the devices are.
+            tag: a number that communicators made at the same time do not share.
+        """
+        handle = Handle("communicator", devices)
+        if handle in self._made:
+            return
+        group = self.world.group.Incl([processes.process(device) for device in devices])
+        limit = int(self.world.Get_attr(self.mpi.TAG_UB)) + 1
+        self._made[handle] = self.world.Create_group(group, tag % limit)
+        group.Free()
+
+    def value(self, handle: Handle) -> int:
+        """Return the word that MPI's functions take for `handle`."""
+        match handle:
+            case Handle("function", str() as name):
+                return self.function(name)
+            case Handle("request bytes"):
+                return self.request_bytes
+        made = self._made.get(handle)
+        if made is None:
+            made = self._made[handle] = self._make(handle)
+        size = self._size_of(made)
+        raw = ctypes.string_at(self.mpi._addressof(made), size)
+        return int.from_bytes(raw, "little", signed=True)
+
+    def _make(self, handle: Handle) -> Any:
+        mpi = self.mpi
+        match handle:
+            case Handle("world" | "check" as kind):
+                return getattr(self, kind)
+            case Handle("type" | "op", str() as name):
+                return getattr(mpi, name)
+            case Handle("contiguous", (int() as size,)):
+                return mpi.BYTE.Create_contiguous(size).Commit()
+            case Handle("strided", tuple() as key):
+                blocks, size, stride, extent = map(int, key)
+                vector = mpi.BYTE.Create_hvector(blocks, size, stride)
+                return vector.Create_resized(0, extent).Commit()
+        raise AssertionError(f"no handle {handle}")
+
+    def error_text(self, status: int) -> str:
+        """Return what a result of a function of MPI means."""
+        return str(self.mpi.Get_error_string(status))
+
+    def abort(self, code: int = 1) -> None:
+        """End all processes of the job."""
+        self.mpi.COMM_WORLD.Abort(code)

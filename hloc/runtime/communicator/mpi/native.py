@@ -1,0 +1,171 @@
+"""The machine code of `machine.py`, loaded, and the memory it works on: call lists as words."""
+
+from __future__ import annotations
+
+import ast
+import ctypes
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hloc.codegen.llvm.object_cache import cached_object
+from hloc.codegen.llvm.python_subset import C_FUNCTIONS, translate
+from hloc.codegen.llvm.structures import Structures
+from hloc.codegen.llvm.target import host_target
+from hloc.runtime.communicator.mpi.call_lists import CallList
+from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Operand
+from hloc.runtime.communicator.mpi.handles import Library
+from hloc.runtime.cpu_loader import LoadedCode, load_functions
+
+STRUCTURES = Structures("""\
+struct State: int64_t unused
+struct Operand: int64_t array, int64_t value
+struct Call: void* function, int64_t is_own, int64_t count, Operand* operands
+struct CallList: int64_t count, Call* first
+struct Device: void* exchange, uint32_t replica, uint32_t partition, CallList* lists,
+  int64_t* visits, int64_t* meetings, int64_t* nanoseconds, int64_t* row, int64_t clock,
+  int64_t number, int64_t moves, int64_t failed_call, int64_t status, int64_t other_peer,
+  int64_t other_number, int64_t stopped, int64_t fault_rank, int64_t fault_count,
+  int64_t fault_start, int64_t fault_place
+""")
+"""What `machine.py` works on.
+
+An `Operand` is a word, or the address of array `array`, -1 for none, and a word. `moves` of a
+device is odd while it is in exchange `number`; it has come to meeting m `visits[m]` times.
+"""
+
+_LEVEL = 2
+_SOURCE = Path(__file__).with_name("machine.py")
+_ALIGNMENT = 64
+_WORD = 8
+
+
+@cache
+def machine() -> tuple[LoadedCode, Mapping[str, int]]:
+    """Return the loaded code, and the addresses of its functions."""
+    tree = ast.parse(_SOURCE.read_text())
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    text, _ = translate(functions, STRUCTURES)
+    target = host_target()
+    data = cached_object(text, target, _LEVEL, frozenset(C_FUNCTIONS))
+    names = [function.name for function in functions]
+    code = load_functions([data], target, names, frozenset(C_FUNCTIONS))
+    return code, dict(zip(names, code.addresses, strict=True))
+
+
+class DeviceMemory:
+    """The state of one device, and all memory that it points to.
+
+    Attributes:
+        state: what machine code reads and writes.
+        lists: what the device does, by number of the exchange.
+    """
+
+    def __init__(
+        self,
+        library: Library,
+        lists: Sequence[CallList],
+        meetings: tuple[int, ...],
+        combiners: Mapping[str, int],
+        ids: tuple[int, int],
+    ) -> None:
+        """Lay out the state.
+
+        Args:
+            library: whose functions are called.
+            lists: what the device does, by number of the exchange.
+            meetings: which meeting it comes to, likewise.
+            combiners: addresses by symbol.
+            ids: replica and partition.
+        """
+        self.lists, self._meetings = tuple(lists), meetings
+        self._library, self._combiners = library, combiners
+        self._kept: list[Any] = []
+        requests = max((item.requests for item in lists), default=0)
+        self._addresses = {
+            "scratch": self._memory(max((item.scratch_bytes for item in lists), default=0)),
+            "requests": self._memory(requests * library.request_bytes),
+            "statuses": self._memory(requests * library.status_bytes),
+        }
+        members = [1] + [len(item.peers) + 1 for item in lists]
+        encoded = [word for item in lists for word in self._encoded_list(item)]
+        self._visits, self._nanoseconds = np.zeros((2, max(len(lists), 1)), np.int64)
+        self.state: Any = STRUCTURES.structure("Device")(
+            exchange=machine()[1]["exchange_by_mpi"],
+            replica=ids[0],
+            partition=ids[1],
+            lists=self._words(encoded),
+            visits=self._visits.ctypes.data,
+            meetings=self._words(meetings),
+            nanoseconds=self._nanoseconds.ctypes.data,
+            clock=int(time.CLOCK_MONOTONIC),
+            row=self._memory((max(members) + 1) * _WORD),
+        )
+
+    @property
+    def address(self) -> int:
+        return ctypes.addressof(self.state)
+
+    @property
+    def place(self) -> tuple[int, int, int] | None:
+        """The exchange that the device is in, its meeting and the visits of that; None if none."""
+        if self.state.moves % 2 == 0:
+            return None
+        number = int(self.state.number)
+        return number, self._meetings[number], int(self._visits[self._meetings[number]])
+
+    @property
+    def seconds(self) -> tuple[float, ...]:
+        """The time in each exchange so far, waiting included."""
+        return tuple(float(time) * 1e-9 for time in self._nanoseconds[: len(self.lists)])
+
+    def begin(self) -> None:
+        """Get ready for a run."""
+        self.state.status, self.state.stopped, self.state.fault_rank = 0, 0, -1
+        self.state.moves += self.state.moves % 2
+
+    def stop(self) -> None:
+        """Let the next exchange end the run."""
+        self.state.stopped = 1
+
+    def _memory(self, size_bytes: int) -> int:
+        """Return the address of new memory."""
+        array = np.zeros(size_bytes + _ALIGNMENT, np.uint8)
+        self._kept.append(array)
+        return int(-(-array.ctypes.data // _ALIGNMENT) * _ALIGNMENT)
+
+    def _words(self, words: Sequence[int]) -> int:
+        """Return the address of memory that holds `words`."""
+        array = np.array([*words, 0], np.int64)
+        self._kept.append(array)
+        return int(array.ctypes.data)
+
+    def _encoded_list(self, calls: CallList) -> tuple[int, int]:
+        encoded = [word for call in calls.calls for word in self._encoded_call(call)]
+        return len(calls.calls), self._words(encoded)
+
+    def _encoded_call(self, call: Call) -> tuple[int, ...]:
+        own = machine()[1].get(call.function)
+        function = own if own is not None else self._library.function(call.function)
+        operands = [word for operand in call.operands for word in self._encoded(operand)]
+        return function, own is not None, len(call.operands), self._words(operands)
+
+    def _encoded(self, operand: Operand) -> tuple[int, int]:
+        match operand:
+            case Buffer("array", index, offset):
+                return index, offset
+            case Buffer("requests" as kind, index):
+                return -1, self._addresses[kind] + index * self._library.request_bytes
+            case Buffer(kind, _, offset):
+                return -1, self._addresses[kind] + offset
+            case Handle("combiner", str() as symbol):
+                return -1, self._combiners[symbol]
+            case Handle("words", tuple() as words):
+                return -1, self._words(words)
+            case Handle():
+                return -1, self._library.value(operand)
+        return -1, operand

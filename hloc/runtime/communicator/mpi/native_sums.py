@@ -1,0 +1,55 @@
+"""Which sums MPI makes itself: its types and operations for those of HLO."""
+
+from __future__ import annotations
+
+from hloc.codegen.plan.exchange import Pieces
+from hloc.dtypes import dtype_named
+from hloc.runtime.communicator.mpi.calls import MAX_COUNT, Handle
+
+_INTEGERS = [f"{sign}{bits}" for sign in "su" for bits in (8, 16, 32, 64)]
+_TYPES = {
+    **{f"s{bits}": f"INT{bits}_T" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"UINT{bits}_T" for bits in (8, 16, 32, 64)},
+    "pred": "UINT8_T",
+    "f32": "FLOAT",
+    "f64": "DOUBLE",
+    "c64": "C_FLOAT_COMPLEX",
+    "c128": "C_DOUBLE_COMPLEX",
+}
+"""MPI's types, by their names in mpi4py."""
+
+_LOGICAL = {"and": "BAND", "or": "BOR", "xor": "BXOR"}
+_OPS = {
+    **{
+        integer: {"add": "SUM", "multiply": "PROD", "minimum": "MIN", "maximum": "MAX", **_LOGICAL}
+        for integer in _INTEGERS
+    },
+    "pred": {**_LOGICAL, "minimum": "BAND", "maximum": "BOR"},
+    "f32": {"add": "SUM", "multiply": "PROD"},
+    "f64": {"add": "SUM", "multiply": "PROD"},
+    "c64": {"add": "SUM"},
+    "c128": {"add": "SUM"},
+}
+"""MPI's operations by element type and reducer; its minimum and maximum of floats lose NaN."""
+
+
+def native_sum(
+    pieces: Pieces, reducer: str, members: int, *, fast: bool
+) -> tuple[int, Handle, Handle] | None:
+    """Return count, type and operation if MPI may reduce an array itself.
+
+    It may where the order of the sum does not change the bits: for integers, and for two members.
+
+    Args:
+        pieces: the array.
+        reducer: opcode of the reducer, "" if it is not one instruction.
+        members: of the group.
+        fast: other bits are allowed, too.
+    """
+    dtype = dtype_named(pieces.dtype)
+    op = _OPS.get(pieces.dtype, {}).get(reducer)
+    count = pieces.size_bytes // dtype.storage_bytes
+    is_exact = dtype.is_integer or dtype.is_pred or members == 2
+    if op is None or count > MAX_COUNT or not (is_exact or fast):
+        return None
+    return count, Handle("type", _TYPES[pieces.dtype]), Handle("op", op)

@@ -1,0 +1,131 @@
+"""Bytes between the members of a group: by MPI's collectives, or message by message.
+
+MPI's collectives need each member in a process of its own. Messages also reach other devices of
+the same process: their tags tell the devices of a process apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Operand, Part, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Which devices each process of the job runs: `per_process` in the order of their ids."""
+
+    devices: int
+    per_process: int
+
+    @property
+    def count(self) -> int:
+        return self.devices // self.per_process
+
+    def process(self, device: int) -> int:
+        """Return the process that runs `device`."""
+        return device // self.per_process
+
+    def of(self, process: int) -> range:
+        """Return the devices of a process."""
+        return range(process * self.per_process, (process + 1) * self.per_process)
+
+    def are_apart(self, devices: Sequence[int]) -> bool:
+        """True if no two of `devices` are in the same process."""
+        return len({self.process(device) for device in devices}) == len(devices)
+
+    def tag(self, source: int, target: int) -> int:
+        """Return the tag of messages between two devices."""
+        return source % self.per_process * self.per_process + target % self.per_process
+
+
+_WORLD = Handle("world")
+
+
+class Transport(Protocol):
+    """How bytes reach the other members of a group."""
+
+    def all_gather(self, own: Part, parts: Row) -> tuple[Call, ...]:
+        """Send `own` to all, receive that of rank k as part k."""
+
+    def all_to_all(self, sent: Row, received: Row) -> tuple[Call, ...]:
+        """Send part k to rank k, receive part k from rank k."""
+
+    def broadcast(self, part: Part) -> tuple[Call, ...]:
+        """Send `part` of rank 0, receive it at all others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Messages between single devices.
+
+    Attributes:
+        group: its members by rank.
+        rank: the place of the own device.
+        channel: the communicator of all processes.
+    """
+
+    processes: Processes
+    group: tuple[int, ...]
+    rank: int
+    channel: Handle = _WORLD
+
+    def exchange(self, sent: Mapping[int, Part], received: Mapping[int, Part]) -> tuple[Call, ...]:
+        """Send and receive by rank; parts without bytes are left out at both ends."""
+        own, processes = self.group[self.rank], self.processes
+        calls: list[Call] = []
+        for function, parts in (("MPI_Irecv", received), ("MPI_Isend", sent)):
+            for rank, part in parts.items():
+                if not part.size_bytes:
+                    continue
+                other = self.group[rank]
+                ends = (other, own) if function == "MPI_Irecv" else (own, other)
+                place: tuple[Operand, ...] = (processes.process(other), processes.tag(*ends))
+                request = Buffer("requests", len(calls))
+                typed = part.buffer, *part.typed()
+                calls.append(Call(function, (*typed, *place, self.channel, request)))
+        return (*calls, wait_for(len(calls))) if calls else ()
+
+    def all_gather(self, own: Part, parts: Row) -> tuple[Call, ...]:
+        ranks = range(len(self.group))
+        return self.exchange(dict.fromkeys(ranks, own), {rank: parts.part(rank) for rank in ranks})
+
+    def all_to_all(self, sent: Row, received: Row) -> tuple[Call, ...]:
+        ranks = range(len(self.group))
+        return self.exchange(
+            {rank: sent.part(rank) for rank in ranks},
+            {rank: received.part(rank) for rank in ranks},
+        )
+
+    def broadcast(self, part: Part) -> tuple[Call, ...]:
+        if self.rank:
+            return self.exchange({}, {0: part})
+        return self.exchange(dict.fromkeys(range(1, len(self.group)), part), {})
+
+
+@dataclass(frozen=True, slots=True)
+class Collectives:
+    """MPI's collectives on the communicator of a group."""
+
+    group: tuple[int, ...]
+
+    @property
+    def communicator(self) -> Handle:
+        return Handle("communicator", self.group)
+
+    def all_gather(self, own: Part, parts: Row) -> tuple[Call, ...]:
+        operands = (own.buffer, *own.typed(), *parts.operands, self.communicator)
+        return (Call("MPI_Allgather", operands),)
+
+    def all_to_all(self, sent: Row, received: Row) -> tuple[Call, ...]:
+        return (Call("MPI_Alltoall", (*sent.operands, *received.operands, self.communicator)),)
+
+    def broadcast(self, part: Part) -> tuple[Call, ...]:
+        return (Call("MPI_Bcast", (part.buffer, *part.typed(), 0, self.communicator)),)
+
+
+def wait_for(requests: int) -> Call:
+    """Return the call that waits until the first `requests` are complete."""
+    return Call("MPI_Waitall", (requests, Buffer("requests"), Buffer("statuses")))
