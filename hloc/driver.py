@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from hloc.collection import collection_paused
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import count_devices
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAX_TEXT_BYTES = 2 << 30
+_SMALL_BYTES = 4 << 20
+"""Size of a text or proto up to which what its passes leave behind may wait to be collected."""
+
 DEFAULT = CompileOptions()
 _OPTION_NAMES = tuple(field.name for field in fields(CompileOptions))
 
@@ -41,7 +45,8 @@ def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> R
     """Compile a module, which is not changed, or the text of one."""
     if isinstance(module, str):
         text = module
-        return kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
+        with collection_paused(len(text) <= _SMALL_BYTES):
+            return kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
     return load_compiled(_compiled(clone_module(module), options))
 
 
@@ -55,17 +60,22 @@ def kept_or_compiled(
 
 
 def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> Runnable:
-    """Compile a serialized `HloModuleProto`, which is looked up in the cache before it is read.
+    """Compile a serialized `HloModuleProto` that XLA or hloc has just made.
+
+    It is looked up in the cache before it is read.
 
     Raises:
-        HloError: the bytes are damaged, or the module has faults; protobuf is not installed.
+        HloError: the module has faults; protobuf is not installed.
     """
+    from hloc.formats.read import read_xla_proto
+
     digest = hashlib.sha256(data).hexdigest()
-    return kept_or_compiled(
-        f"HloModuleProto {digest}",
-        options,
-        lambda: _compiled(read_snapshot(data, name=name).module, options),
-    )
+    with collection_paused(len(data) <= _SMALL_BYTES):
+        return kept_or_compiled(
+            f"HloModuleProto {digest}",
+            options,
+            lambda: _compiled(read_xla_proto(data, name), options),
+        )
 
 
 def _compiled(module: Module, options: CompileOptions) -> CompiledModule:
