@@ -6,7 +6,7 @@ Command line, REPL and the Python names of `hloc` all come through here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
@@ -15,7 +15,8 @@ import numpy as np
 from hloc.collection import collection_paused
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.clone import clone_module
-from hloc.ir.device_groups import count_devices
+from hloc.ir.device_groups import count_devices, module_devices
+from hloc.ir.edges import Edges, edges_of
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.options import CompileOptions
@@ -46,8 +47,20 @@ def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> R
     if isinstance(module, str):
         text = module
         with collection_paused(len(text) <= _SMALL_BYTES):
-            return kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
-    return load_compiled(_compiled(clone_module(module), options))
+            found = kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
+        return _with_edges(found, lambda: edges_of(parse_text(text)))
+    found = load_compiled(_compiled(clone_module(module), options))
+    if module_devices(module).total == 1:
+        return found
+    kept = clone_module(module)
+    return _with_edges(found, lambda: edges_of(kept))
+
+
+def _with_edges(program: Runnable, edges: Callable[[], Edges]) -> Runnable:
+    """Tell a program that can run on several devices how whole arrays lie on them."""
+    if hasattr(program, "know_edges"):
+        program.know_edges(edges)
+    return program
 
 
 def kept_or_compiled(
@@ -273,6 +286,29 @@ def evaluate(module: Module | str, *arrays: Array, fill_constants: str = "error"
     if isinstance(module, str):
         module = parse_text(module)
     return evaluate_module(module, arrays, fill_constants=fill_constants)
+
+
+def evaluate_devices(
+    module: Module | str, args: Sequence[Sequence[Array]], *, fill_constants: str = "error"
+) -> list[list[Array]]:
+    """Run a module for several devices in the reference evaluator.
+
+    Args:
+        module: a program for one device each, or the text of one.
+        args: `args[i][device]` is leaf i of the parameters on a device, by flattened id.
+        fill_constants: as in `CompileOptions`.
+
+    Returns:
+        `results[j][device]`, leaf j of the result.
+
+    Raises:
+        HloError: as `evaluate`; a deadlock, with the devices and the instructions they wait at.
+    """
+    from hloc import evaluator
+
+    if isinstance(module, str):
+        module = parse_text(module)
+    return evaluator.evaluate_devices(module, args, fill_constants=fill_constants)
 
 
 # ---------------------------------------------------------------- options and registries

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from hloc.ir.axis_sharding import AxisSharding
 from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
-from hloc.ir.device_groups import DeviceCounts, check_total, module_devices
+from hloc.ir.device_groups import DeviceCounts, check_total, exchanges_data, module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.placement import Dims, Placement, placement_of, replicated
@@ -105,9 +105,7 @@ def is_per_device(module: Module) -> bool:
     calls = (i for c in module.computations for i in c.instructions if i.is_a("custom-call"))
     if any(call.attributes.custom_call_target in _GLOBAL_TARGETS for call in calls):
         return False
-    if module.config.is_scheduled or _exchanges(module):
-        return True
-    return not any(i.common.sharding for i in entry.instructions)
+    return module.config.is_scheduled or exchanges_data(module)
 
 
 def mark_partitioned(local: Module, edges: Edges) -> None:
@@ -118,14 +116,6 @@ def mark_partitioned(local: Module, edges: Edges) -> None:
         texts = [",".join(map(str, edge.whole.dims)) for edge in sides]
         attributes[key] = '"' + ";".join(texts) + '"'
     local.config = replace(local.config, frontend_attributes=tuple(sorted(attributes.items())))
-
-
-def _exchanges(module: Module) -> bool:
-    return any(
-        inst.opcode.exchange is not None or inst.is_a("partition-id", "replica-id")
-        for computation in module.computations
-        for inst in computation.instructions
-    )
 
 
 # ---------------------------------------------------------------- shardings of leaves
