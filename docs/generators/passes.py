@@ -43,6 +43,7 @@ GROUPS = {
     "library/linear_algebra": "Library: linear algebra",
     "library/types": "Library: element types",
     "library/movement": "Library: moving data less",
+    "library/collectives": "Library: collectives",
 }
 """Title by folder of `hloc/opt/`."""
 

@@ -47,6 +47,10 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "output-fusion",
         "priority-fusion",
     ),
+    "hloc.opt.library.collectives": (
+        "async-collective-creator",
+        "latency-hiding-scheduler",
+    ),
     "hloc.opt.library.contraction": (
         "batch-dot-simplification",
         "conv-canonicalization",
