@@ -24,12 +24,14 @@ import pytest
 import hloc
 from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.device_groups import module_devices
+from hloc.ir.edges import edges_of, is_per_device
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import verify
 from hloc.ops.participants import devices_reason
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
+from hloc.runtime.shards import cut_all, join_all
 from tests.differential.agreement import check
 from tests.inputs import inputs_for
 from tests.tolerance import assert_close
@@ -137,7 +139,11 @@ def run_case(case: Case, *, update: bool) -> str:
     else:
         assert changed
         before = hloc.parse(case.text)
-        results = zip(_results(module), _results(before), strict=True)
+        if is_per_device(module) and not is_per_device(before):
+            found, wanted = _partitioned(module, before)
+        else:
+            found, wanted = _results(module), _results(before)
+        results = zip(found, wanted, strict=True)
         for i, (got, want) in enumerate(results):
             assert_close(got, want, f"result {i} after the passes")
     if not update and not case.unchanged:
@@ -155,6 +161,14 @@ def _results(module: Module) -> list[Array]:
     each = [inputs_for(module, seed) for seed in range(count)]
     found = evaluate_devices(module, list(zip(*each, strict=True)))
     return [array for arrays in found for array in arrays]
+
+
+def _partitioned(module: Module, before: Module) -> tuple[list[Array], list[Array]]:
+    """Return the results of the program of one device on all, joined, and those of the whole."""
+    inputs, edges = inputs_for(before), edges_of(module)
+    found = join_all(evaluate_devices(module, cut_all(inputs, edges)), edges)
+    assert all(whole is not None for whole in found)
+    return [w for w in found if w is not None], hloc.evaluate(before, *inputs)
 
 
 def check_runs_twice(module: Module, case: Case) -> None:

@@ -9,7 +9,7 @@ and in the header what the shapes do not say: the sizes of whole arrays that are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.ir.axis_sharding import AxisSharding
@@ -108,14 +108,12 @@ def is_per_device(module: Module) -> bool:
     return module.config.is_scheduled or exchanges_data(module)
 
 
-def mark_partitioned(local: Module, edges: Edges) -> None:
-    """Note in a module that hloc has partitioned what the whole arrays are, from their edges."""
-    attributes = dict(local.config.frontend_attributes)
-    attributes.pop("xla.sdy.meshes", None)
-    for key, sides in ((_PARAMETER_DIMS, edges.parameters), (_RESULT_DIMS, edges.results)):
-        texts = [",".join(map(str, edge.whole.dims)) for edge in sides]
-        attributes[key] = '"' + ";".join(texts) + '"'
-    local.config = replace(local.config, frontend_attributes=tuple(sorted(attributes.items())))
+def whole_sizes(parameters: Sequence[Dims], results: Sequence[Dims]) -> dict[str, str]:
+    """Return header attributes that keep the sizes of whole arrays, which tiles may not divide."""
+    return {
+        key: '"' + ";".join(",".join(map(str, dims)) for dims in sides) + '"'
+        for key, sides in ((_PARAMETER_DIMS, parameters), (_RESULT_DIMS, results))
+    }
 
 
 # ---------------------------------------------------------------- shardings of leaves
