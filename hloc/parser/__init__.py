@@ -6,7 +6,8 @@ Every fault of the text is an `HloError` with all diagnostics at once.
 
 from __future__ import annotations
 
-from hloc.collection import collection_paused
+import gc
+
 from hloc.errors import Diagnostic, HloError
 from hloc.ir.module import Module
 from hloc.parser.scanner import MAX_ERRORS
@@ -27,12 +28,19 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
     Raises:
         HloError: with a diagnostic for every fault, in text order.
     """
-    with collection_paused():  # 4 MB in 0.5 s instead of 0.8 s
+    # Nothing built here becomes garbage before the end, so collecting is wasted time: 4 MB
+    # in 0.5 s instead of 0.8 s.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
         module = read_module(source)
         if verify:
             from hloc.ir.verifier import verify as verify_module
 
             verify_module(module)
+    finally:
+        if collecting:
+            gc.enable()
     module.log.recording = True
     return module
 

@@ -33,16 +33,15 @@ class Manner:
 
     Attributes:
         fast: MPI may sum in an order of its own.
-        checked: peers first tell each other which exchange they are at; None lets programs do so
-            in which devices may come to different ones.
+        checked: peers first tell each other which exchange they are at.
     """
 
     fast: bool = False
-    checked: bool | None = None
+    checked: bool = False
 
 
 IN_ORDER = Manner()
-"""Sums in the order of the ranks, checked where that may be of use."""
+"""Sums in the order of the ranks, nothing checked."""
 
 
 def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
@@ -55,7 +54,7 @@ def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
     result = []
     for number, exchange in enumerate(exchanges):
         groups = (_group(exchange, device),)
-        shared = replace(exchange, name="", place="", groups=groups, pairs=(), may_diverge=False)
+        shared = replace(exchange, name="", place="", groups=groups, pairs=())
         result.append(first.setdefault(shared, number))
     return tuple(result)
 

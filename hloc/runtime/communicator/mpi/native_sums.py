@@ -6,7 +6,8 @@ from hloc.codegen.plan.exchange import Pieces
 from hloc.dtypes import dtype_named
 from hloc.runtime.communicator.mpi.calls import MAX_COUNT, Handle
 
-_INTEGERS = [f"{sign}{bits}" for sign in "su" for bits in (8, 16, 32, 64)]
+_NARROW = [f"{sign}{bits}" for sign in "su" for bits in (8, 16)]
+_WIDE = [f"{sign}{bits}" for sign in "su" for bits in (32, 64)]
 _TYPES = {
     **{f"s{bits}": f"INT{bits}_T" for bits in (8, 16, 32, 64)},
     **{f"u{bits}": f"UINT{bits}_T" for bits in (8, 16, 32, 64)},
@@ -19,18 +20,21 @@ _TYPES = {
 """MPI's types, by their names in mpi4py."""
 
 _LOGICAL = {"and": "BAND", "or": "BOR", "xor": "BXOR"}
+_ORDERED = {"minimum": "MIN", "maximum": "MAX", **_LOGICAL}
 _OPS = {
-    **{
-        integer: {"add": "SUM", "multiply": "PROD", "minimum": "MIN", "maximum": "MAX", **_LOGICAL}
-        for integer in _INTEGERS
-    },
+    **{narrow: _ORDERED for narrow in _NARROW},
+    **{wide: {"add": "SUM", "multiply": "PROD", **_ORDERED} for wide in _WIDE},
     "pred": {**_LOGICAL, "minimum": "BAND", "maximum": "BOR"},
     "f32": {"add": "SUM", "multiply": "PROD"},
     "f64": {"add": "SUM", "multiply": "PROD"},
     "c64": {"add": "SUM"},
     "c128": {"add": "SUM"},
 }
-"""MPI's operations by element type and reducer; its minimum and maximum of floats lose NaN."""
+"""MPI's operations by element type and reducer.
+
+Its minimum and maximum of floats lose NaN. Its sums of 8 and 16 bits may not wrap around: Open
+MPI 5 saturates them where it has vector instructions.
+"""
 
 
 def native_sum(

@@ -53,6 +53,7 @@ COLLECTIVES = {
     ),
     "maximum keeps NaN": (f"f32[5] all-reduce(p0), {HALVES}, {GLOBAL}, to_apply=most", "f32[5]"),
     "integers": (f"s32[5] all-reduce(p0), {EVERY}, {GLOBAL}, to_apply=whole", "s32[5]"),
+    "bytes that wrap around": (f"s8[5] all-reduce(p0), {EVERY}, {GLOBAL}, to_apply=byte", "s8[5]"),
     "bf16 in f32": (f"bf16[5] all-reduce(p0), {EVERY}, {GLOBAL}, to_apply=add", "bf16[5]"),
     "variadic": (
         f"(f32[5], f32[2,2]) all-reduce(p0, p1), {HALVES}, {GLOBAL}, to_apply=add",
@@ -103,6 +104,7 @@ wide { a = f64[] parameter(0) b = f64[] parameter(1) ROOT r = f64[] add(a, b) }
 most { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] maximum(a, b) }
 less { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] subtract(a, b) }
 whole { a = s32[] parameter(0) b = s32[] parameter(1) ROOT r = s32[] add(a, b) }
+byte { a = s8[] parameter(0) b = s8[] parameter(1) ROOT r = s8[] add(a, b) }
 """
 
 
@@ -123,7 +125,8 @@ def arguments_of(module: Module) -> list[list[Array]]:
     result = []
     for parameter in module.entry.parameters:
         shape = parameter.array
-        values = [rng.standard_normal(shape.dims) * 9 for _ in range(DEVICES)]
+        scale = 40 if shape.dtype.bits == 8 else 9
+        values = [(rng.standard_normal(shape.dims) * scale).clip(-99, 99) for _ in range(DEVICES)]
         if shape.dtype.is_float and values[0].size:
             values[1].flat[0] = np.nan
         result.append([np.asarray(value).astype(shape.dtype.numpy) for value in values])

@@ -1,1 +1,0 @@
-"""Passes that let collectives run beside independent work."""
