@@ -6,7 +6,7 @@ JAX_CHECKOUT ?= ../jax
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -81,6 +81,10 @@ bench-jax: setup ## small JAX programs on hloc's backend and on plain JAX (needs
 
 bench-mpi: setup ## collectives over MPI beside raw mpi4py (needs hloc[mpi])
 	for n in 2 4; do $(BIN)/mpiexec --oversubscribe -n $$n $(BIN)/python benchmarks/mpi_latency.py; done
+
+sharded: setup ## sharded JAX programs in four ways beside XLA (needs jax, and mpi4py for one way): docs/sharded.md; NAMES="grids heat" for some
+	$(BIN)/python -m benchmarks.sharded.dump build/sharded $(NAMES)
+	$(BIN)/python benchmarks/bench_sharded.py build/sharded $(NAMES)
 
 bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="softmax transpose" for some
 	$(BIN)/python benchmarks/gpu.py $(NAMES)

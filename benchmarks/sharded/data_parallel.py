@@ -44,11 +44,12 @@ def batch_norm(x, scale, shift):
 )
 def mixed_precision_gradient(x, w, labels):
     def loss(w):
-        logits = (x @ w.astype(jnp.bfloat16)).astype(jnp.float32)
+        logits = jnp.dot(x, w.astype(jnp.bfloat16), preferred_element_type=jnp.float32)
         chosen = jnp.take_along_axis(jax.nn.log_softmax(logits), labels[:, None], 1)
         return -jnp.mean(chosen)
 
-    return jax.value_and_grad(loss)(w)
+    value, gradient = jax.value_and_grad(loss)(w)
+    return value, gradient.astype(jnp.bfloat16)
 
 
 @program("data=4", array(3, 16, 8, by=(None, "data")), array(8, 6))

@@ -18,18 +18,19 @@ import fnmatch
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.sharded.workers import ROOT, Row, rows_of
+
 PARTITIONERS = ("shardy", "gspmd")
 FLAGS = (
     "--xla_force_host_platform_device_count=8 --xla_dump_to={} --xla_dump_hlo_as_text"
     " --xla_dump_hlo_pass_re=spmd-partitioning"
+    " --xla_cpu_collective_call_terminate_timeout_seconds=600"
 )
 
 
@@ -63,20 +64,16 @@ def chosen(names: list[str]) -> list[str]:
     ]
 
 
-def dump(folder: Path, names: list[str], partitioner: str) -> dict[str, dict[str, Any]]:
+def dump(folder: Path, names: list[str], partitioner: str) -> dict[str, Row]:
     """Dump programs into `folder` and return the rows of its index."""
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.json"
-    rows: dict[str, dict[str, Any]] = json.loads(index.read_text()) if index.exists() else {}
+    rows: dict[str, Row] = json.loads(index.read_text()) if index.exists() else {}
     known = chosen([])
     rows = {name: row for name, row in rows.items() if name in known}
-    left = chosen(names)
-    asked = list(left)
+    asked = chosen(names)
     with tempfile.TemporaryDirectory() as scratch:
-        while left:
-            for name, row in run_worker(folder, Path(scratch), list(left), partitioner):
-                rows[name] = row
-                left.remove(name)
+        rows |= run_worker(folder, Path(scratch), asked, partitioner)
     for name in asked:
         path = folder / f"{name}.partitioned.hlo"
         rows[name]["bytes"] = sent_bytes(path.read_text()) if path.exists() else None
@@ -86,32 +83,24 @@ def dump(folder: Path, names: list[str], partitioner: str) -> dict[str, dict[str
 
 def run_worker(
     folder: Path, scratch: Path, names: list[str], partitioner: str
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the rows that one process writes, and a row for the program that killed it, if any."""
+) -> Iterator[tuple[str, Row]]:
+    """Yield the rows of programs, dumped by a process of their own."""
     environment = os.environ | {
         "XLA_FLAGS": FLAGS.format(scratch),
         "JAX_PLATFORMS": "cpu",
         "JAX_USE_SHARDY_PARTITIONER": "true" if partitioner == "shardy" else "false",
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-m", "benchmarks.sharded.dump", f"--worker={scratch}"]
-    with tempfile.TemporaryFile("w+") as complaints:
-        process = subprocess.Popen(
-            [*command, str(folder), *names], cwd=ROOT, env=environment, text=True,
-            stdout=subprocess.PIPE, stderr=complaints,
-        )  # fmt: skip
-        assert process.stdout is not None
-        done = 0
-        for line in process.stdout:
-            yield names[done], json.loads(line)
-            done += 1
-        if process.wait() and done < len(names):
-            complaints.seek(0)
-            lines = [line.strip() for line in complaints if line.strip()]
-            last = [x for x in lines if "Check failed" in x or " F0" in x or "Error" in x] or lines
-            collect(scratch, folder, names[done])
-            row = json.loads((scratch / "row.json").read_text())
-            yield names[done], row | {"fault": f"ends the process: {last[-1][:200]}"}
+    command = [
+        sys.executable, "-m", "benchmarks.sharded.dump", f"--worker={scratch}", str(folder)
+    ]  # fmt: skip
+
+    def dead(name: str) -> Row:
+        collect(scratch, folder, name)
+        row: Row = json.loads((scratch / "row.json").read_text())
+        return row
+
+    return rows_of(command, names, environment, on_death=dead)
 
 
 # ---------------------------------------------------------------- in the worker
@@ -138,7 +127,7 @@ def work(folder: Path, scratch: Path, names: list[str]) -> None:
         print(json.dumps(row), flush=True)
 
 
-def dump_one(program: Any, folder: Path, scratch: Path) -> dict[str, Any]:
+def dump_one(program: Any, folder: Path, scratch: Path) -> Row:
     """Compile and run one program under XLA; write its arrays, return its row."""
     import contextlib
 
@@ -148,11 +137,12 @@ def dump_one(program: Any, folder: Path, scratch: Path) -> dict[str, Any]:
     mesh = jax.set_mesh(program.jax_mesh()) if program.mesh else contextlib.nullcontext()
     arrays: dict[str, Any] = {}
     wholes = program.arrays()
-    row: dict[str, Any] = {"group": program.group, "mesh": program.mesh}
+    row: Row = {"group": program.group, "mesh": program.mesh}
     if program.mesh:
         row["devices"] = int(np.prod(list(program.mesh.values())))
     with mesh:
         placed = program.placed()
+        (scratch / "row.json").write_text(json.dumps(row))
         if program.answer is not None:  # the compilation fails or ends the process
             devices = list(program.jax_mesh().devices.flat)
             expected = program.answer(*wholes)
@@ -195,7 +185,7 @@ def both(name: str, whole: Any, value: Any, devices: list[Any]) -> dict[str, Any
 
 def raw(array: Any) -> Any:
     """Return the array; types that NumPy lacks as unsigned integers of the same width."""
-    return array.view(f"u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
 
 
 def collect(scratch: Path, folder: Path, name: str) -> None:
@@ -213,12 +203,12 @@ def collect(scratch: Path, folder: Path, name: str) -> None:
 
 def sent_bytes(text: str) -> int | None:
     """Return what the collectives of a partitioned text send per device, None if not readable."""
-    from benchmarks.sharded.sent_bytes import module_sent_bytes
-    from hloc.errors import HloError
+    import hloc
+    from hloc.analysis.sharding_explanation import total_bytes_sent
 
     try:
-        return round(module_sent_bytes(text))
-    except HloError:
+        return total_bytes_sent(hloc.parse(text))
+    except hloc.HloError:
         return None
 
 
