@@ -6,15 +6,17 @@ Command line, REPL and the Python names of `hloc` all come through here.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from hloc.collection import collection_paused
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.clone import clone_module
-from hloc.ir.device_groups import count_devices
+from hloc.ir.device_groups import count_devices, module_devices
+from hloc.ir.edges import Edges, edges_of
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.options import CompileOptions
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 MAX_TEXT_BYTES = 2 << 30
+_SMALL_BYTES = 4 << 20
+"""Size of a text or proto up to which what its passes leave behind may wait to be collected."""
+
 DEFAULT = CompileOptions()
 _OPTION_NAMES = tuple(field.name for field in fields(CompileOptions))
 
@@ -41,8 +46,21 @@ def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> R
     """Compile a module, which is not changed, or the text of one."""
     if isinstance(module, str):
         text = module
-        return kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
-    return load_compiled(_compiled(clone_module(module), options))
+        with collection_paused(len(text) <= _SMALL_BYTES):
+            found = kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
+        return _with_edges(found, lambda: edges_of(parse_text(text)))
+    found = load_compiled(_compiled(clone_module(module), options))
+    if module_devices(module).total == 1:
+        return found
+    kept = clone_module(module)
+    return _with_edges(found, lambda: edges_of(kept))
+
+
+def _with_edges(program: Runnable, edges: Callable[[], Edges]) -> Runnable:
+    """Tell a program that can run on several devices how whole arrays lie on them."""
+    if hasattr(program, "know_edges"):
+        program.know_edges(edges)
+    return program
 
 
 def kept_or_compiled(
@@ -55,17 +73,22 @@ def kept_or_compiled(
 
 
 def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> Runnable:
-    """Compile a serialized `HloModuleProto`, which is looked up in the cache before it is read.
+    """Compile a serialized `HloModuleProto` that XLA or hloc has just made.
+
+    It is looked up in the cache before it is read.
 
     Raises:
-        HloError: the bytes are damaged, or the module has faults; protobuf is not installed.
+        HloError: the module has faults; protobuf is not installed.
     """
+    from hloc.formats.read import read_xla_proto
+
     digest = hashlib.sha256(data).hexdigest()
-    return kept_or_compiled(
-        f"HloModuleProto {digest}",
-        options,
-        lambda: _compiled(read_snapshot(data, name=name).module, options),
-    )
+    with collection_paused(len(data) <= _SMALL_BYTES):
+        return kept_or_compiled(
+            f"HloModuleProto {digest}",
+            options,
+            lambda: _compiled(read_xla_proto(data, name), options),
+        )
 
 
 def _compiled(module: Module, options: CompileOptions) -> CompiledModule:
@@ -263,6 +286,29 @@ def evaluate(module: Module | str, *arrays: Array, fill_constants: str = "error"
     if isinstance(module, str):
         module = parse_text(module)
     return evaluate_module(module, arrays, fill_constants=fill_constants)
+
+
+def evaluate_devices(
+    module: Module | str, args: Sequence[Sequence[Array]], *, fill_constants: str = "error"
+) -> list[list[Array]]:
+    """Run a module for several devices in the reference evaluator.
+
+    Args:
+        module: a program for one device each, or the text of one.
+        args: `args[i][device]` is leaf i of the parameters on a device, by flattened id.
+        fill_constants: as in `CompileOptions`.
+
+    Returns:
+        `results[j][device]`, leaf j of the result.
+
+    Raises:
+        HloError: as `evaluate`; a deadlock, with the devices and the instructions they wait at.
+    """
+    from hloc import evaluator
+
+    if isinstance(module, str):
+        module = parse_text(module)
+    return evaluator.evaluate_devices(module, args, fill_constants=fill_constants)
 
 
 # ---------------------------------------------------------------- options and registries

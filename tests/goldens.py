@@ -16,22 +16,30 @@ that both agree with the evaluator. `pytest --update-golden` writes the expected
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import hloc
+from hloc.evaluator.devices import evaluate_devices
+from hloc.ir.device_groups import module_devices
+from hloc.ir.edges import edges_of, is_per_device
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import verify
 from hloc.ops.participants import devices_reason
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
+from hloc.runtime.shards import cut_all, join_all
 from tests.differential.agreement import check
 from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 
 GOLDEN = Path(__file__).parent / "golden"
 SEPARATOR = "// -----\n"
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)
@@ -131,15 +139,36 @@ def run_case(case: Case, *, update: bool) -> str:
     else:
         assert changed
         before = hloc.parse(case.text)
-        assert not any(map(devices_reason, all_instructions(before))), "nothing may change"
-        inputs = inputs_for(before)
-        results = zip(hloc.evaluate(module, *inputs), hloc.evaluate(before, *inputs), strict=True)
+        if is_per_device(module) and not is_per_device(before):
+            found, wanted = _partitioned(module, before)
+        else:
+            found, wanted = _results(module), _results(before)
+        results = zip(found, wanted, strict=True)
         for i, (got, want) in enumerate(results):
             assert_close(got, want, f"result {i} after the passes")
     if not update and not case.unchanged:
         assert after_text.strip() == case.expected.strip()
     check_runs_twice(module, case)
     return after_text
+
+
+def _results(module: Module) -> list[Array]:
+    """Return the results on seeded inputs, those of all devices if the module runs on several."""
+    count = module_devices(module).total
+    if count == 1:
+        assert not any(map(devices_reason, all_instructions(module))), "nothing may change"
+        return hloc.evaluate(module, *inputs_for(module))
+    each = [inputs_for(module, seed) for seed in range(count)]
+    found = evaluate_devices(module, list(zip(*each, strict=True)))
+    return [array for arrays in found for array in arrays]
+
+
+def _partitioned(module: Module, before: Module) -> tuple[list[Array], list[Array]]:
+    """Return the results of the program of one device on all, joined, and those of the whole."""
+    inputs, edges = inputs_for(before), edges_of(module)
+    found = join_all(evaluate_devices(module, cut_all(inputs, edges)), edges)
+    assert all(whole is not None for whole in found)
+    return [w for w in found if w is not None], hloc.evaluate(before, *inputs)
 
 
 def check_runs_twice(module: Module, case: Case) -> None:

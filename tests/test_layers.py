@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.literal",
         "hloc.cache_directory",
         "hloc.near_names",
+        "hloc.collection",
         "hloc.options",
     ),
     ("hloc.ops",),

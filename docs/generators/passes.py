@@ -36,6 +36,7 @@ GROUPS = {
     "windows": "Windows and reductions",
     "movement": "Moving data less",
     "fusion": "Fusion",
+    "spmd": "Several devices",
     "library/control_flow": "Library: loops and conditionals",
     "library/contraction": "Library: dot and convolution",
     "library/windows": "Library: windows and reductions",
@@ -43,6 +44,7 @@ GROUPS = {
     "library/linear_algebra": "Library: linear algebra",
     "library/types": "Library: element types",
     "library/movement": "Library: moving data less",
+    "library/collectives": "Library: collectives",
 }
 """Title by folder of `hloc/opt/`."""
 
@@ -74,6 +76,8 @@ def levels_of(name: str) -> str:
     """Return where a pass runs: `1 2 3`, `all, in lowering`, or `library` for nowhere by itself."""
     if name in _LOWERING:
         return "all, in lowering"
+    if _folder(name) == "spmd":
+        return "for programs of several devices"
     if name == "hlo-rematerialization":
         return "with `--memory-limit`"
     levels = " ".join(str(i) for i in range(len(PIPELINES)) if name in _pipeline_names(i))

@@ -54,6 +54,9 @@ def reason_of(start: Instruction, axes: tuple[str, ...]) -> Reason:
         return Reason(note.value, needed, text, note.before, note.after)
     named = "the result" if cause is None else _named(cause)
     value = start.operands[0].name if start.operands else ""
+    if cause is not None and cause.is_a("parameter"):
+        text = f"every device has its own {cause.name}, and their sum is needed"
+        return Reason(value, named, text, *_told(collective, named, along)[1:])
     return Reason(value, named, *_told(collective, named, along))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hloc.analysis.dataflow import Position
 from hloc.analysis.leaf_source import leaf_source
 from hloc.dtypes import TOKEN
-from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
 from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
@@ -114,8 +114,9 @@ def leaf_classes(state: LoopState, pinned: Iterable[int] = ()) -> LeafClasses:
         for n, at in enumerate(state.init)
     ]
     classes = list(begin)
+    steps = [_Step.of(inst, numbers) for inst in post_order(state.loop.called[1])]
     for _ in range(_ROUNDS):
-        after = _values_after(state, classes, numbers)
+        after = _values_after(state, steps, classes, numbers)
         split = [
             old if new == old == start and n not in alone else numbers.of(("varies", old, new))
             for n, (start, old, new) in enumerate(zip(begin, classes, after, strict=True))
@@ -163,9 +164,44 @@ class _Numbers:
         return self._of.setdefault(key, len(self._of))
 
 
-def _values_after(state: LoopState, classes: list[int], numbers: _Numbers) -> list[int]:
+class _Step(NamedTuple):
+    """What the value of an instruction of the body depends on.
+
+    Attributes:
+        source: where the value comes from, if the instruction only hands it on.
+        kind: the number of all that is the same in every round.
+        operands: whose values tell it from others of its kind.
+    """
+
+    inst: Instruction
+    source: Position | None
+    kind: int = 0
+    operands: tuple[Instruction, ...] = ()
+
+    @classmethod
+    def of(cls, inst: Instruction, numbers: _Numbers) -> _Step:
+        """Return the step of `inst`."""
+        source = leaf_source(inst)
+        if source[0] is not inst:
+            return cls(inst, source)
+        if inst.is_a("constant"):
+            return cls(inst, None, numbers.of(_constant_key(inst)))
+        if (
+            inst.is_a("custom-call", "parameter")
+            or inst.opcode.side_effect
+            or inst.called
+            or inst.control_predecessors
+            or (isinstance(inst.shape, ArrayShape) and inst.shape.dtype is TOKEN)
+        ):
+            return cls(inst, None, numbers.of(("alone", inst.uid)))
+        key = inst.opcode.name, inst.shape, inst.attributes, inst.common.result_accuracy
+        return cls(inst, None, numbers.of(key), inst.operands)
+
+
+def _values_after(
+    state: LoopState, steps: Iterable[_Step], classes: list[int], numbers: _Numbers
+) -> list[int]:
     """Return a number for each leaf after a step; equal numbers are equal values."""
-    body: Computation = state.loop.called[1]
     parameter = state.parameter
     values: dict[Instruction, int] = {}
 
@@ -175,30 +211,16 @@ def _values_after(state: LoopState, classes: list[int], numbers: _Numbers) -> li
             return classes[state.number[index]]
         return numbers.of(("part", values[inst], index)) if index else values[inst]
 
-    for inst in post_order(body):
-        source = leaf_source(inst)
-        if source[0] is not inst:
+    for inst, source, kind, operands in steps:
+        if source is not None:
             values[inst] = value_at(source)
         elif inst is parameter and () in state.number:
             values[inst] = classes[0]
+        elif operands:
+            read = [values[operand] for operand in operands]
+            if inst.opcode.commutative:
+                read.sort()
+            values[inst] = numbers.of((kind, *read))
         else:
-            values[inst] = numbers.of(_key(inst, values))
+            values[inst] = kind
     return [value_at(at) for at in state.after]
-
-
-def _key(inst: Instruction, values: dict[Instruction, int]) -> Hashable:
-    name = inst.opcode.name
-    if name == "constant":
-        return _constant_key(inst)
-    if (
-        inst.is_a("custom-call", "parameter")
-        or inst.opcode.side_effect
-        or inst.called
-        or inst.control_predecessors
-        or (isinstance(inst.shape, ArrayShape) and inst.shape.dtype is TOKEN)
-    ):
-        return "alone", inst.uid
-    operands = [values[operand] for operand in inst.operands]
-    if inst.opcode.commutative:
-        operands.sort()
-    return name, inst.shape, tuple(operands), inst.attributes, inst.common.result_accuracy

@@ -8,7 +8,7 @@ computation neither needs it nor is needed by it, which an asynchronous one coul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -23,7 +23,7 @@ from hloc.ir.module import Module
 OrderOf = Callable[[Computation], Sequence[Instruction]]
 """The instructions of a computation in the order they run."""
 
-_MOST_WALKS = 2_000_000
+_MOST_WALKS = 500_000
 """Instructions that are visited for slack, in all; further collectives get none."""
 
 
@@ -66,23 +66,30 @@ def timeline(module: Module, compute: ComputeTime, network: Network, order_of: O
     for computation in control_flow_computations(module):
         if any(caller.is_a("async-start") for caller in computation.callers):
             continue  # the start counts
-        found, lasting[computation] = _run(computation, compute, network, order_of, lasting)
+        order = order_of(computation)
+        found, lasting[computation] = run_in_order(order, compute, network, lasting)
         meetings += found
     return Timeline(tuple(_with_slack(meetings, compute)), lasting[module.entry])
 
 
-def _run(
-    computation: Computation,
+def run_in_order(
+    order: Sequence[Instruction],
     compute: ComputeTime,
     network: Network,
-    order_of: OrderOf,
-    lasting: dict[Computation, float],
+    lasting: Mapping[Computation, float],
 ) -> tuple[list[Meeting], float]:
-    """Return the collectives of one run of `computation`, and how long it takes."""
+    """Return the collectives of one run of a computation, without slack, and how long it takes.
+
+    Args:
+        order: the instructions as they run.
+        compute: time of each on one device.
+        network: that the collectives use.
+        lasting: how long each called computation takes.
+    """
     now = free = 0.0  # when the stream, and when the network has time
     started: dict[Instruction, tuple[int, float]] = {}
     found: list[Meeting] = []
-    for inst in order_of(computation):
+    for inst in order:
         collective = exchange_of(inst)
         if collective is not None:
             seconds = seconds_of(collective, network)
@@ -93,19 +100,18 @@ def _run(
             waits = 0.0 if is_async else end - now
             found.append(Meeting(inst, seconds, waits, 0.0, is_async))
             now, free = now + waits, end
-        elif (start := _started_by(inst)) in started and not inst.opcode.ended_by:
+        elif (start := started_by(inst)) in started and not inst.opcode.ended_by:
             assert start is not None
             number, end = started.pop(start)
             waits = max(0.0, end - now)
             found[number] = replace(found[number], exposed_seconds=waits)
             now += waits
         else:
-            now += _called_seconds(inst, lasting) if inst.called else 0.0
-            now += compute(inst)
+            now += step_seconds(inst, compute, lasting)
     return found, max(now, free)
 
 
-def _started_by(inst: Instruction) -> Instruction | None:
+def started_by(inst: Instruction) -> Instruction | None:
     """Return the start behind a done or update; None for other instructions."""
     at = inst
     while at.operands and at.operands[0].opcode.ended_by and len(at.operands) == 1:
@@ -115,9 +121,12 @@ def _started_by(inst: Instruction) -> Instruction | None:
     return None
 
 
-def _called_seconds(inst: Instruction, lasting: dict[Computation, float]) -> float:
+def step_seconds(
+    inst: Instruction, compute: ComputeTime, lasting: Mapping[Computation, float]
+) -> float:
+    """Return the time of an instruction that is no collective, with all that it calls."""
     if not inst.opcode.control_flow or inst.is_a("async-start"):
-        return 0.0
+        return compute(inst)
     each = [lasting.get(called, 0.0) for called in inst.called]
     if inst.is_a("while"):
         trips = loop_trips(inst)
@@ -135,10 +144,17 @@ def _with_slack(meetings: Iterable[Meeting], compute: ComputeTime) -> list[Meeti
         if left < 0:
             found.append(meeting)
             continue
-        tied = _tied(meeting.inst)
-        slack = sum(compute(inst) for inst in computation.instructions if inst not in tied)
-        found.append(replace(meeting, slack_seconds=slack))
+        found.append(replace(meeting, slack_seconds=slack_of(meeting.inst, compute)))
     return found
+
+
+def slack_of(inst: Instruction, compute: ComputeTime) -> float:
+    """Return the time of the work in the computation that may run beside `inst`.
+
+    Cost: O(instructions of the computation).
+    """
+    tied = _tied(inst)
+    return sum(compute(i) for i in inst.computation.instructions if i not in tied)
 
 
 def _tied(inst: Instruction) -> set[Instruction]:

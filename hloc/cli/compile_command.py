@@ -8,6 +8,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -16,6 +17,7 @@ from hloc import driver
 from hloc.cli.aot_command import check_library, implied_kinds, write_library
 from hloc.cli.command_words import check_not_a_command
 from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
+from hloc.cli.exchange_report import exchange_lines
 from hloc.cli.guard import guarded_each
 from hloc.cli.memory_option import show_memory
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
@@ -33,6 +35,7 @@ from hloc.ir.module import Module
 from hloc.near_names import did_you_mean
 from hloc.options import CompileOptions
 from hloc.report.compare import Bounds, compare
+from hloc.report.device_task import DeviceTask, device_task
 from hloc.report.exits import Exit, UsageError
 from hloc.report.inputs import (
     load_arrays,
@@ -42,7 +45,13 @@ from hloc.report.inputs import (
     save_arrays,
 )
 from hloc.report.repro_file import ENDING, HEADER, header_words
-from hloc.report.run_report import comparison_text, output_lines, run_executable, run_line
+from hloc.report.run_report import (
+    Timing,
+    comparison_text,
+    output_lines,
+    run_executable,
+    run_line,
+)
 from hloc.report.source_input import need_files, read_snapshots, read_source, shown_name
 from hloc.report.text import count_text, plural, size_text
 
@@ -133,6 +142,7 @@ class _Job:
     progress: Progress
     _stages: list[StageTime] = field(default_factory=list)
     _snapshot: Snapshot | None = None
+    _task: DeviceTask | None = None
 
     def run(self) -> int:
         """Read, optimise, emit, run every module of the file; return the highest exit code."""
@@ -146,6 +156,7 @@ class _Job:
         a = self.arguments
         module, self._snapshot = snapshot.module, snapshot
         self._summary(module)
+        self._task = _device_task(module, a) if a.run else None
         inputs = self._inputs(module) if a.run else []
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
         passes = WatchedPasses(a, self.options, self.talk, self.progress)
@@ -188,7 +199,10 @@ class _Job:
         span = module.entry.root.span
         if span is None:  # not read from text
             return self._load(compiled())
-        return driver.kept_or_compiled(span.source.text, self.options, compiled)
+        text = span.source.text
+        if self._task is not None:  # which may have counted the devices itself
+            text += f"\n// {self._task.devices} devices"
+        return driver.kept_or_compiled(text, self.options, compiled)
 
     def _summary(self, module: Module) -> None:
         flops = driver.flops_of(module)
@@ -225,20 +239,38 @@ class _Job:
 
     def _execute(self, module: Module, executable: Runnable, inputs: list[Array]) -> int:
         a = self.arguments
-        shapes = result_leaves(module)
+        task = self._task
+        shapes = result_leaves(module) if task is None else task.output_shapes
         repeat = 1 if a.repeat is None and self.talk.quiet else a.repeat
-        outputs, timing = run_executable(executable, inputs, repeat)
+        outputs, timing = self._timed(executable, inputs, repeat)
         threads = getattr(executable, "threads", 1)  # programs of other targets need not say
-        self.talk.say(run_line(shapes, timing, driver.flops_of(module), threads))
+        devices = 1 if task is None else task.devices
+        flops = driver.flops_of(module) if task is None else 0
+        self.talk.say(run_line(shapes, timing, flops, threads, devices))
         if getattr(a, "profile", False):
-            self.talk.say("\n".join(profile_lines(executable, inputs)))
+            lines = (
+                profile_lines(executable, inputs) if task is None else exchange_lines(executable)
+            )
+            self.talk.say("\n".join(lines))
         if a.output:
             save_arrays(a.output, "out", outputs, shapes)
         if a.print_output is not None or not (a.output or a.emit):
-            for line in output_lines(outputs, shapes, a.print_output):
+            stacked = () if task is None else task.stacked_outputs
+            for line in output_lines(outputs, shapes, a.print_output, stacked):
                 self.talk.product(line)
         other = a.compare_with or self._stored_result(a)
         return self._compare(module, inputs, outputs, other) if other else Exit.OK
+
+    def _timed(
+        self, executable: Runnable, inputs: list[Array], repeat: int | None
+    ) -> tuple[list[Array], Timing]:
+        """Run; arguments are cut before, and results joined after what is timed."""
+        task = self._task
+        if task is None:
+            return run_executable(executable, inputs, repeat)
+        program, parts = task.program(executable), task.parts(inputs)
+        results, timing = run_executable(lambda: program(parts), (), repeat)
+        return task.outputs(results), timing
 
     def _stored_result(self, a: Namespace) -> str:
         """Return `snapshot` if the file has the result of the run that was just repeated."""
@@ -246,15 +278,16 @@ class _Job:
         return "snapshot" if stored and not a.inputs and a.random is None else ""
 
     def _inputs(self, module: Module) -> list[Array]:
-        a = self.arguments
+        a, task = self.arguments, self._task
+        shapes = parameter_leaves(module) if task is None else task.input_shapes
         if a.inputs:
-            return load_arrays(a.inputs, "arg", parameter_leaves(module))
+            return load_arrays(a.inputs, "arg", shapes)
         if a.random is None and self._snapshot is not None and self._snapshot.arguments:
             self.talk.say("inputs from the snapshot")
-            return fitting_arrays(self._snapshot.arguments, parameter_leaves(module), "argument")
-        if a.random is None and parameter_leaves(module):
+            return fitting_arrays(self._snapshot.arguments, shapes, "argument")
+        if a.random is None and shapes:
             self.talk.say("no inputs given: random, seed 0")
-        return random_inputs(module, a.random or 0)
+        return random_inputs(module, a.random or 0, shapes)
 
     def _compare(
         self, module: Module, inputs: list[Array], outputs: list[Array], other: str
@@ -269,17 +302,29 @@ class _Job:
 
     def _wanted(self, module: Module, inputs: list[Array], other: str) -> list[Array]:
         """Return the results to compare with."""
-        fill = self.options.fill_constants
+        fill, task = self.options.fill_constants, self._task
+        shapes = result_leaves(module) if task is None else task.output_shapes
+        if other == "interp" and task is not None:
+            return task.outputs(task.evaluated(module, task.parts(inputs), fill))
         if other == "interp":
             return driver.evaluate(module, *inputs, fill_constants=fill)
         if other == "O0":
             plain = CompileOptions(opt_level=0, fill_constants=fill)
-            return run_executable(driver.compile_module(module, plain), inputs, 1)[0]
+            return self._timed(driver.compile_module(module, plain), inputs, 1)[0]
         if other == "snapshot":
             if self._snapshot is None or self._snapshot.result is None:
                 raise HloError(f"{shown_name(self.name)} has no stored result to compare with")
-            return fitting_arrays([self._snapshot.result], result_leaves(module), "result")
-        return load_arrays(other, "out", result_leaves(module))
+            return fitting_arrays([self._snapshot.result], shapes, "result")
+        return load_arrays(other, "out", shapes)
+
+
+def _device_task(module: Module, arguments: Namespace) -> DeviceTask | None:
+    """Return how the module runs on several devices, None on one."""
+    sizes = [size for _, size in arguments.mesh]
+    devices = arguments.devices or (prod(sizes) if sizes else 0)
+    if sizes and prod(sizes) != devices:
+        raise UsageError(f"--devices={devices} is not the {prod(sizes)} devices of --mesh")
+    return device_task(module, devices, per_device=arguments.per_device)
 
 
 def _buffers_text(compiled: Any) -> str:

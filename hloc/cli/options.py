@@ -227,8 +227,14 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--chip",), "Devices", SHARDING, "what each device computes on in the model: a GPU "
            "(H100, A100-80GB, sm_90, gfx942), or host to measure this machine (default H100)",
            "NAME", default="H100"),
-    Option(("--mesh",), "Devices", SHARDING, "sizes and names of the mesh axes, major first "
-           "(default: as the module says)", "x=4,y=2", convert=mesh_axes, default=()),
+    Option(("--devices",), "Devices", COMPILE, "run on N devices that work together: a thread "
+           "each; arguments are cut and results joined by the module's shardings", "N",
+           convert=count(1), default=0),
+    Option(("--mesh",), "Devices", (*COMPILE, *SHARDING), "sizes and names of the mesh axes, major "
+           "first (default: as the module says); a run takes as many devices", "x=4,y=2",
+           convert=mesh_axes, default=()),
+    Option(("--per-device",), "Devices", COMPILE, "inputs and outputs are those of each device, "
+           "stacked along a first dimension"),
     Option(("--html",), "Devices", SHARDING, "write a page with the mesh in colours", "FILE.html",
            convert=page_file),
     # ---- check

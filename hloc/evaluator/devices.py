@@ -18,7 +18,13 @@ from hloc.evaluator.arguments import arrays_of, bound_arguments
 from hloc.evaluator.lockstep import Lockstep
 from hloc.evaluator.mailboxes import Mailboxes
 from hloc.evaluator.run import MEMORY_LIMIT_BYTES, Plans, Run
-from hloc.ir.device_groups import TRANSFERS, device_groups, device_pairs, module_devices
+from hloc.ir.device_groups import (
+    TRANSFERS,
+    device_groups,
+    device_pairs,
+    devices_text,
+    module_devices,
+)
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import CallFunction, HostValue, Meeting, Operands
@@ -177,12 +183,12 @@ class _World:
             )
             at.setdefault((arrival.inst, missing), []).append(device)
         notes = [
-            f"{_devices(waiting)} at {_place(inst)}, waiting for {_devices(missing)}"
+            f"{devices_text(waiting)} at {_place(inst)}, waiting for {devices_text(missing)}"
             for (inst, missing), waiting in at.items()
         ]
         ended = [d for d in range(self.counts.total) if self.lockstep.has_ended(d)]
         if ended:
-            notes.append(f"{_devices(ended)} at the end of the program")
+            notes.append(f"{devices_text(ended)} at the end of the program")
         first = next(iter(at))[0]
         message = f"deadlock: no device can go on from {first.opcode.name} '{first.name}'"
         return HloError([Diagnostic(message, first.span, tuple(notes))])
@@ -235,18 +241,6 @@ def _on_device(error: HloError, device: int) -> HloError:
     """Return a fault of the program with the device that found it."""
     note = f"found on device {device}"
     return type(error)([replace(d, notes=(*d.notes, note)) for d in error.diagnostics])
-
-
-def _devices(numbers: Sequence[int]) -> str:
-    """Return `device 3` or `devices 0-3, 7`."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][-1] + 1 == number:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    text = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
-    return f"device {text}" if len(numbers) == 1 else f"devices {text}"
 
 
 def _place(inst: Instruction) -> str:

@@ -7,7 +7,6 @@ verifies the whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from hloc.errors import Diagnostic, HloError
@@ -57,23 +56,29 @@ _LOCAL_BITS = 32
 """XLA's instruction ids are the computation's id and, in the low bits, one of its own."""
 
 
-def module_from_bytes(data: bytes, name: str = "<bytes>") -> Module:
+def module_from_bytes(data: bytes, name: str = "<bytes>", *, from_xla: bool = False) -> Module:
     """Return the module that a serialized `HloModuleProto` describes, not yet verified.
+
+    Args:
+        data: the message.
+        name: what faults call it.
+        from_xla: XLA or hloc has just made the bytes, so they are not looked through for damage.
 
     Raises:
         HloError: the bytes are damaged, or describe no module; protobuf is not installed.
     """
-    return module_from_proto(parsed(data, "HloModuleProto", name), name)
+    return module_from_proto(parsed(data, "HloModuleProto", name, from_xla=from_xla), name)
 
 
-def parsed(data: bytes, message: str, name: str) -> Any:
-    """Return message `message`, parsed from `data`.
+def parsed(data: bytes, message: str, name: str, *, from_xla: bool = False) -> Any:
+    """Return message `message`, parsed from `data`; arguments as of `module_from_bytes`.
 
     Raises:
         HloError: the bytes are damaged; protobuf is not installed.
     """
     found = message_class(message)
-    check(data, message, name)
+    if not from_xla:
+        check(data, message, name)
     try:
         return found.FromString(data)
     except Exception as fault:  # protobuf has no public base class of its faults
@@ -327,5 +332,5 @@ class _ComputationReader:
         config = proto.backend_config or payload_of(proto.backend_config_payload, owner.payloads)
         if config:
             found["backend_config"] = text_of(config)
-        common = replace(NO_COMMON, **found) if found else NO_COMMON
+        common = CommonAttributes(**found)
         return NO_COMMON if common == NO_COMMON else common

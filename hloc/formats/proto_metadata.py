@@ -18,17 +18,22 @@ _EMPTY = Metadata()
 
 def metadata_of(proto: Any, payloads: tuple[bytes, ...]) -> Metadata:
     """Return the metadata that an `OpMetadata` describes."""
-    found: dict[str, Any] = {name: text_of(getattr(proto, name)) for name in _TEXTS}
-    found |= {name: getattr(proto, name) for name in _NUMBERS}
-    found["profile_type"] = tuple(proto.profile_type)
-    found["metadata_payload"] = text_of(payload_of(proto.metadata_payload, payloads))
+    found: dict[str, Any] = {}
+    for field, value in proto.ListFields():
+        name = field.name
+        if name in _NUMBERS:
+            found[name] = value
+        elif name in _TEXTS:
+            found[name] = text_of(value)
+        elif name == "profile_type":
+            found[name] = tuple(value)
+        elif name == "metadata_payload":
+            found[name] = text_of(payload_of(value, payloads))
     return Metadata(**found)
 
 
 def optional_metadata(proto: Any, payloads: tuple[bytes, ...]) -> Metadata | None:
     """Return the metadata of an instruction, None if it says nothing."""
-    if not proto.ListFields():
-        return None
     found = metadata_of(proto, payloads)
     return None if found == _EMPTY else found
 

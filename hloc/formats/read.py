@@ -52,6 +52,17 @@ def read_snapshot(data: bytes, name: str, *, verify: bool = True) -> Snapshot:
     return Snapshot(parse(SourceFile(text, name), verify=verify))
 
 
+def read_xla_proto(data: bytes, name: str) -> Module:
+    """Return the module of a serialized `HloModuleProto` that XLA or hloc has just made, verified.
+
+    Raises:
+        HloError: the module has faults; protobuf is not installed.
+    """
+    from hloc.formats.from_proto import module_from_bytes
+
+    return _checked(module_from_bytes(data, name, from_xla=True), verify=True)
+
+
 def _read_stablehlo(data: bytes, kind: str, name: str, verify: bool) -> Module:
     """Return a module from StableHLO; jaxlib reads bytecode and what hloc cannot convert."""
     from hloc.formats import jaxlib_converter

@@ -21,6 +21,9 @@ from hloc.ir.sharding import Iota, iota
 
 Meshes: TypeAlias = Mapping[str, DeviceMesh]
 
+MESHES = "xla.sdy.meshes"
+"""The attribute of the header that names the meshes."""
+
 _TOKEN = re.compile(
     r"""\s*(?:(?P<string>"[^"]*"|'[^']*')|(?P<name>[@#]?[A-Za-z_][\w.]*)|(?P<number>\d+)|(?P<mark>.))"""
 )
@@ -38,7 +41,7 @@ class _Fields:
 
 def meshes_of(module: Module) -> dict[str, DeviceMesh]:
     """Return the meshes of the header by name; HloError if their text is malformed."""
-    text = dict(module.config.frontend_attributes).get("xla.sdy.meshes", "")
+    text = dict(module.config.frontend_attributes).get(MESHES, "")
     return _Reader(_unquoted(text)).meshes() if text else {}
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.events import Created, Modified, Removed, Replaced
@@ -15,6 +15,8 @@ from hloc.source import Span
 
 if TYPE_CHECKING:
     from hloc.ir.module import Module
+
+R = TypeVar("R")
 
 
 @dataclass(eq=False, slots=True)
@@ -38,8 +40,7 @@ class Computation:
     _root: Instruction | None = None
     _instructions: dict[int, Instruction] = field(default_factory=dict)
     _controlled: dict[int, Instruction] = field(default_factory=dict)
-    _parameters: tuple[Instruction, ...] = ()
-    _parameters_version: int = -1
+    _derived: dict[Any, tuple[int, Any]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"computation {self.name} ({len(self._instructions)} instructions)"
@@ -69,13 +70,8 @@ class Computation:
 
     @property
     def parameters(self) -> tuple[Instruction, ...]:
-        """Parameters by number; looked for again only after a change."""
-        if self._parameters_version != self.version:
-            found = [i for i in self._instructions.values() if i.opcode.name == "parameter"]
-            found.sort(key=lambda inst: inst.attributes.number)
-            self._parameters = tuple(found)
-            self._parameters_version = self.version
-        return self._parameters
+        """Parameters by number."""
+        return self.derived(_parameters)
 
     @property
     def controlled(self) -> tuple[Instruction, ...]:
@@ -86,6 +82,17 @@ class Computation:
     def is_fusion(self) -> bool:
         """True if a fusion instruction calls it."""
         return any(caller.opcode.name == "fusion" for caller in self.callers)
+
+    def derived(self, analyse: Callable[[Computation], R]) -> R:
+        """Return `analyse(self)`, computed again only after a change; it is not to be changed.
+
+        It may look at nothing but the instructions of this computation.
+        """
+        found = self._derived.get(analyse)
+        if found is None or found[0] != self.version:
+            found = self._derived[analyse] = (self.version, analyse(self))
+        result: R = found[1]
+        return result
 
     # ---- changing
 
@@ -261,3 +268,8 @@ class Computation:
         log = self.module.log
         log.record(Modified(target, what, before, after, log.by))
         self._changed()
+
+
+def _parameters(computation: Computation) -> tuple[Instruction, ...]:
+    found = [inst for inst in computation.instructions if inst.opcode.name == "parameter"]
+    return tuple(sorted(found, key=lambda inst: inst.attributes.number))

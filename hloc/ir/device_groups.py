@@ -14,7 +14,7 @@ broadcasting go by it. Source: XLA's `collective_ops_utils.cc`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
@@ -106,6 +106,17 @@ def _named(inst: Instruction) -> int:
     return groups.count
 
 
+def exchanges_data(module: Module) -> bool:
+    """Tell whether devices meet in a module, or ask for their numbers."""
+    return any(
+        inst.opcode.exchange is not None
+        or inst.is_a("partition-id", "replica-id")
+        or (inst.is_a("send", "recv") and bool(_written_pairs(inst)))
+        for computation in module.computations
+        for inst in computation.instructions
+    )
+
+
 def group_mode(inst: Instruction) -> GroupMode:
     """Return the mode of a collective, `send` or `recv`; channel 0 is no channel."""
     attributes = inst.attributes
@@ -181,6 +192,18 @@ def _written_pairs(inst: Instruction) -> Pairs:
         return pairs
     text = dict(inst.common.frontend_attributes).get(_SEND_RECV_PAIRS, "")
     return tuple((int(pair[1]), int(pair[2])) for pair in _PAIR.finditer(text))
+
+
+def devices_text(numbers: Sequence[int]) -> str:
+    """Return `device 3` or `devices 0-3, 7`."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] + 1 == number:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    text = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+    return f"device {text}" if len(numbers) == 1 else f"devices {text}"
 
 
 def _connected(pairs: Pairs) -> Lists:

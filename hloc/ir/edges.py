@@ -9,12 +9,12 @@ and in the header what the shapes do not say: the sizes of whole arrays that are
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.ir.axis_sharding import AxisSharding
 from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
-from hloc.ir.device_groups import DeviceCounts, check_total, module_devices
+from hloc.ir.device_groups import DeviceCounts, check_total, exchanges_data, module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.placement import Dims, Placement, placement_of, replicated
@@ -105,27 +105,15 @@ def is_per_device(module: Module) -> bool:
     calls = (i for c in module.computations for i in c.instructions if i.is_a("custom-call"))
     if any(call.attributes.custom_call_target in _GLOBAL_TARGETS for call in calls):
         return False
-    if module.config.is_scheduled or _exchanges(module):
-        return True
-    return not any(i.common.sharding for i in entry.instructions)
+    return module.config.is_scheduled or exchanges_data(module)
 
 
-def mark_partitioned(local: Module, edges: Edges) -> None:
-    """Note in a module that hloc has partitioned what the whole arrays are, from their edges."""
-    attributes = dict(local.config.frontend_attributes)
-    attributes.pop("xla.sdy.meshes", None)
-    for key, sides in ((_PARAMETER_DIMS, edges.parameters), (_RESULT_DIMS, edges.results)):
-        texts = [",".join(map(str, edge.whole.dims)) for edge in sides]
-        attributes[key] = '"' + ";".join(texts) + '"'
-    local.config = replace(local.config, frontend_attributes=tuple(sorted(attributes.items())))
-
-
-def _exchanges(module: Module) -> bool:
-    return any(
-        inst.opcode.exchange is not None or inst.is_a("partition-id", "replica-id")
-        for computation in module.computations
-        for inst in computation.instructions
-    )
+def whole_sizes(parameters: Sequence[Dims], results: Sequence[Dims]) -> dict[str, str]:
+    """Return header attributes that keep the sizes of whole arrays, which tiles may not divide."""
+    return {
+        key: '"' + ";".join(",".join(map(str, dims)) for dims in sides) + '"'
+        for key, sides in ((_PARAMETER_DIMS, parameters), (_RESULT_DIMS, results))
+    }
 
 
 # ---------------------------------------------------------------- shardings of leaves

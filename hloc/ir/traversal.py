@@ -40,11 +40,19 @@ def post_order_from(roots: Iterable[Instruction]) -> list[Instruction]:
 
 def post_order(computation: Computation) -> list[Instruction]:
     """Return all instructions of `computation`, operands before users, dead ones too."""
+    return list(computation.derived(_post_order))
+
+
+def _post_order(computation: Computation) -> list[Instruction]:
     return post_order_from(inst for inst in computation.instructions if not inst.users)
 
 
 def live_order(computation: Computation) -> list[Instruction]:
     """Return what the root of `computation` needs and the root, operands before users."""
+    return list(computation.derived(_live_order))
+
+
+def _live_order(computation: Computation) -> list[Instruction]:
     return post_order_from((computation.root,))
 
 

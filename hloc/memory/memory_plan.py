@@ -15,6 +15,9 @@ from hloc.memory.buffer_assignment import BufferAssignment, assign_buffers
 from hloc.memory.heap import PackFunction, pack
 from hloc.memory.schedule import HEURISTICS, Schedule, schedule_module
 
+_LITTLE_BYTES = 4096
+"""An arena that is not worth a search for a smaller one."""
+
 _FEW_INSTRUCTIONS = 1500
 """Up to this many instructions, several assignments take less time than code generation."""
 
@@ -39,7 +42,8 @@ def plan_memory(
         found = assign_buffers(module, schedule, scratch_bytes, pack, share_outputs=share_outputs)
         if best is None or _cost(found) < _cost(best[1]):
             best = schedule, found
-        if not found.arena_bytes and all(alias.is_shared for alias in found.aliases):
+        is_small = found.arena_bytes <= _LITTLE_BYTES
+        if is_small and all(alias.is_shared for alias in found.aliases):
             break
     assert best is not None
     return best

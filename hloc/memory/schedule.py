@@ -76,8 +76,13 @@ def schedule_module(
         base = _base_order(computation)
         free = not module.config.is_scheduled and len(base) <= _MAX_INSTRUCTIONS and facts.sizes
         found = []
+        tried: list[list[Instruction]] = []
         for heuristic in heuristics if free else ("post-order",):
-            order = _finished(computation, _order_by(heuristic, base, facts))
+            start = _order_by(heuristic, base, facts)
+            if start in tried:
+                continue
+            tried.append(start)
+            order = _finished(computation, start)
             size = peak_of(order, facts, in_place.may_overwrite).size_bytes
             found.append((size, order))
         peaks[computation], orders[computation] = min(found, key=lambda pair: pair[0])

@@ -47,6 +47,10 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "output-fusion",
         "priority-fusion",
     ),
+    "hloc.opt.library.collectives": (
+        "async-collective-creator",
+        "latency-hiding-scheduler",
+    ),
     "hloc.opt.library.contraction": (
         "batch-dot-simplification",
         "conv-canonicalization",
@@ -102,6 +106,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "reduce-window-rewriter",
         "select-and-scatter-unroller",
     ),
+    "hloc.opt.spmd": ("spmd-partitioner",),
 }
 """Package -> passes; `foo-bar` is the class `FooBar` in `foo_bar.py`."""
 

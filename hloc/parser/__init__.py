@@ -6,8 +6,7 @@ Every fault of the text is an `HloError` with all diagnostics at once.
 
 from __future__ import annotations
 
-import gc
-
+from hloc.collection import collection_paused
 from hloc.errors import Diagnostic, HloError
 from hloc.ir.module import Module
 from hloc.parser.scanner import MAX_ERRORS
@@ -28,19 +27,12 @@ def parse(source: SourceFile, *, verify: bool = True) -> Module:
     Raises:
         HloError: with a diagnostic for every fault, in text order.
     """
-    # Nothing built here becomes garbage before the end, so collecting is wasted time: 4 MB
-    # in 0.5 s instead of 0.8 s.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
+    with collection_paused():  # 4 MB in 0.5 s instead of 0.8 s
         module = read_module(source)
         if verify:
             from hloc.ir.verifier import verify as verify_module
 
             verify_module(module)
-    finally:
-        if collecting:
-            gc.enable()
     module.log.recording = True
     return module
 

@@ -47,8 +47,15 @@ def result_leaves(module: Module) -> list[ArrayShape]:
 # ---------------------------------------------------------------- random
 
 
-def random_inputs(module: Module, seed: int) -> list[Array]:
+def random_inputs(
+    module: Module, seed: int, shapes: Sequence[ArrayShape] | None = None
+) -> list[Array]:
     """Return one array per parameter leaf; the same seed gives the same arrays.
+
+    Args:
+        module: says what the arrays are for.
+        seed: of the generator.
+        shapes: other than those of the parameters, on several devices.
 
     Raises:
         HloError: they would not fit into memory.
@@ -58,7 +65,7 @@ def random_inputs(module: Module, seed: int) -> list[Array]:
     integers are 0 to 9. Integers that the module uses as indices (gather, scatter, dynamic-slice)
     lie in the range of what they index.
     """
-    shapes = parameter_leaves(module)
+    shapes = parameter_leaves(module) if shapes is None else shapes
     _check_possible(shapes)
     limits = index_limits(module)
     return [

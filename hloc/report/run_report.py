@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from hloc.analysis.module_diff import element_text
 from hloc.errors import HloError
+from hloc.ir.device_groups import devices_text
 from hloc.report.compare import Comparison, Worst
 from hloc.report.exits import RunFailed, leave_interrupted
 from hloc.report.text import count_text, duration, plural
 from hloc.shapes import ArrayShape
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Program: TypeAlias = Callable[..., list[Array]]
+R = TypeVar("R")
 
 _MAX_RUNS = 200
 _MAX_SECONDS = 0.3
@@ -44,8 +45,8 @@ class Timing:
 
 
 def run_executable(
-    executable: Program, inputs: Sequence[Array], repeat: int | None
-) -> tuple[list[Array], Timing]:
+    executable: Callable[..., R], inputs: Sequence[Array], repeat: int | None
+) -> tuple[R, Timing]:
     """Run once and then repeatedly.
 
     Args:
@@ -66,8 +67,8 @@ def run_executable(
 
 
 def _run_repeatedly(
-    executable: Program, inputs: Sequence[Array], repeat: int | None
-) -> tuple[list[Array], Timing]:
+    executable: Callable[..., R], inputs: Sequence[Array], repeat: int | None
+) -> tuple[R, Timing]:
     started = time.perf_counter()
     outputs = executable(*inputs)
     first = time.perf_counter() - started
@@ -82,7 +83,9 @@ def _run_repeatedly(
     return outputs, Timing(tuple(sorted(seconds or [first])))
 
 
-def run_line(shapes: Sequence[ArrayShape], timing: Timing, flops: int, threads: int = 1) -> str:
+def run_line(
+    shapes: Sequence[ArrayShape], timing: Timing, flops: int, threads: int = 1, devices: int = 1
+) -> str:
     """Return `run: output f32[64,512]  median 0.21 ms over 200 runs (p95 0.24 ms)  80 GFLOP/s`.
 
     More than one of `threads` are named after the runs: `over 200 runs on 4 threads`.
@@ -92,7 +95,8 @@ def run_line(shapes: Sequence[ArrayShape], timing: Timing, flops: int, threads: 
     rate = ""
     if flops >= _MIN_FLOPS and timing.median:
         rate = f"   {count_text(flops / timing.median, 'FLOP/s')}"
-    shared = f" on {threads} threads" if threads > 1 else ""
+    shared = f" on {devices} devices" if devices > 1 else ""
+    shared += f" on {threads} threads" if threads > 1 else ""
     median = duration(timing.median)
     return f"run: {_outputs(shapes)}  median {median} over {runs}{shared}{p95}{rate}"
 
@@ -108,21 +112,48 @@ def _outputs(shapes: Sequence[ArrayShape]) -> str:
 
 
 def output_lines(
-    outputs: Sequence[Array], shapes: Sequence[ArrayShape], elements: int | None
+    outputs: Sequence[Array],
+    shapes: Sequence[ArrayShape],
+    elements: int | None,
+    stacked: Collection[int] = (),
 ) -> list[str]:
-    """Return one line per output with its first `elements`; None is a short preview, 0 nothing."""
+    """Return one line per output with its first `elements`; None is a short preview, 0 nothing.
+
+    Those in `stacked` have the arrays of devices along their first dimension: a line for each that
+    differs.
+    """
     if elements == 0:
         return []
     limit = _PREVIEW_ELEMENTS if elements is None else elements
     shown = len(outputs) if elements is not None else _PREVIEW_OUTPUTS
-    lines = [
-        f"out{i} = {shape.text_without_layout} {_values(np.asarray(output), limit)}"
-        for i, (output, shape) in enumerate(zip(outputs, shapes, strict=True))
-        if i < shown
-    ]
+    lines: list[str] = []
+    for i, (output, shape) in enumerate(zip(outputs[:shown], shapes, strict=False)):
+        if i in stacked:
+            lines += _device_lines(f"out{i}", output, shape, limit)
+        else:
+            lines.append(
+                f"out{i} = {shape.text_without_layout} {_values(np.asarray(output), limit)}"
+            )
     if len(outputs) > shown:
         lines.append(f"... {len(outputs) - shown} more; --print-output shows all")
     return lines
+
+
+def _device_lines(name: str, stacked: Array, shape: ArrayShape, limit: int) -> list[str]:
+    """Return a line per distinct array: `out0 on devices 0, 4 = f32[2] {1, 2}`."""
+    text = replace(shape, dims=shape.dims[1:]).text_without_layout
+    return [
+        f"{name} on {devices_text(devices)} = {text} {_values(array, limit)}"
+        for devices, array in equal_devices(stacked)
+    ]
+
+
+def equal_devices(stacked: Array) -> list[tuple[list[int], Array]]:
+    """Return the distinct arrays along the first dimension, with the devices that have them."""
+    found: dict[bytes, tuple[list[int], Array]] = {}
+    for device, array in enumerate(stacked):
+        found.setdefault(array.tobytes(), ([], array))[0].append(device)
+    return list(found.values())
 
 
 def _values(array: Array, limit: int) -> str:

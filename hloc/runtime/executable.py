@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -21,6 +22,7 @@ from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.host_calls import HostFunction
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT, FIRST_SLOT
 from hloc.errors import HloError, UnsupportedError
+from hloc.ir.edges import Edges
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.arena import Frame, Team
 from hloc.runtime.array_spec import check_ranks, spec_of
@@ -32,6 +34,7 @@ from hloc.runtime.device_run import DeviceRun, OnFault
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.manifest import ProgramManifest, manifest_of, planned_manifest
 from hloc.runtime.recycling import Recycler
+from hloc.runtime.shards import cut_all, join_all
 from hloc.runtime.threads import device_team, team_for
 
 if TYPE_CHECKING:
@@ -118,6 +121,7 @@ class Executable:
         self._engine: Engine = LocalCommunicator
         self._idle_devices: list[DeviceRun] = []
         self._current = threading.local()
+        self._edges: Callable[[], Edges] | None = None
 
     @property
     def threads(self) -> int:
@@ -164,7 +168,8 @@ class Executable:
         """Run the module.
 
         Args:
-            arrays: one per parameter leaf; NumPy arrays or what converts to them.
+            arrays: one per parameter leaf; NumPy arrays or what converts to them. For a module on
+                several devices these are whole arrays, as are the results.
             donate: numbers of the arguments whose memory the run may use up. Where the module lets
                 an output lie in such a parameter, the result is that array, and nothing is copied;
                 the old contents are gone. An array that cannot serve (read-only, not contiguous,
@@ -178,7 +183,7 @@ class Executable:
             HloError: wrong number, type or shape of arguments, with the parameter's name.
         """
         if self.manifest.tells_devices:
-            return self._call_alone(arrays)
+            return self._call_whole(arrays)
         if len(arrays) != len(self.parameters):
             raise HloError(f"expected {len(self.parameters)} arguments, but got {len(arrays)}")
         if donate and not all(_is_number_below(number, len(arrays)) for number in donate):
@@ -214,19 +219,29 @@ class Executable:
                 self._idle.append(frame)
         return results
 
-    def _call_alone(self, arrays: tuple[Any, ...]) -> list[Array]:
-        """Run a module that tells devices apart on one device, if it is for one.
+    def _call_whole(self, arrays: tuple[Any, ...]) -> list[Array]:
+        """Run a module that tells devices apart on whole arrays, cut and joined by its shardings.
 
         Raises:
-            HloError: it is for more.
+            HloError: the module does not say how the parts of a result make a whole.
         """
         devices = self.manifest.devices
-        if devices > 1:
+        if devices == 1:
+            return [parts[0] for parts in self.run_devices([[array] for array in arrays])]
+        edges = self._edges() if self._edges is not None else None
+        placements = [None] if edges is None else [edge.placement for edge in edges.results]
+        if edges is None or None in placements:
             raise HloError(
-                f"the module runs on {devices} devices that work together, but was called for one",
-                notes=("`run_devices(args)` takes one array per parameter and device",),
+                f"the module runs on {devices} devices, and does not say how their parts of result "
+                f"{placements.index(None)} make a whole array",
+                notes=("`run_devices(args)` takes and gives one array per leaf and device",),
             )
-        return [parts[0] for parts in self.run_devices([[array] for array in arrays])]
+        results = self.run_devices(cut_all([np.asarray(array) for array in arrays], edges))
+        return [array for array in join_all(results, edges) if array is not None]
+
+    def know_edges(self, edges: Callable[[], Edges]) -> None:
+        """Take what finds, on first use, how whole arguments and results lie on the devices."""
+        self._edges = cache(edges)
 
     def _fill(
         self, frame: Frame, arrays: Sequence[Any], donate: Collection[int]

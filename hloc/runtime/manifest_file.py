@@ -135,6 +135,7 @@ def _exchange(fields: dict[str, Any]) -> Exchange:
         results=tuple(Pieces(*part) for part in fields["results"]),
         reducer=fields["reducer"],
         combiners=tuple(Combiner(*part) for part in fields["combiners"]),
+        may_diverge=fields["may_diverge"],
     )
 
 

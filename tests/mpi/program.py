@@ -14,7 +14,6 @@ import numpy as np
 import hloc
 from hloc.errors import HloError
 from hloc.evaluator import evaluate_devices
-from hloc.runtime.communicator.mpi.call_lists import Manner
 from hloc.runtime.communicator.mpi.communicator import MpiEngine
 from hloc.runtime.custom_calls import register_custom_call
 from tests.unit.runtime.communicator.test_mpi_calls import COLLECTIVES, arguments_of, module_of
@@ -91,7 +90,6 @@ def deadlock(engine: MpiEngine) -> None:
 
 def mismatch(engine: MpiEngine) -> None:
     """Let device 1 come to another collective than the others."""
-    engine.manner = Manner(checked=True)
     run_own(engine, branches(_SUM, _FIRST))
 
 

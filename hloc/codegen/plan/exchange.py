@@ -90,6 +90,7 @@ class Exchange:
             all-to-all has one result, which starts as a copy of operand 1.
         reducer: opcode of a reducer of two parameters, `add`; "" if it is anything else.
         combiners: per operand and size of group.
+        may_diverge: devices may come to it unequally often (`analysis/divergence.py`).
     """
 
     opcode: str
@@ -103,6 +104,7 @@ class Exchange:
     results: tuple[Pieces, ...] = ()
     reducer: str = ""
     combiners: tuple[Combiner, ...] = ()
+    may_diverge: bool = False
 
     def with_kernels(self, numbers: Sequence[int]) -> Exchange:
         """Return the exchange whose combiners are the kernels `numbers`, one for each."""

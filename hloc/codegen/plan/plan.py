@@ -232,7 +232,9 @@ def runs_as(inst: Instruction) -> Form:
     if opcode.nop or opcode.name == "copy-start" or forwards(inst):
         return "nothing"
     if opcode.name == "custom-call":
-        if not inst.operands and not data_leaves(inst.shape):
+        if not (
+            inst.operands or data_leaves(inst.shape) or inst.attributes.custom_call_has_side_effect
+        ):
             return "nothing"
         return "kernel" if is_linalg(inst) else "host"
     if opcode.name == "copy" and (

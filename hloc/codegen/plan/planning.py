@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.divergence import divergent_computations
 from hloc.codegen.lower.combiner import combiner
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.lower.expansion import expand
@@ -129,15 +130,16 @@ class _KernelPlans:
 
     def exchanges(self, module: Module) -> dict[Instruction, PlannedExchange]:
         """Return the exchanges of all collectives, and the kernels of their reductions."""
+        divergent = divergent_computations(module)
         return {
-            inst: self._exchange(inst)
+            inst: self._exchange(inst, may_diverge=computation in divergent)
             for computation in control_flow_computations(module)
             for inst in computation.instructions
             if runs_as(inst) == "exchange"
         }
 
-    def _exchange(self, inst: Instruction) -> PlannedExchange:
-        exchange = exchange_of(inst)
+    def _exchange(self, inst: Instruction, *, may_diverge: bool) -> PlannedExchange:
+        exchange = replace(exchange_of(inst), may_diverge=may_diverge)
         requests = []
         for wanted in exchange.combiners:
             dtype = inst.operands[wanted.operand].array.dtype

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import hloc
 from hloc.errors import HloError
-from hloc.ir.edges import edges_of, is_per_device, mark_partitioned
+from hloc.ir.edges import edges_of, is_per_device, whole_sizes
 from hloc.ir.module import Module
 from hloc.ir.placement import Placement
 
@@ -134,7 +136,8 @@ def test_a_module_that_hloc_partitioned_knows_its_whole_arrays() -> None:
         "ROOT n = f32[13] negate(a), sharding={devices=[4]<=[4]} }\n"
     )
     local = hloc.parse(PARTITIONED.format(name="main_spmd", result=", sharding={devices=[4]<=[4]}"))
-    mark_partitioned(local, edges_of(whole))
+    sizes = whole_sizes([(13,)], [(13,)])
+    local.set_config(replace(local.config, frontend_attributes=tuple(sorted(sizes.items()))))
     again = hloc.parse(local.to_text())
     assert edges_of(again).results == edges_of(whole).results
     assert edges_of(again).parameters == edges_of(whole).parameters

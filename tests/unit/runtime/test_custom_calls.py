@@ -92,6 +92,30 @@ def test_an_exception_ends_a_loop() -> None:
         run(np.int32(0))
 
 
+@pytest.mark.parametrize("level", [0, 2])
+@pytest.mark.parametrize("has_effect", [True, False])
+def test_a_call_without_arrays_runs_for_its_effect(level: int, has_effect: bool) -> None:
+    """It was left out; `jax.debug.callback` without arguments is one."""
+    calls = []
+
+    def function() -> tuple[()]:
+        calls.append(1)
+        return ()
+
+    hloc.register_custom_call("test.effect", function)
+    effect = ", custom_call_has_side_effect=true" if has_effect else ""
+    run = hloc.compile(
+        f"""HloModule m
+        ENTRY e {{ x = f32[2] parameter(0)
+          c = () custom-call(), custom_call_target="test.effect"{effect}
+          ROOT n = f32[2] negate(x) }}""",
+        opt_level=level,
+    )
+    run(np.ones(2, np.float32))
+    run(np.ones(2, np.float32))
+    assert len(calls) == (2 if has_effect else 0)
+
+
 @pytest.mark.parametrize("name", ["", 3])
 def test_bad_names(name: Any) -> None:
     with pytest.raises(hloc.HloError, match="target is a name"):

@@ -33,15 +33,16 @@ class Manner:
 
     Attributes:
         fast: MPI may sum in an order of its own.
-        checked: peers first tell each other which exchange they are at.
+        checked: peers first tell each other which exchange they are at; None lets programs do so
+            in which devices may come to different ones.
     """
 
     fast: bool = False
-    checked: bool = False
+    checked: bool | None = None
 
 
 IN_ORDER = Manner()
-"""Sums in the order of the ranks, nothing checked."""
+"""Sums in the order of the ranks, checked where that may be of use."""
 
 
 def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
@@ -54,7 +55,7 @@ def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
     result = []
     for number, exchange in enumerate(exchanges):
         groups = (_group(exchange, device),)
-        shared = replace(exchange, name="", place="", groups=groups, pairs=())
+        shared = replace(exchange, name="", place="", groups=groups, pairs=(), may_diverge=False)
         result.append(first.setdefault(shared, number))
     return tuple(result)
 

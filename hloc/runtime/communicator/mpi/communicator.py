@@ -14,6 +14,7 @@ import hashlib
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hloc.codegen.plan.exchange import Exchange
 from hloc.errors import HloError
@@ -101,6 +102,10 @@ class MpiCommunicator:
     def __init__(self, engine: MpiEngine, program: ExchangeProgram, processes: Processes) -> None:
         """Make the communicators of all groups, and what each device here calls."""
         self._engine, self._program, self._processes = engine, program, processes
+        self._manner = engine.manner
+        if self._manner.checked is None:
+            checked = any(exchange.may_diverge for exchange in program.exchanges)
+            self._manner = replace(self._manner, checked=checked)
         library = engine.library
         self.devices = tuple(processes.of(library.rank))
         self._make_communicators(library)
@@ -123,7 +128,7 @@ class MpiCommunicator:
         program = self._program
         numbers = meetings(program.exchanges, device)
         lists = [
-            call_list(exchange, number, device, self._processes, self._engine.manner)
+            call_list(exchange, number, device, self._processes, self._manner)
             for exchange, number in zip(program.exchanges, numbers, strict=True)
         ]
         ids = divmod(device, program.partitions)
@@ -204,7 +209,7 @@ class MpiCommunicator:
         key = exchange, device
         if key not in self._peers:
             found = self._program.exchanges[exchange]
-            calls = call_list(found, exchange, device, self._processes, self._engine.manner)
+            calls = call_list(found, exchange, device, self._processes, self._manner)
             self._peers[key] = calls.peers
         return self._peers[key]
 

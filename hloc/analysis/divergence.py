@@ -1,0 +1,36 @@
+"""Computations that the devices of one run may not run equally often.
+
+All devices run one program on data of their own. Its straight parts and its loops of a known count
+are the same for all; a branch, or a loop that ends when its data says so, need not be.
+"""
+
+from __future__ import annotations
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.analysis.trip_count import trip_count
+from hloc.ir.computation import Computation
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+
+
+def divergent_computations(module: Module) -> frozenset[Computation]:
+    """Return what branches and loops of unknown count run, themselves or through others."""
+    return module.derived(_divergent_computations)
+
+
+def _divergent_computations(module: Module) -> frozenset[Computation]:
+    result: set[Computation] = set()
+    for computation in reversed(control_flow_computations(module)):  # callers first
+        for inst in computation.instructions:
+            if inst.opcode.control_flow and (computation in result or _diverges(inst)):
+                result.update(inst.called)
+    return frozenset(result)
+
+
+def _diverges(inst: Instruction) -> bool:
+    if inst.is_a("conditional"):
+        return not inst.operands[0].is_a("constant")
+    if not inst.is_a("while"):
+        return False
+    trips = trip_count(inst)
+    return trips is None or trips.variable is None

@@ -1,0 +1,1 @@
+"""Passes that let collectives run beside independent work."""

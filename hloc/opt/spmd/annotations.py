@@ -1,0 +1,131 @@
+"""What the text says of shardings: GSPMD's attributes and custom calls, and Shardy's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from math import prod
+
+from hloc.ir.axis_sharding import AxisSharding
+from hloc.ir.axis_sharding_text import manual_axes, meshes_of, shardy_shardings
+from hloc.ir.device_groups import module_devices
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.replica_groups import DeviceMesh, MeshAxis
+from hloc.ir.sharding import REPLICATED, Iota, LeafSharding, Tiles, TupleSharding, iota, normalized
+from hloc.shapes import leaves
+
+TO_LOCAL = ("SPMDFullToShardShape", "xla.sdy.GlobalToLocalShape")
+TO_GLOBAL = ("SPMDShardToFullShape", "xla.sdy.LocalToGlobalShape")
+CONSTRAINTS = ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingConstraint")
+IDENTITIES = ("xla.sdy.PropagationBarrier", "xla.sdy.ShardingGroup")
+
+_IN, _OUT, _OWN = "xla.sdy.in_shardings", "xla.sdy.out_shardings", "xla.sdy.sharding"
+
+
+def target_of(inst: Instruction) -> str:
+    """Return the target of a custom call, "" for other instructions."""
+    return str(inst.attributes.custom_call_target) if inst.is_a("custom-call") else ""
+
+
+def shardings_of(inst: Instruction) -> Sequence[LeafSharding | None]:
+    """Return the sharding of each array of the result; None where nothing is said.
+
+    Of a custom call into a manual region, those of its operands; out of one, of its results.
+    """
+    meshes = meshes_of(inst.computation.module)
+    attributes = dict(inst.common.frontend_attributes)
+    count = sum(1 for _ in leaves(inst.shape))
+    for key in (_IN, _OUT, _OWN):
+        if key in attributes:
+            found = [leaf_sharding(s, meshes) for s in shardy_shardings(attributes[key], meshes)]
+            return found if len(found) == count else [found[0]] * count
+    sharding = inst.common.sharding
+    if sharding is None:
+        return [None] * count
+    elements = sharding.for_leaves(count).elements
+    return list(elements) if len(elements) == count else [None] * count
+
+
+def manual_names(inst: Instruction) -> tuple[str, ...]:
+    """Return the mesh axes that are manual behind a custom call into or out of a region."""
+    return manual_axes(dict(inst.common.frontend_attributes).get("xla.sdy.manual_axes", ""))
+
+
+def leaf_sharding(sharding: AxisSharding, _meshes: Mapping[str, DeviceMesh]) -> LeafSharding:
+    """Return a sharding by mesh axes as HLO writes it."""
+    mesh = sharding.mesh
+    if not mesh.axes:
+        if isinstance(mesh.devices, tuple):
+            return LeafSharding("maximal", device=mesh.devices[0])
+        return LeafSharding(REPLICATED)
+    sizes, places = _parts(sharding)
+    order = [places[part] for axes in sharding.dims for part in _split(axes, mesh, places)]
+    tiles = [prod(sizes[places[p]] for p in _split(a, mesh, places)) for a in sharding.dims]
+    rest = [place for place in range(len(sizes)) if place not in order]
+    copies = prod(sizes[place] for place in rest)
+    dims = (*tiles, copies) if copies > 1 else tuple(tiles)
+    if mesh.devices is None:
+        devices: Iota | tuple[int, ...] = iota(tuple(sizes), (*order, *rest))
+    else:
+        array = mesh.device_array().reshape(sizes).transpose((*order, *rest))
+        devices = tuple(array.ravel().tolist())
+    kinds = (REPLICATED,) if copies > 1 else ()
+    return normalized(LeafSharding("tiled", Tiles(dims, devices), kinds))
+
+
+_Part = tuple[str, int, int]
+"""A part of an axis: its name, the product of the parts before it, its size."""
+
+
+def _parts(sharding: AxisSharding) -> tuple[list[int], dict[_Part, int]]:
+    """Split the axes of the mesh as the sharding names parts of them; sizes, and place by part."""
+    named = [axis for axes in sharding.dims for axis in axes]
+    sizes: list[int] = []
+    places: dict[_Part, int] = {}
+    for name, size in sharding.mesh.axes:
+        cuts = {1, size}
+        for axis in named:
+            if axis.name == name and axis.size:
+                cuts |= {axis.before, axis.before * axis.size}
+        ordered = sorted(cuts)
+        for low, high in pairwise(ordered):
+            places[name, low, high // low] = len(sizes)
+            sizes.append(high // low)
+    return sizes, places
+
+
+def _split(
+    axes: Sequence[MeshAxis], mesh: DeviceMesh, places: Mapping[_Part, int]
+) -> Iterator[_Part]:
+    whole = dict(mesh.axes)
+    for axis in axes:
+        first = axis.before or 1
+        last = first * (axis.size or whole[axis.name])
+        for part in places:
+            if part[0] == axis.name and part[1] >= first and part[1] * part[2] <= last:
+                yield part
+
+
+def partitions_of(module: Module) -> int:
+    """Return how many partitions the module is annotated for; the header of many texts says 1."""
+    count = module_devices(module).partitions
+    for mesh in meshes_of(module).values():
+        count = max(count, mesh.count)
+    for sharding in all_shardings(module):
+        if sharding.tiles is not None:
+            count = max(count, prod(sharding.tiles.dims))
+    return count
+
+
+def all_shardings(module: Module) -> Iterator[LeafSharding]:
+    """Yield every sharding that the module names."""
+    for computation in module.computations:
+        for inst in computation.instructions:
+            common = inst.common
+            if isinstance(common.sharding, TupleSharding):
+                yield from common.sharding.elements
+            elif common.sharding is not None:
+                yield common.sharding
+            if any(key.startswith("xla.sdy.") for key, _ in common.frontend_attributes):
+                yield from (s for s in shardings_of(inst) if s is not None)

@@ -1,0 +1,126 @@
+"""The pass `spmd-partitioner`: from a program of whole arrays to the program of each device.
+
+The walk visits instructions operands first. Each array is a `Value`: an instruction of the
+per-device program, the whole shape and its tiling. An instruction is computed in parts where its
+factor rule allows (`factors.py`, `assignment.py`); what has no rule is computed whole on every
+device, which is always right. Sources: the GSPMD paper (Xu et al., 2021), XLA's
+`spmd_partitioner.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from hloc.errors import UnsupportedError
+from hloc.ir.axis_sharding_text import MESHES, meshes_of
+from hloc.ir.computation import Computation
+from hloc.ir.edges import whole_sizes
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.sharding import LeafSharding, TupleSharding
+from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.opt.spmd.annotations import (
+    all_shardings,
+    partitions_of,
+    shardings_of,
+)
+from hloc.opt.spmd.mesh_axes import mesh_of
+from hloc.opt.spmd.region import Region, Shared
+from hloc.opt.spmd.tiling import Tiling
+from hloc.opt.spmd.walk import Walk, arrays_of, values_of
+from hloc.shapes import ArrayShape
+
+
+@dataclass(frozen=True)
+class SpmdPartitioner(RewritingPass):
+    """Partition the module by its shardings: every device runs the result on its parts.
+
+    Cost: O(instructions), whatever the number of devices.
+    """
+
+    name: ClassVar[str] = "spmd-partitioner"
+
+    def rewrite(self, module: Module, context: PassContext) -> None:
+        """Replace the entry computation.
+
+        Raises:
+            UnsupportedError: the module has replicas as well as partitions.
+        """
+        partitions = partitions_of(module)
+        if partitions == 1 or module.entry.name.endswith("_spmd"):
+            return
+        if module.config.replica_count != 1:
+            raise UnsupportedError("a module with several replicas cannot be partitioned")
+        with context.rewriting(module, self.name):
+            partition(module, partitions)
+
+
+def partition(module: Module, partitions: int) -> None:
+    """Replace the entry of `module` by the program of one of `partitions` devices."""
+    module.set_config(replace(module.config, num_partitions=partitions))
+    whole = module.entry
+    shared = Shared.of(module, mesh_of(all_shardings(module), partitions))
+    computation = module.add_computation(f"{whole.name}_spmd")
+    region = Region(shared, computation)
+    walk = Walk(region)
+    for parameter in whole.parameters:
+        walk.trees[parameter] = walk.parameter(parameter)
+    walk.run(whole)
+    wanted = _result_shardings(whole.root)
+    root, used = walk.local(walk.trees[whole.root], wanted)
+    if root.is_a("parameter") or root.users or not isinstance(root.shape, type(whole.root.shape)):
+        root = walk.fresh(root)
+    computation.set_root(root)
+    leaves = tuple(tiling.sharding() if tiling else LeafSharding("manual") for tiling in used)
+    single = isinstance(whole.root.shape, ArrayShape)
+    sharding = leaves[0] if single and leaves else TupleSharding(leaves)
+    computation.set_common(root, replace(root.common, sharding=sharding))
+    module.set_entry(computation)
+    header = dict(module.config.frontend_attributes)
+    header.pop(MESHES, None)
+    sides = [arrays_of([p.shape for p in whole.parameters]), arrays_of([whole.root.shape])]
+    given = [v.tiling for v in values_of([walk.trees[p] for p in whole.parameters])]
+    made = [tiling for tiling in used if tiling is not None]
+    if _has_uneven(sides[0], given) or (len(made) == len(sides[1]) and _has_uneven(sides[1], made)):
+        header |= whole_sizes(*([array.dims for array in side] for side in sides))
+    attributes = tuple(sorted(header.items()))
+    module.set_config(replace(module.config, entry_layout=None, frontend_attributes=attributes))
+    _drop(module, whole)
+
+
+def _has_uneven(arrays: Sequence[ArrayShape], tilings: Sequence[Tiling]) -> bool:
+    return any(
+        not tiling.is_even(array.dims, dim)
+        for array, tiling in zip(arrays, tilings, strict=True)
+        for dim in range(array.rank)
+    )
+
+
+def _result_shardings(root: Instruction) -> list[LeafSharding | None]:
+    """Return how each result is wanted; None for as it is.
+
+    Shardy's programs say it where results are made (`FuncResultSharding`). In others, results
+    without a sharding are whole unless the header allows any.
+    """
+    found = list(shardings_of(root))
+    module = root.computation.module
+    if meshes_of(module):
+        return found
+    free = module.config.propagate_sharding_to_output
+    flags = free if len(free) == len(found) else (free[:1] or (False,)) * len(found)
+    return [
+        LeafSharding("replicated") if sharding is None and not flag else sharding
+        for sharding, flag in zip(found, flags, strict=True)
+    ]
+
+
+def _drop(module: Module, computation: Computation) -> None:
+    """Remove a computation that is no longer called, and those that only it has called."""
+    waiting = [computation]
+    while waiting:
+        gone = waiting.pop()
+        called = {c: None for inst in gone.instructions for c in inst.called}
+        module.remove_computation(gone)
+        waiting += [c for c in called if not c.callers and c in module.computations]

@@ -1,0 +1,154 @@
+"""A module that runs on several devices: its inputs and outputs, whole or per device.
+
+Per device means stacked: an array of `f32[2,4]` on each of eight devices is `f32[8,2,4]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeAlias, cast
+
+import numpy as np
+
+from hloc import driver
+from hloc.errors import HloError, UnsupportedError
+from hloc.ir.device_groups import exchanges_data, module_devices
+from hloc.ir.edges import Edge, Edges, edges_of
+from hloc.ir.module import Module
+from hloc.runtime.shards import cut, join
+from hloc.shapes import ArrayShape
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Parts: TypeAlias = list[list[Array]]
+
+MAX_DEVICES = 1024
+"""Most devices of one run; each is a thread."""
+
+
+class _Program(Protocol):
+    def run_devices(self, args: Sequence[Sequence[Any]]) -> Parts:
+        """Run on all devices at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTask:
+    """How a module runs on several devices.
+
+    Attributes:
+        edges: how its arguments and results lie on them.
+        per_device: inputs and outputs are stacked; else they are whole arrays, but for results
+            whose sharding the text does not say.
+    """
+
+    edges: Edges
+    per_device: bool = False
+
+    @property
+    def devices(self) -> int:
+        return self.edges.devices.total
+
+    @property
+    def input_shapes(self) -> list[ArrayShape]:
+        """The shapes of the arrays to run it on."""
+        return [self._shape(edge, self.per_device) for edge in self.edges.parameters]
+
+    @property
+    def output_shapes(self) -> list[ArrayShape]:
+        """The shapes of the outputs."""
+        return [self._shape(edge, self._is_stacked(edge)) for edge in self.edges.results]
+
+    @property
+    def stacked_outputs(self) -> tuple[int, ...]:
+        """The numbers of outputs that are given per device."""
+        return tuple(i for i, edge in enumerate(self.edges.results) if self._is_stacked(edge))
+
+    def _is_stacked(self, edge: Edge) -> bool:
+        return self.per_device or edge.placement is None
+
+    def parts(self, inputs: Sequence[Array]) -> Parts:
+        """Return `parts[i][device]` of inputs."""
+        if self.per_device:
+            return [list(array) for array in inputs]
+        pairs = zip(inputs, self.edges.parameters, strict=True)
+        return [cut(array, edge, self.devices) for array, edge in pairs]
+
+    def program(self, executable: Callable[..., list[Array]]) -> Callable[[Parts], Parts]:
+        """Return what runs `executable` on parts and gives parts.
+
+        A global program runs whole, on one device, and its results are cut.
+
+        Raises:
+            UnsupportedError: programs of its target run on one device.
+        """
+        if not self.edges.is_per_device:
+            return lambda parts: self._run_whole(executable, parts)
+        if not hasattr(executable, "run_devices"):
+            raise UnsupportedError("programs of this target run on one device")
+        return cast(_Program, executable).run_devices
+
+    def evaluated(self, module: Module, parts: Parts, fill_constants: str) -> Parts:
+        """Return what the reference evaluator gives."""
+        if self.edges.is_per_device:
+            return driver.evaluate_devices(module, parts, fill_constants=fill_constants)
+        evaluate = driver.evaluate
+        return self._run_whole(
+            lambda *w: evaluate(module, *w, fill_constants=fill_constants), parts
+        )
+
+    def outputs(self, results: Parts) -> list[Array]:
+        """Return results as outputs: whole, or stacked."""
+        pairs = zip(results, self.edges.results, strict=True)
+        wholes = [(parts, None if self.per_device else join(parts, edge)) for parts, edge in pairs]
+        return [np.stack(parts) if whole is None else whole for parts, whole in wholes]
+
+    def _run_whole(self, program: Callable[..., list[Array]], parts: Parts) -> Parts:
+        pairs = zip(parts, self.edges.parameters, strict=True)
+        wholes = [join(own, edge) for own, edge in pairs]
+        inputs = [
+            own[0] if whole is None else whole for own, whole in zip(parts, wholes, strict=True)
+        ]
+        results = zip(program(*inputs), self.edges.results, strict=True)
+        return [cut(array, edge, self.devices) for array, edge in results]
+
+    def _shape(self, edge: Edge, stacked: bool) -> ArrayShape:
+        if not stacked:
+            return edge.whole
+        return replace(edge.local, dims=(self.devices, *edge.local.dims), layout=None)
+
+
+def device_task(module: Module, devices: int, *, per_device: bool = False) -> DeviceTask | None:
+    """Return how `module` runs on `devices`, None if on one, as modules without parts do.
+
+    A module that counts no devices is taken to be for `devices` partitions.
+
+    Args:
+        module: as it was read; its header is changed if it counts no devices.
+        devices: how many the user gives it, 0 if nothing was said.
+        per_device: inputs and outputs are to be stacked.
+
+    Raises:
+        HloError: the module needs more devices than it is given, or another number.
+    """
+    counts = module_devices(module)
+    if counts.total == 1 and devices > 1:
+        module.set_config(replace(module.config, num_partitions=devices))
+        counts = module_devices(module)
+    if not devices and not per_device:
+        if counts.total > 1 and exchanges_data(module):
+            raise HloError(
+                f"module {module.name} runs on {counts.total} devices that work together",
+                notes=(f"--devices={counts.total} runs it on so many devices of this machine",),
+            )
+        return None
+    if devices and devices != counts.total:
+        raise HloError(
+            f"module {module.name} is for {counts.total} devices (replica_count="
+            f"{counts.replicas}, num_partitions={counts.partitions}), but was given {devices}",
+            notes=(f"--devices={counts.total}",),
+        )
+    if counts.total == 1:
+        return None
+    if counts.total > MAX_DEVICES:
+        raise HloError(f"{counts.total} devices are more than the {MAX_DEVICES} of one run")
+    return DeviceTask(edges_of(module), per_device)
