@@ -106,7 +106,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "reduce-window-rewriter",
         "select-and-scatter-unroller",
     ),
-    "hloc.opt.spmd": ("spmd-partitioner",),
+    "hloc.opt.spmd": ("sharding-propagation", "spmd-partitioner"),
 }
 """Package -> passes; `foo-bar` is the class `FooBar` in `foo_bar.py`."""
 

@@ -1,0 +1,160 @@
+"""The fixed point of shardings: each array takes the axes that its neighbours agree on.
+
+A turn looks at one rule: every factor gets the longest list of axes that a side has, no axis goes
+to two factors, and sides are extended by the axes of their factors where they are open. Operands
+shape results in post order, then results operands in reverse order, until nothing changes; rules
+that keep dimensions first, then all others, then broadcasts backward. After Shardy's propagation
+and the GSPMD paper (Xu et al., 2021), 3.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from hloc.opt.spmd.array_classes import ArrayClasses, Leaf, array_of
+from hloc.opt.spmd.propagation_rules import BROADCASTS, OTHERS, SAME, PropagationRule, Side
+from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh
+
+
+@dataclass(slots=True)
+class ArrayState:
+    """What is known of one class of arrays.
+
+    Attributes:
+        sizes: of the dimensions.
+        dims: the axes that split each dimension so far.
+        is_open: the dimensions that may be split further.
+        unusable: axes that may not split it: manual, unreduced or named as replicated.
+        weight: bytes of the array.
+    """
+
+    sizes: tuple[int, ...]
+    dims: list[Axes]
+    is_open: list[bool]
+    unusable: frozenset[int] = NO_AXES
+    weight: int = 0
+
+
+@dataclass
+class Propagation:
+    """One propagation over a module; `states` by representatives of the classes."""
+
+    mesh: Mesh
+    classes: ArrayClasses
+    states: dict[Leaf, ArrayState] = field(default_factory=dict)
+
+    def state(self, leaf: Leaf) -> ArrayState:
+        """Return the state of the class of `leaf`, made open and whole at first."""
+        root = self.classes.of(leaf)
+        found = self.states.get(root)
+        if found is None:
+            shape = array_of(root)
+            rank = shape.rank
+            found = ArrayState(shape.dims, [()] * rank, [True] * rank, weight=shape.size_bytes)
+            self.states[root] = found
+        return found
+
+    def run(self, rules: Sequence[PropagationRule]) -> None:
+        """Propagate along `rules`, given in post order, to a fixed point."""
+        for level in (SAME, OTHERS, BROADCASTS):
+            forward = [r for r in rules if r.forward and min(r.kind, OTHERS) <= level]
+            backward = [r for r in reversed(rules) if r.backward and r.kind <= level]
+            while self._sweep(forward, True) | self._sweep(backward, False):
+                pass
+
+    def _sweep(self, rules: Sequence[PropagationRule], to_results: bool) -> bool:
+        changed = False
+        for rule in rules:
+            changed |= self._turn(rule, to_results)
+        return changed
+
+    def _turn(self, rule: PropagationRule, to_results: bool) -> bool:
+        if not any(any(self.state(side.leaf).dims) for side in rule.sides):
+            return False
+        axes = self._axes_of_factors(rule)
+        changed = False
+        for side in rule.sides:
+            if side.is_result == to_results:
+                changed |= self._extend(side, axes, rule.sizes)
+        return changed
+
+    def _axes_of_factors(self, rule: PropagationRule) -> dict[int, Axes]:
+        """Return the axes of each factor: the most parallel list, of the largest array."""
+        best: dict[int, tuple[tuple[int, int], Axes]] = {}
+        for side in rule.sides:
+            weight = self.state(side.leaf).weight
+            for factor, axes in self._projected(side, rule.sizes).items():
+                key = (self.mesh.size(axes), weight)
+                if axes and (factor not in best or key > best[factor][0]):
+                    best[factor] = key, axes
+        used: set[int] = set()
+        found: dict[int, Axes] = {}
+        order = sorted(
+            best, key=lambda f: (f in rule.reductions, -best[f][0][0], -best[f][0][1], f)
+        )
+        for factor in order:
+            kept = _until(best[factor][1], used)
+            used |= set(kept)
+            found[factor] = kept
+        return found
+
+    def _projected(self, side: Side, sizes: Sequence[int]) -> dict[int, Axes]:
+        """Return the axes of a side's factors; none of a dimension whose axes do not fit them."""
+        found: dict[int, Axes] = {}
+        for factors, axes in zip(side.dims, self.state(side.leaf).dims, strict=True):
+            if len(factors) == 1:
+                found[factors[0]] = axes
+                continue
+            rest = list(axes)
+            for factor in factors:
+                taken: list[int] = []
+                room = sizes[factor]
+                while rest and room > 1 and room % self.mesh.sizes[rest[0]] == 0:
+                    room //= self.mesh.sizes[rest[0]]
+                    taken.append(rest.pop(0))
+                found[factor] = tuple(taken)
+                if room > 1:
+                    break
+        return found
+
+    def _extend(self, side: Side, axes: Mapping[int, Axes], sizes: Sequence[int]) -> bool:
+        state = self.state(side.leaf)
+        changed = False
+        for dim, factors in enumerate(side.dims):
+            if not factors or not state.is_open[dim]:
+                continue
+            wanted = self._joined(factors, axes, sizes)
+            now = state.dims[dim]
+            elsewhere = {a for d, other in enumerate(state.dims) if d != dim for a in other}
+            wanted = _until(wanted, elsewhere | state.unusable)
+            if state.sizes[dim] < 2:
+                continue
+            if len(wanted) > len(now) and wanted[: len(now)] == now:
+                state.dims[dim] = wanted
+                changed = True
+        return changed
+
+    def _joined(
+        self, factors: Sequence[int], axes: Mapping[int, Axes], sizes: Sequence[int]
+    ) -> Axes:
+        """Return the axes of a dimension: minor factors count once the major ones are split up."""
+        if len(factors) == 1:
+            return axes.get(factors[0], ())
+        found: Axes = ()
+        for factor in factors:
+            room = sizes[factor]
+            for axis in axes.get(factor, ()):
+                if room % self.mesh.sizes[axis]:
+                    return found
+                room //= self.mesh.sizes[axis]
+                found += (axis,)
+            if room > 1:
+                break
+        return found
+
+
+def _until(axes: Axes, used: set[int] | frozenset[int]) -> Axes:
+    """Return the axes before the first used one."""
+    length = next((i for i, axis in enumerate(axes) if axis in used), len(axes))
+    return axes[:length]

@@ -1,0 +1,207 @@
+"""Links between the arrays of an instruction, along which shardings are propagated.
+
+More than the factors in which an instruction can be computed in parts (`factors.py`): a dimension
+of a reshape may have several factors, and dimensions whose elements move to neighbours (slices,
+pads, concatenations, windows) have one as well, since their arrays are best split alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from math import gcd, prod
+
+from hloc.ir.instruction import Instruction
+from hloc.opt.spmd.array_classes import HANDING_ON, Leaf, array_leaves, array_of
+from hloc.opt.spmd.factors import WHOLE, factor_rule
+from hloc.opt.spmd.tiling import Dims
+from hloc.shapes import ArrayShape, leaves
+
+SAME, OTHERS, BROADCASTS = 0, 1, 2
+"""Kinds of instructions in the order of their turns: those that keep dimensions come first."""
+
+_KEEPS_DIMS = frozenset({"reshape", "transpose", "copy", "bitcast-convert", "concatenate"})
+_HANDS_ON = frozenset({"tuple", "get-tuple-element", "call", "while", "conditional", *HANDING_ON})
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One operand or result: the factors of each of its dimensions, major first."""
+
+    leaf: Leaf
+    dims: tuple[Dims, ...]
+    is_result: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PropagationRule:
+    """Sides whose dimensions of the same factor are to be split along the same axes.
+
+    Attributes:
+        sizes: the elements along each factor.
+        reductions: factors that no result has.
+        kind: `SAME`, `OTHERS` or `BROADCASTS`.
+        forward, backward: whether operands shape results, and results operands.
+    """
+
+    sides: tuple[Side, ...]
+    sizes: Dims
+    reductions: frozenset[int]
+    kind: int = OTHERS
+    forward: bool = True
+    backward: bool = True
+
+
+@dataclass(slots=True)
+class _Draft:
+    sides: list[list[list[int]]]
+    sizes: list[int] = field(default_factory=list)
+
+    def factor(self, size: int) -> int:
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+
+def identity_rule(
+    one: Leaf, two: Leaf, *, forward: bool = True, backward: bool = True
+) -> PropagationRule:
+    """Return the rule of two arrays of the same dimensions; `two` counts as the result."""
+    dims = array_of(two).dims
+    factors = tuple((dim,) for dim in range(len(dims)))
+    sides = (Side(one, factors, False), Side(two, factors, True))
+    return PropagationRule(sides, dims, frozenset(), SAME, forward, backward)
+
+
+def propagation_rule(inst: Instruction) -> PropagationRule | None:
+    """Return the rule of an instruction, None if nothing of it is linked."""
+    if inst.opcode.name in _HANDS_ON or not inst.operands:
+        return None
+    if not all(isinstance(operand.shape, ArrayShape) for operand in inst.operands):
+        return None
+    results = array_leaves(inst)
+    if len(results) != sum(1 for _ in leaves(inst.shape)):
+        return None
+    arrays = [(operand, ()) for operand in inst.operands] + results
+    reductions: frozenset[int] = frozenset()
+    if inst.is_a("reshape"):
+        draft = _Draft([[[] for _ in array_of(leaf).dims] for leaf in arrays])
+        _reshape(draft, inst)
+    else:
+        rule = factor_rule(inst)
+        sides = [[[f] if f != WHOLE else [] for f in s] for s in (*rule.operands, *rule.results)]
+        draft = _Draft(sides, list(rule.sizes))
+        reductions = rule.reductions
+        if inst.opcode.name in _MOVED:
+            _MOVED[inst.opcode.name](draft, inst)
+    count = len(inst.operands)
+    made = tuple(
+        Side(leaf, tuple(map(tuple, dims)), i >= count)
+        for i, (leaf, dims) in enumerate(zip(arrays, draft.sides, strict=True))
+        if any(dims)
+    )
+    if len(made) < 2:
+        return None
+    return PropagationRule(made, tuple(draft.sizes), reductions, _kind(inst))
+
+
+def _kind(inst: Instruction) -> int:
+    if inst.is_a("broadcast"):
+        return BROADCASTS
+    return SAME if inst.opcode.elementwise or inst.opcode.name in _KEEPS_DIMS else OTHERS
+
+
+def _reshape(draft: _Draft, inst: Instruction) -> None:
+    """Split dimensions into factors from the major side, until they do not divide each other."""
+    operand, result = draft.sides
+    old, new = inst.operands[0].array.dims, inst.array.dims
+    if 0 in old:
+        return
+    for group_i, group_j in _groups(old, new):
+        i, j = iter(group_i), iter(group_j)
+        left = [(next(i, None), 0), (next(j, None), 0)]
+        a, b = left[0][0], left[1][0]
+        rest_a, rest_b = (old[a] if a is not None else 1), (new[b] if b is not None else 1)
+        while a is not None and b is not None:
+            size = gcd(rest_a, rest_b)
+            if size > 1:
+                factor = draft.factor(size)
+                operand[a].append(factor)
+                result[b].append(factor)
+            rest_a, rest_b = rest_a // size, rest_b // size
+            if rest_a > 1 and rest_b > 1:
+                break
+            if rest_a == 1:
+                a = next(i, None)
+                rest_a = old[a] if a is not None else 1
+            if rest_b == 1:
+                b = next(j, None)
+                rest_b = new[b] if b is not None else 1
+
+
+def _groups(old: Dims, new: Dims) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the smallest runs of dimensions of both sides with the same number of elements."""
+    i = j = 0
+    while i < len(old) and j < len(new):
+        first_i, first_j = i, j
+        i, j = i + 1, j + 1
+        while (m := prod(old[first_i:i])) != (n := prod(new[first_j:j])):
+            if m < n:
+                i += 1
+            else:
+                j += 1
+        yield (
+            [d for d in range(first_i, i) if old[d] > 1],
+            [d for d in range(first_j, j) if new[d] > 1],
+        )
+
+
+def _same_places(draft: _Draft, inst: Instruction) -> None:
+    """Link dimensions at the same place in the result and in operands of its rank."""
+    dims = inst.array.dims if isinstance(inst.shape, ArrayShape) else ()
+    for dim, size in enumerate(dims):
+        linked = [side for side in draft.sides if len(side) == len(dims) and not side[dim]]
+        if len(linked) > 1 and not draft.sides[-1][dim]:
+            factor = draft.factor(size)
+            for side in linked:
+                side[dim].append(factor)
+
+
+def _windows(draft: _Draft, inst: Instruction) -> None:
+    """Link dimensions with small windows; a running sum is not computed in parts."""
+    if isinstance(inst.shape, ArrayShape):
+        sizes = [window.size for window in inst.attributes.window.dimensions]
+        if all(size == 1 or 2 * size <= n for size, n in zip(sizes, inst.array.dims, strict=True)):
+            _same_places(draft, inst)
+
+
+def _updated(draft: _Draft, inst: Instruction) -> None:
+    """Link the operand and the result of a dynamic-update-slice."""
+    for dim, size in enumerate(inst.array.dims):
+        if not draft.sides[0][dim]:
+            factor = draft.factor(size)
+            draft.sides[0][dim].append(factor)
+            draft.sides[-1][dim].append(factor)
+
+
+def _spatial(draft: _Draft, inst: Instruction) -> None:
+    """Link the spatial dimensions of the input and the output of a convolution."""
+    labels = inst.attributes.dim_labels
+    pairs = zip(labels.input_spatial, labels.output_spatial, strict=True)
+    for source, target in ((labels.input_batch, labels.output_batch), *pairs):
+        if not draft.sides[0][source] and inst.attributes.batch_group_count == 1:
+            factor = draft.factor(inst.array.dims[target])
+            draft.sides[0][source].append(factor)
+            draft.sides[-1][target].append(factor)
+
+
+_MOVED: dict[str, Callable[[_Draft, Instruction], None]] = {
+    "concatenate": _same_places,
+    "convolution": _spatial,
+    "dynamic-update-slice": _updated,
+    "pad": _same_places,
+    "reduce-window": _windows,
+    "reverse": _same_places,
+    "select-and-scatter": _same_places,
+    "slice": _same_places,
+}
+"""What links the dimensions of opcodes whose elements move between parts."""

@@ -1,0 +1,125 @@
+"""Where the propagation of shardings starts: the annotations of a module, by axes of its mesh."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hloc.ir.axis_sharding import AxisSharding
+from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
+from hloc.ir.instruction import Instruction
+from hloc.ir.sharding import REPLICATED, LeafSharding
+from hloc.opt.spmd.annotations import TO_LOCAL, leaf_sharding, target_of
+from hloc.opt.spmd.array_classes import Leaf, array_leaves, array_of
+from hloc.opt.spmd.mesh_axes import tiling_of
+from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh
+from hloc.shapes import ArrayShape
+
+SHARDY = ("xla.sdy.in_shardings", "xla.sdy.out_shardings", "xla.sdy.sharding")
+"""Frontend attributes that hold the shardings of an instruction."""
+
+_UNSPECIFIED = re.compile(r"unspecified_dims=\[([\d,]*)\]")
+
+
+@dataclass(frozen=True)
+class Start:
+    """The annotation of one array.
+
+    Attributes:
+        sharding: as HLO writes it; of a cut into parts, that of the operand.
+        dims: the axes of each dimension, None if the mesh cannot express them.
+        open_dims: dimensions that may be split further.
+        priorities: per dimension, 0 is first.
+        unusable: axes that may not split the array.
+    """
+
+    leaf: Leaf
+    sharding: LeafSharding
+    dims: tuple[Axes, ...] | None
+    open_dims: frozenset[int] = frozenset()
+    priorities: tuple[int, ...] = ()
+    unusable: frozenset[int] = NO_AXES
+
+
+def is_annotated(inst: Instruction) -> bool:
+    """True if the text says how the result of `inst` is split, at least in part."""
+    keys = dict(inst.common.frontend_attributes)
+    return inst.common.sharding is not None or any(key in keys for key in SHARDY) or _is_edge(inst)
+
+
+def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
+    """Yield the annotations of the arrays of `inst`."""
+    attributes = dict(inst.common.frontend_attributes)
+    key = next((key for key in SHARDY if key in attributes), None)
+    found = array_leaves(inst)
+    if key is not None:
+        written = shardy_shardings(attributes[key], meshes_of(inst.computation.module))
+        for i, leaf in enumerate(found):
+            if len(written) in (1, len(found)):
+                yield _by_axes(leaf, written[i if len(written) > 1 else 0], mesh)
+        return
+    sharding = inst.common.sharding
+    if sharding is not None:
+        elements = sharding.for_leaves(len(found)).elements
+        if len(elements) == len(found):
+            unspecified = _UNSPECIFIED.search(str(inst.common.backend_config or ""))
+            dims = unspecified[1].split(",") if unspecified else ()
+            for leaf, element in zip(found, elements, strict=True):
+                start = _written(leaf, element, mesh)
+                if start is not None:
+                    yield replace(start, open_dims=frozenset(int(dim) for dim in dims if dim))
+    elif _is_edge(inst):
+        for leaf in found:
+            rank = array_of(leaf).rank
+            yield Start(leaf, LeafSharding(REPLICATED), ((),) * rank)
+
+
+def _is_edge(inst: Instruction) -> bool:
+    """True for a parameter or the result of the program that has to stay whole."""
+    module = inst.computation.module
+    if inst.computation is not module.entry:
+        return False
+    if inst.is_a("parameter"):
+        flags = module.config.propagate_sharding_to_parameters
+        place = inst.attributes.number
+        return not (flags[place] if place < len(flags) else flags == (True,))
+    if inst.is_root and not meshes_of(module):
+        return not any(module.config.propagate_sharding_to_output)
+    return False
+
+
+def _written(leaf: Leaf, sharding: LeafSharding, mesh: Mesh) -> Start | None:
+    if sharding.kind == "unknown":
+        return None
+    tiling = tiling_of(sharding, mesh, whole_of(leaf).rank)
+    if tiling is None:
+        return Start(leaf, sharding, None)
+    return Start(leaf, sharding, tiling.dims, unusable=tiling.manual | tiling.unreduced)
+
+
+def _by_axes(leaf: Leaf, written: AxisSharding, mesh: Mesh) -> Start:
+    rank = whole_of(leaf).rank
+    sharding = leaf_sharding(replace(written, dims=written.dims or ((),) * rank), {})
+    tiling = tiling_of(sharding, mesh, rank)
+    unusable = NO_AXES
+    for axes in (written.replicated, written.unreduced, written.manual):
+        if axes:
+            along = tiling_of(leaf_sharding(replace(written, dims=(axes,)), {}), mesh, 1)
+            unusable |= along.axes if along is not None else frozenset(mesh.axes)
+    return Start(
+        leaf,
+        sharding,
+        None if tiling is None else tiling.dims,
+        written.open_dims,
+        written.priorities,
+        unusable,
+    )
+
+
+def whole_of(leaf: Leaf) -> ArrayShape:
+    """Return the shape that an annotation is about: of a cut into parts, the operand's."""
+    inst, index = leaf
+    if target_of(inst) in TO_LOCAL:
+        return inst.operands[index[0] if index else 0].array
+    return array_of(leaf)
