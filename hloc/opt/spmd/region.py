@@ -31,19 +31,20 @@ class Value:
         inst: the instruction of the per-device program.
         whole: the shape of the whole array; in a manual region, that of one device.
         tiling: how it is split.
-        is_manual: it belongs to a region that is written for one device.
+        depth: how many manual regions it lies in, which are written for one device.
         forms: the same array with other tilings.
     """
 
     inst: Instruction
     whole: ArrayShape
     tiling: Tiling
-    is_manual: bool = False
+    depth: int = 0
     forms: dict[Tiling, Value] = field(default_factory=dict)
 
     @property
-    def local_bytes(self) -> int:
-        return self.inst.array.size_bytes
+    def is_manual(self) -> bool:
+        """True if the shape is that of one device."""
+        return self.depth > 0
 
 
 @dataclass(eq=False, slots=True)

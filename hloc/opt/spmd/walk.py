@@ -34,6 +34,10 @@ Tree: TypeAlias = "Value | Instruction | tuple[Tree, ...]"
 """The value of an instruction: an array, a token, or a tuple of these."""
 
 
+_ROUNDS = 3
+"""How often the tilings of the state of a loop are tried."""
+
+
 class Walk:
     """The partitioning of one computation."""
 
@@ -79,12 +83,14 @@ class Walk:
         )
         return self.tree(added, inst.shape, list(tilings))
 
-    def tree(self, inst: Instruction, whole: Shape, tilings: list[Tiling | None]) -> Tree:
+    def tree(
+        self, inst: Instruction, whole: Shape, tilings: list[Tiling | None], depth: int = 1
+    ) -> Tree:
         """Return the value of `inst`, taking a tiling from the front of the list per array."""
         if isinstance(whole, TupleShape):
             b = self.region.build
             return tuple(
-                self.tree(b.get_tuple_element(inst, i), part, tilings)
+                self.tree(b.get_tuple_element(inst, i), part, tilings, depth)
                 for i, part in enumerate(whole.elements)
             )
         assert isinstance(whole, ArrayShape)
@@ -92,7 +98,7 @@ class Walk:
         if whole.dtype.is_special:
             return inst
         if tiling is None:
-            return Value(inst, whole, self.region.whole(whole.rank), is_manual=True)
+            return Value(inst, whole, self.region.whole(whole.rank), depth)
         return Value(inst, whole, tiling)
 
     def local(
@@ -153,7 +159,8 @@ class Walk:
         if target in TO_GLOBAL:
             return self._out_of_region(inst, operands)
         if any(_has_manual(tree) for tree in operands):
-            return self._as_it_is(inst, operands)
+            is_call = inst.is_a("call")
+            return self._called(inst, operands) if is_call else self._as_it_is(inst, operands)
         if target in CONSTRAINTS or target in IDENTITIES:
             return self._constrained(inst, operands)
         if inst.is_a("call"):
@@ -253,7 +260,10 @@ class Walk:
             target = self._tiling(sharding, tree.whole)
             assert target is not None
             part = reshard(self.region, tree, target).inst
-            found.append(Value(part, shape, self.region.whole(shape.rank), is_manual=True))
+            if tree.is_manual:  # a region in a region: along its axes copies are equal so far
+                for dim, axes in enumerate(target.dims):
+                    part = self.region.sliced(part, dim, axes) if axes else part
+            found.append(Value(part, shape, self.region.whole(shape.rank), tree.depth + 1))
         return found[0] if isinstance(inst.shape, ArrayShape) else tuple(found)
 
     def _out_of_region(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
@@ -264,7 +274,13 @@ class Walk:
             assert isinstance(tree, Value)
             tiling = self._tiling(sharding, shape)
             assert tiling is not None
-            found.append(Value(tree.inst, shape, tiling))
+            whole = tree.inst
+            if tree.depth > 1:
+                for dim, axes in enumerate(tiling.dims):
+                    whole = self.region.all_gather(whole, dim, axes) if axes else whole
+                found.append(Value(whole, shape, self.region.whole(shape.rank), tree.depth - 1))
+            else:
+                found.append(Value(whole, shape, tiling))
         return found[0] if isinstance(inst.shape, ArrayShape) else tuple(found)
 
     def _as_it_is(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
@@ -274,7 +290,8 @@ class Walk:
             inst.opcode, inst.shape, found, inst.attributes, inst.called, name=inst.name,
             common=replace(inst.common, sharding=None, frontend_attributes=()), span=inst.span,
         )  # fmt: skip
-        return self.tree(added, inst.shape, [None for _ in _arrays(inst.shape)])
+        depth = max(v.depth for tree in operands for v in values_of([tree]))
+        return self.tree(added, inst.shape, [None for _ in _arrays(inst.shape)], depth)
 
     # ---- called computations
 
@@ -286,25 +303,53 @@ class Walk:
         return inner.run(body)
 
     def _loop(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
-        """Keep the state of a loop split as it is at the beginning, or as is wanted."""
-        wanted = shardings_of(inst)
-        state, tilings = self.local(operands[0], wanted)
-        shardings = [t.sharding() if t else None for t in tilings]
-        called = []
-        for computation, is_body in zip(inst.called, (False, True), strict=True):
-            region = Region(self.region.shared, self._new(computation))
-            walk = Walk(region)
-            (parameter,) = computation.parameters
-            walk.trees[parameter] = walk.parameter_of(parameter, tilings)
-            tree = walk.run(computation)
-            root, _ = walk.local(tree, shardings if is_body else walk._replicated(tree))
-            region.computation.set_root(root)
-            called.append(region.computation)
+        """Keep the state of a loop split as is wanted, or as its body makes it."""
+        (initial,) = operands
+        wanted = list(shardings_of(inst))
+        condition, body = inst.called
+        for _ in range(_ROUNDS):
+            state, tilings = self.local(initial, wanted)
+            made, results = self._state_computation(body, tilings, None)
+            self.region.shared.module.remove_computation(made)
+            finer = [_finer(old, new) for old, new in zip(tilings, results, strict=True)]
+            if finer == tilings:
+                break
+            wanted = [tiling.sharding() if tiling else None for tiling in finer]
+        state, tilings = self.local(initial, wanted)
+        kept = [tiling.sharding() if tiling else None for tiling in tilings]
+        called = (
+            self._state_computation(condition, tilings, [LeafSharding("replicated")])[0],
+            self._state_computation(body, tilings, kept)[0],
+        )
         added = self.region.computation.add(
             inst.opcode, state.shape, (state,), inst.attributes, called, name=inst.name,
             common=replace(inst.common, sharding=None, frontend_attributes=()), span=inst.span,
         )  # fmt: skip
         return self.tree(added, inst.shape, list(tilings))
+
+    def _state_computation(
+        self,
+        computation: Computation,
+        tilings: Sequence[Tiling | None],
+        wanted: Sequence[LeafSharding | None] | None,
+    ) -> tuple[Computation, list[Tiling | None]]:
+        """Partition a computation of one parameter, whose arrays have `tilings`.
+
+        Args:
+            computation: a body, a condition or a branch.
+            tilings: of the arrays of the parameter; None in a manual region.
+            wanted: the shardings of the results, None for as they come.
+
+        Returns:
+            The computation, and the tilings of its results.
+        """
+        region = Region(self.region.shared, self._new(computation))
+        walk = Walk(region)
+        (parameter,) = computation.parameters
+        walk.trees[parameter] = walk.parameter_of(parameter, tilings)
+        root, used = walk.local(walk.run(computation), wanted or [])
+        region.computation.set_root(root)
+        return region.computation, used
 
     def _branches(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
         """Branches take their operands as they are and return whole arrays, or as is wanted."""
@@ -317,13 +362,7 @@ class Walk:
         for computation, tree in zip(inst.called, operands[1:], strict=True):
             argument, used = self.local(tree, [])
             arguments.append(argument)
-            region = Region(self.region.shared, self._new(computation))
-            walk = Walk(region)
-            (parameter,) = computation.parameters
-            walk.trees[parameter] = walk.parameter_of(parameter, used)
-            root, _ = walk.local(walk.run(computation), shardings)
-            region.computation.set_root(root)
-            called.append(region.computation)
+            called.append(self._state_computation(computation, used, shardings)[0])
         pending = list(tilings)
         added = self.region.computation.add(
             inst.opcode, _local_shape(inst.shape, pending), (selector, *arguments),
@@ -348,6 +387,11 @@ def _is_partitionable(inst: Instruction) -> bool:
 def _annotation_before(inst: Instruction) -> LeafSharding | None:
     """Return the sharding that the `Sharding` call in front of SPMDFullToShardShape asks for."""
     return shardings_of(inst.operands[0])[0]
+
+
+def _finer(old: Tiling | None, new: Tiling | None) -> Tiling | None:
+    """Return the tiling for a part of the state of a loop that enters as `old`, ends as `new`."""
+    return new if old is not None and new is not None and old.is_replicated else old
 
 
 def plain_tiling(sharding: LeafSharding, mesh: Mesh, rank: int) -> Tiling | None:
