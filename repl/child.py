@@ -57,13 +57,17 @@ class Child:
         *,
         timeout: float,
         seconds: float = 0.0,
+        devices: int = 1,
     ) -> Answer:
         """Compile `module` as it stands, if that was not done before, and run it.
+
+        On several `devices` the arrays are stacked along a first dimension.
 
         Raises:
             HloError: it cannot be compiled or run, crashes, or takes longer than `timeout`.
         """
-        return self._ask(module, Request("", None, options, tuple(inputs), seconds), timeout)
+        request = Request("", None, options, tuple(inputs), seconds, devices=devices)
+        return self._ask(module, request, timeout)
 
     def run_by_xla(self, module: Module, inputs: Sequence[Array], timeout: float) -> Answer:
         """Let XLA compile and run `module`; faults as for `run`."""

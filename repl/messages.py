@@ -33,6 +33,7 @@ class Request:
         by_xla: let XLA compile and run it.
         plugins: files to load first, with the time of their last change: they may register targets
             of custom calls.
+        devices: on how many to run; inputs and outputs of several are stacked.
     """
 
     key: str
@@ -43,6 +44,7 @@ class Request:
     stage: str = ""
     by_xla: bool = False
     plugins: tuple[tuple[str, float], ...] = ()
+    devices: int = 1
 
 
 @dataclass(frozen=True, slots=True)

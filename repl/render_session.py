@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from rich.text import Text
 
 from hloc.errors import printable
@@ -12,6 +13,7 @@ from hloc.report.compare import Comparison
 from hloc.report.inputs import result_leaves
 from hloc.report.run_report import comparison_text, output_lines
 from hloc.report.text import aligned, duration, plural
+from hloc.shapes import ArrayShape
 from repl.applying import Applied, Stopped
 from repl.editing import BY
 from repl.render_diff import change_lines
@@ -135,13 +137,19 @@ def _rewrites(result: Rewrites) -> Iterator[Text]:
 def _run(result: RunResult) -> Iterator[Text]:
     shapes = result_leaves(result.state.module)
     limit = _MOST_ELEMENTS if result.print_all else None
-    for line in output_lines(result.outputs, shapes, limit):
+    for line in output_lines(result.outputs, shapes, limit, _stacked(result.outputs, shapes)):
         yield _text(line)
     for value in result.watched:
         yield from _value(value)
     yield _text(f"run {result.state.label}: {duration(result.wall_ms / 1e3)}, {result.inputs}")
     if result.comparison is not None:
         yield from _verdict(result.comparison, result.compared_with)
+
+
+def _stacked(arrays: Sequence[np.ndarray[Any, Any]], shapes: Sequence[ArrayShape]) -> list[int]:
+    """Return the places of arrays of several devices, which lie along a first dimension."""
+    pairs = zip(arrays, shapes, strict=True)
+    return [i for i, (array, shape) in enumerate(pairs) if array.ndim > shape.rank]
 
 
 def _verdict(found: Comparison, compared_with: str) -> Iterator[Text]:
@@ -152,9 +160,12 @@ def _verdict(found: Comparison, compared_with: str) -> Iterator[Text]:
 
 
 def _value(result: Value) -> Iterator[Text]:
-    for line, summary in zip(
-        output_lines(result.arrays, result.shapes, None), result.summaries(), strict=False
-    ):
+    stacked = _stacked(result.arrays, result.shapes)
+    lines = output_lines(result.arrays, result.shapes, None, stacked)
+    if stacked:
+        yield from (_text(result.name + line.removeprefix("out0")) for line in lines)
+        return
+    for line, summary in zip(lines, result.summaries(), strict=False):
         yield _text(f"{result.name} = {line.partition(' = ')[2]}")
         if summary:
             yield _text(f"    {summary}", "dim")

@@ -23,6 +23,7 @@ from hloc.report.answers import is_too_large
 from hloc.report.compare import Bounds, Comparison, compare
 from hloc.report.inputs import parameter_leaves, result_leaves
 from hloc.shapes import ArrayShape, TupleShape, leaves
+from repl.devices import devices_of, input_arrays, with_devices_of
 from repl.session import Session
 from repl.state import State
 
@@ -139,13 +140,24 @@ def _run_timed(
 ) -> tuple[list[Array], tuple[float, ...]]:
     timeout = session.settings.number("timeout") + seconds
     options = options_of(session)
-    answer = session.child.run(module, options, arrays, timeout=timeout, seconds=seconds)
+    devices = devices_of(session.origin.module)
+    if devices > 1:
+        module = with_devices_of(session.origin.module, module)
+    answer = session.child.run(
+        module, options, arrays, timeout=timeout, seconds=seconds, devices=devices
+    )
     return list(answer.outputs), answer.seconds
 
 
 def evaluate(session: Session, module: Module, arrays: Sequence[Array]) -> list[Array]:
     """Run `module` in the evaluator."""
     fill = session.settings.text("fill-constants")
+    origin = session.origin.module
+    if devices_of(origin) > 1:
+        parts = [list(array) for array in arrays]
+        counted = with_devices_of(origin, module)
+        results = driver.evaluate_devices(counted, parts, fill_constants=fill)
+        return [np.stack(own) for own in results]
     return driver.evaluate(module, *arrays, fill_constants=fill)
 
 
@@ -158,7 +170,7 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
     check_runnable(session, state)
     if parameter_leaves(state.module) != parameter_leaves(origin.module):
         origin = state  # an edit has changed what the module takes
-    arrays = session.inputs.arrays(origin.module)
+    arrays = input_arrays(session.inputs, origin.module)
     described = session.inputs.describe(origin.module)
     if interpret:
         started = time.perf_counter()
@@ -198,7 +210,7 @@ def check_runnable(session: Session, state: State) -> None:
 def value_of(session: Session, name: str) -> Value:
     """Return print the value of an instruction of the entry computation, by the evaluator."""
     inst = session.find(name)
-    arrays = session.inputs.arrays(session.origin.module)
+    arrays = input_arrays(session.inputs, session.origin.module)
     return values_of(session, [inst], arrays)[0]
 
 
@@ -256,7 +268,7 @@ def bench(session: Session, labels: Sequence[str]) -> Bench:
     chosen = [session.state(label) for label in labels]
     if not chosen:
         chosen = [session.origin, session.current]
-    arrays = session.inputs.arrays(session.origin.module)
+    arrays = input_arrays(session.inputs, session.origin.module)
     rows = []
     for state in dict.fromkeys(chosen):
         check_runnable(session, state)
@@ -280,7 +292,7 @@ def compare_xla(session: Session) -> RunResult:
         raise HloError("compare xla needs the package jax", notes=("pip install 'hloc[jax]'",))
     state = session.current
     check_runnable(session, state)
-    arrays = session.inputs.arrays(session.origin.module)
+    arrays = input_arrays(session.inputs, session.origin.module)
     outputs, seconds = _run_timed(session, state.module, arrays)
     timeout = session.settings.number("timeout")
     answer = session.child.run_by_xla(session.origin.module, arrays, timeout)

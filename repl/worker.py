@@ -12,12 +12,18 @@ import signal
 import sys
 import time
 from collections import OrderedDict
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
 
 from hloc import driver
 from hloc.errors import HloError
 from hloc.opt.plugin import load_plugin
 from hloc.runtime.loading import Runnable
 from repl.messages import UNKNOWN, Answer, Request, read_message, write_message
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _KEPT = 6
 _MOST_RUNS = 200
@@ -82,14 +88,21 @@ def _carried_out(request: Request, programs: OrderedDict[str, Runnable]) -> Answ
     form = program.stage(request.stage) if request.stage else ""
     if request.inputs is None:
         return Answer(form=form)
+    run = program if request.devices == 1 else partial(_run_stacked, program)
     started = time.perf_counter()
-    outputs = program(*request.inputs)
+    outputs = run(*request.inputs)
     seconds = [time.perf_counter() - started]
     while sum(seconds) < request.seconds and len(seconds) < _MOST_RUNS:
         started = time.perf_counter()
-        program(*request.inputs)
+        run(*request.inputs)
         seconds.append(time.perf_counter() - started)
     return Answer("", (), tuple(outputs), tuple(seconds), form)
+
+
+def _run_stacked(program: Any, *arrays: Array) -> list[Array]:
+    """Run on several devices, whose arrays lie along a first dimension."""
+    results = program.run_devices([list(array) for array in arrays])
+    return [np.stack(parts) for parts in results]
 
 
 def _answer_by_xla(request: Request) -> Answer:

@@ -114,7 +114,7 @@ class DeviceTask:
     def _shape(self, edge: Edge, stacked: bool) -> ArrayShape:
         if not stacked:
             return edge.whole
-        return replace(edge.local, dims=(self.devices, *edge.local.dims), layout=None)
+        return ArrayShape(edge.local.dtype, (self.devices, *edge.local.dims))
 
 
 def device_task(module: Module, devices: int, *, per_device: bool = False) -> DeviceTask | None:

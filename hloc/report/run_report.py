@@ -6,7 +6,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -141,7 +141,7 @@ def output_lines(
 
 def _device_lines(name: str, stacked: Array, shape: ArrayShape, limit: int) -> list[str]:
     """Return a line per distinct array: `out0 on devices 0, 4 = f32[2] {1, 2}`."""
-    text = replace(shape, dims=shape.dims[1:]).text_without_layout
+    text = ArrayShape(shape.dtype, stacked.shape[1:]).text_without_layout
     return [
         f"{name} on {devices_text(devices)} = {text} {_values(array, limit)}"
         for devices, array in equal_devices(stacked)

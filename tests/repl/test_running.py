@@ -283,3 +283,35 @@ def test_compare_xla_without_jax_is_explained(say: Say, monkeypatch: pytest.Monk
     say(TEXT)
     with pytest.raises(hloc.HloError, match="needs the package jax"):
         say("compare xla")
+
+
+DEVICES = """new <<END
+HloModule rows
+sum {
+  p = f32[] parameter(0)
+  q = f32[] parameter(1)
+  ROOT s = f32[] add(p, q)
+}
+ENTRY e {
+  a = f32[2] parameter(0)
+  n = f32[2] negate(a)
+  ROOT r = f32[2] all-reduce(n), channel_id=1, use_global_device_ids=true, \
+replica_groups=[2,2]<=[4], to_apply=sum
+}
+END
+"""
+
+
+def test_a_module_for_several_devices_shows_the_values_of_each(say: Say) -> None:
+    """Also what stands before the collective, which alone would name no device."""
+    say(DEVICES)
+    said = say("input a=[1, 2]\nrun\nrun --interp\neval n")
+    assert said.count("out0 on devices 0-3 = f32[2] {-2, -4}") == 2
+    assert "compare with s0 in the evaluator: OK" in said
+    assert "n on devices 0-3 = f32[2] {-1, -2}" in said
+
+
+def test_random_inputs_differ_between_devices(say: Say) -> None:
+    said = say(DEVICES + "run")
+    assert "out0 on devices 0-1 = f32[2] {" in said
+    assert "out0 on devices 2-3 = f32[2] {" in said

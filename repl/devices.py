@@ -1,0 +1,44 @@
+"""Modules for several devices in a session: arrays of all devices, stacked along a first dimension.
+
+Random inputs differ from device to device; other inputs are the same on all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.ir.clone import clone_module
+from hloc.ir.device_groups import module_devices
+from hloc.ir.edges import is_per_device
+from hloc.ir.module import Module
+from repl.inputs import Inputs
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def devices_of(module: Module) -> int:
+    """Return how many devices a module runs on; a program of whole arrays runs on one."""
+    return module_devices(module).total if is_per_device(module) else 1
+
+
+def input_arrays(inputs: Inputs, module: Module) -> list[Array]:
+    """Return one array per parameter leaf of `module`, stacked if it runs on several devices."""
+    count = devices_of(module)
+    if count == 1:
+        return inputs.arrays(module)
+    own = [replace(inputs, seed=inputs.seed + device).arrays(module) for device in range(count)]
+    return [np.stack(parts) for parts in zip(*own, strict=True)]
+
+
+def with_devices_of(origin: Module, module: Module) -> Module:
+    """Return `module` with the devices of `origin`; a part of a module may name fewer."""
+    counts = module_devices(origin)
+    config = replace(module.config, replica_count=counts.replicas, num_partitions=counts.partitions)
+    if config == module.config:
+        return module
+    counted = clone_module(module)
+    counted.set_config(config)
+    return counted
