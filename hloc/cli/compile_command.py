@@ -23,6 +23,7 @@ from hloc.cli.memory_option import show_memory
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.pass_report import names_of
 from hloc.cli.pass_table import StageTime
+from hloc.cli.process_job import ProcessJob, process_job, together
 from hloc.cli.profile_report import profile_lines
 from hloc.cli.progress import Progress, progress_of
 from hloc.cli.reproducer import apply_header
@@ -79,10 +80,19 @@ def compile_files(arguments: Namespace, talk: Talk) -> int:
     options = compile_options(arguments)
     check_kinds(arguments.emit, options.target)
     _check_names(options, arguments.print_after)
+    processes = process_job(arguments)
+    if processes is not None:
+        return together(
+            processes,
+            talk,
+            lambda talk: guarded_each(
+                talk, files, lambda name: _job(name, arguments, talk, processes).run()
+            ),
+        )
     return guarded_each(talk, files, lambda name: _job(name, arguments, talk).run())
 
 
-def _job(name: str, arguments: Namespace, talk: Talk) -> _Job:
+def _job(name: str, arguments: Namespace, talk: Talk, processes: ProcessJob | None = None) -> _Job:
     """Return the job of one file, with the options that a reproducer brings along."""
     check_not_a_command(name)
     if arguments.repro or name.endswith(ENDING):
@@ -93,7 +103,10 @@ def _job(name: str, arguments: Namespace, talk: Talk) -> _Job:
             arguments = Namespace(**vars(arguments))
             apply_header(arguments, words)
             talk.say(f"{shown_name(name)}: {printable(shlex.join(words))}")
-    return _Job(name, arguments, compile_options(arguments), talk, progress_of(talk))
+    options = compile_options(arguments)
+    if processes is not None:
+        options = processes.options(options)
+    return _Job(name, arguments, options, talk, progress_of(talk), processes)
 
 
 def _check(arguments: Namespace) -> None:
@@ -140,6 +153,7 @@ class _Job:
     options: CompileOptions
     talk: Talk
     progress: Progress
+    processes: ProcessJob | None = None
     _stages: list[StageTime] = field(default_factory=list)
     _snapshot: Snapshot | None = None
     _task: DeviceTask | None = None
@@ -156,7 +170,7 @@ class _Job:
         a = self.arguments
         module, self._snapshot = snapshot.module, snapshot
         self._summary(module)
-        self._task = _device_task(module, a) if a.run else None
+        self._task = self._device_task(module) if a.run else None
         inputs = self._inputs(module) if a.run else []
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
         passes = WatchedPasses(a, self.options, self.talk, self.progress)
@@ -182,6 +196,18 @@ class _Job:
         if emit:
             write_products(emit, module, compiled, a.output_file, a.style, self.talk)
         return Exit.OK if executable is None else self._execute(kept, executable, inputs)
+
+    def _device_task(self, module: Module) -> DeviceTask | None:
+        """Return how the module runs on several devices, None on one."""
+        a = self.arguments
+        sizes = [size for _, size in a.mesh]
+        devices = a.devices or (prod(sizes) if sizes else 0)
+        if sizes and prod(sizes) != devices:
+            raise UsageError(f"--devices={devices} is not the {prod(sizes)} devices of --mesh")
+        if self.processes is not None:
+            self.processes.agree(module, self.options, a)
+            devices = self.processes.devices(module, devices)
+        return device_task(module, devices, per_device=a.per_device)
 
     def _only_runs(self, passes: WatchedPasses) -> bool:
         """True if nothing is asked for but the results, which a kept program gives as well."""
@@ -243,6 +269,10 @@ class _Job:
         shapes = result_leaves(module) if task is None else task.output_shapes
         repeat = 1 if a.repeat is None and self.talk.quiet else a.repeat
         outputs, timing = self._timed(executable, inputs, repeat)
+        if self.processes is not None and not self.processes.speaks:
+            if a.compare_with == "O0":  # which all processes run
+                self._wanted(module, inputs, a.compare_with)
+            return Exit.OK
         threads = getattr(executable, "threads", 1)  # programs of other targets need not say
         devices = 1 if task is None else task.devices
         flops = driver.flops_of(module) if task is None else 0
@@ -268,6 +298,8 @@ class _Job:
         task = self._task
         if task is None:
             return run_executable(executable, inputs, repeat)
+        if self.processes is not None:
+            return self.processes.run(task, executable, inputs, repeat)
         program, parts = task.program(executable), task.parts(inputs)
         results, timing = run_executable(lambda: program(parts), (), repeat)
         return task.outputs(results), timing
@@ -316,15 +348,6 @@ class _Job:
                 raise HloError(f"{shown_name(self.name)} has no stored result to compare with")
             return fitting_arrays([self._snapshot.result], shapes, "result")
         return load_arrays(other, "out", shapes)
-
-
-def _device_task(module: Module, arguments: Namespace) -> DeviceTask | None:
-    """Return how the module runs on several devices, None on one."""
-    sizes = [size for _, size in arguments.mesh]
-    devices = arguments.devices or (prod(sizes) if sizes else 0)
-    if sizes and prod(sizes) != devices:
-        raise UsageError(f"--devices={devices} is not the {prod(sizes)} devices of --mesh")
-    return device_task(module, devices, per_device=arguments.per_device)
 
 
 def _buffers_text(compiled: Any) -> str:

@@ -235,6 +235,14 @@ OPTIONS: tuple[Option, ...] = (
            convert=mesh_axes, default=()),
     Option(("--per-device",), "Devices", COMPILE, "inputs and outputs are those of each device, "
            "stacked along a first dimension"),
+    Option(("--engine",), "Devices", COMPILE, "what exchanges data between devices: threads of "
+           "this process, or MPI (default: mpi where mpiexec or srun started the command)",
+           "local|mpi", convert=one_of(("local", "mpi")), default=""),
+    Option(("--fast-collectives",), "Devices", COMPILE, "let MPI sum in an order of its own; the "
+           "last bits of sums then depend on the number of devices"),
+    Option(("--collective-timeout",), "Devices", COMPILE, "end the job if a device waits longer "
+           "than this for others in one collective over MPI (default 0: wait on)", "SECONDS",
+           convert=count(0), default=0),
     Option(("--html",), "Devices", SHARDING, "write a page with the mesh in colours", "FILE.html",
            convert=page_file),
     # ---- check

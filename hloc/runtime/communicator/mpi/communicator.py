@@ -9,12 +9,15 @@ job, since the others may wait for it inside MPI, where nothing else reaches the
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import hashlib
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from hloc.codegen.plan.exchange import Exchange
 from hloc.errors import HloError
@@ -27,6 +30,7 @@ from hloc.runtime.communicator.mpi.positions import Position
 from hloc.runtime.communicator.mpi.transport import Processes
 from hloc.runtime.communicator.mpi.watch import Watch
 
+_POLL_SECONDS = 0.002
 _STOP_SECONDS = 0.2
 """How long a run may take to end once it has been stopped."""
 
@@ -48,11 +52,31 @@ class MpiEngine:
         """
         self.library = Library()
         self.manner, self.limit_seconds = manner, limit_seconds
+        self._communicators: list[MpiCommunicator] = []
+        atexit.register(self._leave)
 
     @property
     def is_first(self) -> bool:
         """True in the process that speaks for all."""
         return self.library.rank == 0
+
+    @property
+    def neighbours(self) -> int:
+        """How many processes of the job this machine runs."""
+        return self.library.neighbours
+
+    def devices(self, count: int) -> range:
+        """Return which of `count` devices this process runs.
+
+        Raises:
+            HloError: the processes cannot share them equally.
+        """
+        return self._processes(count).of(self.library.rank)
+
+    def gathered(self, data: Any) -> list[Any] | None:
+        """Return the `data` of all processes by rank in process 0, None in the others."""
+        found: list[Any] | None = self.library.control.gather(data)
+        return found
 
     def __call__(self, program: ExchangeProgram) -> MpiCommunicator:
         """Return the communicator of a program; all processes do this, in the same order.
@@ -61,7 +85,19 @@ class MpiEngine:
             HloError: the processes cannot share the devices equally, or run different programs.
         """
         self.agree(repr((program.exchanges, program.replicas, program.partitions, self.manner)))
-        return MpiCommunicator(self, program, self._processes(program.devices))
+        result = MpiCommunicator(self, program, self._processes(program.devices))
+        self._communicators.append(result)
+        return result
+
+    def _leave(self) -> None:
+        """Wait for the end of all processes; those that wait for this one are told meanwhile."""
+        if getattr(sys, "last_value", None) is not None:  # it ends by an exception
+            self.end_job("")
+        left = self.library.control.Ibarrier()
+        while not left.Test():
+            time.sleep(_POLL_SECONDS)
+        for communicator in self._communicators:
+            communicator.close()
 
     def _processes(self, devices: int) -> Processes:
         count = self.library.processes
@@ -92,7 +128,10 @@ class MpiEngine:
 
     def end_job(self, error: HloError | str, code: int = 1) -> None:
         """Say why and end all processes."""
-        print(error, file=sys.stderr, flush=True)
+        if error:
+            print(error, file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        sys.stderr.flush()
         self.library.abort(code)
 
 

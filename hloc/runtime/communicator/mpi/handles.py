@@ -55,6 +55,14 @@ class Library:
         """The number of this process."""
         return int(self.world.rank)
 
+    @cached_property
+    def neighbours(self) -> int:
+        """How many of them this machine runs; all processes ask for it."""
+        local = self.world.Split_type(self.mpi.COMM_TYPE_SHARED)
+        count = int(local.size)
+        local.Free()
+        return count
+
     @property
     def request_bytes(self) -> int:
         return self._size_of(self.mpi.Request)
