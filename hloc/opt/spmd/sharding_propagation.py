@@ -116,12 +116,10 @@ class _Shardings:
         cuts = (inst for inst in walked(self.module) if target_of(inst) in TO_LOCAL)
         for inst in self.insts:
             target = target_of(inst)
-            if target in TO_GLOBAL:
-                continue
             if target in CONSTRAINTS or target in IDENTITIES:
                 yield from _identities(inst)
                 yield from _grouped(inst, groups)
-            elif (rule := propagation_rule(inst)) is not None:
+            elif target not in TO_GLOBAL and (rule := propagation_rule(inst)) is not None:
                 yield rule
             for one, two in linked.get(inst, ()):
                 yield identity_rule(one, two)

@@ -83,3 +83,13 @@ def test_a_second_run_changes_nothing() -> None:
     for text in (MANUAL, SHARDY):
         module = propagated(text)
         assert not ShardingPropagation().run(module, PassContext())
+
+
+def test_what_a_region_returns_is_split_as_it_says() -> None:
+    text = MANUAL.replace(
+        '  w = f32[8] custom-call(k), custom_call_target="SPMDShardToFullShape", '
+        "sharding={devices=[4]<=[4]}\n  ROOT r = f32[8] negate(w)",
+        '  w = (f32[8]) custom-call(k), custom_call_target="SPMDShardToFullShape", '
+        "sharding={{devices=[4]<=[4]}}\n  ROOT r = f32[8] get-tuple-element(w), index=0",
+    )
+    assert sharding(propagated(text), "r") == "{devices=[4]<=[4]}"
