@@ -57,8 +57,8 @@ def combined(
         values[1] = region.value(start, values[1].whole, values[1].tiling)
     local = local_instruction(region, inst, [v.inst for v in values], rule, assignment)
     tiling = assignment.tiling(rule.results[0])
-    reducer = _reducer(region, opcode, dtype) if init is None else inst.called[0]
-    result = _joined(region, local, inst.array, tiling, axes, reducer, wanted)
+    combine = reducer(region, opcode, dtype) if init is None else inst.called[0]
+    result = summed(region, local, inst.array, tiling, axes, combine, wanted)
     if init is not None and not _is_identity(init, opcode):
         spread = b.broadcast(init, result.inst.array.dims)
         result = region.value(
@@ -67,7 +67,7 @@ def combined(
     return reshard(region, result, wanted) if wanted is not None else result
 
 
-def _joined(
+def summed(
     region: Region,
     local: Instruction,
     whole: ArrayShape,
@@ -121,7 +121,7 @@ def _is_identity(init: Instruction, opcode: str) -> bool:
     return value is not None and bool(value == identity(opcode, init.array.dtype))
 
 
-def _reducer(region: Region, opcode: str, dtype: DType) -> Computation:
+def reducer(region: Region, opcode: str, dtype: DType) -> Computation:
     key = (opcode, dtype.name)
     reducers = region.shared.reducers
     if key not in reducers:

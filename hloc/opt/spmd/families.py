@@ -8,9 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from hloc.ir.instruction import Instruction
+from hloc.opt.spmd.convolution import partition_convolution
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.tiling import Tiling
+from hloc.opt.spmd.windows import (
+    partition_concatenate,
+    partition_pad,
+    partition_reduce_window,
+    partition_reverse,
+    partition_slice,
+)
 
 Family = Callable[[Region, Instruction, Sequence[Value], "Tiling | None"], "Value | None"]
 
-FAMILIES: dict[str, Family] = {}
+FAMILIES: dict[str, Family] = {
+    "concatenate": partition_concatenate,
+    "convolution": partition_convolution,
+    "pad": partition_pad,
+    "reduce-window": partition_reduce_window,
+    "reverse": partition_reverse,
+    "slice": partition_slice,
+}
