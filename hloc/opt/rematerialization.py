@@ -302,6 +302,7 @@ class _View:
         return not (
             not inst.opcode.has_kernel
             or inst.opcode.side_effect
+            or inst.opcode.exchange is not None
             or inst.is_a("custom-call", "copy-start", *_SLOW)
             or inst in self.controlled
             or not isinstance(inst.shape, ArrayShape)

@@ -347,6 +347,23 @@ def branch(name: str, work: str) -> str:
 ALL = "channel_id=1, use_global_device_ids=true, replica_groups={{0,1}}"
 
 
+@pytest.mark.parametrize("predicate", [True, False])
+def test_branches_of_scalars_stay_apart(predicate: bool) -> None:
+    """A branch that becomes a select would let all devices meet, or none."""
+    called = SUM2 + (
+        f"yes {{ a = f32[] parameter(0)\n  ROOT r = f32[] all-reduce(a), {ALL}, to_apply=sum }}\n"
+        "no { a = f32[] parameter(0)\n  ROOT r = f32[] negate(a) }\n"
+    )
+    entry = BRANCHES.replace("f32[2]", "f32[]")
+    text = module(entry, called, "num_partitions=2")
+    ones = [np.ones((), np.float32)] * 2
+    for level in range(4):
+        check(text, [ones, [np.array(predicate)] * 2], levels=(level,))
+        program = hloc.compile(text, opt_level=level)
+        with pytest.raises(HloError, match="deadlock"):
+            program.run_devices([ones, [np.array(predicate), np.array(not predicate)]])
+
+
 def test_a_branch_that_one_device_does_not_take_is_a_deadlock() -> None:
     called = SUM2 + branch("yes", f"ROOT r = f32[2] all-reduce(a), {ALL}, to_apply=sum")
     called += branch("no", "ROOT r = f32[2] negate(a)")
