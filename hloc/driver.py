@@ -15,8 +15,8 @@ import numpy as np
 from hloc.collection import collection_paused
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.clone import clone_module
-from hloc.ir.device_groups import count_devices, module_devices
-from hloc.ir.edges import Edges, edges_of
+from hloc.ir.device_groups import count_devices, exchanges_data, module_devices
+from hloc.ir.edges import Edges, edges_of, is_per_device
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.options import CompileOptions
@@ -48,12 +48,12 @@ def compile_module(module: Module | str, options: CompileOptions = DEFAULT) -> R
         text = module
         with collection_paused(len(text) <= _SMALL_BYTES):
             found = kept_or_compiled(text, options, lambda: _compiled(parse_text(text), options))
-        return _with_edges(found, lambda: edges_of(parse_text(text)))
+        return _with_edges(found, lambda: edges_of(_runnable(parse_text(text))))
     found = load_compiled(_compiled(clone_module(module), options))
     if module_devices(module).total == 1:
         return found
     kept = clone_module(module)
-    return _with_edges(found, lambda: edges_of(kept))
+    return _with_edges(found, lambda: edges_of(_runnable(kept)))
 
 
 def _with_edges(program: Runnable, edges: Callable[[], Edges]) -> Runnable:
@@ -91,7 +91,33 @@ def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> 
         )
 
 
+def partitioned(module: Module | str) -> Module:
+    """Return the program of each device of a program of whole arrays, by its shardings.
+
+    A module of one device, or for each device already, is returned as it is.
+
+    Raises:
+        HloError: a sharding does not fit.
+        UnsupportedError: it has replicas as well as partitions.
+    """
+    from hloc.opt.pipeline import run_pass
+    from hloc.opt.spmd.spmd_partitioner import SpmdPartitioner
+
+    module = parse_text(module) if isinstance(module, str) else clone_module(module)
+    if not is_per_device(module):
+        run_pass(SpmdPartitioner(), module, context_of(DEFAULT))
+    return module
+
+
+def _runnable(module: Module) -> Module:
+    """Return what can run of a module: manual regions of whole arrays need all devices."""
+    if module_devices(module).total > 1 and exchanges_data(module) and not is_per_device(module):
+        return partitioned(module)
+    return module
+
+
 def _compiled(module: Module, options: CompileOptions) -> CompiledModule:
+    module = _runnable(module)
     optimise(module, options)
     return generate(module, options)
 

@@ -171,6 +171,8 @@ class _Job:
         module, self._snapshot = snapshot.module, snapshot
         self._summary(module)
         self._task = self._device_task(module) if a.run else None
+        if self._task is not None:
+            module = self._task.module
         inputs = self._inputs(module) if a.run else []
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
         passes = WatchedPasses(a, self.options, self.talk, self.progress)

@@ -14,7 +14,7 @@ import numpy as np
 from hloc import driver
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import exchanges_data, module_devices
-from hloc.ir.edges import Edge, Edges, edges_of
+from hloc.ir.edges import Edge, Edges, edges_of, is_per_device
 from hloc.ir.module import Module
 from hloc.runtime.shards import cut, join
 from hloc.shapes import ArrayShape
@@ -36,13 +36,17 @@ class DeviceTask:
     """How a module runs on several devices.
 
     Attributes:
+        module: the program of each device.
         edges: how its arguments and results lie on them.
         per_device: inputs and outputs are stacked; else they are whole arrays, but for results
             whose sharding the text does not say.
+        whole: the program of whole arrays that it was made of, if there is one that runs.
     """
 
+    module: Module
     edges: Edges
     per_device: bool = False
+    whole: Module | None = None
 
     @property
     def devices(self) -> int:
@@ -76,40 +80,35 @@ class DeviceTask:
     def program(self, executable: Callable[..., list[Array]]) -> Callable[[Parts], Parts]:
         """Return what runs `executable` on parts and gives parts.
 
-        A global program runs whole, on one device, and its results are cut.
-
         Raises:
             UnsupportedError: programs of its target run on one device.
         """
-        if not self.edges.is_per_device:
-            return lambda parts: self._run_whole(executable, parts)
         if not hasattr(executable, "run_devices"):
             raise UnsupportedError("programs of this target run on one device")
         return cast(_Program, executable).run_devices
 
     def evaluated(self, module: Module, parts: Parts, fill_constants: str) -> Parts:
-        """Return what the reference evaluator gives."""
-        if self.edges.is_per_device:
+        """Return what the reference evaluator gives, of the program of whole arrays if possible.
+
+        Args:
+            module: the program of each device, before passes.
+            parts: arguments by leaf and device.
+            fill_constants: as in `CompileOptions`.
+        """
+        if self.whole is None:
             return driver.evaluate_devices(module, parts, fill_constants=fill_constants)
-        evaluate = driver.evaluate
-        return self._run_whole(
-            lambda *w: evaluate(module, *w, fill_constants=fill_constants), parts
-        )
+        pairs = zip(parts, self.edges.parameters, strict=True)
+        wholes = [join(own, edge) for own, edge in pairs]
+        arrays = [array for array in wholes if array is not None]
+        found = driver.evaluate(self.whole, *arrays, fill_constants=fill_constants)
+        results = zip(found, self.edges.results, strict=True)
+        return [cut(array, edge, self.devices) for array, edge in results]
 
     def outputs(self, results: Parts) -> list[Array]:
         """Return results as outputs: whole, or stacked."""
         pairs = zip(results, self.edges.results, strict=True)
         wholes = [(parts, None if self.per_device else join(parts, edge)) for parts, edge in pairs]
         return [np.stack(parts) if whole is None else whole for parts, whole in wholes]
-
-    def _run_whole(self, program: Callable[..., list[Array]], parts: Parts) -> Parts:
-        pairs = zip(parts, self.edges.parameters, strict=True)
-        wholes = [join(own, edge) for own, edge in pairs]
-        inputs = [
-            own[0] if whole is None else whole for own, whole in zip(parts, wholes, strict=True)
-        ]
-        results = zip(program(*inputs), self.edges.results, strict=True)
-        return [cut(array, edge, self.devices) for array, edge in results]
 
     def _shape(self, edge: Edge, stacked: bool) -> ArrayShape:
         if not stacked:
@@ -120,7 +119,8 @@ class DeviceTask:
 def device_task(module: Module, devices: int, *, per_device: bool = False) -> DeviceTask | None:
     """Return how `module` runs on `devices`, None if on one, as modules without parts do.
 
-    A module that counts no devices is taken to be for `devices` partitions.
+    A module that counts no devices is taken to be for `devices` partitions; a program of whole
+    arrays is partitioned.
 
     Args:
         module: as it was read; its header is changed if it counts no devices.
@@ -151,4 +151,10 @@ def device_task(module: Module, devices: int, *, per_device: bool = False) -> De
         return None
     if counts.total > MAX_DEVICES:
         raise HloError(f"{counts.total} devices are more than the {MAX_DEVICES} of one run")
-    return DeviceTask(edges_of(module), per_device)
+    if is_per_device(module):
+        return DeviceTask(module, edges_of(module), per_device)
+    local = driver.partitioned(module)
+    edges = edges_of(local)
+    joins = all(edge.placement is not None for edge in (*edges.parameters, *edges.results))
+    whole = module if joins and not exchanges_data(module) else None
+    return DeviceTask(local, edges, per_device, whole)

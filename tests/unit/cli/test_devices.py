@@ -191,3 +191,33 @@ def test_an_executable_says_when_parts_make_no_whole() -> None:
     executable = hloc.compile(ROWS)
     with pytest.raises(HloError, match="does not say how their parts of result 0 make a whole"):
         executable(np.ones((4, 6), np.float32))
+
+
+# A shard_map as JAX writes it: the body has the shapes of one device.
+MANUAL = r"""HloModule rows, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=4]>}}
+sum { p = f32[] parameter(0) q = f32[] parameter(1) ROOT s = f32[] add(p, q) }
+body {
+  a = f32[1,3] parameter(0)
+  ROOT r = f32[1,3] all-reduce(a), channel_id=1, use_global_device_ids=true, replica_groups={{0,1,2,3}}, to_apply=sum
+}
+ENTRY main {
+  a = f32[4,3] parameter(0), sharding={devices=[4,1]<=[4]}, frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\"x\"}, {}]>"}
+  l = f32[1,3] custom-call(a), custom_call_target="xla.sdy.GlobalToLocalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\"}, {}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"x\"}>"}
+  b = f32[1,3] call(l), to_apply=body
+  g = f32[1,3] custom-call(b), custom_call_target="xla.sdy.LocalToGlobalShape", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\"x\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{}, {}]>]>"}
+  ROOT t = f32[1,3] custom-call(g), custom_call_target="xla.sdy.FuncResultSharding", custom_call_has_side_effect=true, frontend_attributes={xla.sdy.sharding="#sdy.sharding_per_value<[<@mesh, [{}, {}]>]>"}
+}
+"""
+
+
+def test_manual_regions_run_on_all_devices(run: Run, tmp_path: Path) -> None:
+    file, inputs = tmp_path / "manual.hlo", tmp_path / "in.npz"
+    file.write_text(MANUAL)
+    whole = np.arange(12, dtype=np.float32).reshape(4, 3)
+    np.savez(inputs, arg0=whole)
+    assert "--devices=4" in run("run", file).err
+    found = run("run", file, "--devices=4", f"--inputs={inputs}", "--compare-with=interp")
+    assert found.code == 0, found.err
+    assert found.out == "out0 = f32[1,3] {18, 22, 26}\n"
+    (result,) = hloc.compile(MANUAL)(whole)
+    assert result.tolist() == [[18, 22, 26]]
