@@ -8,6 +8,11 @@ from hloc.errors import HloError
 
 FILL_CONSTANTS = ("error", "zeros")
 SIMULATORS = ("ptx", "host")
+LINKS = ("local", "pcie", "nvlink", "ici", "infiniband", "ethernet100")
+"""Links between devices, by name (`hloc/analysis/links.py`)."""
+
+DEFAULT_LINK = "nvlink"
+
 GROUPINGS = ("opcode", "dtype", "scope", "computation")
 
 

@@ -52,8 +52,6 @@ PRESETS = {
 }
 """Links by name."""
 
-DEFAULT = "nvlink"
-
 _UNITS = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _INLINE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)B?(?:/s)?/(\d+(?:\.\d+)?)(ns|us|ms|s)")

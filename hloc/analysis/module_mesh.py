@@ -22,9 +22,14 @@ _SHARDY = re.compile(r"#sdy\.mesh<\[([^\]]*)\](?:, device_ids=\[([\d, ]*)\])?>")
 _AXIS = re.compile(r'\\?"([^"\\]+)\\?"\s*=\s*(\d+)')
 
 
-def module_mesh(module: Module) -> DeviceMesh:
-    """Return the mesh of all devices of `module`, with one axis if nothing says more."""
-    total = module_devices(module).total
+def module_mesh(module: Module, devices: int = 0) -> DeviceMesh:
+    """Return the mesh of all devices of `module`, with one axis if nothing says more.
+
+    Args:
+        module: partitioned, or annotated.
+        devices: how many; 0 takes what the module says.
+    """
+    total = devices or module_devices(module).total
     for mesh in _named(module):
         if mesh.count == total:
             return mesh

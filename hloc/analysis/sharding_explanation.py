@@ -17,6 +17,8 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
 from hloc.ir.sharding import LeafSharding, TupleSharding
+from hloc.parser.value_grammar import parse_value
+from hloc.parser.value_tools import BadText, BadValue
 from hloc.shapes import ArrayShape, Shape, leaves
 
 _MOST_GROUPS = 64
@@ -226,8 +228,8 @@ def _row(meeting: Meeting, network: Network, times: int, exact: bool) -> Collect
         reason.value,
         reason.needed_by,
         reason.text,
-        reason.before,
-        reason.after,
+        _in_mesh_words(reason.before, network),
+        _in_mesh_words(reason.after, network),
         ", ".join(operand.shape.text_without_layout for operand in start.operands),
         collective.shape.text_without_layout,
         axes,
@@ -242,6 +244,17 @@ def _row(meeting: Meeting, network: Network, times: int, exact: bool) -> Collect
         meeting.slack_seconds * times,
         meeting.is_async,
     )
+
+
+def _in_mesh_words(text: str, network: Network) -> str:
+    """Return a sharding as the axes of the mesh that split each dimension; other texts as are."""
+    if not text.startswith("{"):
+        return text
+    try:
+        sharding = parse_value("sharding", text)
+    except (BadText, BadValue, ValueError):  # written by somebody else
+        return text
+    return sharding_text(sharding, network.mesh) if isinstance(sharding, LeafSharding) else text
 
 
 def _text_line(inst: Instruction) -> int:

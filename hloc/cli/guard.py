@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from hloc.cli.talk import Talk
@@ -27,7 +27,7 @@ def guarded(talk: Talk, action: Callable[[], int]) -> int:
         talk.fault(fault)
         return Exit.FAULT
     except RunFailed as fault:
-        talk.complain("run failed", str(fault))
+        talk.complain("run failed", str(fault), _notes(fault.__cause__))
         return Exit.RUN_FAILED
     except MemoryError:
         talk.complain("run failed", "out of memory")
@@ -35,6 +35,13 @@ def guarded(talk: Talk, action: Callable[[], int]) -> int:
     except Exception as fault:
         report_internal(talk, fault)
         return Exit.INTERNAL
+
+
+def _notes(cause: BaseException | None) -> Iterator[str]:
+    """Yield what an error says beside its message: where the devices of a deadlock are."""
+    if isinstance(cause, HloError):
+        for diagnostic in cause.diagnostics:
+            yield from diagnostic.notes
 
 
 def guarded_each(talk: Talk, files: Sequence[str], action: Callable[[str], int]) -> int:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from hloc.analysis.links import DEFAULT, PRESETS
 from hloc.cli.option_values import (
     EMIT_KINDS,
     byte_count,
@@ -24,7 +23,7 @@ from hloc.cli.option_values import (
     tolerance,
 )
 from hloc.formats.sniff import FORMATS
-from hloc.options import GROUPINGS, SIMULATORS
+from hloc.options import DEFAULT_LINK, GROUPINGS, LINKS, SIMULATORS
 
 STYLES = ("default", "short", "canonical")
 COLOR = ("auto", "always", "never")
@@ -222,8 +221,8 @@ OPTIONS: tuple[Option, ...] = (
            "its effect on instructions, operations and bytes"),
     # ---- devices
     Option(("--links",), "Devices", SHARDING, "links of the model: one for all mesh axes or by "
-           f"axis (x=nvlink,y=25GB/5us): {', '.join(PRESETS)}, or BANDWIDTH/LATENCY (default "
-           f"{DEFAULT})", "LINKS", default=DEFAULT),
+           f"axis (x=nvlink,y=25GB/5us): {', '.join(LINKS)}, or BANDWIDTH/LATENCY (default "
+           f"{DEFAULT_LINK})", "LINKS", default=DEFAULT_LINK),
     Option(("--chip",), "Devices", SHARDING, "what each device computes on in the model: a GPU "
            "(H100, A100-80GB, sm_90, gfx942), or host to measure this machine (default H100)",
            "NAME", default="H100"),

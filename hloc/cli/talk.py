@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TextIO
 
@@ -94,7 +94,9 @@ class Talk:
         if codes:
             self.say(f"explain a code with: hloc explain {codes[-1]}")
 
-    def complain(self, what: str, message: str) -> None:
+    def complain(self, what: str, message: str, notes: Iterable[str] = ()) -> None:
         """Write a fault that has no place in a file."""
         self.hide_progress()
         self.err.write(f"hloc: {self.paint.bad(what)}: {printable(message)}\n")
+        for note in notes:
+            self.err.write(f"note: {printable(note)}\n")

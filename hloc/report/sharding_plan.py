@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hloc.analysis.compute_time import compute_times, find_device
 from hloc.analysis.gpu_devices import DeviceSpec
-from hloc.analysis.links import DEFAULT, Network, parse_links
+from hloc.analysis.links import Network, parse_links
 from hloc.analysis.module_mesh import module_mesh
 from hloc.analysis.sharding_explanation import (
+    CollectiveRow,
     DeviceMemory,
     ShardingExplanation,
     explain_partitioned,
 )
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
-from hloc.ir.computation import Computation
 from hloc.ir.device_groups import module_devices
+from hloc.ir.edges import is_per_device
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.print_order import instruction_order
 from hloc.ir.replica_groups import DeviceMesh
+from hloc.ir.traversal import all_instructions
 from hloc.memory.buffer_assignment import BufferAssignment
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import Schedule
 from hloc.opt.copy_insertion import CopyInsertion
 from hloc.opt.flatten_call_graph import FlattenCallGraph
+from hloc.opt.library.control_flow.while_loop_trip_count_annotator import (
+    WhileLoopTripCountAnnotator,
+)
 from hloc.opt.pass_base import PassContext
-from hloc.opt.pipeline import run_pass
+from hloc.opt.pipeline import Pipeline, run_pass
+from hloc.options import DEFAULT_LINK
 
+PARTITIONING = "spmd-partitioner,dce"
 DEFAULT_CHIP = "H100"
 HOST = "host"
 
@@ -44,7 +49,7 @@ class Machine:
         mesh: axes and sizes; () takes the module's own.
     """
 
-    links: str = DEFAULT
+    links: str = DEFAULT_LINK
     chip: str = DEFAULT_CHIP
     mesh: tuple[tuple[str, int], ...] = ()
 
@@ -57,28 +62,52 @@ def explain_sharding(module: Module, machine: Machine) -> ShardingExplanation:
             is not known.
     """
     device = host_device() if machine.chip == HOST else find_device(machine.chip)
-    if module_devices(module).total == 1:
+    local = partitioned(module)
+    mesh = _mesh(module, module_devices(local).total, machine.mesh)
+    network = Network(mesh, parse_links(machine.links, mesh))
+    lowered, schedule, memory = _scheduled(clone_module(local))
+    compute = compute_times(lowered, device)
+    found = explain_partitioned(lowered, network, compute, schedule.order, machine.chip)
+    rows = tuple(_with_line(row, module) for row in found.collectives)
+    return replace(found, collectives=rows, memory=memory)
+
+
+def partitioned(module: Module) -> Module:
+    """Return the program of one device: `module` itself, or what hloc's partitioner makes of it.
+
+    Raises:
+        HloError: the module is for one device.
+    """
+    if is_per_device(module) and module_devices(module).total > 1:
+        return module
+    local = clone_module(module)
+    Pipeline.parse(PARTITIONING).run(local, PassContext())
+    if module_devices(local).total == 1:
         raise HloError(
             "the module is for one device: nothing is sharded",
             notes=("annotate its arguments, or give the text that a partitioner has made",),
         )
-    mesh = _mesh(module, machine.mesh)
-    network = Network(mesh, parse_links(machine.links, mesh))
-    lowered, schedule, memory = _scheduled(clone_module(module))
-
-    def order_of(computation: Computation) -> Sequence[Instruction]:
-        return instruction_order(computation) if schedule is None else schedule.order(computation)
-
-    compute = compute_times(lowered, device)
-    found = explain_partitioned(lowered, network, compute, order_of, machine.chip)
-    return replace(found, memory=memory)
+    return local
 
 
-def _mesh(module: Module, given: tuple[tuple[str, int], ...]) -> DeviceMesh:
-    total = module_devices(module).total
-    own = module_mesh(module)
+def _with_line(row: CollectiveRow, module: Module) -> CollectiveRow:
+    """Give a collective that a partitioner has added the line of what needed it."""
+    if row.text_line:
+        return row
+    inst = module.derived(_by_name).get(row.needed_by)
+    if inst is None or inst.span is None:
+        return row
+    return replace(row, text_line=inst.span.source.line_column(inst.span.start)[0])
+
+
+def _by_name(module: Module) -> dict[str, Instruction]:
+    return {inst.name: inst for inst in all_instructions(module)}
+
+
+def _mesh(module: Module, total: int, given: tuple[tuple[str, int], ...]) -> DeviceMesh:
+    """Return the mesh that is given, or that of `module` before it is partitioned."""
     if not given:
-        return own
+        return module_mesh(module, total)
     mesh = DeviceMesh(given)
     if mesh.count != total:
         raise HloError(
@@ -88,9 +117,10 @@ def _mesh(module: Module, given: tuple[tuple[str, int], ...]) -> DeviceMesh:
     return mesh
 
 
-def _scheduled(module: Module) -> tuple[Module, Schedule | None, DeviceMemory | None]:
-    """Return `module` with copies and its schedule and memory; both None if it has no such plan."""
+def _scheduled(module: Module) -> tuple[Module, Schedule, DeviceMemory]:
+    """Return `module` with copies, its schedule and its memory."""
     context = PassContext()
+    run_pass(WhileLoopTripCountAnnotator(), module, context)  # copies hide the pattern
     run_pass(FlattenCallGraph(), module, context)
     run_pass(CopyInsertion(), module, context)
     schedule, assignment = plan_memory(module)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from hloc.dtypes import DType
 from hloc.ir.computation import Computation
@@ -87,9 +88,21 @@ def summed(
                 and set(more) == set(axes)
                 and split.is_even(whole.dims, dim)
             ):
-                part = region.reduce_scatter(local, dim, more, reducer)
+                part = _noted(
+                    region, split, partial(region.reduce_scatter, local, dim, more, reducer)
+                )
                 return region.value(part, whole, split)
-    return region.value(region.all_reduce(local, axes, reducer), whole, tiling)
+    total = _noted(region, tiling, partial(region.all_reduce, local, axes, reducer))
+    return region.value(total, whole, tiling)
+
+
+def _noted(region: Region, result: Tiling, exchange: Callable[[], Instruction]) -> Instruction:
+    """Return what `exchange` adds, with the note that parts of the sum were there before."""
+    assert region.origin is not None
+    region.explain(region.origin, "partial sums", str(result.sharding()))
+    found = exchange()
+    region.note = None
+    return found
 
 
 def identity(opcode: str, dtype: DType) -> float | int | bool:

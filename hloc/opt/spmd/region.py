@@ -11,6 +11,7 @@ import numpy as np
 
 from hloc.dtypes import PRED, S32
 from hloc.ir.attributes import NO_COMMON
+from hloc.ir.reshard_note import ReshardNote, with_note
 from hloc.ops.builder import Builder
 from hloc.opt.spmd.tiling import Axes, Mesh, Tiling, replicated
 from hloc.shapes import ArrayShape
@@ -78,11 +79,15 @@ class Region:
     Attributes:
         origin: the instruction of the whole program that is being partitioned; what is added gets
             its metadata.
+        note: why a collective is added; it gets this.
+        names: of the instructions of the whole program whose parts are here.
     """
 
     shared: Shared
     computation: Computation
     origin: Instruction | None = None
+    note: ReshardNote | None = None
+    names: dict[Instruction, str] = field(default_factory=dict)
     _offsets: dict[object, Instruction] = field(default_factory=dict)
 
     @property
@@ -94,11 +99,20 @@ class Region:
         return Builder(self.computation)
 
     def annotated(self, inst: Instruction) -> Instruction:
-        """Give `inst` the metadata of the instruction that is being partitioned."""
+        """Give `inst` the metadata of the instruction that is being partitioned, and a note."""
+        common = NO_COMMON
         if self.origin is not None and self.origin.common.metadata is not None:
-            common = NO_COMMON.with_metadata(self.origin.common.metadata)
+            common = common.with_metadata(self.origin.common.metadata)
+        if self.note is not None and inst.opcode.exchange is not None:
+            common = with_note(common, self.note)
+        if common != NO_COMMON:
             self.computation.set_common(inst, common)
         return inst
+
+    def explain(self, value: Instruction, before: str, after: str) -> None:
+        """Note why collectives are added until `note` is reset: `value` is brought to `after`."""
+        needed_by = "" if self.origin is None else self.origin.name
+        self.note = ReshardNote(self.names.get(value, value.name), needed_by, before, after)
 
     def value(self, inst: Instruction, whole: ArrayShape, tiling: Tiling) -> Value:
         """Return `inst` as the local part of an array."""

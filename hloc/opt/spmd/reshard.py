@@ -21,8 +21,10 @@ def reshard(region: Region, value: Value, target: Tiling) -> Value:
         return value
     if target not in value.forms:
         found = value
+        region.explain(value.inst, str(value.tiling.sharding()), str(target.sharding()))
         for step in steps(value.whole.dims, value.tiling, target):
             found = _step(region, found, step)
+        region.note = None
         value.forms[target] = found
     return value.forms[target]
 

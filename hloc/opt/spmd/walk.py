@@ -55,6 +55,9 @@ class Walk:
             if inst not in self.trees:
                 self.region.origin = inst
                 self.trees[inst] = self._instruction(inst)
+            found = self.trees[inst]
+            if isinstance(found, Value):
+                self.region.names.setdefault(found.inst, inst.name)
         self.region.origin = None
         return self.trees[computation.root]
 

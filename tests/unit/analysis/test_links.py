@@ -7,8 +7,14 @@ from hloc.analysis.links import PRESETS, Link, Network, mesh_text, parse_link, p
 from hloc.analysis.module_mesh import module_mesh
 from hloc.errors import HloError
 from hloc.ir.replica_groups import DeviceMesh
+from hloc.options import DEFAULT_LINK, LINKS
 
 MESH = DeviceMesh((("x", 4), ("y", 2)))
+
+
+def test_the_option_names_the_presets() -> None:
+    assert tuple(PRESETS) == LINKS
+    assert DEFAULT_LINK in LINKS
 
 
 def test_one_link_stands_for_all_axes() -> None:

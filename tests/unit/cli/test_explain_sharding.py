@@ -154,7 +154,66 @@ def test_a_note_of_the_partitioner_gives_both_shardings(capsys: Capture) -> None
     assert main(["explain-sharding", "n.hlo", "--format=json"]) == 0
     (row,) = [r for r in json.loads(capsys.readouterr().out)["collectives"] if r["name"] == "whole"]
     assert (row["value"], row["needed_by"]) == ("h", "tanh.3")
-    assert (row["before"], row["after"]) == (
-        "{devices=[4,1,2]<=[8] last_tile_dim_replicate}",
-        "{replicated}",
-    )
+    assert (row["before"], row["after"]) == ("[axis_0, -]", "replicated")
+
+
+ANNOTATED = """HloModule mlp, num_partitions=8, \
+frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["data"=4, "model"=2]>}}
+
+ENTRY main {
+  x = f32[64,256] parameter(0), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}
+  w1 = f32[256,512] parameter(1), sharding={devices=[1,2,4]<=[4,2]T(1,0) last_tile_dim_replicate}
+  h = f32[64,512] dot(x, w1), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  w2 = f32[512,256] parameter(2), sharding={devices=[2,1,4]<=[4,2]T(1,0) last_tile_dim_replicate}
+  y = f32[64,256] dot(h, w2), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT z = f32[64,256] tanh(y), sharding={devices=[4,1,2]<=[8] last_tile_dim_replicate}
+}
+"""
+
+
+def test_annotated_text_is_partitioned_and_causes_are_instructions_of_it(capsys: Capture) -> None:
+    Path("a.hlo").write_text(ANNOTATED)
+    assert main(["explain-sharding", "a.hlo", "--format=json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["mesh"] == [["data", 4], ["model", 2]]
+    (row,) = data["collectives"]
+    assert (row["opcode"], row["axes"], row["size_bytes"]) == ("all-reduce", ["model"], 16384)
+    assert (row["value"], row["before"], row["after"]) == ("y", "partial sums", "[data, -]")
+    assert row["text_line"] == 8
+
+
+_LOOP = """HloModule m, num_partitions=2
+
+body {
+  s = (s32[], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  x = f32[8,8] get-tuple-element(s), index=1
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  y = f32[8,8] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  ROOT t = (s32[], f32[8,8]) tuple(next, y)
+}
+
+condition {
+  s = (s32[], f32[8,8]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT c = pred[] compare(i, n), direction=LT
+}
+
+ENTRY e {
+  p = f32[8,8] parameter(0), sharding={devices=[2,1]<=[2]}
+  zero = s32[] constant(0)
+  init = (s32[], f32[8,8]) tuple(zero, p)
+  loop = (s32[], f32[8,8]) while(init), condition=condition, body=body
+  ROOT r = f32[8,8] get-tuple-element(loop), index=1, sharding={devices=[2,1]<=[2]}
+}
+"""
+
+
+def test_collectives_of_loops_count_every_iteration(capsys: Capture) -> None:
+    Path("l.hlo").write_text(_LOOP)
+    assert main(["explain-sharding", "l.hlo", "--format=json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["collectives"]
+    assert [(row["times"], row["exact"]) for row in rows] == [(5, True)] * len(rows)
+    assert rows

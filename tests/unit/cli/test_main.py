@@ -254,11 +254,12 @@ def test_a_failing_run_is_code_4(
     sums: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arrays: object) -> None:
-        raise hloc.HloError("the loop ran out of iterations")
+        raise hloc.HloError("the loop ran out of iterations", notes=("device 2 at 'sum'",))
 
     monkeypatch.setattr(driver, "kept_or_compiled", lambda text, options, compiled: fail)
     assert main(["run", sums]) == 4
-    assert "run failed: the loop ran out of iterations" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "run failed: the loop ran out of iterations\nnote: device 2 at 'sum'\n" in error
 
 
 @pytest.mark.parametrize(

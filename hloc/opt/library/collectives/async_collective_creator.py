@@ -8,7 +8,7 @@ from typing import ClassVar
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.collective_cost import seconds_of
 from hloc.analysis.compute_time import compute_times, find_device
-from hloc.analysis.links import DEFAULT, Network, parse_links
+from hloc.analysis.links import Network, parse_links
 from hloc.analysis.module_mesh import module_mesh
 from hloc.analysis.overlap import slack_of
 from hloc.ir.attributes import NO_COMMON
@@ -18,6 +18,7 @@ from hloc.ir.module import Module
 from hloc.ops import OPCODES
 from hloc.ops.reducers import one_or_tuple
 from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.options import DEFAULT_LINK
 from hloc.shapes import Shape, TupleShape
 
 
@@ -38,7 +39,7 @@ class AsyncCollectiveCreator(RewritingPass):
         for row in OPCODES.values()
         if row.exchange is not None and row.ended_by
     )
-    links: str = DEFAULT
+    links: str = DEFAULT_LINK
     chip: str = "H100"
     least_percent: int = 10
 

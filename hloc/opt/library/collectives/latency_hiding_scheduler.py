@@ -10,7 +10,7 @@ from typing import ClassVar
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.collective_cost import exchange_of, seconds_of
 from hloc.analysis.compute_time import ComputeTime, compute_times, find_device
-from hloc.analysis.links import DEFAULT, Network, parse_links
+from hloc.analysis.links import Network, parse_links
 from hloc.analysis.module_mesh import module_mesh
 from hloc.analysis.overlap import run_in_order, started_by, step_seconds
 from hloc.ir.computation import Computation
@@ -18,6 +18,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.print_order import instruction_order
 from hloc.opt.pass_base import PassContext, RewritingPass
+from hloc.options import DEFAULT_LINK
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class LatencyHidingScheduler(RewritingPass):
     """
 
     name: ClassVar[str] = "latency-hiding-scheduler"
-    links: str = DEFAULT
+    links: str = DEFAULT_LINK
     chip: str = "H100"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
