@@ -84,7 +84,7 @@ bench-mpi: setup ## collectives over MPI beside raw mpi4py (needs hloc[mpi])
 
 sharded: setup ## sharded JAX programs in four ways beside XLA (needs jax, and mpi4py for one way): docs/sharded.md; NAMES="grids heat" for some
 	$(BIN)/python -m benchmarks.sharded.dump build/sharded $(NAMES)
-	$(BIN)/python benchmarks/bench_sharded.py build/sharded $(NAMES)
+	$(BIN)/python benchmarks/bench_sharded.py build/sharded --times --page docs/sharded.md $(NAMES)
 
 bench-gpu: setup ## kernels on an NVIDIA GPU beside XLA:GPU and PyTorch; NAMES="softmax transpose" for some
 	$(BIN)/python benchmarks/gpu.py $(NAMES)

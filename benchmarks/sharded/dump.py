@@ -7,7 +7,8 @@ Needs jax. For each program `FOLDER/shardy/` (and `gspmd/`: with JAX's
 `NAME.hlo`, annotated, as XLA gets it; `NAME.partitioned.hlo`, the text after `spmd-partitioning`;
 `NAME.npz` with whole arrays `arg0`, `out0`, ... and the devices' parts of them, stacked:
 `arg0.parts`, `out0.parts`; and `index.json` with, per program, the number of devices, the element
-types, the bytes its collectives send per device, and what went wrong. The device at index d is
+types, the bytes its collectives send per device, and what went wrong (`xla_wrong`: XLA's answer is
+not that of NumPy). The device at index d is
 partition d. The folder belongs outside of the repository.
 """
 
@@ -158,7 +159,9 @@ def dump_one(program: Any, folder: Path, scratch: Path) -> Row:
         lowered = jax.jit(program.function, keep_unused=True).lower(*placed)
         compiled = lowered.compile()
         if program.answer is not None:
-            return row
+            found = jax.tree.leaves(compiled(*placed))
+            wrong = not all(map(np.allclose, found, expected))
+            return row | {"xla_wrong": wrong}
         devices = compiled.runtime_executable().local_devices()
         shardings = jax.tree.leaves(compiled.input_shardings[0])
         fed = [jax.device_put(w, s) for w, s in zip(wholes, shardings, strict=True)]

@@ -56,7 +56,7 @@ class Program:
         group: the file it is in.
         mesh: sizes by axis name, the first axis major; empty: the function makes its own (`pmap`).
         order: device ids in the order of the mesh; () is 0, 1, 2 ...
-        answer: the results in NumPy, for what XLA:CPU cannot run.
+        answer: the results in NumPy, for what XLA:CPU cannot run or gets wrong.
     """
 
     name: str

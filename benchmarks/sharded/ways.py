@@ -23,6 +23,7 @@ from hloc.report.compare import Bounds, compare
 
 Row = dict[str, Any]
 WAYS = ("local", "mpi", "evaluator", "partitioned")
+PARTITIONING = ("sharding-propagation", "spmd-partitioner")
 
 
 def main() -> None:
@@ -42,8 +43,6 @@ def absent(way: str) -> str:
     """Return why a way cannot be gone here, "" if it can."""
     if way == "mpi" and importlib.util.find_spec("mpi4py") is None:
         return "mpi4py is not installed"
-    if way == "partitioned" and not hasattr(hloc, "partition"):
-        return "hloc has no partitioner"
     return ""
 
 
@@ -78,10 +77,21 @@ def run_mpi(dumped: Dumped) -> Row | None:
 
 def run_partitioned(dumped: Dumped) -> Row:
     from hloc.analysis.sharding_explanation import total_bytes_sent
+    from hloc.ir.edges import edges_of
+    from hloc.opt.registry import has_pass
+    from hloc.runtime.shards import cut_all, join_all
 
-    module = hloc.partition(dumped.annotated)  # type: ignore[attr-defined, unused-ignore]
-    results = hloc.compile(module)(*dumped.wholes)
-    return verdict(results, dumped.results) | {"bytes": total_bytes_sent(module)}
+    known = [name for name in PARTITIONING if has_pass(name)]
+    module = hloc.parse(dumped.annotated)
+    hloc.Pipeline.parse(",".join(known)).run(module)
+    module = hloc.parse(module.to_text())  # verified, and what `hloc run` would read
+    sent = {"bytes": total_bytes_sent(module)}
+    edges = edges_of(module)
+    parts = hloc.compile(module).run_devices(cut_all(dumped.wholes, edges))
+    found = join_all(parts, edges)
+    if any(whole is None for whole in found):
+        return sent | {"fault": "parts of a result do not make a whole"}
+    return verdict(found, dumped.results) | sent
 
 
 RUN: dict[str, Callable[[Dumped], Row | None]] = {

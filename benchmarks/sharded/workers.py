@@ -56,6 +56,7 @@ def _one_process(
         finally:
             process.kill()
             process.wait()
+            process.stdout.close()
         if left:
             complaints.seek(0)
             reason = f"took more than {limit_seconds} s" if late.is_set() else _reason(complaints)
