@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.traversal import live_computations
+from hloc.ir.traversal import live_computations, post_order
 from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 
 Leaf = tuple[Instruction, ShapeIndex]
@@ -68,7 +68,7 @@ def walked(module: Module) -> Iterator[Instruction]:
                 waiting += fresh
     for computation in live_computations(module):
         if computation in run:
-            yield from computation.instructions
+            yield from post_order(computation)
 
 
 def array_leaves(inst: Instruction) -> list[Leaf]:

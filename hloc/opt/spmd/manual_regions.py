@@ -1,12 +1,14 @@
 """Which instructions are in manual regions: what they compute is per device already.
 
-A region lies between the custom calls that cut whole arrays into parts and those that join them.
+A region lies between the custom calls that cut whole arrays into parts and those that join them;
+a region may lie in another.
 """
 
 from __future__ import annotations
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
 from hloc.opt.spmd.annotations import TO_GLOBAL, TO_LOCAL, target_of
 from hloc.opt.spmd.array_classes import walked
 
@@ -14,23 +16,31 @@ from hloc.opt.spmd.array_classes import walked
 def manual_instructions(module: Module) -> set[Instruction]:
     """Return the instructions of manual regions, those of computations that regions call too."""
     order = list(walked(module))
-    found: set[Instruction] = set()
-    waiting = [inst for inst in order if target_of(inst) in TO_LOCAL]
-    while waiting:
-        inst = waiting.pop()
-        if inst in found:
-            continue
-        found.add(inst)
-        waiting += [user for user in inst.users if target_of(user) not in TO_GLOBAL]
-        if inst.is_a("call", "while", "conditional"):
-            waiting += [each for called in inst.called for each in called.instructions]
-    for inst in reversed(order):  # constants and the like that only the region uses
-        if inst.users and not inst.is_a("parameter") and _is_free(inst):
+    depths = _depths(order)
+    found = {inst for inst, depth in depths.items() if depth}
+    for inst in reversed(order):  # constants and the like that only regions use
+        if inst.users and not inst.is_a("parameter") and inst.common.sharding is None:
             inside = all(user in found and target_of(user) not in TO_LOCAL for user in inst.users)
             if inside and target_of(inst) not in TO_GLOBAL:
                 found.add(inst)
     return found
 
 
-def _is_free(inst: Instruction) -> bool:
-    return inst.common.sharding is None and target_of(inst) not in TO_GLOBAL
+def _depths(order: list[Instruction]) -> dict[Instruction, int]:
+    """Return in how many regions each instruction is."""
+    computations = dict.fromkeys(inst.computation for inst in order)  # callees first
+    outside = dict.fromkeys(computations, 0)
+    found: dict[Instruction, int] = {}
+    for computation in reversed(list(computations)):
+        for inst in post_order(computation):
+            depth = max((found[operand] for operand in inst.operands), default=0)
+            depth = max(depth, outside[computation])
+            if target_of(inst) in TO_LOCAL:
+                depth += 1
+            elif target_of(inst) in TO_GLOBAL:
+                depth -= 1
+            found[inst] = depth
+            for called in inst.called:
+                if called in outside:
+                    outside[called] = max(outside[called], depth)
+    return found

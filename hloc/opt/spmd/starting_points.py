@@ -10,7 +10,7 @@ from hloc.ir.axis_sharding import AxisSharding
 from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
 from hloc.ir.instruction import Instruction
 from hloc.ir.sharding import REPLICATED, LeafSharding
-from hloc.opt.spmd.annotations import TO_LOCAL, leaf_sharding, target_of
+from hloc.opt.spmd.annotations import TO_GLOBAL, TO_LOCAL, leaf_sharding, target_of
 from hloc.opt.spmd.array_classes import Leaf, array_leaves, array_of
 from hloc.opt.spmd.mesh_axes import tiling_of
 from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh
@@ -49,7 +49,17 @@ def is_annotated(inst: Instruction) -> bool:
 
 
 def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
-    """Yield the annotations of the arrays of `inst`."""
+    """Yield the annotations of the arrays of `inst`.
+
+    At the edges of manual regions all dimensions are closed: the shapes inside depend on them.
+    """
+    edges = (*TO_LOCAL, *TO_GLOBAL)
+    is_closed = target_of(inst) in edges or any(target_of(u) in TO_LOCAL for u in inst.users)
+    for start in _starts(inst, mesh):
+        yield replace(start, open_dims=frozenset()) if is_closed else start
+
+
+def _starts(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
     attributes = dict(inst.common.frontend_attributes)
     key = next((key for key in SHARDY if key in attributes), None)
     found = array_leaves(inst)
