@@ -9,6 +9,11 @@ from collections.abc import Callable, Sequence
 
 from hloc.ir.instruction import Instruction
 from hloc.opt.spmd.convolution import partition_convolution
+from hloc.opt.spmd.dynamic_slices import (
+    partition_dynamic_slice,
+    partition_dynamic_update_slice,
+)
+from hloc.opt.spmd.indexing import partition_gather, partition_scatter
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.tiling import Tiling
 from hloc.opt.spmd.windows import (
@@ -24,8 +29,12 @@ Family = Callable[[Region, Instruction, Sequence[Value], "Tiling | None"], "Valu
 FAMILIES: dict[str, Family] = {
     "concatenate": partition_concatenate,
     "convolution": partition_convolution,
+    "dynamic-slice": partition_dynamic_slice,
+    "dynamic-update-slice": partition_dynamic_update_slice,
+    "gather": partition_gather,
     "pad": partition_pad,
     "reduce-window": partition_reduce_window,
     "reverse": partition_reverse,
+    "scatter": partition_scatter,
     "slice": partition_slice,
 }
