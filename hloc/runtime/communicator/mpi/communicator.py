@@ -31,6 +31,9 @@ from hloc.runtime.communicator.mpi.transport import Processes
 from hloc.runtime.communicator.mpi.watch import Watch
 
 _POLL_SECONDS = 0.002
+_LAST_WORDS_SECONDS = 0.05
+"""How long the launcher has to pass on what was written; some drop it once a job is aborted."""
+
 _STOP_SECONDS = 0.2
 """How long a run may take to end once it has been stopped."""
 
@@ -132,6 +135,7 @@ class MpiEngine:
             print(error, file=sys.stderr, flush=True)
         sys.stdout.flush()
         sys.stderr.flush()
+        time.sleep(_LAST_WORDS_SECONDS)
         self.library.abort(code)
 
 
@@ -235,13 +239,14 @@ class MpiCommunicator:
         return {device: self._position(device) for device in self.devices}
 
     def _position(self, device: int) -> Position:
+        memory = self._memory[device]
         if self._over[device]:
-            return Position(self._runs, is_over=self._runs > 0)
-        place = self._memory[device].place
+            return Position(self._runs, memory.visits, is_over=self._runs > 0)
+        place, visits = memory.place, memory.visits
         if place is None:
-            return Position(self._runs)
-        number, meeting, visit = place
-        return Position(self._runs, meeting, visit, number)
+            return Position(self._runs, visits)
+        number, meeting = place
+        return Position(self._runs, visits, meeting, number)
 
     def peers(self, exchange: int, device: int) -> tuple[int, ...]:
         """Return the devices that must come to an exchange."""

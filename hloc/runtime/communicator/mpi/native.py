@@ -111,12 +111,17 @@ class DeviceMemory:
         return ctypes.addressof(self.state)
 
     @property
-    def place(self) -> tuple[int, int, int] | None:
-        """The exchange that the device is in, its meeting and the visits of that; None if none."""
+    def place(self) -> tuple[int, int] | None:
+        """The exchange that the device is in, and its meeting; None if it is in none."""
         if self.state.moves % 2 == 0:
             return None
         number = int(self.state.number)
-        return number, self._meetings[number], int(self._visits[self._meetings[number]])
+        return number, self._meetings[number]
+
+    @property
+    def visits(self) -> tuple[int, ...]:
+        """How often the device has come to each meeting."""
+        return tuple(self._visits.tolist())
 
     @property
     def seconds(self) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,16 +12,16 @@ class Position:
 
     Attributes:
         run: number of the run that it is in, or ended last.
-        meeting: which one it waits in (`meetings` in `call_lists.py`), -1 if in none.
-        visit: how often it has come to that meeting.
+        visits: how often it has come to each meeting (`meetings` in `call_lists.py`).
+        meeting: which one it is in, -1 if in none.
         exchange: number of the exchange it came by.
         is_over: it has ended the run.
     """
 
     run: int
+    visits: tuple[int, ...] = ()
     meeting: int = -1
-    visit: int = 0
-    exchange: int = field(default=-1, compare=False)
+    exchange: int = -1
     is_over: bool = False
 
     @property
@@ -38,8 +38,8 @@ def stuck_devices(
 ) -> tuple[int, ...]:
     """Return the devices that will never go on.
 
-    A device is stuck if it waits and one of its peers will never come: that one has ended the run,
-    or is stuck somewhere else.
+    A device is stuck if it waits for a peer that will never come: that one has ended the run, or
+    is stuck elsewhere. A device all of whose peers have come is only slow.
 
     Args:
         before: positions of all devices.
@@ -64,8 +64,6 @@ def stuck_devices(
 
 def _never_comes(now: Mapping[int, Position], stuck: set[int], peer: int, place: Position) -> bool:
     position = now.get(peer)
-    if position is None:
+    if position is None or position.visits[place.meeting] >= place.visits[place.meeting]:
         return False
-    if position.is_over:
-        return position.run >= place.run
-    return peer in stuck and position != place
+    return position.run >= place.run if position.is_over else peer in stuck
