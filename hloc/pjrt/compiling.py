@@ -15,7 +15,13 @@ from hloc.pjrt.client import devices_of
 from hloc.pjrt.compile_options import check_overrides
 from hloc.pjrt.layouts import wishes_of, with_layouts
 from hloc.pjrt.native import PjrtError, bytes_at
-from hloc.pjrt.partitioned import shards_of
+from hloc.pjrt.partitioned import (
+    Shards,
+    needs_partitioner,
+    partitioned_module,
+    partitioned_shards,
+    shards_of,
+)
 from hloc.pjrt.programs import Program, Request
 from hloc.pjrt.records import COMPILATIONS, Compilation
 from hloc.runtime.executable import Executable
@@ -71,8 +77,13 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
     count = build.num_replicas * build.num_partitions
     if build.num_replicas > 1:
         raise PjrtError("UNIMPLEMENTED", "hloc runs programs of one replica only")
-    shards = shards_of(proto, boundary, count) if count > 1 else None
-    run = driver.compile_proto(transformed(proto), boundary.name, CompileOptions())
+    if count > 1 and needs_partitioner(proto):
+        module = partitioned_module(transformed(proto), boundary.name, count)
+        shards: Shards | None = partitioned_shards(module, proto, boundary)
+        run = driver.compile_module(module.to_text(large_constants=True))
+    else:
+        shards = shards_of(proto, boundary, count) if count > 1 else None
+        run = driver.compile_proto(transformed(proto), boundary.name, CompileOptions())
     assert isinstance(run, Executable)
     program = Program(request, boundary, run, shards, wishes.memories)
     COMPILATIONS.append(

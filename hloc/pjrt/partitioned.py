@@ -1,19 +1,24 @@
-"""Programs of several devices: the whole program runs once, and arrays are cut at its edges.
+"""Programs of several devices: shardings of their edges, and how they run.
 
-JAX hands over the global program with shardings on its parameters and results. Arguments are
-gathered from their shards, and results are cut into shards; a result without a sharding is
-replicated, which JAX then sees in `spmd_output_sharding` of the module.
+JAX hands over the global program with shardings on its parameters and results. It runs once, as a
+whole: arguments are gathered from their shards, and results are cut into shards; a result without a
+sharding is replicated, which JAX then sees in `spmd_output_sharding` of the module. Programs with
+parts written for one device each (`shard_map`, `pmap`) are partitioned, and every device runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from hloc import driver
+from hloc.formats.proto_devices import fill_sharding
 from hloc.formats.runtime import message_class
+from hloc.ir.edges import Edge, edges_of
+from hloc.ir.module import Module
 from hloc.pjrt.boundary import Boundary, Leaf, message_field
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.native import PjrtError
@@ -22,7 +27,13 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Part: TypeAlias = tuple[slice, ...]
 
 _OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 12, 14  # of HloModuleProto
-_MANUAL = b"xla.sdy.GlobalToLocalShape"
+_MANUAL = (
+    b"xla.sdy.GlobalToLocalShape",
+    b"xla.sdy.LocalToGlobalShape",
+    b"SPMDFullToShardShape",
+    b"SPMDShardToFullShape",
+)
+"""Custom calls into and out of parts that are written for one device each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +43,13 @@ class Shards:
     Attributes:
         parameters, results: per leaf and device the part that lies there; empty for tokens.
         shardings: fields for the HloModuleProto that tell JAX.
+        is_partitioned: every device runs the program on its shards.
     """
 
     parameters: tuple[tuple[Part, ...], ...]
     results: tuple[tuple[Part, ...], ...]
     shardings: bytes
+    is_partitioned: bool = False
 
     def local(self, boundary: Boundary) -> tuple[Leaf, ...]:
         """Return the results as each device has them."""
@@ -46,18 +59,65 @@ class Shards:
         )
 
 
-def shards_of(proto: bytes, boundary: Boundary, devices: int) -> Shards:
-    """Return how the leaves of a serialized HloModuleProto lie on `devices` devices.
+def needs_partitioner(proto: bytes) -> bool:
+    """Tell whether parts of a serialized HloModuleProto are written for one device each."""
+    return any(target in proto for target in _MANUAL)
+
+
+def partitioned_module(proto: bytes, name: str, devices: int) -> Module:
+    """Return the program of each of `devices` devices."""
+    module = driver.read_snapshot(proto, name=name).module
+    module.set_config(replace(module.config, num_partitions=devices))
+    return driver.partitioned(module)
+
+
+def partitioned_shards(module: Module, proto: bytes, boundary: Boundary) -> Shards:
+    """Return how the leaves of a program lie on its devices, from that of each device.
+
+    Args:
+        module: the program of each device.
+        proto: the program of whole arrays.
+        boundary: of the program of whole arrays.
 
     Raises:
-        PjrtError: parts of the program are written for one device each.
+        PjrtError: the parts of a result make no whole array.
     """
-    if _MANUAL in proto:
-        raise PjrtError(
-            "UNIMPLEMENTED",
-            "hloc runs a program of several devices as one; shard_map and pmap over more than "
-            "one device need a partitioner, which hloc does not have yet",
-        )
+    edges = edges_of(module)
+    devices = edges.devices.total
+    taken, _ = _entry_shardings(proto)
+    pairs = ((edges.parameters, boundary.parameters), (edges.results, boundary.results))
+    parameters, results = (_side(found, expected, devices) for found, expected in pairs)
+    root = module.entry.root.common.sharding
+    assert root is not None  # the partitioner writes it
+    output = message_class("OpSharding")()
+    fill_sharding(output, root)
+    fields = [message_field(_OUTPUT_SHARDING, output.SerializeToString())]
+    for i in range(len(boundary.parameters)):
+        fields.append(message_field(_PARAMETER_SHARDINGS, taken.get(i, b"")))
+    return Shards(parameters, results, b"".join(fields), is_partitioned=True)
+
+
+def _side(
+    found: Sequence[Edge], expected: Sequence[Leaf], devices: int
+) -> tuple[tuple[Part, ...], ...]:
+    """Return the parts of each leaf; edges leave tokens out."""
+    rest = iter(found)
+    return tuple(
+        () if leaf.type == TOKEN else _edge_parts(next(rest), devices) for leaf in expected
+    )
+
+
+def _edge_parts(edge: Edge, devices: int) -> tuple[Part, ...]:
+    dims, placement = edge.whole.dims, edge.placement
+    parts = [None if placement is None else placement.part(dims, i) for i in range(devices)]
+    if None in parts:
+        shape = edge.whole.text_without_layout
+        raise PjrtError("UNIMPLEMENTED", f"hloc has no {shape} whose parts make no whole array")
+    return tuple(part for part in parts if part is not None)
+
+
+def shards_of(proto: bytes, boundary: Boundary, devices: int) -> Shards:
+    """Return how the leaves of a serialized HloModuleProto lie on `devices` devices."""
     taken, given = _entry_shardings(proto)
     parameters = tuple(
         _parts(taken.get(i, b""), leaf, devices) for i, leaf in enumerate(boundary.parameters)

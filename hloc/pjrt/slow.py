@@ -99,7 +99,7 @@ def PJRT_LoadedExecutable_Execute(args: Any) -> int:
 
 
 def run_on_devices(program: Program, shards: Shards, args: Any) -> int:
-    """Run a program of several devices once, in this thread, on the gathered arguments."""
+    """Run a program of several devices: once, on the gathered arguments, or on every device."""
     boundary, devices = program.boundary, program.request.devices
     if args.num_devices != len(devices):
         raise PjrtError(
@@ -109,19 +109,18 @@ def run_on_devices(program: Program, shards: Shards, args: Any) -> int:
     for address in (address for row in lists for address in row):
         if error := settled(address):
             return error
-    arrays = [
-        gathered(leaf, parts, [array_of(row[i]) for row in lists])
-        for i, (leaf, parts) in enumerate(zip(boundary.parameters, shards.parameters, strict=True))
-        if leaf.type != TOKEN
+    given = [
+        [array_of(row[i]) for row in lists] if leaf.type != TOKEN else []
+        for i, leaf in enumerate(boundary.parameters)
     ]
     with functions_of(args.options):
-        found = iter(program.run(*arrays))
-    results = [None if leaf.type == TOKEN else next(found) for leaf in boundary.results]
+        if shards.is_partitioned:
+            results = _run_on_all(program, [parts for parts in given if parts])
+        else:
+            results = _run_whole(program, shards, given)
     outputs = words_at(args.output_lists, len(devices))
     for number, device in enumerate(devices):
-        for i, (leaf, result) in enumerate(
-            zip(boundary.results, cut(results, shards, number), strict=True)
-        ):
+        for i, (leaf, result) in enumerate(zip(boundary.results, results[number], strict=True)):
             memory = memory_of(device, program.outputs[i].memory)
             made = new_buffer(result, leaf.type, device, memory)
             ctypes.c_int64.from_address(outputs[number] + 8 * i).value = made
@@ -131,6 +130,33 @@ def run_on_devices(program: Program, shards: Shards, args: Any) -> int:
             event = ctypes.c_int64.from_address(args.device_complete_events + 8 * number)
             event.value = ready_event()
     return 0
+
+
+def _run_whole(
+    program: Program, shards: Shards, given: list[list[Array]]
+) -> list[list[Array | None]]:
+    """Run once; return the results of each device, None for tokens."""
+    boundary = program.boundary
+    arrays = [
+        gathered(leaf, places, parts)
+        for leaf, places, parts in zip(boundary.parameters, shards.parameters, given, strict=True)
+        if leaf.type != TOKEN
+    ]
+    found = iter(program.run(*arrays))
+    results = [None if leaf.type == TOKEN else next(found) for leaf in boundary.results]
+    count = len(program.request.devices)
+    return [list(cut(results, shards, number)) for number in range(count)]
+
+
+def _run_on_all(program: Program, given: list[list[Array]]) -> list[list[Array | None]]:
+    """Run on every device at once; return the results of each, None for tokens."""
+    results = program.run.run_devices(given)
+    per_device = []
+    for number in range(len(program.request.devices)):
+        own = iter(results)
+        leaves = program.boundary.results
+        per_device.append([None if leaf.type == TOKEN else next(own)[number] for leaf in leaves])
+    return per_device
 
 
 def handles(address: int, devices: int, count: int) -> list[list[int]]:
