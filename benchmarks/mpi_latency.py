@@ -3,8 +3,9 @@
     mpiexec -n 2 python benchmarks/mpi_latency.py [--json FILE]
 
 Both are timed in rounds that take turns, and the fastest round of each counts, since processes that
-share a core wait for each other. hloc's time is that inside the exchange, in a loop of a compiled
-program: no Python runs. `all-reduce` sums in the order of the ranks; `fast` lets MPI sum.
+share a core wait for each other. hloc's time is that inside the exchanges of a compiled program,
+one after the other: no Python runs. `all-reduce` sums in the order of the ranks; `fast` lets MPI
+sum.
 """
 
 from __future__ import annotations
@@ -72,45 +73,28 @@ ROWS = (
     ),
 )
 
-_PROGRAM = """\
+_HEAD = """\
 HloModule latency, num_partitions=DEVICES
 add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT sum = f32[] add(a, b) }
-body {
-  s = (s32[], SHAPE) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  one = s32[] constant(1)
-  next = s32[] add(i, one)
-  x = SHAPE get-tuple-element(s), index=1
-  y = COLLECTIVE
-  ROOT t = (s32[], SHAPE) tuple(next, y)
-}
-condition {
-  s = (s32[], SHAPE) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(CALLS)
-  ROOT more = pred[] compare(i, n), direction=LT
-}
 ENTRY main {
-  x = SHAPE parameter(0)
-  zero = s32[] constant(0)
-  s = (s32[], SHAPE) tuple(zero, x)
-  w = (s32[], SHAPE) while(s), condition=condition, body=body
-  ROOT r = SHAPE get-tuple-element(w), index=1
-}
+  x0 = SHAPE parameter(0)
 """
 
 
 def program_text(row: Collective, devices: int, elements: int, calls: int) -> str:
-    """Return a module that runs the collective of `row` in a loop."""
+    """Return a module of `calls` collectives, each on the result of the one before."""
     ids = range(devices)
     pairs = ",".join(f"{{{i},{(i + 1) % devices}}}" for i in ids)
+    steps = (
+        f"  {'ROOT ' * (i == calls - 1)}x{i + 1} = {row.text.replace('(x)', f'(x{i})')}\n"
+        for i in range(calls)
+    )
     return (
-        _PROGRAM.replace("COLLECTIVE", row.text)
+        (_HEAD + "".join(steps) + "}\n")
         .replace("GROUP", "{{" + ",".join(map(str, ids)) + "}}")
         .replace("PAIRS", f"{{{pairs}}}")
         .replace("SHAPE", f"f32[{elements}]")
         .replace("DEVICES", str(devices))
-        .replace("CALLS", str(calls))
     )
 
 
@@ -128,14 +112,14 @@ def measure(row: Collective, size_bytes: int) -> tuple[float, float]:
     for _ in range(_ROUNDS):
         world.Barrier()
         executable.run_devices([[x]])
-        ((_, (total,)),) = executable.exchange_seconds()
+        total = sum(seconds for _, (seconds,) in executable.exchange_seconds())
         own.append((total - before) / calls)
         before = total
         world.Barrier()
         started = time.perf_counter()
         for _ in range(calls):
             row.raw(world, x, y)
-            x, y = y, x  # the loop's state has two buffers, too
+            x, y = y, x
         raw.append((time.perf_counter() - started) / calls)
     slowest = max(world.allgather(min(own))), max(world.allgather(min(raw)))
     return slowest
