@@ -45,6 +45,7 @@ from hloc.report.inputs import (
     result_leaves,
     save_arrays,
 )
+from hloc.report.interpreter import Interpreter
 from hloc.report.repro_file import ENDING, HEADER, header_words
 from hloc.report.run_report import (
     Timing,
@@ -174,6 +175,9 @@ class _Job:
         if self._task is not None:
             module = self._task.module
         inputs = self._inputs(module) if a.run else []
+        if a.run and a.backend == "interp":
+            interpreter = Interpreter(module, self.options.fill_constants)
+            return self._execute(module, interpreter, inputs)
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
         passes = WatchedPasses(a, self.options, self.talk, self.progress)
         if self._only_runs(passes):

@@ -28,6 +28,7 @@ from hloc.options import DEFAULT_LINK, GROUPINGS, LINKS, SIMULATORS
 STYLES = ("default", "short", "canonical")
 COLOR = ("auto", "always", "never")
 CHANGE_FORMS = ("summary", "diff", "side", "text", "json")
+BACKENDS = ("native", "interp")
 REMARK_KINDS = ("passed", "missed", "analysis")
 IGNORABLE = ("layouts", "header", "names", "metadata", "none")
 
@@ -276,6 +277,9 @@ OPTIONS: tuple[Option, ...] = (
            "X", convert=tolerance),
     Option(("--atol",), "Run", COMPILE, "absolute tolerance (default: by element type)",
            "X", convert=tolerance),
+    Option(("--backend",), "Run", COMPILE, "what runs the module: its machine code (native, the "
+           "default), or the reference evaluator, without passes (interp)", "native|interp",
+           convert=one_of(BACKENDS), default="native"),
     Option(("--repeat",), "Run", COMPILE, "time N runs (default: up to 200, for at most 0.3 s)",
            "N", convert=count(1)),
     Option(("--threads",), "Run", COMPILE, "run large kernels on up to N threads (default 0: "

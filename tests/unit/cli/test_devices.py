@@ -139,6 +139,22 @@ def test_a_global_program_runs_whole_and_is_cut_for_the_devices(run: Run, tmp_pa
         assert stored["out0"].tolist() == [[2, 4], [6, 8], [10, 0], [0, 0]]
 
 
+def test_the_evaluator_runs_all_devices(run: Run, tmp_path: Path, arguments: str) -> None:
+    file = tmp_path / "rows.hlo"
+    file.write_text(ROWS)
+    words = ("run", file, "--devices=4", f"--inputs={arguments}", "--print-output=6")
+    found = run(*words, "--backend=interp", "--compare-with=O0")
+    assert found.code == 0, found.err
+    assert "compare with O0: OK" in found.err
+    assert found.out == run(*words).out
+
+
+def test_the_evaluator_runs_one_device(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "one.hlo"
+    file.write_text("HloModule m\nENTRY e { c = f32[] constant(2) ROOT n = f32[] negate(c) }\n")
+    assert run("run", file, "--backend=interp").out == "out0 = f32[] -2\n"
+
+
 def test_another_number_of_devices_is_refused(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "rows.hlo"
     file.write_text(ROWS)
