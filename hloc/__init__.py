@@ -33,6 +33,7 @@ __all__ = [
     "jit",
     "load",
     "parse",
+    "partition",
     "register_custom_call",
 ]
 
@@ -88,6 +89,22 @@ def parse(text: str | bytes, verify: bool = True) -> Module:
     from hloc import driver
 
     return driver.parse_text(text, verify=verify)
+
+
+def partition(module: Module | str, devices: int = 0) -> Module:
+    """Return the program that each device runs of an annotated program of whole arrays.
+
+    Args:
+        module: a module, which is not changed, or the text of one, with shardings.
+        devices: how many partitions there are if the module does not say.
+
+    Raises:
+        HloError: a sharding does not fit its array or the number of partitions.
+        UnsupportedError: the module has several replicas.
+    """
+    from hloc import driver
+
+    return driver.partition(module, devices)
 
 
 def load(path: str, verify: bool = True) -> Module:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -36,6 +36,9 @@ _SMALL_BYTES = 4 << 20
 """Size of a text or proto up to which what its passes leave behind may wait to be collected."""
 
 DEFAULT = CompileOptions()
+PARTITION = "sharding-propagation,spmd-partitioner,tuple-simplifier,dce"
+"""The passes that make the program of each device."""
+
 _OPTION_NAMES = tuple(field.name for field in fields(CompileOptions))
 
 
@@ -91,28 +94,33 @@ def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> 
         )
 
 
-def partitioned(module: Module | str) -> Module:
+def partition(module: Module | str, devices: int = 0) -> Module:
     """Return the program of each device of a program of whole arrays, by its shardings.
 
     A module of one device, or for each device already, is returned as it is.
 
+    Args:
+        module: a module, which is not changed, or the text of one.
+        devices: how many partitions there are if the module does not say.
+
     Raises:
-        HloError: a sharding does not fit.
-        UnsupportedError: it has replicas as well as partitions.
+        HloError: a sharding does not fit its array or the number of partitions.
+        UnsupportedError: the module has replicas as well as partitions.
     """
-    from hloc.opt.pipeline import run_pass
-    from hloc.opt.spmd.spmd_partitioner import SpmdPartitioner
+    from hloc.opt.pipeline import Pipeline
 
     module = parse_text(module) if isinstance(module, str) else clone_module(module)
+    if devices > 1 and module.config.num_partitions == 1:
+        module.set_config(replace(module.config, num_partitions=devices))
     if not is_per_device(module):
-        run_pass(SpmdPartitioner(), module, context_of(DEFAULT))
+        Pipeline.parse(PARTITION).run(module, context_of(DEFAULT))
     return module
 
 
 def _runnable(module: Module) -> Module:
     """Return what can run of a module: manual regions of whole arrays need all devices."""
     if module_devices(module).total > 1 and exchanges_data(module) and not is_per_device(module):
-        return partitioned(module)
+        return partition(module)
     return module
 
 

@@ -104,6 +104,11 @@ COMMANDS: dict[str, Command] = {
         "list the collectives of a sharded module: why each is there, bytes, modelled time",
         "hloc.cli.explain_sharding_command:explain_sharding_file",
     ),
+    "partition": Command(
+        "partition FILE",
+        "print the program of each device of an annotated program",
+        "hloc.cli.partition_command:partition_file",
+    ),
     "passes": Command(
         "passes [NAME]", "list passes, or describe one", "hloc.cli.list_commands:list_passes"
     ),

@@ -49,9 +49,10 @@ READ = (
     "bisect",
     "reduce",
     "explain-sharding",
+    "partition",
 )
 DRAWING = ("graph", "roofline")
-WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", *DRAWING)
+WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", "partition", *DRAWING)
 ABOUT = ("targets", "doctor", "cache")
 ALL = (*READ, *DRAWING, "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
@@ -156,9 +157,9 @@ OPTIONS: tuple[Option, ...] = (
            "at run time", "NAME[,NAME]", convert=processors, default=""),
     Option(("--mattr",), "Output", COMPILE, "enable or disable features of the processor",
            "+NAME,-NAME", default=""),
-    Option(("--style",), "Output", ("", "parse", "convert", "extract"), "style of HLO text, as in "
-           "XLA's print options: default, short, canonical", "STYLE", convert=one_of(STYLES),
-           default="default"),
+    Option(("--style",), "Output", ("", "parse", "convert", "extract", "partition"), "style of "
+           "HLO text, as in XLA's print options: default, short, canonical", "STYLE",
+           convert=one_of(STYLES), default="default"),
     Option(("--format",), "Output", ("stats", "diff", *SHARDING), "output format: text or json",
            "FORMAT", convert=one_of(("text", "json")), default="text"),
     Option(("--to",), "Output", ("convert",), f"output format: {', '.join(FORMATS)} (default: by "
@@ -230,8 +231,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--devices",), "Devices", COMPILE, "run on N devices that work together: a thread "
            "each; arguments are cut and results joined by the module's shardings", "N",
            convert=count(1), default=0),
-    Option(("--mesh",), "Devices", (*COMPILE, *SHARDING), "sizes and names of the mesh axes, major "
-           "first (default: as the module says); a run takes as many devices", "x=4,y=2",
+    Option(("--mesh",), "Devices", (*COMPILE, *SHARDING, "partition"), "sizes and names of the "
+           "mesh axes, major first (default: as the module says); a run takes as many devices",
+           "x=4,y=2",
            convert=mesh_axes, default=()),
     Option(("--per-device",), "Devices", COMPILE, "inputs and outputs are those of each device, "
            "stacked along a first dimension"),

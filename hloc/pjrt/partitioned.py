@@ -68,7 +68,7 @@ def partitioned_module(proto: bytes, name: str, devices: int) -> Module:
     """Return the program of each of `devices` devices."""
     module = driver.read_snapshot(proto, name=name).module
     module.set_config(replace(module.config, num_partitions=devices))
-    return driver.partitioned(module)
+    return driver.partition(module)
 
 
 def partitioned_shards(module: Module, proto: bytes, boundary: Boundary) -> Shards:

@@ -153,7 +153,7 @@ def device_task(module: Module, devices: int, *, per_device: bool = False) -> De
         raise HloError(f"{counts.total} devices are more than the {MAX_DEVICES} of one run")
     if is_per_device(module):
         return DeviceTask(module, edges_of(module), per_device)
-    local = driver.partitioned(module)
+    local = driver.partition(module)
     edges = edges_of(local)
     joins = all(edge.placement is not None for edge in (*edges.parameters, *edges.results))
     whole = module if joins and not exchanges_data(module) else None

@@ -14,6 +14,7 @@ from hloc.analysis.sharding_explanation import (
     ShardingExplanation,
     explain_partitioned,
 )
+from hloc.driver import PARTITION
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import module_devices
@@ -34,7 +35,6 @@ from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline, run_pass
 from hloc.options import DEFAULT_LINK
 
-PARTITIONING = "spmd-partitioner,dce"
 DEFAULT_CHIP = "H100"
 HOST = "host"
 
@@ -81,7 +81,7 @@ def partitioned(module: Module) -> Module:
     if is_per_device(module) and module_devices(module).total > 1:
         return module
     local = clone_module(module)
-    Pipeline.parse(PARTITIONING).run(local, PassContext())
+    Pipeline.parse(PARTITION).run(local, PassContext())
     if module_devices(local).total == 1:
         raise HloError(
             "the module is for one device: nothing is sharded",

@@ -151,12 +151,23 @@ class Region:
         """Keep this partition's part of dimension `dim`; a size that does not divide is padded."""
         tiles = self.mesh.size(axes)
         size = -(-x.array.dims[dim] // tiles)
+        if _is_same_along(x, dim):
+            return self._shortened(x, dim, size)
         x = self.padded(x, dim, size * tiles)
         starts = [self.zero()] * x.array.rank
         starts[dim] = self.offset(axes, size)
         sizes = list(x.array.dims)
         sizes[dim] = size
         return self.annotated(self.build.dynamic_slice(x, starts, sizes))
+
+    def _shortened(self, x: Instruction, dim: int, size: int) -> Instruction:
+        """Make a broadcast or iota again with another size of `dim`."""
+        dims = tuple(size if d == dim else n for d, n in enumerate(x.array.dims))
+        return self.annotated(
+            self.computation.add(
+                x.opcode, ArrayShape(x.array.dtype, dims), x.operands, x.attributes, name=x.name
+            )
+        )
 
     def padded(self, x: Instruction, dim: int, size: int) -> Instruction:
         """Pad dimension `dim` at its end with zeros."""
@@ -276,3 +287,10 @@ class Region:
     def whole(self, rank: int) -> Tiling:
         """Return the tiling of an array that every device holds whole."""
         return replicated(self.mesh, rank)
+
+
+def _is_same_along(x: Instruction, dim: int) -> bool:
+    """True if the elements of `x` are made, and do not depend on their index along `dim`."""
+    if x.is_a("broadcast"):
+        return dim not in x.attributes.dimensions
+    return x.is_a("iota") and x.attributes.iota_dimension != dim

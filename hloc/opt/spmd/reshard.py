@@ -8,7 +8,7 @@ Arrays whose sizes do not divide are gathered along that dimension and sliced ag
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from hloc.opt.spmd.region import Region, Value
@@ -69,7 +69,7 @@ def steps(whole: tuple[int, ...], start: Tiling, target: Tiling) -> Iterator[Til
     if now != target and now.counts == target.counts:
         yield target
         return
-    for source, dim, axes in _exchanges(now, target):  # all-to-all
+    for source, dim, axes in _exchanges(now, target, uneven):  # all-to-all
         kept = now.dims[source][: len(now.dims[source]) - len(axes)]
         now = now.with_dim(source, kept).with_dim(dim, (*now.dims[dim], *axes))
         yield now
@@ -85,11 +85,15 @@ def steps(whole: tuple[int, ...], start: Tiling, target: Tiling) -> Iterator[Til
             yield now
 
 
-def _exchanges(now: Tiling, target: Tiling) -> Iterator[tuple[int, int, Axes]]:
+def _exchanges(
+    now: Tiling, target: Tiling, uneven: Sequence[int]
+) -> Iterator[tuple[int, int, Axes]]:
     """Yield (from, to, axes): minor axes of a dimension that become those of another."""
     for source, axes in enumerate(now.dims):
         lost = _extension(target.dims[source], axes)
         for dim, wanted in enumerate(target.dims):
+            if {source, dim} & set(uneven):
+                continue
             if lost and dim != source and _extension(now.dims[dim], wanted) == lost:
                 yield source, dim, lost
                 return
