@@ -72,6 +72,8 @@ class Dataflow:
             return inst.called[0].root, index
         if name == "while":
             return (inst.operands[0], index) if index in self._invariant.get(inst, ()) else None
+        if name == "send" and index[0] == 0:
+            return inst.operands[0], index[1:]
         if name == "async-start":
             return _async_start(inst, index)
         if name == "async-done":

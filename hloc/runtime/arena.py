@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -30,9 +30,14 @@ class Stoppable(Protocol):
 _STOPPABLE: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
-def stopped_with(run: Stoppable) -> None:
-    """Let `stop_all` stop `run` too, as long as it exists."""
+def stopped_with(run: Stoppable, frames: Iterable[Frame]) -> None:
+    """Let `stop_all` stop `run`, as long as it exists, and leave its frames to it.
+
+    A device whose loops end before the others know would leave them waiting.
+    """
     _STOPPABLE.add(run)
+    for frame in frames:
+        _FRAMES.discard(frame)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class Frame:
 
 def stop_all() -> None:
     """Let the loops of all calls under way end."""
-    for run in tuple(_STOPPABLE):  # before their frames: a device that ends leaves others waiting
+    for run in tuple(_STOPPABLE):
         run.stop()
     for frame in tuple(_FRAMES):
         frame.stop.value = 1

@@ -33,7 +33,7 @@ class DeviceRun:
         self._tables = [
             DeviceTable(frame.address, ctypes.addressof(frame.stop)) for frame in self.frames
         ]
-        stopped_with(self)
+        stopped_with(self, self.frames)
 
     def run(self, entry: int) -> None:
         """Run the code at `entry`, once the tables of all frames are filled.

@@ -7,6 +7,8 @@ takes that out again, so that a start in one iteration of a loop may be ended in
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.ir.computation import Computation
 from hloc.ir.device_groups import device_groups, device_pairs, module_devices
@@ -142,3 +144,47 @@ def _run_after(old: Instruction, new: tuple[Instruction, ...]) -> None:
             kept = (p for p in later.control_predecessors if p is not old)
             before = list(dict.fromkeys((*kept, *new)))
             old.computation.set_control_predecessors(later, before)
+
+
+# ---- transfers
+
+
+def order_transfers(module: Module) -> None:
+    """Let each device send before it waits for data, where the one does not need the other.
+
+    Else a schedule might let all devices receive first, and none would ever send. `send` and
+    `recv-done` of a computation keep the order that they are given here.
+    """
+    if "recv-done" not in module.opcodes:
+        return
+    with module.log.acting("order-transfers"):
+        for computation in control_flow_computations(module):
+            order = [inst for inst in _sends_first(computation) if inst.is_a("send", "recv-done")]
+            for before, after in pairwise(order):
+                if before not in after.control_predecessors:
+                    known = after.control_predecessors
+                    computation.set_control_predecessors(after, [*known, before])
+
+
+def _sends_first(computation: Computation) -> list[Instruction]:
+    """Return a topological order in which what waits for data comes as late as possible."""
+    left = list(post_order(computation))
+    done: dict[Instruction, None] = {}
+    late: list[Instruction] = []
+    while left:
+        rest = []
+        for inst in left:
+            needed = (*inst.operands, *inst.control_predecessors)
+            if any(operand not in done for operand in needed):
+                rest.append(inst)
+            elif inst.is_a("recv-done") and inst not in late:
+                late.append(inst)
+                rest.append(inst)
+            else:
+                done[inst] = None
+        if len(rest) == len(left):
+            first = next(inst for inst in rest if inst in late)
+            done[first] = None
+            rest.remove(first)
+        left = rest
+    return list(done)

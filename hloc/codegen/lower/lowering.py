@@ -11,7 +11,7 @@ import numpy as np
 
 from hloc.analysis.call_graph import control_flow_computations, has_opcode
 from hloc.analysis.dataflow import forwarded_shape
-from hloc.codegen.lower.collectives import replace_collectives_of_one
+from hloc.codegen.lower.collectives import order_transfers, replace_collectives_of_one
 from hloc.codegen.lower.explicit_copies import make_copies_explicit
 from hloc.dtypes import DType
 from hloc.errors import Diagnostic, HloError, UnsupportedError
@@ -45,6 +45,7 @@ def lower(module: Module, options: CompileOptions) -> None:
     _replace_device_numbers(module)
     make_copies_explicit(module)
     replace_collectives_of_one(module)
+    order_transfers(module)
     context = PassContext()
     run_pass(FlattenCallGraph(), module, context)
     run_pass(CopyInsertion(), module, context)
@@ -56,13 +57,12 @@ def refuse_unsupported(module: Module, reason_of: ReasonFunction) -> None:
 
     Args:
         module: the whole of it is looked at, before any code is made.
-        reason_of: what the target says of one instruction that runs on its own.
+        reason_of: what the target says of one instruction, its `Opcode.refusal` among that.
     """
     found: dict[tuple[str, str], list[Instruction]] = {}
     for computation in control_flow_computations(module):
         for inst in computation.instructions:
-            reason = _shape_reason(inst) or inst.opcode.refusal
-            reason = reason or reason_of(inst)
+            reason = _shape_reason(inst) or reason_of(inst)
             if reason:
                 found.setdefault((inst.opcode.name, reason), []).append(inst)
     _raise_refusals(found)

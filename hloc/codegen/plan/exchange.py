@@ -17,8 +17,9 @@ from math import prod
 
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
-from hloc.ir.device_groups import device_groups, device_pairs
+from hloc.ir.device_groups import TRANSFERS, device_groups, device_pairs
 from hloc.ir.instruction import Instruction
+from hloc.ops.transfers import start_of, transferred
 from hloc.shapes import ArrayShape, leaves
 
 MOST_COMBINED = 4096
@@ -78,14 +79,15 @@ class Exchange:
 
     Attributes:
         opcode: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `collective-permute`,
-            `collective-broadcast` or `ragged-all-to-all`; never one that only starts.
+            `collective-broadcast` or `ragged-all-to-all`; never one that only starts. `send` has
+            one operand and does not wait; `recv` has one result: it is what a `recv-done` does.
         name, place: of the instruction, and `file:line:column`, "" if unknown; for messages.
         groups: flattened device ids (replica * partitions + partition) by rank. A device that is in
             no group gets zeros at once.
         channel: devices meet by opcode, group and channel, so branches of a conditional may each
             have an instruction of their own for one meeting.
         meaning: what instructions that meet must have in common, as text.
-        pairs: of a collective-permute, the devices that send and receive.
+        pairs: of a collective-permute, `send` or `recv`: the devices that send and receive.
         operands, results: array leaves; result i belongs to operand i, save that a ragged
             all-to-all has one result, which starts as a copy of operand 1.
         reducer: opcode of a reducer of two parameters, `add`; "" if it is anything else.
@@ -119,6 +121,8 @@ def exchange_of(inst: Instruction) -> Exchange:
         HloError: the groups do not fit the shapes.
     """
     name = inst.opcode.name
+    if inst.is_a(*TRANSFERS):
+        return _transfer(inst)
     groups = device_groups(inst)
     reduces = bool(inst.called)
     operands = tuple(operand.array for operand in inst.operands)
@@ -152,6 +156,26 @@ def _meaning(inst: Instruction) -> str:
     if pairs:
         parts.append(f"source_target_pairs={{{','.join(f'{{{s},{t}}}' for s, t in pairs)}}}")
     return ", ".join(parts)
+
+
+def _transfer(inst: Instruction) -> Exchange:
+    """Return the exchange of a `send` or a `recv-done`."""
+    start = start_of(inst)
+    assert start is not None
+    shape = transferred(start)
+    data = (Pieces(shape.dtype.name, 1, 1, shape.size_bytes),)
+    is_send = inst.is_a("send")
+    return Exchange(
+        "send" if is_send else "recv",
+        inst.name,
+        inst.span.place() if inst.span is not None else "",
+        (),
+        start.attributes.channel_id,
+        shape.text_without_layout,
+        device_pairs(start),
+        data if is_send else (),
+        () if is_send else data,
+    )
 
 
 def reducer_name(reducer: Computation) -> str:

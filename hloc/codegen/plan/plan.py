@@ -6,7 +6,7 @@ pointer table that the entry function receives.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -29,6 +29,7 @@ from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferAssignment, data_leaves
 from hloc.memory.schedule import Schedule
 from hloc.ops.custom_call import is_linalg
+from hloc.ops.transfers import is_between_devices
 from hloc.shapes import ShapeIndex, TupleShape
 
 
@@ -225,6 +226,8 @@ def runs_as(inst: Instruction) -> Form:
     opcode = inst.opcode
     if opcode.exchange is not None:
         return "exchange"
+    if is_between_devices(inst):
+        return "exchange" if inst.is_a("send", "recv-done") else "nothing"
     if opcode.name in _DEVICE_NUMBERS:
         return "number"
     if opcode.control_flow:
@@ -343,7 +346,13 @@ class _Planner:
         planned = self.planned_exchanges[inst]
         numbers = [self._kernel_number(request) for request in planned.combiners]
         self.exchanges.append(planned.exchange.with_kernels(numbers))
-        return ExchangeStep(len(self.exchanges) - 1, self._arguments(inst))
+        if inst.is_a("send"):
+            arguments = self._leaf_places(inst.operands[:1])
+        elif inst.is_a("recv-done"):
+            arguments = self._leaf_places((inst,))
+        else:
+            arguments = self._arguments(inst)
+        return ExchangeStep(len(self.exchanges) - 1, arguments)
 
     def _host_slot(self, function: HostFunction) -> int:
         """Return the slot of a function of the host."""
@@ -355,9 +364,12 @@ class _Planner:
 
         A leaf without elements gets a pointer that is never dereferenced.
         """
+        return self._leaf_places((*inst.operands, inst))
+
+    def _leaf_places(self, owners: Sequence[Instruction]) -> tuple[Place, ...]:
         return tuple(
             self._place(owner, index) if shape.size_bytes else Place(ARENA_SLOT)
-            for owner in (*inst.operands, inst)
+            for owner in owners
             for index, shape in data_leaves(owner.shape)
         )
 

@@ -26,6 +26,7 @@ from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import store_schedule
 from hloc.ops.custom_call_targets import refusal_of
 from hloc.ops.participants import devices_reason
+from hloc.ops.transfers import is_between_devices, transferred
 from hloc.options import CompileOptions
 
 NO_KERNEL = "there is no code generator for it yet"
@@ -101,6 +102,15 @@ def plan_program(module: Module, options: CompileOptions, rules: KernelRules) ->
     return PlannedProgram(plan, boundary, seconds)
 
 
+def _layout_reason(inst: Instruction) -> str:
+    """Return why the data of a transfer cannot be sent as it lies, "" if it can."""
+    if inst.is_a("send-done"):
+        return ""
+    shape = transferred(inst)
+    is_plain = shape.minor_to_major == shape.with_layout(None).minor_to_major
+    return "" if is_plain else "its data is not row-major"
+
+
 class _KernelPlans:
     """The plan of each kernel, computed on demand and again if its instruction changed."""
 
@@ -111,6 +121,10 @@ class _KernelPlans:
     def refusal(self, inst: Instruction) -> str:
         """Return why the target cannot run `inst`, "" if it can."""
         how = runs_as(inst)
+        if is_between_devices(inst) and self._rules.exchanges:
+            return _layout_reason(inst)
+        if inst.opcode.refusal:
+            return inst.opcode.refusal
         if how in ("exchange", "number"):
             return devices_reason(inst, can_exchange=self._rules.exchanges)
         if how == "host":

@@ -35,13 +35,15 @@ def deadlock(program: ExchangeProgram, waits_at: Sequence[int]) -> HloError:
         notes.append(f"{devices_text(finished)} at the end of the program")
     first = program.exchanges[next(iter(at))[0]]
     return HloError(
-        f"deadlock: no device can go on from {first.opcode} '{first.name}'", notes=notes
+        f"deadlock: no device can go on from {_opcode(first)} '{first.name}'", notes=notes
     )
 
 
 def _missing(program: ExchangeProgram, waits_at: Sequence[int], device: int) -> list[int]:
     """Return the members of a device's group that are not where it waits."""
     own = program.exchanges[waits_at[device] - 1]
+    if own.opcode == "recv":
+        return [source for source, target in own.pairs if target == device]
     group = next(group for group in own.groups if device in group)
 
     def has_come(member: int) -> bool:
@@ -75,7 +77,11 @@ def rows_outside(exchange: Exchange, sender: int, numbers: tuple[int, int, int])
 def described(exchange: Exchange) -> str:
     """Return opcode, name and place of an exchange: `all-reduce 'sum.1' (m.hlo:12:3)`."""
     where = f" ({exchange.place})" if exchange.place else ""
-    return f"{exchange.opcode} '{exchange.name}'{where}"
+    return f"{_opcode(exchange)} '{exchange.name}'{where}"
+
+
+def _opcode(exchange: Exchange) -> str:
+    return "recv-done" if exchange.opcode == "recv" else exchange.opcode
 
 
 def devices_text(numbers: Sequence[int]) -> str:

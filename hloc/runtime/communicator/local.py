@@ -102,6 +102,8 @@ class LocalCommunicator:
         if world.stopped == _STOP["MISMATCH"]:
             own, other = exchanges[world.fault_exchange], exchanges[world.fault_count]
             raise mismatch(own, other, int(world.fault_device))
+        if world.stopped == _STOP["MEMORY"]:
+            raise HloError("there is no memory for the data that devices send to each other")
         if world.stopped == _STOP["ROWS"]:
             numbers = (world.fault_count, world.fault_start, world.fault_target)
             raise rows_outside(exchanges[world.fault_exchange], int(world.fault_device), numbers)
@@ -131,6 +133,12 @@ class LocalCommunicator:
             for rank, device in enumerate(group):
                 meeting_of[device], rank_of[device] = number, rank
                 combiners_of[device] = combiners
+        if exchange.opcode in ("send", "recv"):
+            meeting_of = [-1] * len(devices)
+            for pair in exchange.pairs:
+                key = ("transfer", pair, exchange.channel)
+                end = pair[0] if exchange.opcode == "send" else pair[1]
+                meeting_of[end] = meetings.setdefault(key, len(meetings))
         source_of = [-1] * len(devices)
         for source, target in exchange.pairs:
             source_of[target] = rank_of[source]

@@ -11,7 +11,9 @@
 - `Meeting`: opcode, group and channel that one or several exchanges have in common. `phase` is even
   while members gather, odd while all are there and the work is shared, and two more than before
   when it is done. `arrays` and `exchanges` are by rank. `next` and `left` count pieces of work: the
-  next to be taken, and those that are not done.
+  next to be taken, and those that are not done. Where a device sends to another, it holds the
+  messages on their way, the `first` and the `last`, and whether the receiver is `waiting`.
+- `Message`: data of a transfer, which follow the structure, and the exchange that sent them.
 - `Run` is one call of a program; `left` counts the devices that have not finished.
 - `Worker` is a thread that runs a device; it sleeps while `run` is null.
 """
@@ -22,8 +24,8 @@ from hloc.codegen.llvm.structures import Structures
 
 STRUCTURES = Structures("""\
 enum Opcode: all_reduce=0, reduce_scatter=1, all_gather=2, all_to_all=3, collective_broadcast=4,
-  collective_permute=5, ragged_all_to_all=6
-enum Stop: NONE=0, DEADLOCK=1, ROWS=2, MISMATCH=3, ASKED=4
+  collective_permute=5, ragged_all_to_all=6, send=7, recv=8
+enum Stop: NONE=0, DEADLOCK=1, ROWS=2, MISMATCH=3, ASKED=4, MEMORY=5
 struct Device: void* exchange, uint32_t replica, uint32_t partition, World* world, int64_t number,
   int32_t* stop, int64_t waits_at, int64_t* nanoseconds
 struct World: int64_t devices, Device** states, Exchange* exchange, int64_t meetings,
@@ -39,7 +41,9 @@ struct Exchange: int64_t opcode, int64_t operands, int64_t results, Pieces* oper
 struct Meeting: int64_t members, int64_t** arrays, int64_t* exchanges, int64_t* combiners,
   int64_t* devices,
   int64_t pieces, int64_t pad0, int64_t pad1, int64_t arrived, int64_t sleepers,
-  int64_t next, int64_t left, int64_t phase, int64_t pad3, int64_t pad4, int64_t pad5
+  int64_t next, int64_t left, int64_t phase, int64_t lock, Message* first, Message* last,
+  int64_t waiting
+struct Message: Message* next, int64_t exchange
 struct Run: int64_t devices, void* entry, int64_t** tables, Device** states, int64_t left
 struct Worker: Worker* next, Run* run, int64_t place, int64_t called, void* thread
 struct State: int64_t lock, Worker* idle, int64_t sig_setmask

@@ -435,10 +435,18 @@ def test_a_host_function_that_fails_ends_all_devices() -> None:
 def test_ctrl_c_ends_all_devices() -> None:
     text = module(LOOP_ENTRY, LOOP % "{{0,1},{2,3}}", "num_partitions=4")
     program = hloc.compile(text)
-    timer = threading.Timer(0.2, stop_all)
-    timer.start()
+    ended = threading.Event()
+
+    def press() -> None:
+        while not ended.wait(0.1):
+            stop_all()
+
+    presses = threading.Thread(target=press)
+    presses.start()
     with pytest.raises(KeyboardInterrupt):
         program.run_devices(loop_arguments([2**31 - 1] * 4))
+    ended.set()
+    presses.join()
     clear_stops()
     program.run_devices(loop_arguments([1] * 4))
 
@@ -501,3 +509,90 @@ def test_a_kept_program_needs_no_planning(monkeypatch: pytest.MonkeyPatch) -> No
     for program in (first, second):
         results = program.run_devices(loop_arguments([1] * 4))
         assert [r.tolist() for r in results[0]] == [[1, 2], [1, 2], [5, 2], [5, 2]]
+
+
+PIPELINE = """body { t = (s32[], f32[2], token[]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  v = f32[2] get-tuple-element(t), index=1
+  k = token[] get-tuple-element(t), index=2
+  r = (f32[2], u32[], token[]) recv(k), channel_id=1, PAIRS
+  s = (f32[2], u32[], token[]) send(v, k), channel_id=1, PAIRS
+  d = (f32[2], token[]) recv-done(r), channel_id=1, PAIRS
+  x = f32[2] get-tuple-element(d), index=0
+  e = token[] send-done(s), channel_id=1, PAIRS
+  ROOT u = (s32[], f32[2], token[]) tuple(j, x, e) }
+below { t = (s32[], f32[2], token[]) parameter(0)
+  i = s32[] get-tuple-element(t), index=0
+  n = s32[] constant(2)
+  ROOT c = pred[] compare(i, n), direction=LT }
+"""
+PIPELINE_ENTRY = """
+  a = f32[2] parameter(0)
+  z = s32[] constant(0)
+  k = token[] after-all()
+  t = (s32[], f32[2], token[]) tuple(z, a, k)
+  w = (s32[], f32[2], token[]) while(t), condition=below, body=body
+  ROOT r = f32[2] get-tuple-element(w), index=1
+"""
+
+
+def transfers(text: str, pairs: str) -> str:
+    return text.replace(
+        "PAIRS", f"frontend_attributes={{_xla_send_recv_source_target_pairs={pairs}}}"
+    )
+
+
+@pytest.mark.parametrize("pairs", ["{{0,1},{1,2},{2,3}}", "{{0,1},{1,2},{2,3},{3,0}}"])
+def test_transfers_in_a_loop(pairs: str) -> None:
+    """In the ring, a schedule that receives before it sends would be a deadlock."""
+    text = module(PIPELINE_ENTRY, transfers(PIPELINE, pairs), "num_partitions=4")
+    args = arguments((DTYPES["f32"], (2,)), devices=4)
+    check(text, args, levels=(0, 1, 2, 3))
+
+
+CHAIN = """
+  a = f32[3] parameter(0)
+  k = token[] after-all()
+  r = (f32[3], u32[], token[]) recv(k), channel_id=1, PAIRS
+  d = (f32[3], token[]) recv-done(r), channel_id=1, PAIRS
+  x = f32[3] get-tuple-element(d), index=0
+  y = f32[3] add(x, a)
+  s = (f32[3], u32[], token[]) send(y, k), channel_id=1, PAIRS
+  e = token[] send-done(s), channel_id=1, PAIRS
+  ROOT c = f32[3] copy(y)
+"""
+
+
+def test_a_chain_of_devices_each_of_which_needs_the_one_before() -> None:
+    text = module(transfers(CHAIN, "{{0,1},{1,2},{2,3}}"), header="num_partitions=4")
+    check(text, arguments((DTYPES["f32"], (3,)), devices=4), levels=(0, 1, 2, 3))
+
+
+def test_devices_that_wait_for_each_other_s_data_are_a_deadlock() -> None:
+    program = hloc.compile(module(transfers(CHAIN, "{{0,1},{1,0}}"), header="num_partitions=2"))
+    ones = [np.ones(3, np.float32)] * 2
+    for _ in range(2):
+        with pytest.raises(HloError, match=r"device 0 at recv-done 'd'.*waiting for device 1"):
+            program.run_devices([ones])
+
+
+def test_data_that_nobody_receives_does_not_reach_the_next_run() -> None:
+    sends = """
+  a = f32[3] parameter(0)
+  k = token[] after-all()
+  s = (f32[3], u32[], token[]) send(a, k), channel_id=1, PAIRS
+  e = token[] send-done(s), channel_id=1, PAIRS
+  b = f32[3] negate(a)
+  late = (f32[3], u32[], token[]) send(b, e), channel_id=1, PAIRS
+  r = (f32[3], u32[], token[]) recv(k), channel_id=1, PAIRS
+  d = (f32[3], token[]) recv-done(r), channel_id=1, PAIRS
+  f = token[] send-done(late), channel_id=1, PAIRS
+  ROOT x = f32[3] get-tuple-element(d), index=0
+"""
+    program = hloc.compile(module(transfers(sends, "{{0,1}}"), header="num_partitions=2"))
+    for value in (1, 2, 3):
+        ones = [np.full(3, value, np.float32)] * 2
+        (results,) = program.run_devices([ones])
+        assert [r.tolist() for r in results] == [[0, 0, 0], [value] * 3]

@@ -24,7 +24,7 @@ from hloc.runtime.communicator.machine.waiting import NEEDED, waiting_text
 from hloc.runtime.communicator.structures import STRUCTURES
 from hloc.runtime.cpu_loader import load_functions
 
-SOURCES = ("moves", "meetings", "threads")
+SOURCES = ("moves", "meetings", "transfers", "entry", "threads")
 
 _NAMES = ("exchange_data", "run_devices", "stop", "set_up", "forget")
 _WAITING = {"sleep": 2, "wake": 2, "pause": 0}

@@ -10,7 +10,6 @@ count is never too high.
 from __future__ import annotations
 
 from hloc.runtime.communicator.machine.moves import (
-    fill_alone,
     piece_count,
     ragged_fault,
     run_piece,
@@ -28,6 +27,7 @@ from hloc.runtime.communicator.machine.words import (
     atomic_load,
     clock_gettime,
     exchange,
+    free,
     pause,
     sleep,
     stack,
@@ -35,25 +35,10 @@ from hloc.runtime.communicator.machine.words import (
 )
 
 
-def exchange_data(device: Device, number: int, arrays: Words) -> int:
-    """Take part in an exchange with operands and results; returns 1 if the run has been stopped."""
-    world = device.world
-    begin = now(world)
-    stopped: int = meet(world, device, number, arrays)
-    device.nanoseconds[number] += now(world) - begin
-    return stopped
-
-
 def meet(world: World, device: Device, number: int, arrays: Words) -> int:
     """Meet the other members of the group."""
-    if atomic_load(world.stopped) != 0:
-        return 1
     what = world.exchange[number]
-    place = what.meeting_of[device.number]
-    if place < 0:
-        fill_alone(what, arrays)
-        return 0
-    meeting = world.meeting[place]
+    meeting = world.meeting[what.meeting_of[device.number]]
     rank = what.rank_of[device.number]
     meeting.arrays[rank] = arrays
     meeting.exchanges[rank] = number
@@ -172,12 +157,19 @@ def reset(world: World) -> None:
     """Get ready for a run; after one that was stopped, meetings may have members."""
     world.idle = 0
     world.finished = 0
+    for i in range(world.meetings):
+        box = world.meeting[i]
+        while box.first is not None:
+            message = box.first
+            box.first = message.next
+            free(message)
     if world.stopped != 0:
         for i in range(world.meetings):
             meeting = world.meeting[i]
             meeting.phase = 0
             meeting.arrived = 0
             meeting.sleepers = 0
+            meeting.waiting = 0
     for i in range(world.devices):
         world.states[i].waits_at = 0
         world.states[i].stop[0] = 0

@@ -12,6 +12,7 @@ Address: TypeAlias = Any
 Device: TypeAlias = Any
 Exchange: TypeAlias = Any
 Meeting: TypeAlias = Any
+Message: TypeAlias = Any
 Pieces: TypeAlias = Any
 Run: TypeAlias = Any
 Words: TypeAlias = Any

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import Any
 
 from hloc.codegen.plan.exchange import Exchange
-from hloc.errors import HloError
+from hloc.errors import HloError, UnsupportedError
 from hloc.runtime.communicator.faults import deadlock, described, rows_outside
 from hloc.runtime.communicator.interface import DeviceTable, ExchangeProgram
 from hloc.runtime.communicator.mpi.call_lists import IN_ORDER, Manner, call_list, meetings
@@ -144,6 +144,9 @@ class MpiCommunicator:
 
     def __init__(self, engine: MpiEngine, program: ExchangeProgram, processes: Processes) -> None:
         """Make the communicators of all groups, and what each device here calls."""
+        for exchange in program.exchanges:
+            if exchange.opcode in ("send", "recv"):
+                raise UnsupportedError(f"{described(exchange)}: send and recv do not run over MPI")
         self._engine, self._program, self._processes = engine, program, processes
         self._manner = engine.manner
         if self._manner.checked is None:

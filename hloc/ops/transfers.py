@@ -1,0 +1,42 @@
+"""Transfers between devices: which `send` and `recv` are, and what starts what a `-done` ends.
+
+The pairs of devices stand in the frontend attributes of the start (`hloc/ir/device_groups.py`); the
+others are transfers to and from the host.
+"""
+
+from __future__ import annotations
+
+from hloc.ir.device_groups import TRANSFERS, device_pairs
+from hloc.ir.instruction import Instruction
+from hloc.shapes import ArrayShape, TupleShape
+
+
+def is_between_devices(inst: Instruction) -> bool:
+    """True for `send`, `recv` and their ends, if the data goes from device to device."""
+    if not inst.is_a(*TRANSFERS):
+        return False
+    start = start_of(inst)
+    return start is not None and not start.attributes.is_host_transfer and bool(device_pairs(start))
+
+
+def start_of(inst: Instruction) -> Instruction | None:
+    """Return what started `inst`, by the channel if a loop is between them; itself for a start."""
+    name = inst.opcode.name.removesuffix("-done")
+    if inst.is_a(name):
+        return inst
+    if inst.operands[0].is_a(name):
+        return inst.operands[0]
+    for computation in inst.computation.module.computations:
+        for other in computation.instructions:
+            if other.is_a(name) and other.attributes.channel_id == inst.attributes.channel_id:
+                return other
+    return None
+
+
+def transferred(inst: Instruction) -> ArrayShape:
+    """Return the shape of the data of a `send`, a `recv` or a `recv-done`."""
+    shape = inst.shape
+    assert isinstance(shape, TupleShape)
+    data = shape.elements[0]
+    assert isinstance(data, ArrayShape)
+    return data

@@ -1,0 +1,41 @@
+"""What generated code calls for an exchange."""
+
+from __future__ import annotations
+
+from hloc.runtime.communicator.machine.meetings import meet, now
+from hloc.runtime.communicator.machine.moves import fill_alone
+from hloc.runtime.communicator.machine.transfers import receive, send
+from hloc.runtime.communicator.machine.words import (
+    Device,
+    Opcode_,
+    Words,
+    World,
+    atomic_load,
+)
+
+
+def exchange_data(device: Device, number: int, arrays: Words) -> int:
+    """Take part in an exchange with operands and results; returns 1 if the run has been stopped."""
+    world = device.world
+    begin = now(world)
+    stopped: int = take_part(world, device, number, arrays)
+    device.nanoseconds[number] += now(world) - begin
+    return stopped
+
+
+def take_part(world: World, device: Device, number: int, arrays: Words) -> int:
+    """Do what the opcode asks for, in the group of the device."""
+    if atomic_load(world.stopped) != 0:
+        return 1
+    what = world.exchange[number]
+    place = what.meeting_of[device.number]
+    if place < 0:
+        fill_alone(what, arrays)
+        return 0
+    meeting = world.meeting[place]
+    if what.opcode == Opcode_.send:
+        return send(world, what, meeting, number, arrays)
+    if what.opcode == Opcode_.recv:
+        device.waits_at = number + 1
+        return receive(world, what, meeting, device, arrays)
+    return meet(world, device, number, arrays)
