@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from hloc.ir.replica_groups import DeviceMesh
-from hloc.ir.sharding import MANUAL, Iota, LeafSharding
+from hloc.ir.sharding import MANUAL, REPLICATED, Iota, LeafSharding, Tiles, iota, normalized
 
 Ids = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -77,3 +78,21 @@ def axes_text(axes: tuple[tuple[str, ...], ...]) -> str:
     if not any(axes):
         return "replicated"
     return "[" + ", ".join("*".join(names) or WHOLE for names in axes) + "]"
+
+
+def tiled_by_axes(split: tuple[tuple[str, ...], ...], mesh: DeviceMesh) -> LeafSharding:
+    """Return the sharding whose dimensions are split by the named axes of `mesh`, major first."""
+    sizes = [size for _, size in mesh.axes]
+    number = {name: axis for axis, (name, _) in enumerate(mesh.axes)}
+    named = [number[name] for names in split for name in names]
+    rest = [axis for axis in range(len(sizes)) if axis not in named]
+    copies = prod(sizes[axis] for axis in rest)
+    dims = tuple(prod(sizes[number[name]] for name in names) for names in split)
+    if copies > 1:
+        dims = (*dims, copies)
+    if mesh.devices is None:
+        devices: Iota | tuple[int, ...] = iota(tuple(sizes), (*named, *rest))
+    else:
+        devices = tuple(mesh.device_array().transpose((*named, *rest)).ravel().tolist())
+    kinds = (REPLICATED,) if copies > 1 else ()
+    return normalized(LeafSharding("tiled", Tiles(dims, devices), kinds))

@@ -20,7 +20,7 @@ def explain_sharding_file(arguments: Namespace, talk: Talk) -> int:
     a = arguments
     (file,) = need_files(a.files, exactly=1)
     name = shown_name(file)
-    found = explain_sharding(read_module(file), Machine(a.links, a.chip, a.mesh))
+    found = explain_sharding(read_module(file), Machine(a.links, a.chip, a.mesh, a.devices))
     if a.html:
         write_form(a.html, sharding_page(found, name))
         talk.say(f"{name}: {found.mesh_text}, in {printable(a.html)}")

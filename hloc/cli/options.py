@@ -245,6 +245,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--collective-timeout",), "Devices", COMPILE, "end the job if a device waits longer "
            "than this for others in one collective over MPI (default 0: wait on)", "SECONDS",
            convert=count(0), default=0),
+    Option(("--devices",), "Devices", SHARDING, "plan for N devices: an annotated module is "
+           "partitioned for a mesh of other sizes, the first axis growing unless --mesh says",
+           "N", convert=count(2), default=0),
     Option(("--html",), "Devices", SHARDING, "write a page with the mesh in colours", "FILE.html",
            convert=page_file),
     # ---- check

@@ -34,6 +34,8 @@ from hloc.opt.library.control_flow.while_loop_trip_count_annotator import (
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline, run_pass
 from hloc.options import DEFAULT_LINK
+from hloc.report.mesh_scaling import scaled, scaled_axes
+from hloc.report.sharding_advice import advice_for
 
 DEFAULT_CHIP = "H100"
 HOST = "host"
@@ -47,15 +49,20 @@ class Machine:
         links: `--links=`: one for all axes, or by axis.
         chip: a product, a chip, or `host` for this machine's measured peaks.
         mesh: axes and sizes; () takes the module's own.
+        devices: of the mesh; 0 takes as many as the mesh or the module has.
     """
 
     links: str = DEFAULT_LINK
     chip: str = DEFAULT_CHIP
     mesh: tuple[tuple[str, int], ...] = ()
+    devices: int = 0
 
 
 def explain_sharding(module: Module, machine: Machine) -> ShardingExplanation:
-    """Return what the collectives of a partitioned module cost; `module` is not changed.
+    """Return what the collectives of a module cost on a machine; `module` is not changed.
+
+    An annotated module is partitioned, for the machine's mesh if that has other sizes than the
+    module's, and single annotations are tried.
 
     Raises:
         HloError: the module has one device, its groups or the mesh do not fit, or a link or chip
@@ -63,13 +70,23 @@ def explain_sharding(module: Module, machine: Machine) -> ShardingExplanation:
     """
     device = host_device() if machine.chip == HOST else find_device(machine.chip)
     local = partitioned(module)
-    mesh = _mesh(module, module_devices(local).total, machine.mesh)
+    total = module_devices(local).total
+    wanted = DeviceMesh(machine.mesh).count if machine.mesh else machine.devices or total
+    if local is not module and wanted != total:
+        own = module_mesh(module, total)
+        module = scaled(module, own, scaled_axes(own.axes, machine.mesh, machine.devices))
+        local, total = partitioned(module), wanted
+    mesh = _mesh(module, total, machine)
     network = Network(mesh, parse_links(machine.links, mesh))
     lowered, schedule, memory = _scheduled(clone_module(local))
     compute = compute_times(lowered, device)
     found = explain_partitioned(lowered, network, compute, schedule.order, machine.chip)
     rows = tuple(_with_line(row, module) for row in found.collectives)
-    return replace(found, collectives=rows, memory=memory)
+    found = replace(found, collectives=rows, memory=memory)
+    if local is module or not rows:
+        return found
+    trials = advice_for(module, found, mesh, PARTITION)
+    return replace(found, advice=trials.advice, tried=trials.tried)
 
 
 def partitioned(module: Module) -> Module:
@@ -104,15 +121,22 @@ def _by_name(module: Module) -> dict[str, Instruction]:
     return {inst.name: inst for inst in all_instructions(module)}
 
 
-def _mesh(module: Module, total: int, given: tuple[tuple[str, int], ...]) -> DeviceMesh:
+def _mesh(module: Module, total: int, machine: Machine) -> DeviceMesh:
     """Return the mesh that is given, or that of `module` before it is partitioned."""
+    given = machine.mesh
+    if machine.devices not in (0, total):
+        raise HloError(
+            f"the module is for {total} devices, not {machine.devices}",
+            notes=("a partitioned program has the shapes of its mesh; give the annotated text",),
+        )
     if not given:
         return module_mesh(module, total)
     mesh = DeviceMesh(given)
     if mesh.count != total:
         raise HloError(
             f"the mesh {','.join(f'{n}={s}' for n, s in given)} has {mesh.count} devices, but the "
-            f"module is for {total}"
+            f"module is for {total}",
+            notes=("a partitioned program has the shapes of its mesh; give the annotated text",),
         )
     return mesh
 

@@ -217,3 +217,68 @@ def test_collectives_of_loops_count_every_iteration(capsys: Capture) -> None:
     rows = json.loads(capsys.readouterr().out)["collectives"]
     assert [(row["times"], row["exact"]) for row in rows] == [(5, True)] * len(rows)
     assert rows
+
+
+def test_one_program_for_any_number_of_devices(capsys: Capture) -> None:
+    Path("a.hlo").write_text(ANNOTATED)
+    found = []
+    for mesh in ("data=4,model=2", "data=16,model=16", "data=64,model=64"):
+        assert main(["explain-sharding", "a.hlo", f"--mesh={mesh}", "--format=json"]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [data["devices"] for data in found] == [8, 256, 4096]
+    rows = [data["collectives"] for data in found]
+    assert [[(r["opcode"], r["axes"], r["members"]) for r in each] for each in rows] == [
+        [("all-reduce", ["model"], n)] for n in (2, 16, 64)
+    ]
+    # 2(n-1)/n of the part of y on one device: f32[64/data, 256]
+    assert [data["total_bytes"] for data in found] == [16384, 7680, 2016]
+    local = [data["arguments"][1]["shape"] for data in found]
+    assert local == ["f32[256,256]", "f32[256,32]", "f32[256,8]"]
+
+
+def test_the_first_axis_grows_with_the_number_of_devices(capsys: Capture) -> None:
+    Path("a.hlo").write_text(ANNOTATED)
+    assert main(["explain-sharding", "a.hlo", "--devices=64", "--format=json"]) == 0
+    assert json.loads(capsys.readouterr().out)["mesh"] == [["data", 32], ["model", 2]]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--devices=7"], "7 devices are no multiple of 2"),
+        (["--devices=16", "--mesh=data=4,model=8"], "the mesh has 32 devices, but --devices=16"),
+        (["--mesh=a=2,b=2,c=4"], "the mesh has 3 axes, but the module's has 2: data=4,model=2"),
+        (["--mesh=data=9999999,model=9"], "more than 1048576"),
+    ],
+)
+def test_meshes_that_do_not_fit_are_refused(
+    options: list[str], words: str, capsys: Capture
+) -> None:
+    Path("a.hlo").write_text(ANNOTATED)
+    assert main(["explain-sharding", "a.hlo", *options]) == 1
+    assert words in capsys.readouterr().err
+
+
+def test_a_partitioned_program_keeps_its_mesh(capsys: Capture) -> None:
+    assert main(["explain-sharding", "p.hlo", "--devices=4096"]) == 1
+    assert "give the annotated text" in capsys.readouterr().err
+
+
+def test_the_annotation_that_removes_most_bytes_is_found_by_trying(capsys: Capture) -> None:
+    bad = ANNOTATED.replace("[4,1,2]<=[8] last_tile_dim_replicate}\n  w1", "[1,8]<=[8]}\n  w1")
+    Path("b.hlo").write_text(bad)
+    assert main(["explain-sharding", "b.hlo", "--format=json"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    best = data["advice"][0]
+    assert data["tried"] > 10
+    assert best["saved_bytes"] == data["total_bytes"] - best["size_bytes"] > 0
+    where = bad.splitlines().index(next(x for x in bad.splitlines() if f" {best['value']} =" in x))
+    tiles = {"[data, -]": "[4,1,2]<=[8] last_tile_dim_replicate", "replicated": ""}
+    assert best["sharding"] in tiles, "the fix below must say the same"
+    fixed = bad.splitlines()
+    head = fixed[where].partition(", sharding=")[0]
+    text = tiles[best["sharding"]]
+    fixed[where] = f"{head}, sharding=" + (f"{{devices={text}}}" if text else "{replicated}")
+    Path("c.hlo").write_text("\n".join(fixed))
+    assert main(["explain-sharding", "c.hlo", "--format=json"]) == 0
+    assert json.loads(capsys.readouterr().out)["total_bytes"] == best["size_bytes"]
