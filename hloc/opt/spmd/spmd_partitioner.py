@@ -26,7 +26,7 @@ from hloc.opt.spmd.annotations import (
     partitions_of,
     shardings_of,
 )
-from hloc.opt.spmd.mesh_axes import mesh_of
+from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.region import Region, Shared
 from hloc.opt.spmd.tiling import Tiling
 from hloc.opt.spmd.walk import Walk, arrays_of, values_of
@@ -61,7 +61,7 @@ def partition(module: Module, partitions: int) -> None:
     """Replace the entry of `module` by the program of one of `partitions` devices."""
     module.set_config(replace(module.config, num_partitions=partitions))
     whole = module.entry
-    shared = Shared.of(module, mesh_of(all_shardings(module), partitions))
+    shared = Shared.of(module, prime_mesh(mesh_of(all_shardings(module), partitions)))
     computation = module.add_computation(f"{whole.name}_spmd")
     region = Region(shared, computation)
     walk = Walk(region)
