@@ -128,8 +128,6 @@ class Propagation:
             now = state.dims[dim]
             elsewhere = {a for d, other in enumerate(state.dims) if d != dim for a in other}
             wanted = _until(wanted, elsewhere | state.unusable)
-            if state.sizes[dim] < 2:
-                continue
             if len(wanted) > len(now) and wanted[: len(now)] == now:
                 state.dims[dim] = wanted
                 changed = True

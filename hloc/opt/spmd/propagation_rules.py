@@ -166,14 +166,6 @@ def _same_places(draft: _Draft, inst: Instruction) -> None:
                 side[dim].append(factor)
 
 
-def _windows(draft: _Draft, inst: Instruction) -> None:
-    """Link dimensions with small windows; a running sum is not computed in parts."""
-    if isinstance(inst.shape, ArrayShape):
-        sizes = [window.size for window in inst.attributes.window.dimensions]
-        if all(size == 1 or 2 * size <= n for size, n in zip(sizes, inst.array.dims, strict=True)):
-            _same_places(draft, inst)
-
-
 def _updated(draft: _Draft, inst: Instruction) -> None:
     """Link the operand and the result of a dynamic-update-slice."""
     for dim, size in enumerate(inst.array.dims):
@@ -199,7 +191,7 @@ _MOVED: dict[str, Callable[[_Draft, Instruction], None]] = {
     "convolution": _spatial,
     "dynamic-update-slice": _updated,
     "pad": _same_places,
-    "reduce-window": _windows,
+    "reduce-window": _same_places,
     "reverse": _same_places,
     "select-and-scatter": _same_places,
     "slice": _same_places,
