@@ -167,16 +167,17 @@ def _same_places(draft: _Draft, inst: Instruction) -> None:
 
 
 def _updated(draft: _Draft, inst: Instruction) -> None:
-    """Link the operand and the result of a dynamic-update-slice."""
-    for dim, size in enumerate(inst.array.dims):
+    """Link what a scatter or a dynamic-update-slice changes with its results."""
+    results = draft.sides[len(inst.operands) :]
+    for dim, size in enumerate(inst.operands[0].array.dims):
         if not draft.sides[0][dim]:
             factor = draft.factor(size)
-            draft.sides[0][dim].append(factor)
-            draft.sides[-1][dim].append(factor)
+            for side in (*draft.sides[: len(results)], *results):
+                side[dim].append(factor)
 
 
 def _spatial(draft: _Draft, inst: Instruction) -> None:
-    """Link the spatial dimensions of the input and the output of a convolution."""
+    """Link the spatial dimensions of a convolution, and the features of a depthwise one."""
     labels = inst.attributes.dim_labels
     pairs = zip(labels.input_spatial, labels.output_spatial, strict=True)
     for source, target in ((labels.input_batch, labels.output_batch), *pairs):
@@ -184,6 +185,12 @@ def _spatial(draft: _Draft, inst: Instruction) -> None:
             factor = draft.factor(inst.array.dims[target])
             draft.sides[0][source].append(factor)
             draft.sides[-1][target].append(factor)
+    kernel = inst.operands[1].array.dims
+    if inst.attributes.feature_group_count > 1 and kernel[labels.kernel_input_feature] == 1:
+        factor = draft.factor(inst.attributes.feature_group_count)
+        draft.sides[0][labels.input_feature] = [factor]
+        draft.sides[1][labels.kernel_output_feature] = [factor]
+        draft.sides[-1][labels.output_feature] = [factor]
 
 
 _MOVED: dict[str, Callable[[_Draft, Instruction], None]] = {
@@ -193,6 +200,7 @@ _MOVED: dict[str, Callable[[_Draft, Instruction], None]] = {
     "pad": _same_places,
     "reduce-window": _same_places,
     "reverse": _same_places,
+    "scatter": _updated,
     "select-and-scatter": _same_places,
     "slice": _same_places,
 }

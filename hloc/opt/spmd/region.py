@@ -17,11 +17,19 @@ from hloc.opt.spmd.tiling import Axes, Mesh, Tiling, replicated
 from hloc.shapes import ArrayShape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from hloc.ir.computation import Computation
     from hloc.ir.instruction import Instruction
     from hloc.ir.module import Module
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Computes an array again with another tiling, `steps` instructions one after the other."""
+
+    run: Callable[[Tiling], Value]
+    steps: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -34,6 +42,7 @@ class Value:
         tiling: how it is split.
         depth: how many manual regions it lies in, which are written for one device.
         forms: the same array with other tilings.
+        make: computes the array with another tiling, None if that needs what other devices have.
     """
 
     inst: Instruction
@@ -41,6 +50,7 @@ class Value:
     tiling: Tiling
     depth: int = 0
     forms: dict[Tiling, Value] = field(default_factory=dict)
+    make: Maker | None = None
 
     @property
     def is_manual(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.ir.instruction import Instruction
-from hloc.opt.spmd.region import Region, Value
+from hloc.opt.spmd.region import Maker, Region, Value
 from hloc.opt.spmd.reshard_path import Step, pairs, path
 from hloc.opt.spmd.tiling import Tiling
 
@@ -13,17 +13,30 @@ def reshard(region: Region, value: Value, target: Tiling) -> Value:
     if value.tiling == target or value.is_manual:
         return value
     if target not in value.forms:
-        found = _nearest(value, target)
-        region.explain(value.inst, str(value.tiling.sharding()), str(target.sharding()))
-        for step in path(value.whole.dims, found.tiling, target)[1]:
-            found = Value(_moved(region, found, step), value.whole, step.tiling)
-            value.forms[step.tiling] = found
-        region.note = None
+        if value.make is not None and not target.refines(value.tiling):
+            found = value.forms[target] = value.make.run(target)
+        else:
+            found = _exchanged(region, value, target)
+        found.make = found.make or value.make
+        if value.tiling.is_replicated and found.make is None:
+            found.make = Maker(lambda other: reshard(region, value, other))
     return value.forms[target]
+
+
+def _exchanged(region: Region, value: Value, target: Tiling) -> Value:
+    found = _nearest(value, target)
+    region.explain(value.inst, str(value.tiling.sharding()), str(target.sharding()))
+    for step in path(value.whole.dims, found.tiling, target)[1]:
+        found = Value(_moved(region, found, step), value.whole, step.tiling)
+        value.forms[step.tiling] = found
+    region.note = None
+    return found
 
 
 def reshard_bytes(value: Value, target: Tiling) -> float:
     """Return the bytes that each partition sends to bring `value` to `target` (ring algorithms)."""
+    if value.make is not None:
+        return 0.0
     elements, _ = path(value.whole.dims, _nearest(value, target).tiling, target)
     return elements * value.whole.dtype.storage_bytes
 

@@ -25,7 +25,7 @@ from hloc.opt.spmd.factors import factor_rule
 from hloc.opt.spmd.families import FAMILIES
 from hloc.opt.spmd.local import local_array, local_instruction
 from hloc.opt.spmd.mesh_axes import tiling_of
-from hloc.opt.spmd.region import Region, Value
+from hloc.opt.spmd.region import Maker, Region, Value
 from hloc.opt.spmd.reshard import reshard
 from hloc.opt.spmd.tiling import Mesh, Tiling
 from hloc.shapes import ArrayShape, Shape, TupleShape
@@ -33,6 +33,9 @@ from hloc.shapes import ArrayShape, Shape, TupleShape
 Tree: TypeAlias = "Value | Instruction | tuple[Tree, ...]"
 """The value of an instruction: an array, a token, or a tuple of these."""
 
+
+_MOST_STEPS = 8
+"""How many instructions in a row are computed again instead of gathering their result."""
 
 _ROUNDS = 3
 """How often the tilings of the state of a loop are tried."""
@@ -191,6 +194,31 @@ class Walk:
             found = special(self.region, inst, values, wanted)
             if found is not None:
                 return found
+        tree = self._split(inst, values, wanted)
+        if isinstance(tree, Value):
+            tree.make = self._maker(inst, values)
+        return self._wanted(tree, wanted)
+
+    def _maker(self, inst: Instruction, values: list[Value]) -> Maker | None:
+        """Return what computes `inst` from what every device has; None if that is too much."""
+        steps = 1 + max((value.make.steps for value in values if value.make), default=0)
+        is_cheap = inst.opcode.elementwise or inst.is_a("broadcast", "iota", "reshape", "transpose")
+        at_hand = all(value.make or value.tiling.is_replicated for value in values)
+        if not is_cheap or not at_hand or steps > _MOST_STEPS:
+            return None
+
+        def make(target: Tiling) -> Value:
+            origin, self.region.origin = self.region.origin, inst
+            found = self._wanted(self._split(inst, values, target), target)
+            self.region.origin = origin
+            assert isinstance(found, Value)
+            return found
+
+        return Maker(make, steps)
+
+    def _split(self, inst: Instruction, values: list[Value], wanted: Tiling | None) -> Tree:
+        """Compute `inst` in parts by its factor rule, best for `wanted`."""
+        arrays = [array for array in _arrays(inst.shape) if isinstance(array, ArrayShape)]
         rule = factor_rule(inst)
         if rule.reductions and not is_combinable(inst):
             rule = replace(rule, reductions=frozenset(), operands=tuple(
@@ -207,7 +235,7 @@ class Walk:
             return combined(self.region, inst, operands, rule, assignment, wanted)
         local = local_instruction(self.region, inst, [v.inst for v in operands], rule, assignment)
         tilings: list[Tiling | None] = [assignment.tiling(factors) for factors in rule.results]
-        return self._wanted(self.tree(local, inst.shape, tilings), wanted)
+        return self.tree(local, inst.shape, tilings)
 
     def _wanted(self, tree: Tree, wanted: Tiling | None) -> Tree:
         if wanted is not None and isinstance(tree, Value):
