@@ -39,8 +39,7 @@ def page(rows: dict[str, Row]) -> str:
     for name, row in rows.items():
         mesh = "x".join(map(str, row["mesh"].values())) or str(row["devices"])
         verdicts = [verdict(row.get(way)) for way in WAYS]
-        sent = [_count(row.get("partitioned", {}).get("bytes")), _count(row["bytes"])]
-        cells = [name, mesh, *verdicts, *sent, *_times(row.get("times", {}))]
+        cells = [name, mesh, *verdicts, *map(_count, _sent(row)), *_times(row.get("times", {}))]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
@@ -52,12 +51,10 @@ def summaries(rows: dict[str, Row]) -> list[str]:
         done = [row[way] for row in rows.values() if way in row]
         if done:
             lines.append(f"- {way}: {sum(map(right, done))} of {len(done)} right")
-    counted = {n: r for n, r in rows.items() if r.get("partitioned", {}).get("bytes") is not None}
-    counted = {n: r for n, r in counted.items() if r["bytes"] is not None}
+    counted = {n: _sent(row) for n, row in rows.items() if None not in _sent(row)}
     if counted:
-        own = sum(row["partitioned"]["bytes"] for row in counted.values())
-        xla = sum(row["bytes"] for row in counted.values())
-        above = [n for n, r in counted.items() if r["partitioned"]["bytes"] > 1.1 * r["bytes"]]
+        own, xla = (sum(sent[side] for sent in counted.values()) for side in (0, 1))
+        above = [n for n, (ours, theirs) in counted.items() if ours > 1.1 * theirs]
         lines.append(
             f"- bytes: {own:,}, XLA {xla:,}; more than 10 % above XLA's: "
             f"{len(above)} ({', '.join(above) or 'none'})"
@@ -85,6 +82,12 @@ def verdict(row: Row | None) -> str:
     if row is None:
         return "-"
     return "yes" if right(row) else "fault" if "fault" in row else f"{row['bad']} differ"
+
+
+def _sent(row: Row) -> tuple[Any, Any]:
+    """Return the bytes that the collectives of both partitioners send, None if not known."""
+    found = row.get("partitioned", {})
+    return found.get("bytes"), found.get("xla_bytes")
 
 
 def _count(number: int | None) -> str:

@@ -14,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 
 GROUPS = (
     "data_parallel", "tensor_parallel", "sequence", "experts", "pipelines", "grids", "uneven",
-    "indexing", "rows", "collectives", "types", "control", "manual", "layouts", "models",
+    "indexing", "rows", "collectives", "types", "control", "manual", "layouts", "models", "mixed",
 )  # fmt: skip
 
 _WIDE = ("int64", "uint64", "float64", "complex128")

@@ -85,7 +85,8 @@ def run_partitioned(dumped: Dumped) -> Row:
     module = hloc.parse(dumped.annotated)
     hloc.Pipeline.parse(",".join(known)).run(module)
     module = hloc.parse(module.to_text())  # verified, and what `hloc run` would read
-    sent = {"bytes": total_bytes_sent(module)}
+    theirs = total_bytes_sent(hloc.parse(dumped.partitioned))
+    sent = {"bytes": total_bytes_sent(module), "xla_bytes": theirs}
     edges = edges_of(module)
     parts = hloc.compile(module).run_devices(cut_all(dumped.wholes, edges))
     found = join_all(parts, edges)

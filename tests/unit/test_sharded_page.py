@@ -12,16 +12,14 @@ RIGHT = {"bad": 0}
 ROWS = {
     "a": {
         "mesh": {"x": 4, "y": 2},
-        "bytes": 100,
         "local": RIGHT,
-        "partitioned": RIGHT | {"bytes": 111},
+        "partitioned": RIGHT | {"bytes": 111, "xla_bytes": 100},
         "times": {"hloc": 1e-3, "xla": 4e-3, "hloc_wall": 2e-3, "xla_wall": 1e-3},
     },
     "b": {
         "mesh": {"x": 8},
-        "bytes": 100,
         "local": {"bad": 3},
-        "partitioned": {"fault": "HloError", "bytes": 20},
+        "partitioned": {"fault": "HloError", "bytes": 20, "xla_bytes": 100},
     },
 }
 
