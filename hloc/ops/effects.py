@@ -1,6 +1,7 @@
 """Transfers and the place of a program among others: infeed, send, partition-id and relatives.
 
-hloc runs one program on one device: its ids are 0, and it has no peer to send to.
+The rows say what one device alone does: its ids are 0, and it has no peer to send to. What several
+do stands in `hloc/evaluator/devices.py` and `hloc/codegen/plan/exchange.py`.
 """
 
 from __future__ import annotations

@@ -9,10 +9,7 @@ from hloc.ir.device_groups import PERMUTES, GroupMode, group_mode, header_device
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, leaves
 
-ADVICE = (
-    "hloc runs a program on one device: export it for one "
-    "(in JAX without a mesh), or run it with XLA"
-)
+ADVICE = "only one runs it here: the target cpu runs all of them (--devices, run_devices)"
 """What to do about it, in a message."""
 
 
