@@ -15,8 +15,8 @@ import numpy as np
 from hloc.collection import collection_paused
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.clone import clone_module
-from hloc.ir.device_groups import count_devices, exchanges_data, module_devices
-from hloc.ir.edges import Edges, edges_of, is_per_device
+from hloc.ir.device_groups import count_devices, module_devices
+from hloc.ir.edges import Edges, edges_of, has_manual_regions, is_per_device
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.options import CompileOptions
@@ -36,8 +36,11 @@ _SMALL_BYTES = 4 << 20
 """Size of a text or proto up to which what its passes leave behind may wait to be collected."""
 
 DEFAULT = CompileOptions()
-PARTITION = "sharding-propagation,spmd-partitioner,tuple-simplifier,dce"
+PARTITION = "sharding-propagation,spmd-partitioner"
 """The passes that make the program of each device."""
+
+AFTER_PARTITION = "tuple-simplifier,dce"
+"""The passes that clean it up."""
 
 _OPTION_NAMES = tuple(field.name for field in fields(CompileOptions))
 
@@ -113,13 +116,18 @@ def partition(module: Module | str, devices: int = 0) -> Module:
     if devices > 1 and module.config.num_partitions == 1:
         module.set_config(replace(module.config, num_partitions=devices))
     if not is_per_device(module):
-        Pipeline.parse(PARTITION).run(module, context_of(DEFAULT))
+        context = context_of(DEFAULT)
+        Pipeline.parse(PARTITION).run(module, context)
+        sharding = module.entry.root.common.sharding
+        Pipeline.parse(AFTER_PARTITION).run(module, context)
+        root = module.entry.root  # perhaps another one, which stands for the same arrays
+        module.entry.set_common(root, replace(root.common, sharding=sharding))
     return module
 
 
 def _runnable(module: Module) -> Module:
     """Return what can run of a module: manual regions of whole arrays need all devices."""
-    if module_devices(module).total > 1 and exchanges_data(module) and not is_per_device(module):
+    if has_manual_regions(module) and not is_per_device(module):
         return partition(module)
     return module
 

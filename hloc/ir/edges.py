@@ -8,7 +8,7 @@ and in the header what the shapes do not say: the sizes of whole arrays that are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -28,16 +28,18 @@ _SUFFIX = "_spmd"
 
 _PARAMETER_DIMS, _RESULT_DIMS = "hloc.parameter_dims", "hloc.result_dims"
 
-_GLOBAL_TARGETS = frozenset(
+_REGION_TARGETS = frozenset(
     (
-        "Sharding",
         "SPMDFullToShardShape",
         "SPMDShardToFullShape",
-        "xla.sdy.FuncResultSharding",
         "xla.sdy.GlobalToLocalShape",
         "xla.sdy.LocalToGlobalShape",
-        "xla.sdy.ShardingConstraint",
     )
+)
+"""Custom calls into and out of parts that are written for one device each."""
+
+_GLOBAL_TARGETS = _REGION_TARGETS | frozenset(
+    ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingConstraint")
 )
 """Custom calls that a partitioner takes away."""
 
@@ -89,6 +91,23 @@ def edges_of(module: Module) -> Edges:
     return Edges(devices, local, parameters, results)
 
 
+def has_manual_regions(module: Module) -> bool:
+    """Tell whether parts of a program of whole arrays are written for one device each."""
+    return any(
+        call.attributes.custom_call_target in _REGION_TARGETS for call in _custom_calls(module)
+    )
+
+
+def _custom_calls(module: Module) -> Iterator[Instruction]:
+    return (i for c in module.computations for i in c.instructions if i.is_a("custom-call"))
+
+
+def is_partitioned(module: Module) -> bool:
+    """Tell whether a partitioner has made a module, by the name of its entry computation."""
+    name = module.entry.name.rstrip("0123456789.")
+    return name.endswith(_SUFFIX) and module_devices(module).total > 1
+
+
 def is_per_device(module: Module) -> bool:
     """Tell whether the shapes of `module` are those of one device.
 
@@ -97,13 +116,12 @@ def is_per_device(module: Module) -> bool:
     """
     if module_devices(module).total == 1:
         return False
-    entry = module.entry
-    if entry.name.rstrip("0123456789.").endswith(_SUFFIX):
+    if is_partitioned(module):
         return True
     if "xla.sdy.meshes" in dict(module.config.frontend_attributes):
         return False
-    calls = (i for c in module.computations for i in c.instructions if i.is_a("custom-call"))
-    if any(call.attributes.custom_call_target in _GLOBAL_TARGETS for call in calls):
+    targets = (call.attributes.custom_call_target for call in _custom_calls(module))
+    if not _GLOBAL_TARGETS.isdisjoint(targets):
         return False
     return module.config.is_scheduled or exchanges_data(module)
 

@@ -14,7 +14,7 @@ from hloc.analysis.sharding_explanation import (
     ShardingExplanation,
     explain_partitioned,
 )
-from hloc.driver import PARTITION
+from hloc.driver import AFTER_PARTITION, PARTITION
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import module_devices
@@ -98,7 +98,7 @@ def partitioned(module: Module) -> Module:
     if is_per_device(module) and module_devices(module).total > 1:
         return module
     local = clone_module(module)
-    Pipeline.parse(PARTITION).run(local, PassContext())
+    Pipeline.parse(f"{PARTITION},{AFTER_PARTITION}").run(local, PassContext())
     if module_devices(local).total == 1:
         raise HloError(
             "the module is for one device: nothing is sharded",

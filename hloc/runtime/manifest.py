@@ -16,6 +16,7 @@ from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.ir.device_groups import module_devices
+from hloc.ir.edges import is_partitioned
 from hloc.ir.module import Module
 from hloc.memory.aliasing import AliasedOutput
 from hloc.memory.buffer_assignment import BufferReport, ConstantArray, data_leaves
@@ -52,7 +53,8 @@ class ProgramManifest:
         worker_bytes: memory that each thread but the caller's needs for itself.
         replicas, partitions: the devices that run it together.
         exchanges: what they do together, by the number that the code gives.
-        tells_devices: it exchanges data, or its result depends on the number of the device.
+        tells_devices: it exchanges data, its result depends on the number of the device, or it
+            takes parts of arrays.
     """
 
     parameters: tuple[NamedLeaf, ...]
@@ -108,7 +110,7 @@ def planned_manifest(
         replicas=devices.replicas,
         partitions=devices.partitions,
         exchanges=plan.exchanges,
-        tells_devices=plan.tells_devices,
+        tells_devices=plan.tells_devices or is_partitioned(compiled.module),
     )
 
 
