@@ -45,7 +45,7 @@ def _head(found: ShardingExplanation, name: str, paint: Paint) -> Iterator[str]:
     yield (
         f"  time        {duration(found.seconds)} per run, {duration(found.exposed_seconds)} "
         f"({share:.0f} %) of it waiting for collectives; "
-        f"{duration(found.collective_seconds - found.exposed_seconds)} hidden"
+        f"{duration(max(0.0, found.collective_seconds - found.exposed_seconds))} hidden"
     )
 
 
