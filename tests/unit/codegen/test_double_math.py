@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
+from hloc.codegen.builder.math.double import log_table
 from hloc.codegen.builder.math.double.parts import F64_FUNCTIONS
 from hloc.codegen.builder.math.remainder import remainder
 from hloc.codegen.cpu.kernel import Kernel
@@ -188,3 +191,17 @@ def test_functions_are_used_where_there_is_no_c_library() -> None:
     assert ["@sin(" in one for one in texts["sin"]] == [True, False]
     assert "@exp(" not in texts["exp"][1]
     assert ("@exp(" in texts["exp"][0]) == (not host_target().has("fma"))
+
+
+def test_remainders_of_the_logarithm_are_exact() -> None:
+    """The table's inverses have few bits, so that z / c - 1 is a float for every z."""
+    rows, _ = log_table._numbers()
+    width = 1 << log_table._INTERVAL_BITS
+    for number, (inverse, *_) in enumerate(rows):
+        first = log_table._FIRST_BITS + number * width
+        for bits in (first, first + 1, first + width // 3, first + width - 1):
+            (z,) = struct.unpack("<d", struct.pack("<q", bits))
+            exact = Fraction(z) * Fraction(inverse) - 1
+            assert Fraction(float(exact)) == exact
+            assert abs(exact) < 2**-7
+    assert rows[log_table._AROUND_ONE] == (1.0, 0.0, 0.0)

@@ -16,6 +16,7 @@ from hloc.codegen.builder.math.double.parts import (
 )
 from hloc.codegen.builder.math.parts import (
     absolute,
+    estrin,
     fma,
     horner,
     keep_nan,
@@ -46,16 +47,20 @@ def remainder(b: MathBuilder, x: Value, rest: Value, n: Value) -> Pair:
     return r, b.fadd(b.fsub(exact, r), less)
 
 
-def less_one(b: MathBuilder, r: Value, rest: Value) -> Value:
-    """Return exp(r + rest) - 1 for |r| <= ln(2) / 2, where `rest` is less than an ulp of r."""
-    tail = fma(b, b.fmul(r, r), horner(b, r, _EXP, F64), rest)
-    return b.fadd(r, tail)
+def less_one(b: MathBuilder, r: Value, rest: Value, *, in_turn: bool = False) -> Value:
+    """Return exp(r + rest) - 1 for |r| <= ln(2) / 2, where `rest` is less than an ulp of r.
+
+    With `in_turn` the powers are added one after the other: a tenth of an ulp better, and half of
+    the time longer where nothing else is computed meanwhile.
+    """
+    series = horner(b, r, _EXP, F64) if in_turn else estrin(b, r, _EXP)
+    return b.fadd(r, fma(b, b.fmul(r, r), series, rest))
 
 
-def _reduced(b: MathBuilder, x: Value) -> tuple[Value, Value, Value]:
+def _reduced(b: MathBuilder, x: Value, *, in_turn: bool = False) -> tuple[Value, Value, Value]:
     """Return exp(r) - 1 and n, as f64 and as s64, for x = n * ln 2 + r."""
     n, exponent = nearest_integer(b, x, LOG2_E)
-    return less_one(b, *remainder(b, x, d(b, 0.0), n)), n, exponent
+    return less_one(b, *remainder(b, x, d(b, 0.0), n), in_turn=in_turn), n, exponent
 
 
 @f64_function("exp")
@@ -71,7 +76,7 @@ def exp(b: MathBuilder, x: Value) -> Value:
 def expm1(b: MathBuilder, x: Value) -> Value:
     """Return e**x - 1, exact to the last bits near 0."""
     bounded = upper(b, lower(b, x, 710.0), -40.0)
-    grown, _, exponent = _reduced(b, bounded)
+    grown, _, exponent = _reduced(b, bounded, in_turn=True)
     # Halved, so that 2**1024 is not needed.
     power = power_of_two(b, b.isub(exponent, word(b, 1)))
     half = fma(b, power, grown, b.fsub(power, d(b, 0.5)))
