@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hloc.codegen.plan.exchange import Exchange
+from hloc.errors import UnsupportedError
+from hloc.runtime.communicator.faults import described
 from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Part, contiguous_row
 from hloc.runtime.communicator.mpi.collectives import CollectiveCalls
 from hloc.runtime.communicator.mpi.transport import Messages, Processes
@@ -63,12 +65,20 @@ def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
 def call_list(
     exchange: Exchange, meeting: int, device: int, processes: Processes, manner: Manner
 ) -> CallList:
-    """Return what `device` does for an exchange; `meeting` is told to peers where it is checked."""
+    """Return what `device` does for an exchange; `meeting` is told to peers where it is checked.
+
+    Raises:
+        UnsupportedError: it sends too much in one message.
+    """
     group = _group(exchange, device)
     task = CollectiveCalls(exchange, group, device, processes, manner.fast)
     if not group:
         return CallList(tuple(task.zeros()), (), 0, 0)
-    calls, peers = task.calls(), task.peers()
+    peers = task.peers()
+    try:
+        calls = task.calls()
+    except UnsupportedError as fault:
+        raise UnsupportedError(f"{described(exchange)}: {fault.message}") from fault
     scratch_bytes = task.scratch_bytes
     if manner.checked and peers:
         calls = (*_check(task.messages, meeting, peers), *calls)

@@ -8,8 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from hloc.errors import UnsupportedError
+
 MAX_COUNT = 2**31 - 1
-"""The largest count that an MPI function takes."""
+"""The largest count that an MPI function takes, and the most bytes that go in one message: MPI
+libraries fail or hang with more, whatever types describe it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,17 @@ class Part:
         return self.blocks == 1 or self.stride_bytes == self.block_bytes
 
     def typed(self, extent_bytes: int = 0) -> tuple[int, Handle]:
-        """Return a count and the type of one message, whose extent may be given."""
+        """Return a count and the type of one message, whose extent may be given.
+
+        Raises:
+            UnsupportedError: it is too large.
+        """
+        if self.size_bytes > MAX_COUNT:
+            raise UnsupportedError(
+                f"{self.size_bytes:,} bytes are more than the {MAX_COUNT:,} of a message over MPI"
+            )
         if self.is_contiguous:
-            if self.size_bytes <= MAX_COUNT:
-                return self.size_bytes, Handle("type", "BYTE")
-            return 1, Handle("contiguous", (self.size_bytes,))
+            return self.size_bytes, Handle("type", "BYTE")
         extent = extent_bytes or self.blocks * self.stride_bytes
         key = (self.blocks, self.block_bytes, self.stride_bytes, extent)
         return 1, Handle("strided", key)

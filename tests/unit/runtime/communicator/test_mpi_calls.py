@@ -11,6 +11,7 @@ import pytest
 import hloc
 from hloc.codegen.plan.exchange import Exchange, exchange_of
 from hloc.dtypes import dtype_named
+from hloc.errors import UnsupportedError
 from hloc.evaluator import evaluate_computation, evaluate_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -254,3 +255,15 @@ def test_branches_may_each_have_an_instruction_for_one_meeting() -> None:
     assert meetings(exchanges, 0) == (0, 0, 2, 3)
     wider = replace(exchange, groups=(*exchange.groups, (4, 5)))
     assert meetings((exchange, wider), 0) == (0, 0), "other groups are no concern"
+
+
+def test_messages_of_two_gibibytes_are_refused_with_the_instruction() -> None:
+    module = hloc.parse(
+        "HloModule m, num_partitions=2\nENTRY e { x = s8[2147483648] parameter(0)\n"
+        "  ROOT r = s8[2147483648] collective-permute(x), channel_id=1, "
+        "source_target_pairs={{0,1}} }"
+    )
+    exchange = exchange_of(module.entry.root)
+    message = r"collective-permute 'r' \(<string>:3:8\): 2,147,483,648 bytes are more than"
+    with pytest.raises(UnsupportedError, match=message):
+        call_list(exchange, 0, 0, Processes(2, 1), IN_ORDER)
