@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
@@ -213,7 +213,8 @@ class Computation:
     def replace(self, old: Instruction, new: Instruction) -> None:
         """Replace all uses of `old` by `new`, an equal value.
 
-        Metadata goes over to an instruction that has none; `old` stays until removed (`dce`).
+        Metadata goes over to an instruction that has none, and the sharding of the root, which says
+        how results are split; `old` stays until removed (`dce`).
         """
         assert old is not new
         assert compatible(old.shape, new.shape), f"{old!r} cannot be replaced by {new!r}"
@@ -223,6 +224,8 @@ class Computation:
                 self._exchange(user, old, new)
         if self._root is old:
             self.set_root(new)
+            if old.common.sharding is not None and new.common.sharding is None:
+                self.set_common(new, replace(new.common, sharding=old.common.sharding))
         if new.common.metadata is None and old.common.metadata is not None:
             self.set_common(new, new.common.with_metadata(old.common.metadata))
         self._changed()

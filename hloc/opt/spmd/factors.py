@@ -101,6 +101,13 @@ def _same_dims(draft: _Draft, inst: Instruction) -> None:
         _pass_through(draft, range(len(result)), sizes)
 
 
+def _leading_dims(draft: _Draft, inst: Instruction) -> None:
+    """Link all dimensions but the one that holds the parts of elements."""
+    rank = min(inst.operands[0].array.rank, inst.array.rank)
+    for dim in range(rank):
+        draft.operands[0][dim] = draft.results[0][dim] = draft.factor(inst.array.dims[dim])
+
+
 def _broadcast(draft: _Draft, inst: Instruction) -> None:
     for dim, size in enumerate(inst.array.dims):
         draft.results[0][dim] = draft.factor(size)
@@ -332,7 +339,7 @@ def _iota(draft: _Draft, inst: Instruction) -> None:
 
 
 RULES: dict[str, Callable[[_Draft, Instruction], None]] = {
-    "bitcast-convert": _same_dims,
+    "bitcast-convert": _leading_dims,
     "broadcast": _broadcast,
     "cholesky": _cholesky,
     "concatenate": _others,

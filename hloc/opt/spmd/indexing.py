@@ -41,12 +41,13 @@ def partition_gather(
     """Gather from the tile of each device, and add."""
     at, (x, indices) = inst.attributes, values
     split = [d for d in at.start_index_map if x.tiling.dims[d] and at.slice_sizes[d] == 1]
-    if not split or at.operand_batching_dims or not x.whole.elements:
+    if not split or not x.whole.elements:
         return None
     kept, result = replicated(region.mesh, x.whole.rank), replicated(region.mesh, inst.array.rank)
     for dim in split:
         kept = kept.with_dim(dim, x.tiling.dims[dim])
-    windows = [d for d in range(x.whole.rank) if d not in at.collapsed_slice_dims]
+    dropped = (*at.collapsed_slice_dims, *at.operand_batching_dims)
+    windows = [d for d in range(x.whole.rank) if d not in dropped]
     for dim, target in zip(windows, at.offset_dims, strict=True):
         if at.slice_sizes[dim] == x.whole.dims[dim] and dim not in split:
             kept = kept.with_dim(dim, x.tiling.dims[dim])
@@ -56,7 +57,7 @@ def partition_gather(
     starts = replicated(region.mesh, indices.whole.rank)
     for dim, row in zip(batch, rows, strict=True):
         axes = indices.tiling.dims[row]
-        if not set(axes) & kept.axes:
+        if row not in at.start_indices_batching_dims and not set(axes) & kept.axes:
             starts, result = starts.with_dim(row, axes), result.with_dim(dim, axes)
     sums = tuple(axis for dim in split for axis in kept.dims[dim])
     n, local = region.mesh.size(sums), result.local_dims(inst.array.dims)

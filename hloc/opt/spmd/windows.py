@@ -164,8 +164,9 @@ def partition_reduce_window(
     dims = inst.attributes.window.dimensions
     if count != 1 or not _is_cut(x, [d for d, w in enumerate(dims) if w != WindowDimension(1)]):
         return None
-    if any(w.base_dilation != 1 for w, axes in zip(dims, x.tiling.dims, strict=True) if axes):
-        return None
+    split = [(dims[d], size) for d, size in enumerate(x.whole.dims) if x.tiling.dims[d]]
+    if any(w.base_dilation != 1 or 2 * w.size > size for w, size in split):
+        return None  # a running sum reads most of the array: it is gathered once for all users
     spans = [
         _window_span(region, d, axes, dims[d], inst.array.dims[d])
         for d, axes in enumerate(x.tiling.dims)
