@@ -83,3 +83,34 @@ def test_replicas_beside_partitions_are_refused(
     file.write_text(PRODUCT.replace("num_partitions=4", "replica_count=2, num_partitions=4"))
     assert main(["partition", str(file)]) == 3
     assert "several replicas" in capsys.readouterr().err
+
+
+def test_results_that_one_instruction_makes_are_whole_arrays() -> None:
+    """The sharding of the results stands on the root, which nothing may take away."""
+    text = """HloModule m, num_partitions=4
+
+best {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  c = pred[] compare(a, b), direction=GT
+  v = f32[] select(c, a, b)
+  p = s32[] select(c, i, j)
+  ROOT t = (f32[], s32[]) tuple(v, p)
+}
+
+ENTRY e {
+  x = f32[8] parameter(0), sharding={devices=[4]<=[4]}
+  i = s32[8] iota(), iota_dimension=0
+  low = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  r = (f32[], s32[]) reduce(x, i, low, zero), dimensions={0}, to_apply=best
+  v = f32[] get-tuple-element(r), index=0
+  p = s32[] get-tuple-element(r), index=1
+  ROOT t = (f32[], s32[]) tuple(v, p), sharding={{replicated}, {replicated}}
+}
+"""
+    run = hloc.compile(hloc.partition(text), threads=1)
+    value, place = run(np.array([3, 1, 4, 1, 5, 9, 2, 6], np.float32))
+    assert (float(value), int(place)) == (9, 5)
