@@ -42,7 +42,7 @@ def partition_convolution(
     shape = replace(inst.array, dims=plan.result.local_dims(inst.array.dims))
     attributes = replace(
         at,
-        window=Window(tuple(plan.window)),
+        window=at.window and Window(tuple(plan.window)),
         feature_group_count=at.feature_group_count // plan.groups,
     )
     found = region.computation.add(inst.opcode, shape, (local, kernel.inst), attributes)
@@ -81,7 +81,7 @@ def _plan(region: Region, inst: Instruction, lhs: Value, rhs: Value) -> _Plan | 
         replicated(mesh, lhs.whole.rank),
         replicated(mesh, rhs.whole.rank),
         replicated(mesh, inst.array.rank),
-        at.window,
+        at.window or Window(()),  # none without spatial dimensions
     )
     batch = lhs.tiling.dims[labels.input_batch]
     plan.lhs = plan.lhs.with_dim(labels.input_batch, batch)
