@@ -34,8 +34,8 @@ def _lines(step: Step) -> Iterator[str]:
                 same = f"{_at(in_place.parameter)} == {_at(in_place.output)}"
                 yield f"if ({same}) {_call(in_place.kernel, places)} else"
             yield _call(kernel, places)
-        case CopyStep(source, target, size_bytes):
-            yield f"memcpy({_at(target)}, {_at(source)}, {size_bytes});"
+        case CopyStep(source, target):
+            yield f"memcpy({_at(target)}, {_at(source)}, {step.size_bytes});"
         case LoopStep(condition, body, predicate):
             yield f"for (computation_{condition}(table);"
             yield f"     !*(volatile int32_t *)table[{STOP_SLOT}] && *(bool *){_at(predicate)};"

@@ -163,6 +163,9 @@ def test_collectives_of_one_participant_vanish() -> None:
 
 
 def test_collectives_of_two_stay() -> None:
-    module = hloc.parse(COLLECTIVES.replace("{{0}}", "{{0,1}}").replace("={}", "={{0,1}}"))
-    assert Pipeline.parse("all-reduce-simplifier").run(module)  # the permute from 0 to 0 goes
+    two = COLLECTIVES.replace("{{0}}", "{{0,1}}").replace("={}", "={{0,1}}")
+    two = two.replace("g = f32[4] all-gather", "g = f32[8] all-gather")
+    two = two.replace("a = f32[4]", "a = f32[8]").replace("t = f32[4]", "t = f32[8]")
+    module = hloc.parse(two.replace("HloModule m", "HloModule m, replica_count=2", 1))
+    assert not Pipeline.parse("all-reduce-simplifier").run(module)
     assert len(module.entry.instructions) == 6
