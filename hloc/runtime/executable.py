@@ -21,24 +21,24 @@ from hloc.codegen.llvm.target import physical_memory_bytes
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.host_calls import HostFunction
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT, FIRST_SLOT
-from hloc.errors import HloError, UnsupportedError
+from hloc.errors import HloError
 from hloc.ir.edges import Edges
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.arena import Frame, Team
 from hloc.runtime.array_spec import check_ranks, spec_of
 from hloc.runtime.communicator.interface import Engine, ExchangeProgram
 from hloc.runtime.communicator.local import LocalCommunicator
-from hloc.runtime.cpu_loader import LoadedCode, load_objects
+from hloc.runtime.cpu_loader import LoadedCode
 from hloc.runtime.custom_calls import callback_for
 from hloc.runtime.device_run import DeviceRun, OnFault
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
-from hloc.runtime.manifest import ProgramManifest, manifest_of, planned_manifest
+from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.recycling import Recycler
 from hloc.runtime.shards import cut_all, join_all
-from hloc.runtime.threads import device_team, team_for
+from hloc.runtime.threads import device_team
 
 if TYPE_CHECKING:
-    from hloc.codegen.cpu.backend import CpuModule
+    pass
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -478,38 +478,3 @@ def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -
 
 def _is_number_below(number: Any, count: int) -> bool:
     return isinstance(number, int | np.integer) and bool(0 <= number < count)
-
-
-def load_planned(compiled: PlannedModule, load: Callable[[], HostCode]) -> Executable:
-    """Return an executable of a module of any backend whose code runs in this process.
-
-    Args:
-        compiled: the module, with hloc's plan.
-        load: brings its machine code into memory.
-
-    Raises:
-        HloError: it needs more memory than the limit, or than this machine has.
-    """
-    return Executable(
-        compiled, planned_manifest(compiled), load, hosts=compiled.plan.host_functions
-    )
-
-
-def load_compiled(compiled: CpuModule) -> Executable:
-    """Return an executable of a module compiled for the processor.
-
-    Raises:
-        UnsupportedError: it was compiled for another machine than this one.
-        HloError: it needs more memory than the limit, or than this machine has.
-    """
-    if not compiled.machine.is_host:
-        machine = f"{compiled.machine.triple}, {compiled.machine.cpu}"
-        raise UnsupportedError(f"code for {machine} cannot run on this machine")
-    manifest = manifest_of(compiled)
-    return Executable(
-        compiled,
-        manifest,
-        lambda: load_objects(compiled.objects(), compiled.machine, manifest.combiners),
-        team_for(compiled),
-        compiled.plan.host_functions,
-    )

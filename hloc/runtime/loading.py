@@ -55,7 +55,7 @@ class Loadable(Protocol):
 
 
 LOADERS: dict[str, str] = {
-    "cpu": "hloc.runtime.executable:load_compiled",
+    "cpu": "hloc.runtime.host_programs:load_compiled",
     "nvptx64": "hloc.runtime.gpu.executable:load_compiled",
     "amdgcn": "hloc.runtime.gpu.executable:load_compiled",
 }

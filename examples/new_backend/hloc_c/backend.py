@@ -18,7 +18,8 @@ from hloc.codegen.plan.planning import KernelRules, plan_program
 from hloc.errors import HloError, InternalError, UnsupportedError
 from hloc.ir.module import Module
 from hloc.options import CompileOptions
-from hloc.runtime.executable import Executable, load_planned
+from hloc.runtime.executable import Executable
+from hloc.runtime.host_programs import load_planned
 
 from .control_flow import control_flow_text
 from .kernels import kernel_text, needs_defusion, plan_kernel

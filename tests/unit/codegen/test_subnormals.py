@@ -16,7 +16,7 @@ from hloc.codegen.cpu.aot.linkable import build_library
 from hloc.codegen.cpu.subnormals import flushing_mode
 from hloc.codegen.llvm.target import host_target
 from hloc.options import CompileOptions
-from hloc.runtime import executable as executables
+from hloc.runtime import host_programs
 from hloc.runtime.arena import Team
 from tests.unit.codegen.aot_harness import build, compiled_of, needs_cc, output_of, write_library
 
@@ -189,9 +189,9 @@ def test_threads_flush_and_get_their_mode_back(monkeypatch: pytest.MonkeyPatch) 
     callback = ParallelFor(run)
     address = ctypes.cast(callback, ctypes.c_void_p).value
     assert address is not None
-    monkeypatch.setattr(executables, "team_for", lambda module: Team(address, 2, 0))
+    monkeypatch.setattr(host_programs, "team_for", lambda module: Team(address, 2, 0))
     compiled = compiled_of(ADD, CompileOptions(flush_subnormals=True, threads=2))
-    assert not executables.load_compiled(compiled)(SMALL, ZEROS)[0].any()
+    assert not host_programs.load_compiled(compiled)(SMALL, ZEROS)[0].any()
     assert kept == [True]
 
 

@@ -24,7 +24,7 @@ from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.target import available_cores, host_target
 from hloc.errors import HloError
 from hloc.options import CompileOptions
-from hloc.runtime import executable as executables
+from hloc.runtime import host_programs
 from hloc.runtime.arena import Team, clear_stops, stop_all
 from hloc.runtime.cpu_loader import LoadedCode, load_functions
 from hloc.runtime.executable import Executable
@@ -102,7 +102,7 @@ def compiled(text: str, threads: int = 0, level: int = 2) -> CpuModule:
 
 
 def loaded(module: CpuModule) -> Executable:
-    return executables.load_compiled(module)
+    return host_programs.load_compiled(module)
 
 
 def on_threads(module: CpuModule, threads: int) -> Executable:
@@ -159,7 +159,7 @@ def lent_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         assert address is not None
         return None if workers == 1 else Team(address, workers, module.worker_bytes)
 
-    monkeypatch.setattr(executables, "team_for", team)
+    monkeypatch.setattr(host_programs, "team_for", team)
     return regions
 
 
