@@ -4,7 +4,7 @@
 file
 
     name.hlo              the annotated module: whole arrays, and how they are split
-    name.partitioned.hlo  the module of one device, as XLA's partitioner makes it
+    partitioned/name.hlo  the module of one device, as XLA's partitioner makes it
     name.inputs.npz       the whole arguments: arg0, arg1, ...
     name.outputs.npz      what XLA:CPU answers on that many virtual devices, whole: out0, out1, ...
 
@@ -49,7 +49,7 @@ def dump(
     save(HERE / f"{name}.outputs.npz", "out", jax.tree.leaves(results))
     for pattern, target in (
         ("before_optimizations.txt", f"{name}.hlo"),
-        ("*after_spmd-partitioning*.txt", f"{name}.partitioned.hlo"),
+        ("*after_spmd-partitioning*.txt", f"partitioned/{name}.hlo"),
     ):
         (dumped,) = Path(_FOLDER.name).glob(f"*.jit_{name}.{pattern}")
         write_text(target, dumped.read_text())

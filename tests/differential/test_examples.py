@@ -88,7 +88,7 @@ def test_annotated_modules_give_xlas_answer_partitioned_by_hloc(name: str) -> No
 @pytest.mark.parametrize("name", SHARDED)
 def test_modules_partitioned_by_xla_give_its_answer(name: str) -> None:
     module = load(name)
-    local = load(f"{name}.partitioned")
+    local = load(f"partitioned/{name}")
     parts = cut_all(inputs_of(module, name), edges_of(local))
     compiled = hloc.compile(local).run_devices(parts)
     want = arrays(EXAMPLES / f"{name}.outputs.npz", "out", iter((module.entry.root.shape,)))

@@ -45,6 +45,7 @@ def test_examples_are_the_same_after_a_round_trip(path: Path) -> None:
             module.config,
             propagate_sharding_to_parameters=(False,),
             propagate_sharding_to_output=(False,),
+            num_partitions=1,
         )
     )
     again = read_snapshot(module_to_bytes(module), path.name).module
