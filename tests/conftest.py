@@ -5,6 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 if sys.dont_write_bytecode:
@@ -15,6 +16,10 @@ if sys.dont_write_bytecode:
     sys.dont_write_bytecode = False
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# No test measures time: a busy machine takes longer for one example than for another.
+hypothesis.settings.register_profile("hloc", deadline=None)
+hypothesis.settings.load_profile("hloc")
 
 os.environ["HLOC_CACHE_DIR"] = ""  # tests compile everything themselves
 

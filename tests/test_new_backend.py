@@ -24,9 +24,7 @@ from tests.tolerance import assert_close
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "examples" / "new_backend"
 PROGRAMS = [  # of one device
-    path
-    for path in sorted((ROOT / "examples").rglob("*.hlo"))
-    if path.parent.name != "partitioned"
+    path for path in sorted((ROOT / "examples").rglob("*.hlo")) if path.parent.name != "partitioned"
 ]
 Capture = pytest.CaptureFixture[str]
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
