@@ -5,7 +5,9 @@
     (module without parameters)
     // -----
 
-One ANSWER line per array of the result, as a literal. REFUSED in its place gives words of the
+One ANSWER line per array of the result, as a literal. ON-DEVICES gives the one array of the result
+on each device instead; a call as if there were one device, and the GPU, refuse such a module.
+REFUSED in its place gives words of the
 message with which every way of running must refuse the module. NOT-ON-GPU gives the reason why a
 case is not asked of the simulated GPU.
 """
@@ -19,12 +21,13 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.errors import UnsupportedError
+from hloc.errors import HloError, UnsupportedError
+from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.module import Module
 from hloc.parser.literals import parse_literal
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import SimulatedDevice
-from hloc.shapes import leaves
+from hloc.shapes import Shape, leaves
 from hloc.source import SourceFile
 from tests.goldens import GOLDEN, SEPARATOR
 from tests.tolerance import assert_close
@@ -35,11 +38,12 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True)
 class Case:
-    """One program; `answers` is empty where it must be refused with the words `refused`."""
+    """One program: `answers` by array or, if `on_devices`, by device; or words of a refusal."""
 
     name: str
     not_on_gpu: str
     answers: tuple[str, ...]
+    on_devices: bool
     refused: str
     text: str
 
@@ -50,7 +54,7 @@ def read_cases(file: Path) -> list[Case]:
 
 
 def _case(part: str) -> Case:
-    name, refused, not_on_gpu, answers, body = "", "", "", [], []
+    name, refused, not_on_gpu, answers, body, on_devices = "", "", "", [], [], False
     for line in part.strip().splitlines():
         key, _, value = line.removeprefix("// ").partition(": ")
         if not line.startswith("// "):
@@ -59,6 +63,8 @@ def _case(part: str) -> Case:
             name = value
         elif key == "ANSWER":
             answers.append(value)
+        elif key == "ON-DEVICES":
+            answers, on_devices = value.split("; "), True
         elif key == "NOT-ON-GPU":
             not_on_gpu = value
         else:
@@ -66,7 +72,7 @@ def _case(part: str) -> Case:
             refused = value
     assert name, part
     assert bool(answers) != bool(refused), part
-    return Case(name, not_on_gpu, tuple(answers), refused, "\n".join(body))
+    return Case(name, not_on_gpu, tuple(answers), on_devices, refused, "\n".join(body))
 
 
 def on_simulated_gpu(module: Module) -> list[Array]:
@@ -80,6 +86,11 @@ WAYS: dict[str, Callable[[Module], list[Array]]] = {
     "O0": lambda module: hloc.compile(module, opt_level=0)(),
     "O2": lambda module: hloc.compile(module, opt_level=2)(),
     "GPU": on_simulated_gpu,
+}
+ON_DEVICES: dict[str, Callable[[Module], list[list[Array]]]] = {
+    "evaluator": lambda module: evaluate_devices(module, []),
+    "O0": lambda module: hloc.compile(module, opt_level=0).run_devices([]),
+    "O2": lambda module: hloc.compile(module, opt_level=2).run_devices([]),
 }
 CASES = [
     (file.stem, case)
@@ -104,6 +115,14 @@ def test_answer(case: Case, way: str) -> None:
             WAYS[way](module)
         assert case.refused in str(caught.value)
         return
+    if case.on_devices:
+        with pytest.raises(HloError, match=r"devices|partitions apart"):
+            WAYS[way](module)
+        if way in ON_DEVICES:
+            (parts,) = ON_DEVICES[way](module)
+            for got, text in zip(parts, case.answers, strict=True):
+                np.testing.assert_array_equal(got, _literal(case, module.entry.root.shape, text))
+        return
     found = WAYS[way](module)
     for got, want in zip(found, _expected(module, case), strict=True):
         assert_close(np.asarray(got), want)
@@ -111,7 +130,8 @@ def test_answer(case: Case, way: str) -> None:
 
 def _expected(module: Module, case: Case) -> list[Array]:
     shapes = [shape for _, shape in leaves(module.entry.root.shape)]
-    return [
-        parse_literal(SourceFile(text, case.name), text, 0, shape).array
-        for shape, text in zip(shapes, case.answers, strict=True)
-    ]
+    return [_literal(case, shape, text) for shape, text in zip(shapes, case.answers, strict=True)]
+
+
+def _literal(case: Case, shape: Shape, text: str) -> Array:
+    return parse_literal(SourceFile(text, case.name), text, 0, shape).array

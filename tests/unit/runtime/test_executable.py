@@ -254,14 +254,15 @@ def test_all_that_cannot_run_is_told_at_once() -> None:
             """HloModule m
             ENTRY e {
               x = f32[4] parameter(0)
-              a = f32[4] collective-permute(x), source_target_pairs={{0,1}}
-              b = f32[4] collective-permute(a), source_target_pairs={{0,1}}
-              ROOT c = f32[4] custom-call(b), custom_call_target="nobody"
+              t = token[] after-all()
+              a = (f32[4], token[]) infeed(t)
+              b = (f32[4], token[]) infeed(t)
+              ROOT c = f32[4] custom-call(x), custom_call_target="nobody"
             }""",
             opt_level=0,
         )
     text = str(caught.value)
-    assert "collective-permute (2 times a, b) cannot run" in text
+    assert "infeed (2 times a, b) cannot run" in text
     assert 'custom-call target "nobody" is not known' in text
     assert "register_custom_call('nobody', function)" in text
 

@@ -6,7 +6,6 @@ reductions must not need any collective; that is what a factor claims.
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import hloc
@@ -23,6 +22,7 @@ from hloc.opt.spmd.spmd_partitioner import SpmdPartitioner
 from hloc.opt.spmd.tiling import Mesh, Tiling
 from hloc.runtime.shards import cut_all, join_all
 from tests.inputs import inputs_for
+from tests.tolerance import assert_close
 
 INSTRUCTIONS = {
     "add": "f32[4,6] add(f32[4,6] %0, f32[4,6] %1)",
@@ -135,4 +135,4 @@ def test_parts_along_a_factor_make_the_whole(name: str) -> None:
         (found,) = join_all(evaluate_devices(module, cut_all(inputs, edges)), edges)
         (wanted,) = hloc.evaluate(before, *inputs)
         assert found is not None
-        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
+        assert_close(found, wanted, f"{name}, factor {factor}")
