@@ -1,8 +1,8 @@
 """Collectives: all-reduce and its relatives.
 
-`exchanges.py` defines them for any number of participants. hloc runs one participant, of which a
-collective is mostly the identity (`all-reduce-simplifier`); modules that need several devices
-(`participants.py`) are read, checked, optimised and printed, but not run.
+`exchanges.py` defines their results for any number of participants, `ir/device_groups.py` says who
+takes part, `codegen/plan/exchange.py` plans them. A collective of one participant is mostly the
+identity (`all-reduce-simplifier`).
 """
 
 from __future__ import annotations
