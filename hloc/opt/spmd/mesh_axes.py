@@ -41,7 +41,7 @@ def mesh_of(shardings: Iterable[LeafSharding], partitions: int) -> Mesh:
     counted = Counter(
         _Written(sharding.tiles, sharding.subgroups[-1:] == (REPLICATED,))
         for sharding in shardings
-        if sharding.tiles is not None and _count(sharding.tiles) == partitions
+        if sharding.tiles is not None and _places_all(sharding.tiles, partitions)
     )
     tiled = counted.most_common()
     orders: dict[_Order, None] = {None: None}
@@ -92,7 +92,7 @@ def tiling_of(sharding: LeafSharding, mesh: Mesh, rank: int) -> Tiling | None:
     if tiles is None or len(tiles.dims) - len(sharding.subgroups) != rank:
         return None
     written = _Written(tiles, sharding.subgroups[-1:] == (REPLICATED,))
-    split = _split(written, mesh.devices) if _count(tiles) == mesh.count else None
+    split = _split(written, mesh.devices) if _places_all(tiles, mesh.count) else None
     found = [axes_of(mesh, digits) for digits in split or ()]
     axes = [each for each in found if each is not None]
     if split is None or len(axes) != len(found):
@@ -138,8 +138,11 @@ def _listed(devices: Iota | tuple[int, ...]) -> tuple[int, ...]:
     return tuple(array.ravel().tolist())
 
 
-def _count(tiles: Tiles) -> int:
-    return tiles.devices.count if isinstance(tiles.devices, Iota) else len(tiles.devices)
+def _places_all(tiles: Tiles, partitions: int) -> bool:
+    """True if the device array holds each of the partitions once."""
+    if isinstance(tiles.devices, Iota):
+        return tiles.devices.count == partitions
+    return sorted(tiles.devices) == list(range(partitions))
 
 
 def _digits_of(devices: Iota | tuple[int, ...]) -> list[Digit] | None:

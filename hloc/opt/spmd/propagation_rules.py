@@ -88,6 +88,8 @@ def propagation_rule(inst: Instruction) -> PropagationRule | None:
         _reshape(draft, inst)
     else:
         rule = factor_rule(inst)
+        if len(rule.operands) + len(rule.results) != len(arrays):
+            return None
         sides = [[[f] if f != WHOLE else [] for f in s] for s in (*rule.operands, *rule.results)]
         draft = _Draft(sides, list(rule.sizes))
         reductions = rule.reductions

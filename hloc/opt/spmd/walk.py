@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
+from hloc.errors import UnsupportedError
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -287,13 +288,16 @@ class Walk:
             wanted = [_annotation_before(inst)]
         found: list[Tree] = []
         for tree, sharding, shape in zip(trees, wanted, shapes, strict=True):
-            assert isinstance(tree, Value)
+            if not isinstance(tree, Value):  # a token
+                found.append(tree)
+                continue
             target = self._tiling(sharding, tree.whole)
             assert target is not None
             part = reshard(self.region, tree, target).inst
             if tree.is_manual:  # a region in a region: along its axes copies are equal so far
                 for dim, axes in enumerate(target.dims):
                     part = self.region.sliced(part, dim, axes) if axes else part
+            self._check_part(inst, part, shape.dims)
             found.append(Value(part, shape, self.region.whole(shape.rank), tree.depth + 1))
         return found[0] if isinstance(inst.shape, ArrayShape) else tuple(found)
 
@@ -302,17 +306,29 @@ class Walk:
         found: list[Tree] = []
         shardings, shapes = shardings_of(inst), list(_arrays(inst.shape))
         for tree, sharding, shape in zip(operands, shardings, shapes, strict=True):
-            assert isinstance(tree, Value)
+            if not isinstance(tree, Value):
+                found.append(tree)
+                continue
             tiling = self._tiling(sharding, shape)
             assert tiling is not None
-            whole = tree.inst
+            whole, made = tree.inst, _prefix(tiling, shape.dims, tree.inst.array.dims)
+            self._check_part(inst, whole, made.local_dims(shape.dims))
             if tree.depth > 1:
-                for dim, axes in enumerate(tiling.dims):
+                for dim, axes in enumerate(made.dims):
                     whole = self.region.all_gather(whole, dim, axes) if axes else whole
                 found.append(Value(whole, shape, self.region.whole(shape.rank), tree.depth - 1))
             else:
-                found.append(Value(whole, shape, tiling))
+                found.append(reshard(self.region, Value(whole, shape, made), tiling))
         return found[0] if isinstance(inst.shape, ArrayShape) else tuple(found)
+
+    def _check_part(self, inst: Instruction, part: Instruction, dims: Sequence[int]) -> None:
+        """Raise UnsupportedError unless the sharding at an edge of a region gives such parts."""
+        if part.array.dims != tuple(dims):
+            raise UnsupportedError(
+                f"{inst.name}: the part of each device in the manual region is "
+                f"{part.array.text_without_layout}, but the sharding gives sizes {list(dims)}",
+                inst.span,
+            )
 
     def _as_it_is(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
         """Copy an instruction of a manual region, which is written for one device already."""
@@ -423,6 +439,20 @@ def _annotation_before(inst: Instruction) -> LeafSharding | None:
 def _finer(old: Tiling | None, new: Tiling | None) -> Tiling | None:
     """Return the tiling for a part of the state of a loop that enters as `old`, ends as `new`."""
     return new if old is not None and new is not None and old.is_replicated else old
+
+
+def _prefix(tiling: Tiling, whole: Sequence[int], part: Sequence[int]) -> Tiling:
+    """Return the major axes of `tiling` that split `whole` into parts of the size of `part`.
+
+    A region that is manual along some axes has equal copies along the others.
+    """
+    for dim, (full, size) in enumerate(zip(whole, part, strict=True)):
+        axes = tiling.dims[dim]
+        for count in range(len(axes) + 1):
+            if size * tiling.mesh.size(axes[:count]) == full:
+                tiling = tiling.with_dim(dim, axes[:count])
+                break
+    return tiling
 
 
 def plain_tiling(sharding: LeafSharding, mesh: Mesh, rank: int) -> Tiling | None:
