@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
 
+from hloc.errors import HloError
 from hloc.ir.axis_sharding import AxisSharding
-from hloc.ir.axis_sharding_text import manual_axes, meshes_of, shardy_shardings
+from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
 from hloc.ir.device_groups import module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.replica_groups import DeviceMesh, MeshAxis
+from hloc.ir.replica_groups import MAX_DEVICES, DeviceMesh, MeshAxis
 from hloc.ir.sharding import REPLICATED, Iota, LeafSharding, Tiles, TupleSharding, iota, normalized
 from hloc.shapes import leaves
 
@@ -45,11 +46,6 @@ def shardings_of(inst: Instruction) -> Sequence[LeafSharding | None]:
         return [None] * count
     elements = sharding.for_leaves(count).elements
     return list(elements) if len(elements) == count else [None] * count
-
-
-def manual_names(inst: Instruction) -> tuple[str, ...]:
-    """Return the mesh axes that are manual behind a custom call into or out of a region."""
-    return manual_axes(dict(inst.common.frontend_attributes).get("xla.sdy.manual_axes", ""))
 
 
 def leaf_sharding(sharding: AxisSharding, _meshes: Mapping[str, DeviceMesh]) -> LeafSharding:
@@ -108,14 +104,22 @@ def _split(
 
 
 def partitions_of(module: Module) -> int:
-    """Return how many partitions the module is annotated for; the header of many texts says 1."""
-    count = module_devices(module).partitions
+    """Return how many partitions the module is annotated for; the header of many texts says 1.
+
+    Raises:
+        HloError: a sharding is over more devices than the header counts, or over too many.
+    """
+    header, count = module_devices(module).partitions, 1
     for mesh in meshes_of(module).values():
         count = max(count, mesh.count)
     for sharding in all_shardings(module):
         if sharding.tiles is not None:
             count = max(count, prod(sharding.tiles.dims))
-    return count
+    if 1 < header < count:
+        raise HloError(f"a sharding is over {count} devices, but the module has {header}")
+    if max(header, count) > MAX_DEVICES:
+        raise HloError(f"the module is for {max(header, count)} devices, more than {MAX_DEVICES}")
+    return max(header, count)
 
 
 def all_shardings(module: Module) -> Iterator[LeafSharding]:

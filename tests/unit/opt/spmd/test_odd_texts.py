@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.errors import UnsupportedError
+from hloc.errors import HloError, UnsupportedError
 from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.edges import edges_of
 from hloc.ir.verifier import verify
@@ -85,3 +85,16 @@ def test_axes_that_are_not_manual_hold_copies() -> None:
     x = np.arange(8, dtype=np.int32)
     (found,) = join_all(evaluate_devices(local, cut_all([x], edges)), edges)
     np.testing.assert_array_equal(found, [6, 7, 0, 1, 2, 3, 4, 5])
+
+
+@pytest.mark.parametrize(
+    ("header", "devices", "words"),
+    [(4, 6, "over 6 devices, but the module has 4"), (1 << 30, 1 << 30, "more than 1048576")],
+)
+def test_too_many_devices_are_refused(header: int, devices: int, words: str) -> None:
+    text = (
+        f"HloModule m, num_partitions={header}\n\nENTRY e {{\n"
+        f"  ROOT x = f32[8] parameter(0), sharding={{devices=[{devices}]<=[{devices}]}}\n}}\n"
+    )
+    with pytest.raises(HloError, match=words):
+        hloc.partition(text)
