@@ -302,7 +302,9 @@ def context_of(options: CompileOptions) -> PassContext:
 
 def compile_as_it_stands(module: Module) -> Runnable:
     """Compile a module, which is not changed, with no passes but those the target needs."""
-    return load_compiled(generate(clone_module(module), CompileOptions(opt_level=0)))
+    kept = clone_module(module)
+    found = load_compiled(generate(clone_module(module), CompileOptions(opt_level=0)))
+    return _with_edges(found, lambda: edges_of(kept))
 
 
 # ---------------------------------------------------------------- the reference evaluator

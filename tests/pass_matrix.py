@@ -27,7 +27,6 @@ from hloc.ir.verifier import verify  # noqa: E402
 from hloc.opt.pipeline import Pipeline  # noqa: E402
 from hloc.opt.registry import PASSES  # noqa: E402
 from hloc.report import answers  # noqa: E402
-from hloc.report.time_limit import time_limit  # noqa: E402
 
 CORPUS = ROOT.parent / "shared" / "conformance" / "corpus" / "visible" / "modules"
 MAX_BYTES = 12_000
@@ -79,14 +78,12 @@ def subject(path: Path) -> Subject | None:
 
 def evaluated(module: Module, arrays: Sequence[answers.Array]) -> list[answers.Array]:
     """Run `module` in the evaluator for a short time."""
-    with time_limit(SLOW_SECONDS):
-        return driver.evaluate(module, *arrays, fill_constants="zeros")
+    return answers.evaluated(module, arrays, SLOW_SECONDS)
 
 
 def evaluated_longer(module: Module, arrays: Sequence[answers.Array]) -> list[answers.Array]:
     """Run what a pass made; it may be slower, but not without an end."""
-    with time_limit(20 * SLOW_SECONDS):
-        return driver.evaluate(module, *arrays, fill_constants="zeros")
+    return answers.evaluated(module, arrays, 20 * SLOW_SECONDS)
 
 
 def try_pass(name: str, on: Subject, row: Row, may_compile: bool) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from hloc import driver
 from hloc.analysis.cost import module_cost
 from hloc.errors import HloError, UnsupportedError
+from hloc.ir.edges import edges_of, is_partitioned
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.report.compare import Bounds, compare
@@ -23,6 +24,7 @@ from hloc.report.inputs import random_inputs, special_inputs
 from hloc.report.run_report import place_text
 from hloc.report.time_limit import TookTooLong, time_limit
 from hloc.runtime.arena import clear_stops, stop_all
+from hloc.runtime.shards import cut_all, join_all
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Answer: TypeAlias = list[Array] | None
@@ -69,15 +71,27 @@ def is_too_large(module: Module) -> bool:
     return cost.flops + cost.transcendentals > EVALUATOR_FLOPS or cost.bytes > EVALUATOR_BYTES
 
 
-def evaluated(module: Module, arrays: Sequence[Array]) -> list[Array]:
+def evaluated(
+    module: Module, arrays: Sequence[Array], seconds: float = EVALUATOR_SECONDS
+) -> list[Array]:
     """Run `module` in the evaluator for a bounded time; elided constants are zeros.
+
+    A partitioned module takes and answers whole arrays, as before it was partitioned.
 
     Raises:
         HloError: it cannot be evaluated.
         TookTooLong: the time was over.
     """
-    with time_limit(EVALUATOR_SECONDS):
-        return driver.evaluate(module, *arrays, fill_constants="zeros")
+    with time_limit(seconds):
+        if not is_partitioned(module):
+            return driver.evaluate(module, *arrays, fill_constants="zeros")
+        edges = edges_of(module)
+        parts = driver.evaluate_devices(module, cut_all(arrays, edges), fill_constants="zeros")
+        wholes = join_all(parts, edges)
+    found = [whole for whole in wholes if whole is not None]
+    if len(found) < len(wholes):
+        raise HloError("the results of the devices do not make whole arrays")
+    return found
 
 
 def compiled(module: Module, arrays: Sequence[Array]) -> list[Array]:
