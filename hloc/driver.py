@@ -39,7 +39,7 @@ DEFAULT = CompileOptions()
 PARTITION = "sharding-propagation,spmd-partitioner"
 """The passes that make the program of each device."""
 
-AFTER_PARTITION = "tuple-simplifier,dce"
+AFTER_PARTITION = "tuple-simplifier,cse,dce"
 """The passes that clean it up."""
 
 _OPTION_NAMES = tuple(field.name for field in fields(CompileOptions))

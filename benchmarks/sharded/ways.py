@@ -23,7 +23,6 @@ from hloc.report.compare import Bounds, compare
 
 Row = dict[str, Any]
 WAYS = ("local", "mpi", "evaluator", "partitioned")
-PARTITIONING = ("sharding-propagation", "spmd-partitioner")
 
 
 def main() -> None:
@@ -78,13 +77,10 @@ def run_mpi(dumped: Dumped) -> Row | None:
 def run_partitioned(dumped: Dumped) -> Row:
     from hloc.analysis.sharding_explanation import total_bytes_sent
     from hloc.ir.edges import edges_of
-    from hloc.opt.registry import has_pass
     from hloc.runtime.shards import cut_all, join_all
 
-    known = [name for name in PARTITIONING if has_pass(name)]
-    module = hloc.parse(dumped.annotated)
-    hloc.Pipeline.parse(",".join(known)).run(module)
-    module = hloc.parse(module.to_text())  # verified, and what `hloc run` would read
+    text = hloc.partition(dumped.annotated).to_text()
+    module = hloc.parse(text)  # verified, and what `hloc run` would read
     theirs = total_bytes_sent(hloc.parse(dumped.partitioned))
     sent = {"bytes": total_bytes_sent(module), "xla_bytes": theirs}
     edges = edges_of(module)

@@ -11,6 +11,25 @@ from hloc.analysis.trip_count import trip_count
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ops import OPCODES
+
+_EXCHANGES = frozenset(row.name for row in OPCODES.values() if row.exchange is not None)
+
+
+def divergent_collectives(module: Module) -> frozenset[Computation]:
+    """Return the computations whose collectives have to stay as they are, in number and order.
+
+    Another device may meet one of them from another place, such as the other branch of a
+    conditional. Elsewhere all devices come to the same collectives, so a pass may change them.
+    """
+    if not any(name in module.opcodes for name in _EXCHANGES):
+        return frozenset()
+    return divergent_computations(module)
+
+
+def is_or_holds_collective(inst: Instruction) -> bool:
+    """True if `inst` is a collective or may run some."""
+    return inst.opcode.exchange is not None or inst.opcode.control_flow
 
 
 def divergent_computations(module: Module) -> frozenset[Computation]:

@@ -184,8 +184,15 @@ class Run:
         return value
 
     def _plan(self, computation: Computation) -> tuple[tuple[_Step, ...], int]:
-        """Return what the root and the side effects need, operands first, and the root's place."""
-        effects = [inst for inst in computation.instructions if inst.opcode.side_effect]
+        """Return what the root, side effects and collectives need, and the root's place.
+
+        Operands come first. Others may wait for a device at a collective whose result is not used.
+        """
+        effects = [
+            inst
+            for inst in computation.instructions
+            if inst.opcode.side_effect or inst.opcode.exchange is not None
+        ]
         order = post_order_from([*effects, computation.root])
         position = {inst: number for number, inst in enumerate(order)}
         last_use = list(range(len(order)))

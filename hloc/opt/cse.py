@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.analysis.divergence import divergent_collectives, is_or_holds_collective
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
 from hloc.opt.pass_base import PassContext, RewritingPass
-
-"""Two of these with equal operands yield different values."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,9 @@ class CommonSubexpressionElimination(RewritingPass):
     """Merge instructions of a computation that compute the same value.
 
     Compared are opcode, shape with layout, attributes, result accuracy, operands (in any order if
-    commutative) and the structure of called computations; constants bit for bit. Leaves the
-    duplicates dead. Cost: one walk, O(instructions).
+    commutative) and the structure of called computations; constants bit for bit. The numbers of
+    the channels of collectives may differ; where devices may not come to a collective equally
+    often, it stays. Leaves the duplicates dead. Cost: one walk, O(instructions).
     """
 
     name: ClassVar[str] = "cse"
@@ -30,11 +30,12 @@ class CommonSubexpressionElimination(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge duplicates in every computation that is called."""
         effectful = effectful_computations(module)
+        divergent = divergent_collectives(module)
         structures = Structures()
         for computation in live_computations(module):
             if len(computation) - len(computation.parameters) < 2:
                 continue  # fewer than two instructions to merge
-            self._run_on(computation, structures, effectful, context)
+            self._run_on(computation, structures, effectful, context, computation in divergent)
 
     def _run_on(
         self,
@@ -42,6 +43,7 @@ class CommonSubexpressionElimination(RewritingPass):
         structures: Structures,
         effectful: frozenset[Computation],
         context: PassContext,
+        keeps_collectives: bool,
     ) -> None:
         first: dict[Hashable, Instruction] = {}
         order = post_order(computation)
@@ -50,6 +52,8 @@ class CommonSubexpressionElimination(RewritingPass):
             if context.spent:
                 return
             if inst in ordered or inst.control_predecessors or not _may_merge(inst, effectful):
+                continue
+            if keeps_collectives and is_or_holds_collective(inst):
                 continue
             if not inst.users and not inst.is_root:
                 continue  # merging into a dead one would make the next run swap the two
@@ -65,6 +69,14 @@ def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
     if name == "constant":
         return not inst.attributes.literal.is_elided
     return name != "parameter" and not has_side_effect(inst, effectful)
+
+
+def _without_channel(inst: Instruction) -> Any:
+    """Return the attributes; those of a collective say only whether it has a channel, a mode."""
+    attributes = inst.attributes
+    if inst.opcode.exchange is None or not attributes.channel_id:
+        return attributes
+    return replace(attributes, channel_id=1)
 
 
 class Structures:
@@ -85,7 +97,7 @@ class Structures:
             inst.opcode.name,
             inst.shape,
             tuple(operands),
-            inst.attributes,
+            _without_channel(inst),
             tuple([self.structure(called) for called in inst.called]) if inst.called else (),
             inst.common.result_accuracy,
             inst.common.backend_config,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import live_instructions
+from hloc.analysis.divergence import divergent_collectives, is_or_holds_collective
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -17,21 +19,26 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 class DeadCodeElimination(RewritingPass):
     """Remove dead instructions without side effects, then uncalled computations.
 
-    Parameters stay, except those of fusions, which are dropped with their operands. Expects
-    verified IR. Cost: one walk, O(instructions).
+    Parameters stay, except those of fusions, which are dropped with their operands, and collectives
+    that devices may not come to equally often. Expects verified IR. Cost: one walk,
+    O(instructions).
     """
 
     name: ClassVar[str] = "dce"
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Remove dead instructions, callers first, so that their callees die with them."""
+        divergent = divergent_collectives(module)
         for computation in reversed(live_computations(module)):
             if computation.callers or computation is module.entry:
-                self._remove_dead(computation, context)
+                kept = computation.instructions if computation in divergent else ()
+                self._remove_dead(computation, filter(is_or_holds_collective, kept), context)
         self._remove_uncalled(module, context)
 
-    def _remove_dead(self, computation: Computation, context: PassContext) -> None:
-        live = set(live_instructions(computation))
+    def _remove_dead(
+        self, computation: Computation, kept: Iterable[Instruction], context: PassContext
+    ) -> None:
+        live = set(live_instructions(computation, kept))
         dead = [i for i in computation.instructions if i not in live]
         parameters = [i for i in dead if i.opcode.name == "parameter"]
         dead = [i for i in dead if i.opcode.name != "parameter"]
