@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias
 
 from hloc.dtypes import DType
+from hloc.ir.factors import FactorDraft
 from hloc.shapes import Shape
 
 if TYPE_CHECKING:
@@ -152,6 +153,10 @@ ElementalFunction: TypeAlias = Callable[..., Any]
 """`elemental(b, inst, *operands)` emits one element of an elementwise instruction."""
 
 
+FactorFunction: TypeAlias = Callable[[FactorDraft, "Instruction"], None]
+"""`factors(draft, inst)` says which dimensions are split together, in a draft that says none."""
+
+
 @dataclass(frozen=True, slots=True)
 class CalledRole:
     """The attribute that names a called computation: `to_apply`, `condition` ...
@@ -187,6 +192,8 @@ class Opcode:
             `gather` (each with n times as much), `swap` (each sends every other its share),
             `shift` (each sends all it has to one other), `relay` (all but the last hand it on).
         elemental: emitter of one element; only for elementwise rows.
+        factors: which dimensions of operands and results are split together; None if none are, or
+            all as in every elementwise row.
         elementwise: element i of the result depends on element i of the operands only.
         data_movement: each element of the result is an element of an operand, or the padding;
             nothing is computed, and no buffer is updated in place.
@@ -227,6 +234,7 @@ class Opcode:
     exchange: ExchangeFunction | None = None
     phases: tuple[str, ...] = ()
     elemental: ElementalFunction | None = None
+    factors: FactorFunction | None = None
     elementwise: bool = False
     data_movement: bool = False
     contraction: bool = False

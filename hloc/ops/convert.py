@@ -11,6 +11,7 @@ import numpy as np
 
 from hloc.dtypes import F32, DType
 from hloc.errors import HloError
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CallFunction,
@@ -215,6 +216,12 @@ def _emit_bitcast_convert(b: ScalarBuilder, inst: Instruction, x: Value) -> Valu
     return x if x.dtype is inst.array.dtype else b.bitcast(x, inst.array.dtype)
 
 
+def _factors_of_bitcast_convert(draft: FactorDraft, inst: Instruction) -> None:
+    """Link all dimensions but the one that holds the parts of elements."""
+    for dim in range(min(inst.operands[0].array.rank, inst.array.rank)):
+        draft.operands[0][dim] = draft.results[0][dim] = draft.factor(inst.array.dims[dim])
+
+
 BITCAST_CONVERT = define(
     name="bitcast-convert",
     reads="the same bits as another type, low bits first; the last dimension takes up the rest",
@@ -223,6 +230,7 @@ BITCAST_CONVERT = define(
     shape_required=True,
     evaluate=_evaluate_bitcast_convert,
     elemental=_emit_bitcast_convert,
+    factors=_factors_of_bitcast_convert,
 )
 
 # ---------------------------------------------------------------- stochastic-convert

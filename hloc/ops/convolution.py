@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.checks import array_operand, require, result_type, same_size, wider
@@ -225,6 +226,27 @@ def _zeros(base: Array, kernel: Array, dims: tuple[int, ...]) -> Array:
     return np.zeros(dims, sample.dtype)
 
 
+# ---------------------------------------------------------------- factors
+
+
+def _factors(draft: FactorDraft, inst: Instruction) -> None:
+    """Link batch, output features and, summed, input features; spatial dimensions are whole."""
+    at = inst.attributes
+    if at.batch_group_count != 1 or at.feature_group_count != 1:
+        return
+    labels = at.dim_labels
+    lhs, rhs = (operand.array for operand in inst.operands[:2])
+    left, right = draft.operands[:2]
+    result = draft.results[0]
+    batch = draft.factor(lhs.dims[labels.input_batch])
+    left[labels.input_batch] = result[labels.output_batch] = batch
+    out = draft.factor(rhs.dims[labels.kernel_output_feature])
+    right[labels.kernel_output_feature] = result[labels.output_feature] = out
+    depth = draft.factor(lhs.dims[labels.input_feature])
+    left[labels.input_feature] = right[labels.kernel_input_feature] = depth
+    draft.reductions.add(depth)
+
+
 # ---------------------------------------------------------------- row
 
 CONVOLUTION = define(
@@ -234,6 +256,7 @@ CONVOLUTION = define(
     infer=infer_convolution,
     attributes=ConvolutionAttributes,
     evaluate=_evaluate_convolution,
+    factors=_factors,
     flops=2,
     contraction=True,
 )

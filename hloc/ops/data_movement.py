@@ -6,12 +6,14 @@ Rules: format reference 12.4. Elements of a result are elements of an operand, b
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 import numpy as np
 
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CallFunction,
@@ -146,6 +148,47 @@ def _evaluate_transpose(inst: Instruction, operands: Operands, call: CallFunctio
     return operands[0].transpose(inst.attributes.dimensions)
 
 
+def _factors_of_broadcast(draft: FactorDraft, inst: Instruction) -> None:
+    for dim, size in enumerate(inst.array.dims):
+        draft.results[0][dim] = draft.factor(size)
+    for dim, target in enumerate(inst.attributes.dimensions):
+        if inst.operands[0].array.dims[dim] == inst.array.dims[target]:
+            draft.operands[0][dim] = draft.results[0][target]
+
+
+def _factors_of_transpose(draft: FactorDraft, inst: Instruction) -> None:
+    for dim, source in enumerate(inst.attributes.dimensions):
+        factor = draft.factor(inst.array.dims[dim])
+        draft.results[0][dim] = draft.operands[0][source] = factor
+
+
+def _factors_of_reshape(draft: FactorDraft, inst: Instruction) -> None:
+    """Split the major dimensions of groups of dimensions with equal products, in equal parts."""
+    old, new = inst.operands[0].array.dims, inst.array.dims
+    if 0 in old:
+        return
+    i = j = 0
+    while i < len(old) and j < len(new):
+        first_i, first_j = i, j
+        m, n = old[i], new[j]
+        while m != n:
+            if m < n:
+                i += 1
+                m *= old[i]
+            else:
+                j += 1
+                n *= new[j]
+        group_i = [d for d in range(first_i, i + 1) if old[d] > 1]
+        group_j = [d for d in range(first_j, j + 1) if new[d] > 1]
+        if group_i and group_j:
+            a, b = group_i[0], group_j[0]
+            factor = draft.factor(gcd(old[a], new[b]))
+            draft.operands[0][a] = draft.results[0][b] = factor
+            if len(group_i) + len(group_j) > 2:
+                draft.even.add(factor)
+        i, j = i + 1, j + 1
+
+
 BROADCAST = define(
     name="broadcast",
     reads="broadcast(x)[i] = x[i at dimensions]",
@@ -153,6 +196,7 @@ BROADCAST = define(
     infer=_infer_broadcast,
     attributes=BroadcastAttributes,
     evaluate=_evaluate_broadcast,
+    factors=_factors_of_broadcast,
     data_movement=True,
 )
 RESHAPE = define(
@@ -163,6 +207,7 @@ RESHAPE = define(
     shape_required=True,
     attributes=ReshapeAttributes,
     evaluate=_evaluate_reshape,
+    factors=_factors_of_reshape,
     weight=1,
     data_movement=True,
     gpu_weight=8,
@@ -174,6 +219,7 @@ TRANSPOSE = define(
     infer=_infer_transpose,
     attributes=DimensionsAttributes,
     evaluate=_evaluate_transpose,
+    factors=_factors_of_transpose,
     data_movement=True,
     gpu_weight=2,
 )

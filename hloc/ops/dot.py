@@ -9,6 +9,7 @@ import numpy as np
 
 from hloc.dtypes import DType
 from hloc.ir.attributes import attr
+from hloc.ir.factors import WHOLE, FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.checks import (
@@ -298,6 +299,29 @@ def _scaled(array: Array, scale: Array) -> Array:
     return array.astype(np.float64) * factor
 
 
+# ---------------------------------------------------------------- factors
+
+
+def _factors_of_dot(draft: FactorDraft, inst: Instruction) -> None:
+    at, (lhs, rhs) = inst.attributes, (operand.array for operand in inst.operands[:2])
+    if len(inst.operands) > 2:
+        return
+    left, right = draft.operands
+    result: list[int] = []
+    for a, b in zip(at.lhs_batch_dims, at.rhs_batch_dims, strict=True):
+        left[a] = right[b] = draft.factor(lhs.dims[a])
+        result.append(left[a])
+    for a, b in zip(at.lhs_contracting_dims, at.rhs_contracting_dims, strict=True):
+        left[a] = right[b] = draft.factor(lhs.dims[a])
+        draft.reductions.add(left[a])
+    for side, shape in ((left, lhs), (right, rhs)):
+        for dim in range(shape.rank):
+            if side[dim] == WHOLE:
+                side[dim] = draft.factor(shape.dims[dim])
+                result.append(side[dim])
+    draft.results[0] = result
+
+
 # ---------------------------------------------------------------- rows
 
 DOT = define(
@@ -307,6 +331,7 @@ DOT = define(
     infer=infer_dot,
     attributes=DotAttributes,
     evaluate=_evaluate_dot,
+    factors=_factors_of_dot,
     flops=2,
     contraction=True,
     keeps_finite=True,

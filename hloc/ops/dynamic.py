@@ -13,8 +13,10 @@ import numpy as np
 from hloc.dtypes import S32
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
+from hloc.ops.factors import whole_slices
 from hloc.ops.shared import (
     DimensionsAttributes,
     array_operand,
@@ -104,6 +106,11 @@ def _evaluate_dynamic_slice(inst: Instruction, operands: Operands, call: CallFun
     return np.asarray(array[_ranges(_starts(operands[1:], array.shape, sizes), sizes)])
 
 
+def _factors_of_dynamic_slice(draft: FactorDraft, inst: Instruction) -> None:
+    sizes, whole = inst.attributes.dynamic_slice_sizes, inst.operands[0].array.dims
+    whole_slices(draft, sizes, whole, draft.operands[:1])
+
+
 DYNAMIC_SLICE = define(
     name="dynamic-slice",
     reads="dynamic-slice(x, s...)[i] = x[s + i], s clamped so that the slice fits",
@@ -112,6 +119,7 @@ DYNAMIC_SLICE = define(
     shape_required=True,
     attributes=DynamicSliceAttributes,
     evaluate=_evaluate_dynamic_slice,
+    factors=_factors_of_dynamic_slice,
     weight=1,
     data_movement=True,
     gpu_weight=4,
@@ -144,6 +152,10 @@ def _evaluate_dynamic_update_slice(
     return result
 
 
+def _factors_of_dynamic_update_slice(draft: FactorDraft, inst: Instruction) -> None:
+    whole_slices(draft, inst.operands[1].array.dims, inst.array.dims, draft.operands[:2])
+
+
 DYNAMIC_UPDATE_SLICE = define(
     name="dynamic-update-slice",
     reads="dynamic-update-slice(x, u, s...) is x with u at s, clamped so that u fits",
@@ -151,6 +163,7 @@ DYNAMIC_UPDATE_SLICE = define(
     infer=_infer_dynamic_update_slice,
     shape_required=True,
     evaluate=_evaluate_dynamic_update_slice,
+    factors=_factors_of_dynamic_update_slice,
 )
 
 # ---------------------------------------------------------------- sizes as values

@@ -13,6 +13,7 @@ from math import prod
 import numpy as np
 
 from hloc.ir.attributes import attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CalledRole,
@@ -376,6 +377,56 @@ def _evaluate_scatter(inst: Instruction, operands: Operands, call: CallFunction)
     return shaped if count > 1 else shaped[0]
 
 
+# ---------------------------------------------------------------- factors
+
+
+def _factors_of_gather(draft: FactorDraft, inst: Instruction) -> None:
+    at = inst.attributes
+    operand, indices = (o.array for o in inst.operands)
+    source, starts = draft.operands
+    result = draft.results[0]
+    rank = len(result)
+    batch = [dim for dim in range(rank) if dim not in at.offset_dims]
+    index_dims = [dim for dim in range(indices.rank) if dim != at.index_vector_dim]
+    for dim, index_dim in zip(batch, index_dims, strict=True):
+        result[dim] = starts[index_dim] = draft.factor(indices.dims[index_dim])
+    pairs = zip(at.operand_batching_dims, at.start_indices_batching_dims, strict=True)
+    for dim, index_dim in pairs:
+        source[dim] = starts[index_dim]
+    dropped = (*at.collapsed_slice_dims, *at.operand_batching_dims)
+    windows = [dim for dim in range(operand.rank) if dim not in dropped]
+    for dim, target in zip(windows, at.offset_dims, strict=True):
+        if at.slice_sizes[dim] == operand.dims[dim]:
+            source[dim] = result[target] = draft.factor(operand.dims[dim])
+
+
+def _factors_of_scatter(draft: FactorDraft, inst: Instruction) -> None:
+    at = inst.attributes
+    count = len(inst.operands) // 2
+    operand, indices, update = (inst.operands[i].array for i in (0, count, count + 1))
+    sources, starts = draft.operands[:count], draft.operands[count]
+    updates = draft.operands[count + 1 :]
+    dropped = (*at.inserted_window_dims, *at.input_batching_dims)
+    windows = [dim for dim in range(operand.rank) if dim not in dropped]
+    for dim, window in zip(windows, at.update_window_dims, strict=True):
+        if update.dims[window] == operand.dims[dim]:
+            factor = draft.factor(operand.dims[dim])
+            for side in (*sources, *draft.results):
+                side[dim] = factor
+            for side in updates:
+                side[window] = factor
+    scattered = [dim for dim in range(update.rank) if dim not in at.update_window_dims]
+    index_dims = [dim for dim in range(indices.rank) if dim != at.index_vector_dim]
+    pairs = zip(at.input_batching_dims, at.scatter_indices_batching_dims, strict=True)
+    for dim, index_dim in pairs:
+        factor = draft.factor(operand.dims[dim])
+        for side in (*sources, *draft.results):
+            side[dim] = factor
+        starts[index_dim] = factor
+        for side in updates:
+            side[scattered[index_dims.index(index_dim)]] = factor
+
+
 # ---------------------------------------------------------------- rows
 
 GATHER = define(
@@ -385,6 +436,7 @@ GATHER = define(
     infer=infer_gather,
     attributes=GatherAttributes,
     evaluate=_evaluate_gather,
+    factors=_factors_of_gather,
     weight=4,
     data_movement=True,
     gpu_weight=12,
@@ -398,4 +450,5 @@ SCATTER = define(
     attributes=ScatterAttributes,
     calls=(CalledRole("to_apply"),),
     evaluate=_evaluate_scatter,
+    factors=_factors_of_scatter,
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from hloc.dtypes import F32, F64, complex_of, component_of
 from hloc.ir.attributes import attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.checks import array_operand, require, same_size
@@ -201,6 +202,25 @@ def _evaluate_fft(inst: Instruction, operands: Operands, _call: CallFunction) ->
     )
 
 
+# ---------------------------------------------------------------- factors
+
+
+def _factors_of_cholesky(draft: FactorDraft, inst: Instruction) -> None:
+    draft.link(range(inst.array.rank - 2), inst.array.dims)
+
+
+def _factors_of_triangular_solve(draft: FactorDraft, inst: Instruction) -> None:
+    rank = inst.array.rank
+    draft.link(range(rank - 2), inst.array.dims)
+    free = rank - 1 if inst.attributes.left_side else rank - 2
+    draft.operands[1][free] = draft.results[0][free] = draft.factor(inst.array.dims[free])
+
+
+def _factors_of_fft(draft: FactorDraft, inst: Instruction) -> None:
+    sizes = inst.operands[0].array.dims
+    draft.link(range(len(sizes) - len(inst.attributes.fft_length)), sizes)
+
+
 # ---------------------------------------------------------------- rows
 
 CHOLESKY = define(
@@ -210,6 +230,7 @@ CHOLESKY = define(
     infer=infer_cholesky,
     attributes=CholeskyAttributes,
     evaluate=_evaluate_cholesky,
+    factors=_factors_of_cholesky,
 )
 
 TRIANGULAR_SOLVE = define(
@@ -219,6 +240,7 @@ TRIANGULAR_SOLVE = define(
     infer=infer_triangular_solve,
     attributes=TriangularSolveAttributes,
     evaluate=_evaluate_triangular_solve,
+    factors=_factors_of_triangular_solve,
 )
 
 FFT = define(
@@ -228,4 +250,5 @@ FFT = define(
     infer=infer_fft,
     attributes=FftAttributes,
     evaluate=_evaluate_fft,
+    factors=_factors_of_fft,
 )

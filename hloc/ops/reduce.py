@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hloc.ir.attributes import attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CalledRole,
@@ -24,6 +25,7 @@ from hloc.ops.checks import (
     require,
     scalar_of,
 )
+from hloc.ops.factors import same_dims
 from hloc.ops.folding import (
     as_tuple,
     fold_general,
@@ -192,6 +194,26 @@ def _evaluate_scan(inst: Instruction, operands: Operands, call: CallFunction) ->
     return (*outputs, *carries)
 
 
+# ---------------------------------------------------------------- factors
+
+
+def _factors_of_reduce(draft: FactorDraft, inst: Instruction) -> None:
+    reduced = inst.attributes.dimensions
+    count = len(inst.operands) // 2
+    sizes = inst.operands[0].array.dims
+    kept = 0
+    for dim, size in enumerate(sizes):
+        factor = draft.factor(size)
+        for operand in draft.operands[:count]:
+            operand[dim] = factor
+        if dim in reduced:
+            draft.reductions.add(factor)
+        else:
+            for result in draft.results:
+                result[kept] = factor
+            kept += 1
+
+
 # ---------------------------------------------------------------- rows
 
 REDUCE = define(
@@ -202,6 +224,7 @@ REDUCE = define(
     attributes=ReduceAttributes,
     calls=(CalledRole("to_apply"),),
     evaluate=_evaluate_reduce,
+    factors=_factors_of_reduce,
     flops=1,
 )
 
@@ -213,6 +236,7 @@ MAP = define(
     attributes=MapAttributes,
     calls=(CalledRole("to_apply"),),
     evaluate=_evaluate_map,
+    factors=same_dims,
     flops=1,
 )
 

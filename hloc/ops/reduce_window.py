@@ -28,6 +28,7 @@ from hloc.ops.checks import (
     same_type,
     scalar_of,
 )
+from hloc.ops.factors import windows_of_one
 from hloc.ops.folding import (
     combine_at,
     identity_of,
@@ -216,6 +217,7 @@ REDUCE_WINDOW = define(
     attributes=WindowAttributes,
     calls=(CalledRole("to_apply"),),
     evaluate=_evaluate_reduce_window,
+    factors=windows_of_one,
     flops=1,
 )
 
@@ -227,5 +229,6 @@ SELECT_AND_SCATTER = define(
     attributes=WindowAttributes,
     calls=(CalledRole("select"), CalledRole("scatter")),
     evaluate=_evaluate_select_and_scatter,
+    factors=windows_of_one,
     flops=2,
 )

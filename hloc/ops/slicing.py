@@ -11,8 +11,10 @@ import numpy as np
 
 from hloc.errors import HloError
 from hloc.ir.attributes import PaddingDimension, SliceDimension, attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
+from hloc.ops.factors import dims_not_named
 from hloc.ops.shared import (
     DimensionsAttributes,
     array_operand,
@@ -69,6 +71,16 @@ def _evaluate_reverse(inst: Instruction, operands: Operands, call: CallFunction)
     return np.asarray(np.flip(operands[0], inst.attributes.dimensions))
 
 
+def _factors_of_slice(draft: FactorDraft, inst: Instruction) -> None:
+    whole = inst.operands[0].array.dims
+    dims = (
+        dim
+        for dim, part in enumerate(inst.attributes.slice)
+        if (part.start, part.limit, part.stride) == (0, whole[dim], 1)
+    )
+    draft.link(dims, whole)
+
+
 SLICE = define(
     name="slice",
     reads="slice(x)[i] = x[start + i * stride]",
@@ -77,6 +89,7 @@ SLICE = define(
     shape_required=True,
     attributes=SliceAttributes,
     evaluate=_evaluate_slice,
+    factors=_factors_of_slice,
     data_movement=True,
     gpu_weight=2,
 )
@@ -87,6 +100,7 @@ REVERSE = define(
     infer=_infer_reverse,
     attributes=DimensionsAttributes,
     evaluate=_evaluate_reverse,
+    factors=dims_not_named,
     data_movement=True,
     gpu_weight=2,
 )
@@ -186,6 +200,15 @@ def _evaluate_pad(inst: Instruction, operands: Operands, call: CallFunction) -> 
     return result
 
 
+def _factors_of_pad(draft: FactorDraft, inst: Instruction) -> None:
+    dims = (
+        dim
+        for dim, pad in enumerate(inst.attributes.padding)
+        if (pad.low, pad.high, pad.interior) == (0, 0, 0)
+    )
+    draft.link(dims, inst.array.dims)
+
+
 CONCATENATE = define(
     name="concatenate",
     reads="operands one after the other along dimensions[0]",
@@ -193,6 +216,7 @@ CONCATENATE = define(
     infer=_infer_concatenate,
     attributes=DimensionsAttributes,
     evaluate=_evaluate_concatenate,
+    factors=dims_not_named,
     weight=3,
     data_movement=True,
     gpu_weight=6,
@@ -204,6 +228,7 @@ PAD = define(
     infer=_infer_pad,
     attributes=PadAttributes,
     evaluate=_evaluate_pad,
+    factors=_factors_of_pad,
     weight=2,
     data_movement=True,
     gpu_weight=6,

@@ -10,6 +10,7 @@ from hloc.dtypes import PRED, S32, U64
 from hloc.errors import UnsupportedError
 from hloc.ir.attributes import attr
 from hloc.ir.computation import Computation
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CalledRole,
@@ -31,6 +32,7 @@ from hloc.ops.checks import (
     scalar_of,
 )
 from hloc.ops.comparators import order_by_keys
+from hloc.ops.factors import dims_not_named
 from hloc.ops.folding import map_scalars
 from hloc.ops.ordering import stable_order, topk
 from hloc.ops.random_bits import philox, three_fry
@@ -215,6 +217,14 @@ def check_generator(inst: Instruction) -> None:
         raise UnsupportedError(f"{inst.name}: random bits of type {shape.dtype}", inst.span)
 
 
+# ---------------------------------------------------------------- factors
+
+
+def _factors_of_topk(draft: FactorDraft, inst: Instruction) -> None:
+    sizes = inst.operands[0].array.dims
+    draft.link(range(len(sizes) - 1), sizes)
+
+
 # ---------------------------------------------------------------- rows
 
 SORT = define(
@@ -225,6 +235,7 @@ SORT = define(
     attributes=SortAttributes,
     calls=(CalledRole("to_apply"),),
     evaluate=_evaluate_sort,
+    factors=dims_not_named,
 )
 
 TOPK = define(
@@ -234,6 +245,7 @@ TOPK = define(
     infer=infer_topk,
     attributes=TopKAttributes,
     evaluate=_evaluate_topk,
+    factors=_factors_of_topk,
 )
 
 RNG = define(

@@ -8,6 +8,7 @@ import numpy as np
 
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.literal import Literal
@@ -90,6 +91,11 @@ def _evaluate_iota(inst: Instruction, operands: Operands, call: CallFunction) ->
     return np.broadcast_to(lined_up, shape.dims)
 
 
+def _factors_of_iota(draft: FactorDraft, inst: Instruction) -> None:
+    for dim, size in enumerate(inst.array.dims):
+        draft.results[0][dim] = draft.factor(size)
+
+
 PARAMETER = define(
     name="parameter",
     reads="parameter(n) is argument n of the computation",
@@ -119,5 +125,6 @@ IOTA = define(
     shape_required=True,
     attributes=IotaAttributes,
     evaluate=_evaluate_iota,
+    factors=_factors_of_iota,
     keeps_finite=True,
 )

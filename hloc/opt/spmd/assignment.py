@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from hloc.opt.spmd.factors import WHOLE, FactorRule
+from hloc.ir.factors import WHOLE, FactorRule
 from hloc.opt.spmd.region import Value
 from hloc.opt.spmd.reshard import reshard_bytes
 from hloc.opt.spmd.tiling import Axes, Mesh, Tiling

@@ -7,9 +7,9 @@ from functools import partial
 
 from hloc.dtypes import DType
 from hloc.ir.computation import Computation
+from hloc.ir.factors import FactorRule
 from hloc.ir.instruction import Instruction
 from hloc.opt.spmd.assignment import Assignment
-from hloc.opt.spmd.factors import FactorRule
 from hloc.opt.spmd.local import local_instruction
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard

@@ -8,9 +8,9 @@ from typing import Any
 
 from hloc.dtypes import S32
 from hloc.ir.attributes import NO_COMMON, SliceDimension
+from hloc.ir.factors import WHOLE, FactorRule
 from hloc.ir.instruction import Instruction
 from hloc.opt.spmd.assignment import Assignment
-from hloc.opt.spmd.factors import WHOLE, FactorRule
 from hloc.opt.spmd.region import Region
 from hloc.shapes import ArrayShape, Shape, TupleShape
 

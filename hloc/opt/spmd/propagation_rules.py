@@ -1,8 +1,8 @@
 """Links between the arrays of an instruction, along which shardings are propagated.
 
-More than the factors in which an instruction can be computed in parts (`factors.py`): a dimension
-of a reshape may have several factors, and dimensions whose elements move to neighbours (slices,
-pads, concatenations, windows) have one as well, since their arrays are best split alike.
+More than the factors in which an instruction can be computed in parts (`Opcode.factors`): a
+dimension of a reshape may have several factors, and dimensions whose elements move to neighbours
+(slices, pads, concatenations, windows) have one as well, since their arrays are best split alike.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import gcd, prod
 
+from hloc.ir.factors import WHOLE
 from hloc.ir.instruction import Instruction
+from hloc.ops.factors import factor_rule
 from hloc.opt.spmd.array_classes import HANDING_ON, Leaf, array_leaves, array_of
-from hloc.opt.spmd.factors import WHOLE, factor_rule
 from hloc.opt.spmd.tiling import Dims
 from hloc.shapes import ArrayShape, leaves
 

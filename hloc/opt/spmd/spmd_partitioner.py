@@ -2,7 +2,7 @@
 
 The walk visits instructions operands first. Each array is a `Value`: an instruction of the
 per-device program, the whole shape and its tiling. An instruction is computed in parts where its
-factor rule allows (`factors.py`, `assignment.py`); what has no rule is computed whole on every
+factor rule allows (`Opcode.factors`, `assignment.py`); what has no rule is computed whole on every
 device, which is always right. Sources: the GSPMD paper (Xu et al., 2021), XLA's
 `spmd_partitioner.cc`.
 """

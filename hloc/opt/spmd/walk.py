@@ -12,6 +12,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.sharding import LeafSharding, TupleSharding
 from hloc.ir.traversal import post_order
+from hloc.ops.factors import factor_rule
 from hloc.opt.spmd.annotations import (
     CONSTRAINTS,
     IDENTITIES,
@@ -22,7 +23,6 @@ from hloc.opt.spmd.annotations import (
 )
 from hloc.opt.spmd.assignment import choose
 from hloc.opt.spmd.combine import combined, is_combinable
-from hloc.opt.spmd.factors import factor_rule
 from hloc.opt.spmd.families import FAMILIES
 from hloc.opt.spmd.local import local_array, local_instruction
 from hloc.opt.spmd.mesh_axes import tiling_of

@@ -64,7 +64,6 @@ ALLOWED = {
     "opt/spmd/propagation_rules: _HANDS_ON": "where the order of propagation departs from factors",
     "opt/spmd/propagation_rules: _KEEPS_DIMS": "what propagates first",
     "opt/spmd/combine: _REDUCERS": "reducers whose identity the partitioner knows",
-    "opt/spmd/factors: RULES": "the table of factor rules, by opcode",
     "opt/spmd/walk: _maker": "what every device can compute again at little cost",
     "opt/spmd/walk: _is_partitionable": "what the partitioner computes whole",
     "opt/rules/exponential: _RISING": "the functions that one rule takes",

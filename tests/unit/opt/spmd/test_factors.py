@@ -16,8 +16,8 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.sharding import LeafSharding
 from hloc.ir.traversal import all_instructions
+from hloc.ops.factors import factor_rule
 from hloc.opt.pass_base import PassContext
-from hloc.opt.spmd.factors import factor_rule
 from hloc.opt.spmd.spmd_partitioner import SpmdPartitioner
 from hloc.opt.spmd.tiling import Mesh, Tiling
 from hloc.runtime.shards import cut_all, join_all

@@ -1,0 +1,76 @@
+"""Factors: which dimensions of the operands and results of an instruction are split together.
+
+As in einsum, every dimension has a factor, and dimensions of the same factor are split along the
+same axes: `dot(f32[i,k], f32[k,j]) -> f32[i,j]`. A dimension without a factor has to be whole.
+The rows of opcodes give the rules (`Opcode.factors`); the propagation of shardings and the
+partitioner read them. After Shardy's sharding rules (openxla/shardy,
+`op_sharding_rule_registry.cc`) and the GSPMD paper (Xu et al., 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+WHOLE = -1
+"""Stands for the factor of a dimension that has to be whole."""
+
+Factors: TypeAlias = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FactorRule:
+    """The factors of one instruction.
+
+    Attributes:
+        operands: per operand, the factor of each dimension.
+        results: per array of the result, likewise.
+        sizes: the elements along each factor.
+        reductions: factors of operands that are summed; the parts have to be combined.
+        even: factors that can only be split into equal parts.
+    """
+
+    operands: tuple[Factors, ...]
+    results: tuple[Factors, ...]
+    sizes: tuple[int, ...]
+    reductions: frozenset[int] = frozenset()
+    even: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True)
+class FactorDraft:
+    """A rule in the making, in which every dimension is whole at first."""
+
+    operands: list[list[int]]
+    results: list[list[int]]
+    sizes: list[int] = field(default_factory=list)
+    reductions: set[int] = field(default_factory=set)
+    even: set[int] = field(default_factory=set)
+
+    def factor(self, size: int) -> int:
+        """Return a new factor."""
+        self.sizes.append(size)
+        return len(self.sizes) - 1
+
+    def link(self, dims: Iterable[int], sizes: Sequence[int]) -> None:
+        """Give dimensions `dims` of all operands of the rank of `sizes`, and of results, factors.
+
+        Args:
+            dims: the dimensions, which keep their places.
+            sizes: of the arrays that have them, `(8, 128)`.
+        """
+        for dim in dims:
+            factor = self.factor(sizes[dim])
+            for side in (*self.operands, *self.results):
+                if len(side) == len(sizes):
+                    side[dim] = factor
+
+    def rule(self) -> FactorRule:
+        return FactorRule(
+            tuple(map(tuple, self.operands)),
+            tuple(map(tuple, self.results)),
+            tuple(self.sizes),
+            frozenset(self.reductions),
+            frozenset(self.even),
+        )
