@@ -150,6 +150,19 @@ def test_its_weight_takes_it_out_of_a_loop() -> None:
     assert "softsign(" in entry
 
 
+def test_it_is_partitioned() -> None:
+    text = """HloModule m, num_partitions=2
+    ENTRY e {
+      x = f32[4,6] parameter(0), sharding={devices=[2,1]<=[2]}
+      s = f32[4,6] softsign(x)
+      ROOT r = f32[4,6] running-maximum(s), initial=-1, sharding={devices=[2,1]<=[2]}
+    }"""
+    entry = hloc.partition(text).to_text().partition("ENTRY")[2]
+    assert "f32[2,6]{1,0} softsign(" in entry
+    assert "f32[2,6]{1,0} running-maximum(" in entry
+    assert "all-" not in entry  # no collective
+
+
 def _after(passes: str, text: str) -> str:
     module = hloc.parse(text)
     Pipeline.parse(passes).run(module, PassContext())

@@ -11,6 +11,7 @@ from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.errors import HloError
 from hloc.ir.attributes import attr
 from hloc.ir.example import Example
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.ops.shared import array_operand, check_type, is_float
@@ -38,6 +39,12 @@ def _evaluate(inst: Instruction, operands: Operands, call: CallFunction) -> Host
     return np.maximum(running, np.asarray(inst.attributes.initial, running.dtype))
 
 
+def _factors(draft: FactorDraft, inst: Instruction) -> None:
+    """Link all dimensions but the last, along which the maximum runs."""
+    sizes = inst.array.dims
+    draft.link(range(len(sizes) - 1), sizes)
+
+
 RUNNING_MAXIMUM = define(
     name="running-maximum",
     reads="running-maximum(x)[..., i] = max(initial, x[..., 0], ..., x[..., i])",
@@ -45,6 +52,7 @@ RUNNING_MAXIMUM = define(
     infer=_infer,
     attributes=RunningMaximumAttributes,
     evaluate=_evaluate,
+    factors=_factors,
     example=Example("x = T[2,4] parameter(0)\nROOT r = T[2,4] running-maximum(x), initial=1"),
 )
 
