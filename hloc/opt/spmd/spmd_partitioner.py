@@ -29,8 +29,9 @@ from hloc.opt.spmd.annotations import (
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.region import Region, Shared
 from hloc.opt.spmd.tiling import Tiling
-from hloc.opt.spmd.walk import Walk, arrays_of, values_of
-from hloc.shapes import ArrayShape
+from hloc.opt.spmd.trees import arrays_of, as_instruction, values_of
+from hloc.opt.spmd.walk import Walk
+from hloc.shapes import ArrayShape, TupleShape
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,9 @@ def partition(module: Module, partitions: int) -> None:
         walk.trees[parameter] = walk.parameter(parameter)
     walk.run(whole)
     wanted = _result_shardings(whole.root)
-    root, used = walk.local(walk.trees[whole.root], wanted)
+    root, used = as_instruction(region, walk.trees[whole.root], wanted)
     if root.is_a("parameter") or root.users or not isinstance(root.shape, type(whole.root.shape)):
-        root = walk.fresh(root)
+        root = _fresh(region, root)
     computation.set_root(root)
     leaves = tuple(tiling.sharding() if tiling else LeafSharding("manual") for tiling in used)
     single = isinstance(whole.root.shape, ArrayShape)
@@ -88,6 +89,14 @@ def partition(module: Module, partitions: int) -> None:
     attributes = tuple(sorted(header.items()))
     module.set_config(replace(module.config, entry_layout=None, frontend_attributes=attributes))
     _drop(module, whole)
+
+
+def _fresh(region: Region, inst: Instruction) -> Instruction:
+    """Return a copy of `inst`, so that it can be annotated as the root."""
+    b = region.build
+    if isinstance(inst.shape, TupleShape):
+        return b.tuple([b.get_tuple_element(inst, i) for i in range(len(inst.shape.elements))])
+    return b.instruction("copy", (inst,))
 
 
 def _has_uneven(arrays: Sequence[ArrayShape], tilings: Sequence[Tiling]) -> bool:
