@@ -142,6 +142,11 @@ COMMANDS: dict[str, Command] = {
         "`learn new NAME` creates one, `learn export 3 -o FILE` writes .md, .html or .ipynb",
         "hloc.cli.learn_command:learn",
     ),
+    "completion": Command(
+        "completion bash|zsh|fish",
+        "print a script that completes commands, options and names in a shell",
+        "hloc.cli.completion_command:print_completion",
+    ),
     "repl": Command(
         "repl [FILE]", "start the interactive program hlo-repl", "hloc.cli.repl_command:start_repl"
     ),

@@ -5,7 +5,8 @@ Each raises ValueError with what was expected.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from hloc.near_names import did_you_mean
 
@@ -34,26 +35,31 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}...")
 
 
-def one_of(choices: Sequence[str]) -> Callable[[str], str]:
-    """Return a converter that takes one of `choices`."""
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Takes one of `choices`."""
 
-    def convert(text: str) -> str:
-        if text not in choices:
-            hint = did_you_mean(text, choices)
-            raise ValueError(f"expected one of {', '.join(choices)}, found {_shown(text)}{hint}")
+    choices: tuple[str, ...]
+
+    def __call__(self, text: str) -> str:
+        """Return `text`."""
+        if text not in self.choices:
+            hint = did_you_mean(text, self.choices)
+            known = ", ".join(self.choices)
+            raise ValueError(f"expected one of {known}, found {_shown(text)}{hint}")
         return text
 
-    return convert
 
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    """Takes a comma-separated list of `choices`."""
 
-def list_of(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
-    """Return a converter for a comma-separated list of `choices`."""
-    one = one_of(choices)
+    choices: tuple[str, ...]
 
-    def convert(text: str) -> tuple[str, ...]:
+    def __call__(self, text: str) -> tuple[str, ...]:
+        """Return the parts of `text`, each once."""
+        one = OneOf(self.choices)
         return tuple(dict.fromkeys(one(part.strip()) for part in text.split(",")))
-
-    return convert
 
 
 def emit_kinds(text: str) -> tuple[str, ...]:
@@ -63,7 +69,7 @@ def emit_kinds(text: str) -> tuple[str, ...]:
         from hloc.codegen.backend import stage_names
 
         known = tuple(dict.fromkeys((*EMIT_KINDS, *stage_names())))
-    return list_of(known)(text)
+    return ListOf(known)(text)
 
 
 def names(text: str) -> tuple[str, ...]:

@@ -8,15 +8,15 @@ from typing import Any
 
 from hloc.cli.option_values import (
     EMIT_KINDS,
+    ListOf,
+    OneOf,
     byte_count,
     count,
     drawing,
     emit_kinds,
-    list_of,
     mesh_axes,
     names,
     one,
-    one_of,
     page_file,
     pipeline,
     processors,
@@ -53,7 +53,7 @@ READ = (
 )
 DRAWING = ("graph", "roofline")
 WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", "partition", *DRAWING)
-ABOUT = ("targets", "doctor", "cache")
+ABOUT = ("targets", "doctor", "cache", "completion")
 ALL = (*READ, *DRAWING, "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
 HEADER_LANGUAGES = ("c", "c++")
@@ -107,7 +107,7 @@ class Option:
 OPTIONS: tuple[Option, ...] = (
     # ---- optimise
     Option(("-O",), "Optimise", OPTIMISING, "optimisation level (default 2)", "-O0..-O3", "2",
-           one_of("0123"), "2", target="opt_level"),
+           OneOf(tuple("0123")), "2", target="opt_level"),
     Option(("--passes",), "Optimise", OPTIMISING, "run these passes instead of those of the "
            "level, with options in braces: `cse,fusion{max-operands=8}`", "PIPELINE",
            convert=pipeline),
@@ -144,7 +144,7 @@ OPTIONS: tuple[Option, ...] = (
            "FILE.so (.dylib, .wasm) and FILE.h for `-o FILE`; needs a linker"),
     Option(("--header-lang",), "Output", ("",), "languages of the header: c, or c,c++ to also "
            "write a class in FILE.hpp", "LANG[,LANG]",
-           convert=list_of(HEADER_LANGUAGES), default=()),
+           convert=ListOf(HEADER_LANGUAGES), default=()),
     Option(("--symbol-prefix",), "Output", ("",), "prefix for exported symbols, in place of the "
            "module name", "NAME", default=""),
     Option(("--static-temp",), "Output", ("",), "put temporary memory into the object; calls are "
@@ -159,19 +159,19 @@ OPTIONS: tuple[Option, ...] = (
            "+NAME,-NAME", default=""),
     Option(("--style",), "Output", ("", "parse", "convert", "extract", "partition"), "style of "
            "HLO text, as in XLA's print options: default, short, canonical", "STYLE",
-           convert=one_of(STYLES), default="default"),
+           convert=OneOf(STYLES), default="default"),
     Option(("--format",), "Output", ("stats", "diff", *SHARDING), "output format: text or json",
-           "FORMAT", convert=one_of(("text", "json")), default="text"),
+           "FORMAT", convert=OneOf(("text", "json")), default="text"),
     Option(("--to",), "Output", ("convert",), f"output format: {', '.join(FORMATS)} (default: by "
-           "file extension)", "FORMAT", convert=one_of(FORMATS)),
+           "file extension)", "FORMAT", convert=OneOf(FORMATS)),
     # ---- learn
     Option(("--script",), "Learn", ("learn",), "run the lesson's commands in hlo-repl"),
     Option(("--format",), "Learn",
            ("learn",), "output format of `learn check`: text, json or junit",
-           "FORMAT", convert=one_of(("text", "json", "junit")), default="text"),
+           "FORMAT", convert=OneOf(("text", "json", "junit")), default="text"),
     # ---- measure
     Option(("--by",), "Measure", ("stats",), f"group the counts by {', '.join(GROUPINGS)}", "WHAT",
-           convert=one_of(GROUPINGS)),
+           convert=OneOf(GROUPINGS)),
     # ---- extract
     Option(("--height",), "Extract", ("extract",), "include N levels of operands; the rest become "
            "parameters", "N", convert=count(0)),
@@ -197,7 +197,7 @@ OPTIONS: tuple[Option, ...] = (
            "N", convert=count(0), default=2),
     Option(("--ignore",), "Compare", ("diff",), "differences to ignore: layouts, header, names, "
            "metadata, or none (default names,metadata)", "WHAT[,WHAT]",
-           convert=list_of(IGNORABLE), default=("names", "metadata")),
+           convert=ListOf(IGNORABLE), default=("names", "metadata")),
     # ---- format
     Option(("--check",), "Format", ("fmt",), "write nothing; exit with 1 if a file would change"),
     Option(("--diff",), "Format", ("fmt",), "write nothing; print the changes"),
@@ -205,7 +205,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--print-changed",), "Inspect", COMPILE, "after each pass that changed the "
            "module print one line (summary), the changes and their rules (diff), the same in two "
            "columns (side), a text diff (text), or a line of JSON",
-           "summary|diff|side|text|json", "diff", one_of(CHANGE_FORMS)),
+           "summary|diff|side|text|json", "diff", OneOf(CHANGE_FORMS)),
     Option(("--print-after",), "Inspect", COMPILE, "print the module after these passes; "
            "`*` matches any characters", "PASS[,PASS]", convert=names, default=(), repeated=True),
     Option(("--trace-rewrites",), "Inspect", COMPILE, "print every rewrite, or those of the named "
@@ -213,7 +213,7 @@ OPTIONS: tuple[Option, ...] = (
            names),
     Option(("--remarks",), "Inspect", COMPILE, "print optimisation remarks: transformations made "
            "(passed) or not made (missed), and findings (analysis)", "passed,missed,analysis",
-           "passed,missed,analysis", list_of(REMARK_KINDS)),
+           "passed,missed,analysis", ListOf(REMARK_KINDS)),
     Option(("--memory",), "Inspect", COMPILE, "print buffer sizes, the peak, and what is live at "
            "the peak; =FILE.svg also draws the live ranges",
            "FILE.svg", "", drawing),
@@ -239,7 +239,7 @@ OPTIONS: tuple[Option, ...] = (
            "stacked along a first dimension"),
     Option(("--engine",), "Devices", COMPILE, "what exchanges data between devices: threads of "
            "this process, or MPI (default: mpi where mpiexec or srun started the command)",
-           "local|mpi", convert=one_of(("local", "mpi")), default=""),
+           "local|mpi", convert=OneOf(("local", "mpi")), default=""),
     Option(("--fast-collectives",), "Devices", COMPILE, "let MPI sum in an order of its own; the "
            "last bits of sums then depend on the number of devices"),
     Option(("--collective-timeout",), "Devices", COMPILE, "end the job if a device waits longer "
@@ -265,7 +265,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--run",), "Run", ("",), "run the compiled module, as `hloc run FILE` does"),
     Option(("--simulate",), "Run", COMPILE, "run GPU code without a GPU: in the PTX interpreter, "
            "which checks every access (ptx, the default), or as native code, which is faster and "
-           "checks less (host)", "ptx|host", "ptx", one_of(SIMULATORS)),
+           "checks less (host)", "ptx|host", "ptx", OneOf(SIMULATORS)),
     Option(("--profile",), "Run", COMPILE, "print the cost of each GPU kernel: time and share of "
            "the peaks; with --simulate=ptx instructions, accesses and conflicts"),
     Option(("--random",), "Run", PASSES, "use random inputs from SEED (default 0), with integer "
@@ -284,7 +284,7 @@ OPTIONS: tuple[Option, ...] = (
            "X", convert=tolerance),
     Option(("--backend",), "Run", COMPILE, "what runs the module: its machine code (native, the "
            "default), or the reference evaluator, without passes (interp)", "native|interp",
-           convert=one_of(BACKENDS), default="native"),
+           convert=OneOf(BACKENDS), default="native"),
     Option(("--repeat",), "Run", COMPILE, "time N runs (default: up to 200, for at most 0.3 s)",
            "N", convert=count(1)),
     Option(("--threads",), "Run", COMPILE, "run large kernels on up to N threads (default 0: "
@@ -293,7 +293,7 @@ OPTIONS: tuple[Option, ...] = (
            convert=count(0), default=0),
     Option(("--fill-constants",), "Run", COMPILE, "how to treat constants elided as "
            "`constant({...})`: refuse the module (error) or use zeros", "error|zeros",
-           convert=one_of(("error", "zeros")), default="error"),
+           convert=OneOf(("error", "zeros")), default="error"),
     # ---- find bugs
     Option(("--test",), "Find bugs", ("bisect", "reduce"), "command that exits with 0 if the "
            "module in "
@@ -313,10 +313,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--path",), "Cache", ("cache",), "print only the path of the folder"),
     Option(("--fill",), "Cache", ("cache",), "compile the routines that programs share "
            "into the cache, or into the installed package", "cache|package", "cache",
-           one_of(("cache", "package"))),
+           OneOf(("cache", "package"))),
     # ---- general
     Option(("--color",), "General", ALL, "coloured messages: auto, always, never", "WHEN", "always",
-           one_of(COLOR), "auto"),
+           OneOf(COLOR), "auto"),
     Option(("-q", "--quiet"), "General", ALL, "print only the output and errors"),
     Option(("-h", "--help"), "General", ALL, "show this help"),
     Option(("--version",), "General", ALL, "show the version"),

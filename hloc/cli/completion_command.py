@@ -1,0 +1,31 @@
+"""`hloc completion bash|zsh|fish`: a script that completes command lines of hloc.
+
+The script holds all names, so that no Python starts when a key is pressed.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+
+from hloc.cli import completion_bash, completion_fish, completion_zsh
+from hloc.cli.talk import Talk
+from hloc.near_names import did_you_mean
+from hloc.report.exits import Exit, UsageError
+
+SHELLS = {
+    "bash": completion_bash.script,
+    "zsh": completion_zsh.script,
+    "fish": completion_fish.script,
+}
+
+
+def print_completion(arguments: Namespace, talk: Talk) -> int:
+    """Print the script of one shell."""
+    known = ", ".join(SHELLS)
+    if len(arguments.files) != 1:
+        raise UsageError(f"expected the name of a shell: {known}")
+    (shell,) = arguments.files
+    if shell not in SHELLS:
+        raise UsageError(f"expected {known}, found {shell!r}{did_you_mean(shell, SHELLS)}")
+    talk.product(SHELLS[shell]())
+    return Exit.OK
