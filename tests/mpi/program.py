@@ -14,9 +14,15 @@ import numpy as np
 import hloc
 from hloc.errors import HloError
 from hloc.evaluator import evaluate_devices
+from hloc.runtime.communicator.mpi.call_lists import Manner
 from hloc.runtime.communicator.mpi.communicator import MpiEngine
 from hloc.runtime.custom_calls import register_custom_call
-from tests.unit.runtime.communicator.test_mpi_calls import COLLECTIVES, arguments_of, module_of
+from tests.unit.runtime.communicator.test_mpi_calls import (
+    COLLECTIVES,
+    arguments_of,
+    module_of,
+    ragged,
+)
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -69,9 +75,8 @@ def run_own(engine: MpiEngine, text: str) -> None:
 def equal(engine: MpiEngine) -> None:
     """Compare all collectives with the evaluator, bit by bit."""
     own = slice(*(DEVICES // engine.library.processes * (engine.library.rank + k) for k in (0, 1)))
-    for name in COLLECTIVES:
-        module = module_of(name)
-        arguments = arguments_of(module)
+    programs = {name: (module_of(name), arguments_of(module_of(name))) for name in COLLECTIVES}
+    for name, (module, arguments) in {**programs, "ragged": ragged()}.items():
         executable = hloc.compile(module)
         executable.use_engine(engine)
         for _ in range(2):
@@ -80,6 +85,12 @@ def equal(engine: MpiEngine) -> None:
             for mine, theirs in zip(found, want, strict=True):
                 for x, y in zip(mine, theirs, strict=True):
                     assert x.tobytes() == y.tobytes(), f"{name}: {x} is not {y}"
+
+
+def pieces(engine: MpiEngine) -> None:
+    """Do the same with messages of at most 20 bytes."""
+    engine.manner = Manner(most_bytes=20)
+    equal(engine)
 
 
 def deadlock(engine: MpiEngine) -> None:
@@ -132,7 +143,7 @@ def killed(engine: MpiEngine) -> None:
 
 CASES: dict[str, Callable[[MpiEngine], None]] = {
     case.__name__: case
-    for case in (equal, deadlock, mismatch, overdue, host_fault, other_module, killed)
+    for case in (equal, pieces, deadlock, mismatch, overdue, host_fault, other_module, killed)
 }
 
 

@@ -115,8 +115,6 @@ class _Device:
             case Handle("type", "BYTE"):
                 assert isinstance(count, int)
                 return [self._bytes(buffer.at(place * count), count)]
-            case Handle("contiguous", (int() as size,)):
-                return [self._bytes(buffer.at(place * size), size)]
             case Handle("strided", tuple() as key):
                 blocks, size, stride, extent = map(int, key)
                 first = buffer.at(place * extent)

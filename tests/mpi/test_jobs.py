@@ -17,6 +17,13 @@ def test_all_collectives_give_the_bits_of_the_evaluator(processes: int) -> None:
 
 
 @pytest.mark.parametrize("processes", [2, 4])
+def test_messages_in_pieces_give_the_same_bits(processes: int) -> None:
+    job = run(processes, "-m", "tests.mpi.program", "pieces")
+    assert job.code == 0, job.text
+    assert job.text.count("is done") == processes
+
+
+@pytest.mark.parametrize("processes", [2, 4])
 def test_a_deadlock_ends_the_job_and_names_devices_and_instructions(processes: int) -> None:
     job = run(processes, "-m", "tests.mpi.program", "deadlock")
     assert job.code != 0

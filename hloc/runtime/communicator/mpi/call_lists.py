@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hloc.codegen.plan.exchange import Exchange
-from hloc.errors import UnsupportedError
-from hloc.runtime.communicator.faults import described
-from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Part, contiguous_row
+from hloc.runtime.communicator.mpi.calls import (
+    MESSAGE_BYTES,
+    Buffer,
+    Call,
+    Handle,
+    Part,
+    contiguous_row,
+)
 from hloc.runtime.communicator.mpi.collectives import CollectiveCalls
 from hloc.runtime.communicator.mpi.transport import Messages, Processes
 
@@ -37,10 +42,12 @@ class Manner:
         fast: MPI may sum in an order of its own.
         checked: peers first tell each other which exchange they are at; None lets programs do so
             in which devices may come to different ones.
+        most_bytes: of one message; what is larger goes in pieces.
     """
 
     fast: bool = False
     checked: bool | None = None
+    most_bytes: int = MESSAGE_BYTES
 
 
 IN_ORDER = Manner()
@@ -65,20 +72,15 @@ def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
 def call_list(
     exchange: Exchange, meeting: int, device: int, processes: Processes, manner: Manner
 ) -> CallList:
-    """Return what `device` does for an exchange; `meeting` is told to peers where it is checked.
-
-    Raises:
-        UnsupportedError: it sends too much in one message.
-    """
+    """Return what `device` does for an exchange; `meeting` is told to peers where it is checked."""
     group = _group(exchange, device)
-    task = CollectiveCalls(exchange, group, device, processes, manner.fast)
+    task = CollectiveCalls(
+        exchange, group, device, processes, fast=manner.fast, most_bytes=manner.most_bytes
+    )
     if not group:
         return CallList(tuple(task.zeros()), (), 0, 0)
     peers = task.peers()
-    try:
-        calls = task.calls()
-    except UnsupportedError as fault:
-        raise UnsupportedError(f"{described(exchange)}: {fault.message}") from fault
+    calls = task.calls()
     scratch_bytes = task.scratch_bytes
     if manner.checked and peers:
         calls = (*_check(task.messages, meeting, peers), *calls)
@@ -109,9 +111,10 @@ def _check(messages: Messages, number: int, peers: tuple[int, ...]) -> tuple[Cal
 def _requests(call: Call) -> int:
     """Return how many requests `call` waits for."""
     if call.function == "exchange_rows":
-        members, updates, *_ = call.operands
+        members, updates, *_, requests = call.operands
         assert isinstance(members, int)
         assert isinstance(updates, int)
-        return 2 * members * updates
+        assert isinstance(requests, int)
+        return members * updates * requests
     first = call.operands[0]
     return first if call.function == "MPI_Waitall" and isinstance(first, int) else 0

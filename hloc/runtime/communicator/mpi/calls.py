@@ -5,14 +5,14 @@ Operands name memory and MPI's handles; `handles.py` turns them into addresses w
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from hloc.errors import UnsupportedError
-
-MAX_COUNT = 2**31 - 1
-"""The largest count that an MPI function takes, and the most bytes that go in one message: MPI
-libraries fail or hang with more, whatever types describe it."""
+MESSAGE_BYTES = 2**31 - 1
+"""The most bytes that go in one message, and the largest count that an MPI function takes. Larger
+types or the large counts of MPI 4 would describe more, but not all libraries have the latter, and
+transports below them fail or hang."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Handle:
     """A handle of MPI, or the address of a function.
 
     Kinds and their keys: `communicator` (the devices of a group by rank), `world`, `check` (all
-    processes; data and checks), `type` (a name of mpi4py), `contiguous` (bytes), `strided` (blocks,
-    bytes of a block, bytes from one to the next, extent), `op` (a name of mpi4py), `combiner` (its
-    symbol), `function` (a name), `request bytes` (of one), `words` (numbers in memory).
+    processes; data and checks), `type` (a name of mpi4py), `strided` (blocks, bytes of a block,
+    bytes from one to the next, extent), `op` (a name of mpi4py), `combiner` (its symbol),
+    `function` (a name), `request bytes` (of one), `words` (numbers in memory).
     """
 
     kind: str
@@ -73,16 +73,27 @@ class Part:
     def is_contiguous(self) -> bool:
         return self.blocks == 1 or self.stride_bytes == self.block_bytes
 
-    def typed(self, extent_bytes: int = 0) -> tuple[int, Handle]:
-        """Return a count and the type of one message, whose extent may be given.
+    def cut(self, most_bytes: int, grain: int) -> Iterator[Part]:
+        """Yield parts of at most `most_bytes` that make it up, in order.
 
-        Raises:
-            UnsupportedError: it is too large.
+        Both ends of a message cut alike, wherever their bytes lie, if they name the same `grain`:
+        the bytes of the blocks of that end whose blocks lie apart, else 1.
         """
-        if self.size_bytes > MAX_COUNT:
-            raise UnsupportedError(
-                f"{self.size_bytes:,} bytes are more than the {MAX_COUNT:,} of a message over MPI"
-            )
+        if self.size_bytes <= most_bytes:
+            yield self
+            return
+        blocks = self
+        if self.is_contiguous:
+            blocks = Part(self.buffer, grain, self.size_bytes // grain, grain)
+        step = most_bytes // grain or 1
+        for first in range(0, blocks.blocks, step):
+            buffer = self.buffer.at(first * blocks.stride_bytes)
+            count = min(step, blocks.blocks - first)
+            yield from Part(buffer, grain, count, blocks.stride_bytes).cut(most_bytes, 1)
+
+    def typed(self, extent_bytes: int = 0) -> tuple[int, Handle]:
+        """Return a count and the type of one message, whose extent may be given."""
+        assert self.size_bytes <= MESSAGE_BYTES, "larger parts go in pieces"
         if self.is_contiguous:
             return self.size_bytes, Handle("type", "BYTE")
         extent = extent_bytes or self.blocks * self.stride_bytes
@@ -106,6 +117,11 @@ class Row:
     def operands(self) -> tuple[Operand, ...]:
         """Address, count and type of one part, as a collective of MPI wants them."""
         return (self.first.buffer, *self.first.typed(self.spacing_bytes))
+
+
+def grain_of(*ends: Part) -> int:
+    """Return the grain by which both ends of a message cut it."""
+    return next((end.block_bytes for end in ends if not end.is_contiguous), 1)
 
 
 def contiguous_row(buffer: Buffer, part_bytes: int) -> Row:

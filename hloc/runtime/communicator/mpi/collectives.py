@@ -38,13 +38,15 @@ class CollectiveCalls:
         group: tuple[int, ...],
         device: int,
         processes: Processes,
+        *,
         fast: bool,
+        most_bytes: int,
     ) -> None:
         self.exchange, self.group, self.device, self.fast = exchange, group, device, fast
+        self.most_bytes = most_bytes
         self.rank = group.index(device) if group else 0
-        self.messages = Messages(processes, group, self.rank)
+        self.messages = Messages(processes, group, self.rank, most_bytes=most_bytes)
         self.is_spread = processes.are_apart(group)
-        self.transport: Transport = Collectives(group) if self.is_spread else self.messages
         self.scratch_bytes = 0
 
     def calls(self) -> tuple[Call, ...]:
@@ -76,6 +78,11 @@ class CollectiveCalls:
         for i, result in enumerate(self.exchange.results):
             yield Call("set_zero", (self._result(i), result.size_bytes))
 
+    def _transport(self, part_bytes: int) -> Transport:
+        """Return how parts of this size reach the others."""
+        fits = self.is_spread and part_bytes <= self.most_bytes
+        return Collectives(self.group) if fits else self.messages
+
     # ---- arrays
 
     def _operand(self, i: int) -> Buffer:
@@ -92,15 +99,17 @@ class CollectiveCalls:
 
     def _all_gather(self, i: int) -> tuple[Call, ...]:
         own = Part(self._operand(i), self.exchange.operands[i].size_bytes)
-        return self.transport.all_gather(own, _row(self._result(i), self.exchange.results[i]))
+        row = _row(self._result(i), self.exchange.results[i])
+        return self._transport(own.size_bytes).all_gather(own, row)
 
     def _all_to_all(self, i: int) -> tuple[Call, ...]:
         sent = _row(self._operand(i), self.exchange.operands[i])
-        return self.transport.all_to_all(sent, _row(self._result(i), self.exchange.results[i]))
+        received = _row(self._result(i), self.exchange.results[i])
+        return self._transport(sent.first.size_bytes).all_to_all(sent, received)
 
     def _broadcast(self, i: int) -> tuple[Call, ...]:
         part = Part(self._result(i), self.exchange.results[i].size_bytes)
-        calls = self.transport.broadcast(part)
+        calls = self._transport(part.size_bytes).broadcast(part)
         if self.rank:
             return calls
         return (Call("copy", (part.buffer, self._operand(i), part.size_bytes)), *calls)
@@ -114,7 +123,7 @@ class CollectiveCalls:
         if size <= SMALL_BYTES or len(self.group) == 1:
             parts = contiguous_row(self._scratch(size * len(self.group)), size)
             own = Part(self._operand(i), size)
-            gather = self.transport.all_gather(own, parts)
+            gather = self._transport(size).all_gather(own, parts)
             return (*gather, self._combine(i, parts, self._result(i), size))
         return self._shared_all_reduce(i)
 
@@ -149,7 +158,7 @@ class CollectiveCalls:
             share = (count // len(self.group), type_, op, self._communicator)
             return (Call("MPI_Reduce_scatter_block", (self._operand(i), self._result(i), *share)),)
         parts = contiguous_row(self._scratch(size * len(self.group)), size)
-        moves = self.transport.all_to_all(_row(self._operand(i), operand), parts)
+        moves = self._transport(size).all_to_all(_row(self._operand(i), operand), parts)
         return (*moves, self._combine(i, parts, self._result(i), size))
 
     def _combine(
@@ -178,7 +187,8 @@ class CollectiveCalls:
         pieces, members = self.exchange.operands[i], len(self.group)
         if not self.is_spread:
             return None
-        return native_sum(pieces, self.exchange.reducer, members, fast=self.fast)
+        reducer, most = self.exchange.reducer, self.most_bytes
+        return native_sum(pieces, reducer, members, fast=self.fast, most_bytes=most)
 
     # ---- messages
 
@@ -214,21 +224,23 @@ class CollectiveCalls:
         places = contiguous_row(self._scratch(sizes.size_bytes, sizes.size_bytes), part)
         own = contiguous_row(self._operand(3), part), contiguous_row(self._operand(4), part)
         rows = source.inner_bytes
+        transport = self._transport(part)
+        messages = sum(-(-array.size_bytes // self.most_bytes) for array in (source, output))
         return (
             Call("copy", (self._result(0), self._operand(1), output.size_bytes)),
-            *self.transport.all_to_all(own[0], counts),
-            *self.transport.all_to_all(own[1], places),
+            *transport.all_to_all(own[0], counts),
+            *transport.all_to_all(own[1], places),
             Call(
                 "exchange_rows",
                 (
                     members, updates, -element if dtype.is_signed else element, self.rank,
                     *self._peers(), Handle("world"),
-                    Handle("contiguous", (rows,)), rows, self._operand(0), source.outer,
+                    Handle("type", "BYTE"), rows, self._operand(0), source.outer,
                     self._operand(2), self._operand(3), self._result(0), output.outer,
                     counts.first.buffer, places.first.buffer,
                     Handle("function", "MPI_Isend"), Handle("function", "MPI_Irecv"),
                     Handle("function", "MPI_Waitall"), Buffer("requests"),
-                    Handle("request bytes"), Buffer("statuses"),
+                    Handle("request bytes"), Buffer("statuses"), self.most_bytes, messages,
                 ),
             ),
         )  # fmt: skip

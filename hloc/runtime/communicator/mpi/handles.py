@@ -123,8 +123,6 @@ class Library:
                 return getattr(self, kind)
             case Handle("type" | "op", str() as name):
                 return getattr(mpi, name)
-            case Handle("contiguous", (int() as size,)):
-                return mpi.BYTE.Create_contiguous(size).Commit()
             case Handle("strided", tuple() as key):
                 blocks, size, stride, extent = map(int, key)
                 vector = mpi.BYTE.Create_hvector(blocks, size, stride)

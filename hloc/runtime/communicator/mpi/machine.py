@@ -145,17 +145,18 @@ def exchange_rows(device: Device, values: Words) -> int:
 
     0 members, 1 updates per member, 2 bytes of a number, negative for signed ones, 3 own rank,
     4 ranks in the communicator,
-    5 tags to them, 6 tags from them, 7 communicator, 8 type of a row, 9 bytes of a row,
+    5 tags to them, 6 tags from them, 7 communicator, 8 type of a byte, 9 bytes of a row,
     10 rows to send from, 11 how many there are, 12 starts, 13 counts to send, 14 result, 15 how
     many rows it has, 16 counts to receive, 17 places, 18 MPI_Isend, 19 MPI_Irecv, 20 MPI_Waitall,
-    21 requests, 22 bytes of a request, 23 statuses.
+    21 requests, 22 bytes of a request, 23 statuses, 24 bytes of a message, 25 messages that rows
+    to and from one member take at most, which their memory is for.
     """
     width = values[2]
-    peers = cast(Words, values[4])
     tags_to = cast(Words, values[5])
     tags_from = cast(Words, values[6])
-    request = values[21]
-    requests = 0
+    requests = stack(2)
+    requests[0] = values[21]
+    requests[1] = 0
     for i in range(values[0] * values[1]):
         peer = i // values[1]
         count = number_at(values[16], width, i)
@@ -163,14 +164,10 @@ def exchange_rows(device: Device, values: Words) -> int:
         if count < 0 or place < 0 or place + count > values[15]:
             return rows_outside(device, peer, count, 0, place)
         if count > 0 and peer != values[3]:
-            status = call(
-                values[19], values[14] + place * values[9], count, values[8], peers[peer],
-                tags_from[peer], values[7], request,
-            )  # fmt: skip
-            if status & 4294967295 != 0:
-                return status  # type: ignore[no-any-return]
-            request += values[22]
-            requests += 1
+            first = values[14] + place * values[9]
+            status = begin_rows(values, values[19], first, count, peer, tags_from[peer], requests)
+            if status != 0:
+                return status
     for i in range(values[0] * values[1]):
         peer = i // values[1]
         count = number_at(values[13], width, i)
@@ -183,12 +180,28 @@ def exchange_rows(device: Device, values: Words) -> int:
                 values[14] + place * values[9], values[10] + start * values[9], count * values[9]
             )
         elif count > 0:
-            status = call(
-                values[18], values[10] + start * values[9], count, values[8], peers[peer],
-                tags_to[peer], values[7], request,
-            )  # fmt: skip
-            if status & 4294967295 != 0:
-                return status  # type: ignore[no-any-return]
-            request += values[22]
-            requests += 1
-    return call(values[20], requests, values[21], values[23])  # type: ignore[no-any-return]
+            first = values[10] + start * values[9]
+            status = begin_rows(values, values[18], first, count, peer, tags_to[peer], requests)
+            if status != 0:
+                return status
+    return call(values[20], requests[1], values[21], values[23])  # type: ignore[no-any-return]
+
+
+def begin_rows(
+    values: Words, begin: int, first: int, count: int, peer: int, tag: int, requests: Words
+) -> int:
+    """Begin the messages of rows, by `MPI_Isend` or `MPI_Irecv`; `requests`: the next, how many."""
+    peers = cast(Words, values[4])
+    left = count * values[9]
+    while left > 0:
+        size = left
+        if size > values[24]:
+            size = values[24]
+        status = call(begin, first, size, values[8], peers[peer], tag, values[7], requests[0])
+        if status & 4294967295 != 0:
+            return status & 4294967295  # type: ignore[no-any-return]
+        requests[0] += values[22]
+        requests[1] += 1
+        first += size
+        left -= size
+    return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hloc.codegen.plan.exchange import Pieces
 from hloc.dtypes import dtype_named
-from hloc.runtime.communicator.mpi.calls import MAX_COUNT, Handle
+from hloc.runtime.communicator.mpi.calls import Handle
 
 _NARROW = [f"{sign}{bits}" for sign in "su" for bits in (8, 16)]
 _WIDE = [f"{sign}{bits}" for sign in "su" for bits in (32, 64)]
@@ -38,7 +38,7 @@ MPI 5 saturates them where it has vector instructions.
 
 
 def native_sum(
-    pieces: Pieces, reducer: str, members: int, *, fast: bool
+    pieces: Pieces, reducer: str, members: int, *, fast: bool, most_bytes: int
 ) -> tuple[int, Handle, Handle] | None:
     """Return count, type and operation if MPI may reduce an array itself.
 
@@ -49,11 +49,12 @@ def native_sum(
         reducer: opcode of the reducer, "" if it is not one instruction.
         members: of the group.
         fast: other bits are allowed, too.
+        most_bytes: of one message.
     """
     dtype = dtype_named(pieces.dtype)
     op = _OPS.get(pieces.dtype, {}).get(reducer)
     count = pieces.size_bytes // dtype.storage_bytes
     is_exact = dtype.is_integer or dtype.is_pred or members == 2
-    if op is None or count > MAX_COUNT or not (is_exact or fast):
+    if op is None or pieces.size_bytes > most_bytes or not (is_exact or fast):
         return None
     return count, Handle("type", _TYPES[pieces.dtype]), Handle("op", op)

@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Operand, Part, Row
+from hloc.runtime.communicator.mpi.calls import (
+    MESSAGE_BYTES,
+    Buffer,
+    Call,
+    Handle,
+    Operand,
+    Part,
+    Row,
+    grain_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +74,22 @@ class Messages:
         group: its members by rank.
         rank: the place of the own device.
         channel: the communicator of all processes.
+        most_bytes: of one message; what is larger goes in pieces.
     """
 
     processes: Processes
     group: tuple[int, ...]
     rank: int
     channel: Handle = _WORLD
+    most_bytes: int = MESSAGE_BYTES
 
-    def exchange(self, sent: Mapping[int, Part], received: Mapping[int, Part]) -> tuple[Call, ...]:
-        """Send and receive by rank; parts without bytes are left out at both ends."""
+    def exchange(
+        self, sent: Mapping[int, Part], received: Mapping[int, Part], grain: int = 1
+    ) -> tuple[Call, ...]:
+        """Send and receive by rank; parts without bytes are left out at both ends.
+
+        `grain` is that of all parts (`grain_of`).
+        """
         own, processes = self.group[self.rank], self.processes
         calls: list[Call] = []
         for function, parts in (("MPI_Irecv", received), ("MPI_Isend", sent)):
@@ -83,20 +99,23 @@ class Messages:
                 other = self.group[rank]
                 ends = (other, own) if function == "MPI_Irecv" else (own, other)
                 place: tuple[Operand, ...] = (processes.process(other), processes.tag(*ends))
-                request = Buffer("requests", len(calls))
-                typed = part.buffer, *part.typed()
-                calls.append(Call(function, (*typed, *place, self.channel, request)))
+                for piece in part.cut(self.most_bytes, grain):
+                    request = Buffer("requests", len(calls))
+                    typed = piece.buffer, *piece.typed()
+                    calls.append(Call(function, (*typed, *place, self.channel, request)))
         return (*calls, wait_for(len(calls))) if calls else ()
 
     def all_gather(self, own: Part, parts: Row) -> tuple[Call, ...]:
         ranks = range(len(self.group))
-        return self.exchange(dict.fromkeys(ranks, own), {rank: parts.part(rank) for rank in ranks})
+        received = {rank: parts.part(rank) for rank in ranks}
+        return self.exchange(dict.fromkeys(ranks, own), received, grain_of(own, parts.first))
 
     def all_to_all(self, sent: Row, received: Row) -> tuple[Call, ...]:
         ranks = range(len(self.group))
         return self.exchange(
             {rank: sent.part(rank) for rank in ranks},
             {rank: received.part(rank) for rank in ranks},
+            grain_of(sent.first, received.first),
         )
 
     def broadcast(self, part: Part) -> tuple[Call, ...]:

@@ -11,7 +11,6 @@ import pytest
 import hloc
 from hloc.codegen.plan.exchange import Exchange, exchange_of
 from hloc.dtypes import dtype_named
-from hloc.errors import UnsupportedError
 from hloc.evaluator import evaluate_computation, evaluate_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -23,6 +22,7 @@ from hloc.runtime.communicator.mpi.call_lists import (
     call_list,
     meetings,
 )
+from hloc.runtime.communicator.mpi.calls import MESSAGE_BYTES, Buffer
 from hloc.runtime.communicator.mpi.collectives import SMALL_BYTES
 from hloc.runtime.communicator.mpi.transport import Processes
 from hloc.shapes import ArrayShape, leaves
@@ -157,15 +157,19 @@ def lists_of(exchange: Exchange, processes: Processes, manner: Manner) -> list[C
 
 
 @pytest.mark.parametrize("per_process", [1, 2, 4])
-@pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
+@pytest.mark.parametrize(
+    "manner",
+    [Manner(checked=False), Manner(checked=True), Manner(checked=False, most_bytes=8)],
+    ids=["", "checked", "in-pieces"],
+)
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_every_collective_gives_the_bits_of_the_evaluator(
-    name: str, checked: bool, per_process: int
+    name: str, manner: Manner, per_process: int
 ) -> None:
     module = module_of(name)
     exchange, arguments = exchange_in(module), arguments_of(module)
     processes = Processes(DEVICES, per_process)
-    lists = lists_of(exchange, processes, Manner(checked=checked))
+    lists = lists_of(exchange, processes, manner)
     shapes = [leaf for _, leaf in leaves(module.entry.root.shape) if isinstance(leaf, ArrayShape)]
     arrays = [
         [parts[device] for parts in arguments]
@@ -204,7 +208,8 @@ def test_large_sums_move_each_byte_twice_and_not_once_per_member() -> None:
     ]  # fmt: skip
 
 
-def test_ragged_rows_go_where_their_sender_says() -> None:
+def ragged() -> tuple[Module, list[list[Array]]]:
+    """Return an exchange of rows between 4 devices, and its arguments."""
     sizes = "s32[4]"
     shapes = ["f32[8,2]", "f32[9,2]", *[sizes] * 4]
     parameters = "".join(f"p{i} = {shape} parameter({i})\n" for i, shape in enumerate(shapes))
@@ -224,13 +229,20 @@ def test_ragged_rows_go_where_their_sender_says() -> None:
         [np.full(4, 2 * rank[d] + 1, np.int32) for d in range(4)],
         [np.array([sends[s][rank[d]] for s in group], np.int32) for d in range(4)],
     ]
+    return module, arguments
+
+
+@pytest.mark.parametrize("most_bytes", [MESSAGE_BYTES, 12])
+def test_ragged_rows_go_where_their_sender_says(most_bytes: int) -> None:
+    module, arguments = ragged()
     (want,) = evaluate_devices(module, arguments)
     for per_process in (1, 2, 4):
         processes = Processes(4, per_process)
         arrays = [
             [*(parts[d] for parts in arguments), np.zeros((9, 2), np.float32)] for d in range(4)
         ]
-        lists = lists_of(exchange_in(module), processes, Manner(checked=True))
+        manner = Manner(checked=True, most_bytes=most_bytes)
+        lists = lists_of(exchange_in(module), processes, manner)
         assert Job(processes).perform(lists, arrays, {}) == [None] * 4
         for d in range(4):
             np.testing.assert_array_equal(arrays[d][-1], want[d])
@@ -257,13 +269,26 @@ def test_branches_may_each_have_an_instruction_for_one_meeting() -> None:
     assert meetings((exchange, wider), 0) == (0, 0), "other groups are no concern"
 
 
-def test_messages_of_two_gibibytes_are_refused_with_the_instruction() -> None:
+def test_parts_above_the_limit_of_a_message_go_in_pieces() -> None:
+    def messages(name: str, most_bytes: int) -> list[tuple[int, int]]:
+        """Return offset and bytes of what device 0 sends in the first round."""
+        exchange, manner = exchange_in(module_of(name)), Manner(most_bytes=most_bytes)
+        calls = call_list(exchange, 0, 0, Processes(DEVICES, 1), manner)
+        sent = [call.operands for call in calls.calls if call.function == "MPI_Isend"]
+        return [(part[0].offset, part[1]) for part in sent if isinstance(part[0], Buffer)]  # type: ignore[misc]
+
+    assert messages("permute", 12) == [(0, 12)]
+    assert messages("permute", 8) == [(0, 8), (8, 4)]
+    assert messages("all-gather", 24) == [], "MPI_Allgather takes it"
+    assert messages("all-gather", 23) == [(0, 23), (23, 1)] * DEVICES
+
+
+def test_arrays_of_two_gibibytes_are_sent() -> None:
     module = hloc.parse(
-        "HloModule m, num_partitions=2\nENTRY e { x = s8[2147483648] parameter(0)\n"
-        "  ROOT r = s8[2147483648] collective-permute(x), channel_id=1, "
+        "HloModule m, num_partitions=2\nENTRY e { x = s8[2147483650] parameter(0)\n"
+        "  ROOT r = s8[2147483650] collective-permute(x), channel_id=1, "
         "source_target_pairs={{0,1}} }"
     )
-    exchange = exchange_of(module.entry.root)
-    message = r"collective-permute 'r' \(<string>:3:8\): 2,147,483,648 bytes are more than"
-    with pytest.raises(UnsupportedError, match=message):
-        call_list(exchange, 0, 0, Processes(2, 1), IN_ORDER)
+    calls = call_list(exchange_of(module.entry.root), 0, 0, Processes(2, 1), IN_ORDER).calls
+    sent = [call.operands[:2] for call in calls if call.function == "MPI_Isend"]
+    assert sent == [(Buffer("array"), 2**31 - 1), (Buffer("array", offset=2**31 - 1), 3)]
