@@ -14,6 +14,7 @@ import numpy as np
 import hloc
 from hloc.errors import HloError
 from hloc.evaluator import evaluate_devices
+from hloc.ir.module import Module
 from hloc.runtime.communicator.mpi.call_lists import Manner
 from hloc.runtime.communicator.mpi.communicator import MpiEngine
 from hloc.runtime.custom_calls import register_custom_call
@@ -22,6 +23,13 @@ from tests.unit.runtime.communicator.test_mpi_calls import (
     arguments_of,
     module_of,
     ragged,
+)
+from tests.unit.runtime.test_run_devices import (
+    CHAIN,
+    NEVER_RECEIVED,
+    PIPELINE,
+    PIPELINE_ENTRY,
+    transfers,
 )
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -64,27 +72,83 @@ ENTRY main {{
 """
 
 
-def run_own(engine: MpiEngine, text: str) -> None:
-    """Run a module of one f32[4] on the devices of this process."""
+SOMETIMES = """
+sends { a = f32[3] parameter(0)
+  k = token[] after-all()
+  s = (f32[3], u32[], token[]) send(a, k), channel_id=1, PAIRS
+  e = token[] send-done(s), channel_id=1, PAIRS
+  ROOT z = f32[3] negate(a) }
+quiet { a = f32[3] parameter(0) ROOT z = f32[3] negate(a) }
+ENTRY main {
+  a = f32[3] parameter(0)
+  wanted = pred[] parameter(1)
+  c = f32[3] conditional(wanted, a, a), true_computation=sends, false_computation=quiet
+  k = token[] after-all()
+  r = (f32[3], u32[], token[]) recv(k), channel_id=1, PAIRS
+  d = (f32[3], token[]) recv-done(r), channel_id=1, PAIRS
+  x = f32[3] get-tuple-element(d), index=0
+  ROOT y = f32[3] add(x, c)
+}
+"""
+
+
+def run_own(engine: MpiEngine, text: str, size: int = 4) -> None:
+    """Run a module of one f32[size] on the devices of this process."""
     executable = hloc.compile(text)
     executable.use_engine(engine)
     count = DEVICES // engine.library.processes
-    executable.run_devices([[np.ones(4, np.float32)] * count])
+    executable.run_devices([[np.ones(size, np.float32)] * count])
+
+
+def compare(engine: MpiEngine, module: Module, arguments: list[list[Array]], name: str) -> None:
+    """Run a module twice and compare it with the evaluator, bit by bit."""
+    own = slice(*(DEVICES // engine.library.processes * (engine.library.rank + k) for k in (0, 1)))
+    executable = hloc.compile(module)
+    executable.use_engine(engine)
+    for _ in range(2):
+        found = executable.run_devices([parts[own] for parts in arguments])
+        want = [parts[own] for parts in evaluate_devices(module, arguments)]
+        for mine, theirs in zip(found, want, strict=True):
+            for x, y in zip(mine, theirs, strict=True):
+                assert x.tobytes() == y.tobytes(), f"{name}: {x} is not {y}"
 
 
 def equal(engine: MpiEngine) -> None:
-    """Compare all collectives with the evaluator, bit by bit."""
-    own = slice(*(DEVICES // engine.library.processes * (engine.library.rank + k) for k in (0, 1)))
-    programs = {name: (module_of(name), arguments_of(module_of(name))) for name in COLLECTIVES}
-    for name, (module, arguments) in {**programs, "ragged": ragged()}.items():
-        executable = hloc.compile(module)
-        executable.use_engine(engine)
-        for _ in range(2):
-            found = executable.run_devices([parts[own] for parts in arguments])
-            want = [parts[own] for parts in evaluate_devices(module, arguments)]
-            for mine, theirs in zip(found, want, strict=True):
-                for x, y in zip(mine, theirs, strict=True):
-                    assert x.tobytes() == y.tobytes(), f"{name}: {x} is not {y}"
+    """Run all collectives, `send` and `recv`."""
+    for name in COLLECTIVES:
+        module = module_of(name)
+        compare(engine, module, arguments_of(module), name)
+    compare(engine, *ragged(), "ragged")
+    chain, ring = "{{0,1},{1,2},{2,3}}", "{{0,1},{1,2},{2,3},{3,0}}"
+    large = 300_000  # more than MPI sends before the receiver is there
+    for size in (3, 100 if engine.manner.most_bytes < large else large):
+        sized = transfers(CHAIN, chain).replace("f32[3]", f"f32[{size}]")
+        compare_text(engine, f"{_HEAD}ENTRY e {{ {sized} }}", size)
+    for pairs in (chain, ring):
+        entry = f"{transfers(PIPELINE, pairs)}ENTRY e {{ {PIPELINE_ENTRY} }}"
+        compare_text(engine, f"{_HEAD}{entry}", 2)
+    never = transfers(NEVER_RECEIVED, ring)
+    compare_text(engine, f"{_HEAD}ENTRY e {{ {never} }}", 3)
+
+
+def compare_text(engine: MpiEngine, text: str, size: int) -> None:
+    """Run a module of one f32[size] and compare it with the evaluator."""
+    values = [np.arange(size, dtype=np.float32) + 10 * device for device in range(DEVICES)]
+    compare(engine, hloc.parse(text), [values], text)
+
+
+def transfer_deadlock(engine: MpiEngine) -> None:
+    """Let devices 0 and 1 wait for each other's data."""
+    run_own(engine, f"{_HEAD}ENTRY e {{ {transfers(CHAIN, '{{0,1},{1,0}}')} }}", 3)
+
+
+def transfer_missing(engine: MpiEngine) -> None:
+    """Let device 0 send nothing in the first run, and in the second at once."""
+    executable = hloc.compile(f"{_HEAD}{transfers(SOMETIMES, '{{0,1}}')}")
+    executable.use_engine(engine)
+    ones = [np.ones(3, np.float32)] * (DEVICES // engine.library.processes)
+    for wanted in (True, False, True):
+        executable.run_devices([ones, [np.bool_(wanted)] * len(ones)])
 
 
 def pieces(engine: MpiEngine) -> None:
@@ -143,7 +207,18 @@ def killed(engine: MpiEngine) -> None:
 
 CASES: dict[str, Callable[[MpiEngine], None]] = {
     case.__name__: case
-    for case in (equal, pieces, deadlock, mismatch, overdue, host_fault, other_module, killed)
+    for case in (
+        equal,
+        pieces,
+        deadlock,
+        transfer_deadlock,
+        transfer_missing,
+        mismatch,
+        overdue,
+        host_fault,
+        other_module,
+        killed,
+    )
 }
 
 

@@ -1,5 +1,6 @@
 """Jobs of several processes: the same bits as the evaluator, and an end with a message."""
 
+import re
 import time
 
 import pytest
@@ -30,6 +31,20 @@ def test_a_deadlock_ends_the_job_and_names_devices_and_instructions(processes: i
     assert "error: deadlock" in job.text
     assert "device 1 at all-reduce 'x' (<string>:6:8), waiting for devices 0, 2-3" in job.text
     assert "devices 0, 2-3 at the end of the program" in job.text
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_devices_that_wait_for_each_other_s_data_are_a_deadlock(processes: int) -> None:
+    job = run(processes, "-m", "tests.mpi.program", "transfer_deadlock")
+    assert job.code != 0
+    assert "error: deadlock" in job.text
+    assert re.search(r"device 0 at recv-done 'd'.*waiting for device 1", job.text)
+
+
+def test_data_of_the_next_run_is_not_taken_for_that_of_this_one() -> None:
+    job = run(4, "-m", "tests.mpi.program", "transfer_missing")
+    assert job.code != 0
+    assert re.search(r"device 1 at recv-done 'd'.*waiting for device 0", job.text)
 
 
 @pytest.mark.parametrize("processes", [2, 4])

@@ -592,8 +592,7 @@ def test_devices_that_wait_for_each_other_s_data_are_a_deadlock() -> None:
             program.run_devices([ones])
 
 
-def test_data_that_nobody_receives_does_not_reach_the_next_run() -> None:
-    sends = """
+NEVER_RECEIVED = """
   a = f32[3] parameter(0)
   k = token[] after-all()
   s = (f32[3], u32[], token[]) send(a, k), channel_id=1, PAIRS
@@ -605,7 +604,11 @@ def test_data_that_nobody_receives_does_not_reach_the_next_run() -> None:
   f = token[] send-done(late), channel_id=1, PAIRS
   ROOT x = f32[3] get-tuple-element(d), index=0
 """
-    program = hloc.compile(module(transfers(sends, "{{0,1}}"), header="num_partitions=2"))
+
+
+def test_data_that_nobody_receives_does_not_reach_the_next_run() -> None:
+    text = module(transfers(NEVER_RECEIVED, "{{0,1}}"), header="num_partitions=2")
+    program = hloc.compile(text)
     for value in (1, 2, 3):
         ones = [np.full(3, value, np.float32)] * 2
         (results,) = program.run_devices([ones])

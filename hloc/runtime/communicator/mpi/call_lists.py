@@ -18,6 +18,7 @@ from hloc.runtime.communicator.mpi.collectives import CollectiveCalls
 from hloc.runtime.communicator.mpi.transport import Messages, Processes
 
 _WORD = 8
+TRANSFERS = ("send", "recv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +64,37 @@ def meetings(exchanges: Sequence[Exchange], device: int) -> tuple[int, ...]:
     first: dict[Exchange, int] = {}
     result = []
     for number, exchange in enumerate(exchanges):
+        if exchange.opcode in TRANSFERS:
+            result.append(first.setdefault(_end_of(exchange.opcode, exchange), number))
+            continue
         groups = (_group(exchange, device),)
         shared = replace(exchange, name="", place="", groups=groups, pairs=(), may_diverge=False)
         result.append(first.setdefault(shared, number))
     return tuple(result)
 
 
+def awaited(exchanges: Sequence[Exchange]) -> tuple[int, ...]:
+    """Return by number of the exchange the meeting to which those must come that it waits for.
+
+    It is the meeting of the exchange itself, save that who receives waits for the sends of others.
+    """
+    own = meetings(exchanges, -1)
+    sends = {_end_of("send", e): own[n] for n, e in enumerate(exchanges) if e.opcode == "send"}
+    return tuple(
+        sends.get(_end_of("send", exchange), number) if exchange.opcode == "recv" else number
+        for number, exchange in zip(own, exchanges, strict=True)
+    )
+
+
+def _end_of(opcode: str, exchange: Exchange) -> Exchange:
+    """Return what all sends, or all receives, of one channel have in common."""
+    return Exchange(opcode, "", "", (), exchange.channel)
+
+
 def call_list(
     exchange: Exchange, meeting: int, device: int, processes: Processes, manner: Manner
 ) -> CallList:
-    """Return what `device` does for an exchange; `meeting` is told to peers where it is checked."""
+    """Return what `device` does for a collective; checked peers are told `meeting`."""
     group = _group(exchange, device)
     task = CollectiveCalls(
         exchange, group, device, processes, fast=manner.fast, most_bytes=manner.most_bytes

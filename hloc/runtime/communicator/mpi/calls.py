@@ -35,10 +35,11 @@ class Buffer:
 class Handle:
     """A handle of MPI, or the address of a function.
 
-    Kinds and their keys: `communicator` (the devices of a group by rank), `world`, `check` (all
-    processes; data and checks), `type` (a name of mpi4py), `strided` (blocks, bytes of a block,
-    bytes from one to the next, extent), `op` (a name of mpi4py), `combiner` (its symbol),
-    `function` (a name), `request bytes` (of one), `words` (numbers in memory).
+    Kinds and their keys: `communicator` (the devices of a group by rank), `world`, `check`,
+    `transfers` (all processes: data of collectives, checks, data of send and recv), `type` (a name
+    of mpi4py), `strided` (blocks, bytes of a block, bytes from one to the next, extent), `op` (a
+    name of mpi4py), `combiner` (its symbol), `function` (a name), `request bytes` (of one), `words`
+    (numbers in memory).
     """
 
     kind: str

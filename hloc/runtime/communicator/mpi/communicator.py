@@ -20,16 +20,26 @@ from dataclasses import replace
 from typing import Any
 
 from hloc.codegen.plan.exchange import Exchange
-from hloc.errors import HloError, UnsupportedError
-from hloc.runtime.communicator.faults import deadlock, described, rows_outside
+from hloc.errors import HloError
+from hloc.runtime.communicator.faults import deadlock, described, mismatch, rows_outside
 from hloc.runtime.communicator.interface import DeviceTable, ExchangeProgram
-from hloc.runtime.communicator.mpi.call_lists import IN_ORDER, Manner, call_list, meetings
+from hloc.runtime.communicator.mpi.call_lists import (
+    IN_ORDER,
+    TRANSFERS,
+    CallList,
+    Manner,
+    awaited,
+    call_list,
+    meetings,
+)
 from hloc.runtime.communicator.mpi.handles import Library
-from hloc.runtime.communicator.mpi.native import DeviceMemory
+from hloc.runtime.communicator.mpi.native import STRUCTURES, DeviceMemory
 from hloc.runtime.communicator.mpi.positions import Position
+from hloc.runtime.communicator.mpi.transfers import Transfers
 from hloc.runtime.communicator.mpi.transport import Processes
 from hloc.runtime.communicator.mpi.watch import Watch
 
+_FAULTS = STRUCTURES.enum("Fault")
 _POLL_SECONDS = 0.002
 _LAST_WORDS_SECONDS = 0.05
 """How long the launcher has to pass on what was written; some drop it once a job is aborted."""
@@ -56,6 +66,7 @@ class MpiEngine:
         self.library = Library()
         self.manner, self.limit_seconds = manner, limit_seconds
         self._communicators: list[MpiCommunicator] = []
+        self._runs = 0
         atexit.register(self._leave)
 
     @property
@@ -111,6 +122,11 @@ class MpiEngine:
             )
         return Processes(devices, devices // count)
 
+    def count_run(self) -> int:
+        """Return the number of a run that begins, the same in all processes."""
+        self._runs += 1
+        return self._runs
+
     def agree(self, text: str) -> None:
         """Check that all processes call this with the same text.
 
@@ -139,14 +155,16 @@ class MpiEngine:
         self.library.abort(code)
 
 
+def _transfer_meetings(exchanges: Sequence[Exchange]) -> tuple[int, ...]:
+    numbers = zip(meetings(exchanges, -1), exchanges, strict=True)
+    return tuple({number for number, exchange in numbers if exchange.opcode in TRANSFERS})
+
+
 class MpiCommunicator:
     """The devices of one program in this process."""
 
     def __init__(self, engine: MpiEngine, program: ExchangeProgram, processes: Processes) -> None:
         """Make the communicators of all groups, and what each device here calls."""
-        for exchange in program.exchanges:
-            if exchange.opcode in ("send", "recv"):
-                raise UnsupportedError(f"{described(exchange)}: send and recv do not run over MPI")
         self._engine, self._program, self._processes = engine, program, processes
         self._manner = engine.manner
         if self._manner.checked is None:
@@ -154,9 +172,13 @@ class MpiCommunicator:
             self._manner = replace(self._manner, checked=checked)
         library = engine.library
         self.devices = tuple(processes.of(library.rank))
+        self._transfers = Transfers(program.exchanges, processes, self._manner.most_bytes)
+        self._awaited = awaited(program.exchanges)
+        self._sent_and_received = _transfer_meetings(program.exchanges)
         self._make_communicators(library)
         self._memory = {device: self._memory_of(device, library) for device in self.devices}
         self._runs = 0
+        self._sweeping = threading.Lock()
         self._over = dict.fromkeys(self.devices, True)
         self._peers: dict[tuple[int, int], tuple[int, ...]] = {}
         self._watch = Watch(
@@ -173,12 +195,15 @@ class MpiCommunicator:
     def _memory_of(self, device: int, library: Library) -> DeviceMemory:
         program = self._program
         numbers = meetings(program.exchanges, device)
-        lists = [
-            call_list(exchange, number, device, self._processes, self._manner)
-            for exchange, number in zip(program.exchanges, numbers, strict=True)
-        ]
+        lists = [self._call_list(i, number, device) for i, number in enumerate(numbers)]
         ids = divmod(device, program.partitions)
         return DeviceMemory(library, lists, numbers, program.combiners, ids)
+
+    def _call_list(self, exchange: int, meeting: int, device: int) -> CallList:
+        found = self._program.exchanges[exchange]
+        if found.opcode in TRANSFERS:
+            return self._transfers.call_list(exchange, device)
+        return call_list(found, meeting, device, self._processes, self._manner)
 
     def state(self, device: int) -> int:
         """Return the address of the state of a device."""
@@ -197,9 +222,11 @@ class MpiCommunicator:
             HloError: an exchange failed; the other processes wait until this one ends the job.
         """
         self._runs += 1
-        for memory in self._memory.values():
-            memory.begin()
-        self._over = dict.fromkeys(self.devices, False)
+        run = self._engine.count_run()
+        with self._sweeping:
+            for memory in self._memory.values():
+                memory.begin(run, self._sent_and_received)
+            self._over = dict.fromkeys(self.devices, False)
         call = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(entry)
 
         def perform(device: int, table: DeviceTable) -> None:
@@ -249,16 +276,20 @@ class MpiCommunicator:
         if place is None:
             return Position(self._runs, visits)
         number, meeting = place
-        return Position(self._runs, visits, meeting, number)
+        return Position(self._runs, visits, meeting, number, self._awaited[number])
 
     def peers(self, exchange: int, device: int) -> tuple[int, ...]:
         """Return the devices that must come to an exchange."""
         key = exchange, device
         if key not in self._peers:
-            found = self._program.exchanges[exchange]
-            calls = call_list(found, exchange, device, self._processes, self._manner)
-            self._peers[key] = calls.peers
+            self._peers[key] = self._call_list(exchange, exchange, device).peers
         return self._peers[key]
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether devices here that have ended a run still send; frees what has been sent."""
+        with self._sweeping:
+            return any([self._memory[d].sweep() for d in self.devices if self._over[d]])
 
     def deadlock(self, positions: Mapping[int, Position]) -> HloError:
         """Return what to say of a deadlock."""
@@ -292,8 +323,21 @@ class MpiCommunicator:
             group = next(group for group in exchange.groups if device in group)
             numbers = int(state.fault_count), int(state.fault_start), int(state.fault_place)
             return rows_outside(exchange, group[state.fault_rank], numbers)
+        if function in ("post", "fetch") and state.status in _FAULTS.values():
+            return self._transfer_fault(device)
         text = self._engine.library.error_text(state.status)
         return HloError(f"{described(exchange)} on device {device}: {function}: {text}")
+
+    def _transfer_fault(self, device: int) -> HloError:
+        state = self._memory[device].state
+        own = self._program.exchanges[state.number]
+        if state.status == _FAULTS["MEMORY"]:
+            return HloError("there is no memory for the data that devices send to each other")
+        if state.status == _FAULTS["MISMATCH"]:
+            return mismatch(own, self._program.exchanges[state.other_number], device)
+        waits_at = [-1] * self._program.devices  # who sends has come to a later run
+        waits_at[device] = state.number + 1
+        return deadlock(self._program, waits_at)
 
     def _mismatch(self, device: int, exchange: Exchange) -> HloError:
         state = self._memory[device].state

@@ -25,8 +25,9 @@ class Library:
 
     Attributes:
         mpi: the module `mpi4py.MPI`.
-        world, check, control: communicators of all processes: for messages between devices, for
-            checks before them, and for the processes' own business.
+        world, check, transfers, control: communicators of all processes: for messages between
+            devices, for checks before them, for `send` and `recv`, and for the processes' own
+            business.
     """
 
     def __init__(self) -> None:
@@ -42,6 +43,7 @@ class Library:
         self.mpi: Any = MPI
         self.world = MPI.COMM_WORLD.Dup()
         self.check = self.world.Dup()
+        self.transfers = self.world.Dup()
         self.control = self.world.Dup()
         self._made: dict[Handle, Any] = {}
 
@@ -119,7 +121,7 @@ class Library:
     def _make(self, handle: Handle) -> Any:
         mpi = self.mpi
         match handle:
-            case Handle("world" | "check" as kind):
+            case Handle("world" | "check" | "transfers" as kind):
                 return getattr(self, kind)
             case Handle("type" | "op", str() as name):
                 return getattr(mpi, name)

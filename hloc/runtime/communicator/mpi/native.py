@@ -1,11 +1,14 @@
-"""The machine code of `machine.py`, loaded, and the memory it works on: call lists as words."""
+"""The machine code of `machine.py` and `machine_transfers.py`, and the memory it works on.
+
+Call lists lie there as words.
+"""
 
 from __future__ import annotations
 
 import ast
 import ctypes
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,25 +33,34 @@ struct Device: void* exchange, uint32_t replica, uint32_t partition, CallList* l
   int64_t* visits, int64_t* meetings, int64_t* nanoseconds, int64_t* row, int64_t clock,
   int64_t number, int64_t moves, int64_t failed_call, int64_t status, int64_t other_peer,
   int64_t other_number, int64_t stopped, int64_t fault_rank, int64_t fault_count,
-  int64_t fault_start, int64_t fault_place
+  int64_t fault_start, int64_t fault_place, int64_t run, Message* mail
+struct Message: Message* next, int64_t messages, int64_t run, int64_t exchange, int64_t kind,
+  int64_t size_bytes
+enum Fault: MEMORY=1048576, LATER=1048577, MISMATCH=1048578
 """)
-"""What `machine.py` works on.
+"""What the machine code works on.
 
 An `Operand` is a word, or the address of array `array`, -1 for none, and a word. `moves` of a
-device is odd while it is in exchange `number`; it has come to meeting m `visits[m]` times.
+device is odd while it is in exchange `number`; it has come to meeting m `visits[m]` times. `mail`
+are the messages that a device has sent and MPI has not: requests and data follow the structure, of
+which all from `run` on is the header that is sent before the data. A `Fault` is a status that no
+MPI library has: no memory, data of a `LATER` run, of another shape.
 """
 
 _LEVEL = 2
-_SOURCE = Path(__file__).with_name("machine.py")
+_SOURCES = ("machine.py", "machine_transfers.py")
 _ALIGNMENT = 64
 _WORD = 8
+_RUN_BITS = 32
+"""Where the number of the run stands in counts of transfers."""
 
 
 @cache
 def machine() -> tuple[LoadedCode, Mapping[str, int]]:
     """Return the loaded code, and the addresses of its functions."""
-    tree = ast.parse(_SOURCE.read_text())
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    trees = [ast.parse(Path(__file__).with_name(name).read_text()) for name in _SOURCES]
+    nodes = [node for tree in trees for node in tree.body]
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     text, _ = translate(functions, STRUCTURES)
     target = host_target()
     data = cached_object(text, target, _LEVEL, frozenset(C_FUNCTIONS))
@@ -128,10 +140,28 @@ class DeviceMemory:
         """The time in each exchange so far, waiting included."""
         return tuple(float(time) * 1e-9 for time in self._nanoseconds[: len(self.lists)])
 
-    def begin(self) -> None:
-        """Get ready for a run."""
+    def begin(self, run: int, transfers: Collection[int]) -> None:
+        """Get ready for a run.
+
+        Args:
+            run: its number, the same in all processes.
+            transfers: meetings that are counted from anew, since what is sent in one run may be
+                received in none.
+        """
+        self.state.run = run
+        for meeting in transfers:
+            self._visits[meeting] = run << _RUN_BITS
         self.state.status, self.state.stopped, self.state.fault_rank = 0, 0, -1
         self.state.moves += self.state.moves % 2
+
+    def sweep(self) -> bool:
+        """Free what has been sent; returns whether anything is still on its way. Not in a run."""
+        if not self.state.mail:
+            return False
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * 3)
+        testall = self._library.function("MPI_Testall")
+        found = kind(machine()[1]["sweep"])(self.address, testall, self._addresses["statuses"])
+        return bool(found)
 
     def stop(self) -> None:
         """Let the next exchange end the run."""

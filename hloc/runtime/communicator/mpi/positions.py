@@ -14,6 +14,7 @@ class Position:
         run: number of the run that it is in, or ended last.
         visits: how often it has come to each meeting (`meetings` in `call_lists.py`).
         meeting: which one it is in, -1 if in none.
+        awaited: the meeting to which its peers must come, the same save where it receives.
         exchange: number of the exchange it came by.
         is_over: it has ended the run.
     """
@@ -22,6 +23,7 @@ class Position:
     visits: tuple[int, ...] = ()
     meeting: int = -1
     exchange: int = -1
+    awaited: int = -1
     is_over: bool = False
 
     @property
@@ -64,6 +66,6 @@ def stuck_devices(
 
 def _never_comes(now: Mapping[int, Position], stuck: set[int], peer: int, place: Position) -> bool:
     position = now.get(peer)
-    if position is None or position.visits[place.meeting] >= place.visits[place.meeting]:
+    if position is None or position.visits[place.awaited] >= place.visits[place.meeting]:
         return False
     return position.run >= place.run if position.is_over else peer in stuck

@@ -15,6 +15,9 @@ from hloc.errors import HloError
 from hloc.runtime.communicator.mpi.positions import Peers, Position, stuck_devices
 
 _TICK = 0.05  # seconds
+_MOVING_TICK = 0.001
+"""Some MPI libraries move data only while somebody calls them."""
+
 _PATIENCE = 0.25
 _ANSWER_TIME = 1.0
 _CALL, _ASK, _ANSWER = 1, 2, 3  # tags
@@ -30,6 +33,10 @@ class Watched(Protocol):
     @property
     def peers(self) -> Peers:
         """Who must come."""
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether devices of this process that have ended a run still send data to others."""
 
     def deadlock(self, positions: Mapping[int, Position]) -> HloError:
         """Return what to say of a deadlock."""
@@ -72,7 +79,7 @@ class Watch:
     def _work(self) -> None:
         since: dict[int, tuple[Position, float]] = {}
         called = 0.0
-        while not self._end.wait(_TICK):
+        while not self._end.wait(_MOVING_TICK if self._watched.is_sending else _TICK):
             now = time.monotonic()
             for device, position in dict(self._watched.positions).items():
                 if since.get(device, (None,))[0] != position:

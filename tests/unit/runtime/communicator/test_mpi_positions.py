@@ -4,7 +4,7 @@ from hloc.runtime.communicator.mpi.positions import Peers, Position, stuck_devic
 
 
 def at(meeting: int, *visits: int) -> Position:
-    return Position(1, visits, meeting, meeting)
+    return Position(1, visits, meeting, meeting, meeting)
 
 
 def over(*visits: int, run: int = 1) -> Position:
@@ -65,3 +65,17 @@ def test_who_waits_for_a_stuck_device_elsewhere_is_stuck_too() -> None:
 def test_a_device_that_moved_between_two_looks_is_not_stuck() -> None:
     before, now = {0: at(0, 1, 0), 1: at(0, 1, 0)}, {0: at(0, 1, 0), 1: at(1, 0, 1)}
     assert stuck_devices(before, now, lambda _exchange, device: (1 - device,)) == ()
+
+
+def test_who_receives_is_stuck_when_the_sender_has_ended_and_sent_less() -> None:
+    received, sent = 0, 1
+
+    def receiver(times: int) -> Position:
+        return Position(1, (times, 0), received, 0, sent)
+
+    def sender_only(_exchange: int, device: int) -> tuple[int, ...]:
+        return (0,) if device == 1 else ()
+
+    assert stuck({0: over(0, 2), 1: receiver(3)}, sender_only) == (1,)
+    assert stuck({0: over(0, 3), 1: receiver(3)}, sender_only) == (), "it is on its way"
+    assert stuck({0: runs(0, 2), 1: receiver(3)}, sender_only) == ()
