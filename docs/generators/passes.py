@@ -32,6 +32,7 @@ never changes a finite answer beyond the rules of `docs/numerics.md` unless `--f
 GROUPS = {
     "": "General",
     "control_flow": "Loops and conditionals",
+    "collectives": "Collectives",
     "contraction": "Dot and convolution",
     "windows": "Windows and reductions",
     "movement": "Moving data less",

@@ -71,7 +71,7 @@ def _may_merge(inst: Instruction, effectful: frozenset[Computation]) -> bool:
     return name != "parameter" and not has_side_effect(inst, effectful)
 
 
-def _without_channel(inst: Instruction) -> Any:
+def without_channel(inst: Instruction) -> Any:
     """Return the attributes; those of a collective say only whether it has a channel, a mode."""
     attributes = inst.attributes
     if inst.opcode.exchange is None or not attributes.channel_id:
@@ -97,7 +97,7 @@ class Structures:
             inst.opcode.name,
             inst.shape,
             tuple(operands),
-            _without_channel(inst),
+            without_channel(inst),
             tuple([self.structure(called) for called in inst.called]) if inst.called else (),
             inst.common.result_accuracy,
             inst.common.backend_config,

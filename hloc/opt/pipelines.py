@@ -45,6 +45,15 @@ which makes some loops a fifth faster and others a fifth slower, and doubles the
 them.
 """
 
+_COLLECTIVES: tuple[str, ...] = (
+    "reduce-scatter-creator",
+    "all-gather-combiner",
+    "all-reduce-combiner",
+    "reduce-scatter-combiner",
+    "dce",
+)
+"""Fewer meetings of the devices; nothing in a module without collectives."""
+
 _WINDOWS = "long-window-rewriter{leave-pools=true}"
 """Only processors have a kernel for pools; other targets take the pass without its option."""
 
@@ -99,6 +108,7 @@ _BEFORE_FUSION = (
     "dce",
     _SIMPLIFY,
     *_CONTROL_FLOW,
+    *_COLLECTIVES,
     *_CANONICALISE,
     *_MOVE,
 )
@@ -149,6 +159,8 @@ ORDER: tuple[Before, ...] = (
     Before("dynamic-padder", "fusion", "a dynamic size needs masks between the members"),
     Before("call-inliner", "map-inliner", "a call in a mapped function is not elementwise"),
     Before("call-inliner", "algebraic-simplifier", "rules do not look through calls"),
+    Before("reduce-scatter-creator", "all-reduce-combiner", "it knows sums of one operand"),
+    Before("cse", "reduce-scatter-creator", "it knows sums that are sliced once"),
     Before("call-inliner", "fusion", "fusion does not look into called computations"),
     Before("map-inliner", "fusion", "a map is not fused, its elementwise body is"),
     Before("algebraic-simplifier", "fusion", "rules do not see a pattern cut by a fusion"),

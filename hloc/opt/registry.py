@@ -34,6 +34,12 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "tuple-simplifier",
         "zero-sized-elimination",
     ),
+    "hloc.opt.collectives": (
+        "all-gather-combiner",
+        "all-reduce-combiner",
+        "reduce-scatter-combiner",
+        "reduce-scatter-creator",
+    ),
     "hloc.opt.contraction": ("transpose-folding",),
     "hloc.opt.control_flow": (
         "conditional-simplifier",

@@ -1,0 +1,1 @@
+"""Passes that make collectives fewer and smaller, the same on every device."""

@@ -1,0 +1,22 @@
+"""Combine all-gather instructions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from hloc.opt.collectives.combiner import Combiner
+
+
+@dataclass(frozen=True)
+class AllGatherCombiner(Combiner):
+    """Combine all-gather instructions that do not need each other into one of several operands.
+
+    Equal are groups and dimension; element types may differ. One exchange instead of several
+    saves their latency; the first result then waits for the last operand. Collectives in branches,
+    and in loops that devices may not run equally often, stay. Cost: O(kinds * instructions).
+    """
+
+    name: ClassVar[str] = "all-gather-combiner"
+    acts_on: ClassVar[frozenset[str]] = frozenset({"all-gather"})
+    opcode: ClassVar[str] = "all-gather"
