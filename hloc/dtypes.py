@@ -5,11 +5,13 @@ Source: `xla_data.proto` (PrimitiveType) and the format reference, "Primitive ty
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import ml_dtypes
 import numpy as np
+
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

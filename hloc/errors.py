@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from hloc.lazy_dataclass import dataclass
 from hloc.source import Span
 
 _MAX_LINE = 160

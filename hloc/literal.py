@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hloc.dtypes import DType, dtype_of_numpy
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, TupleShape
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 
 FILL_CONSTANTS = ("error", "zeros")
 SIMULATORS = ("ptx", "host")

@@ -7,12 +7,13 @@ Text form and rules: format reference, "Shapes and layouts".
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import TypeAlias
 
 from hloc.dtypes import DTYPES, TOKEN, DType
+from hloc.lazy_dataclass import dataclass
 
 UNBOUNDED = -1
 """The size of a dimension written `?`."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

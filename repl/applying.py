@@ -6,11 +6,12 @@ A walk stops at breakpoints, and when a pass leaves an invalid module; `go_on` c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from hloc.errors import HloError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext
 from repl.breakpoints import Breakpoint
 from repl.passes import Applied as Applied

@@ -7,12 +7,13 @@ inside a pass, right after the rewrite that they speak of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.errors import HloError
 from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.ops import OPCODES
 from hloc.opt.registry import all_rules, canonical_name

@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from hloc.errors import HloError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from repl.messages import UNKNOWN, Answer, Request, read_message, write_message
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
 from hloc.errors import HloError, printable
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.registry import all_rules, canonical_name, pass_class

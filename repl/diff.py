@@ -5,9 +5,10 @@ The diff by instruction identity is `hloc.analysis.module_diff`, which the comma
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import unified_diff
 from typing import TYPE_CHECKING
+
+from hloc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from repl.state import State

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hloc import driver
@@ -13,6 +12,7 @@ from hloc.analysis.module_diff import line_of
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.report.compare import compare
 from hloc.report.inputs import random_inputs
 from hloc.report.run_report import comparison_text

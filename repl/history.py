@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.report.text import plural
 from repl.state import State

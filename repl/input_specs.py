@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from dataclasses import dataclass
 from os.path import expanduser
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from hloc.analysis.extract import find_instruction
 from hloc.errors import HloError, reason_of
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.report.index_ranges import index_limits
 from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs, storage_type

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.report.inputs import load_arrays, parameter_leaves, random_inputs
 from repl.input_specs import array_of, find_parameter, parameters_of
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from hloc.codegen.gpu.kernel import Extent, GpuFunction
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.ptx import PtxFault, Watch
 from hloc.ptx.decode import COLLECTIVE

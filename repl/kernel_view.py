@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from hloc.codegen.gpu.kernel import Extent
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.ptx.lanes import WARP
 from hloc.ptx.stepping import Moment

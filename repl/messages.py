@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pickle
 import struct
-from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
+from hloc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from repl.state import State

@@ -9,12 +9,12 @@ from __future__ import annotations
 import traceback
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hloc.analysis.module_diff import ModuleDiff
 from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module
 from hloc.ir.verifier import check
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Pipeline, text_of
 from hloc.opt.registry import is_registered, registered_rules

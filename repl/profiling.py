@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hloc.analysis.cost import Cost, costs_of, instruction_cost
@@ -12,6 +11,7 @@ from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.report.inputs import random_inputs
 from repl.running import check_runnable, options_of
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hloc.ir.clone import clone_module
 from hloc.ir.events import Event
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, Remark
 from hloc.opt.pipeline import run_pass
 

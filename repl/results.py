@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.analysis.module_diff import Line
+from hloc.lazy_dataclass import dataclass
 from repl.history import HistoryEntry
 from repl.state import State
 from repl.walk import Step

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.opt import rules
 from hloc.opt.pattern import match

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import all_instructions
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.report.answers import is_too_large
 from hloc.report.compare import Bounds, Comparison, compare

@@ -8,7 +8,7 @@ on a clone, whose change log records what it did.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from hloc import driver
@@ -20,6 +20,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import check
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.report.source_input import read_module
 from repl.breakpoints import Breakpoints

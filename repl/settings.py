@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 
 _ON = ("on", "true", "yes", "1")

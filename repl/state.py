@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from hloc.analysis.module_diff import Snapshot, snapshot
 from hloc.ir.events import Event
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from repl.recipe import Recipe
 
 _KEPT_SNAPSHOTS = 8

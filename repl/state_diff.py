@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from hloc.analysis.diff_rows import (
 )
 from hloc.analysis.module_diff import SAME
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from repl.diff import text_diff
 from repl.settings import Setting, add_setting

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.analysis.rewrite_text import describe_rewrite
 from hloc.errors import HloError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline, text_of
 from repl.passes import enter_inside, recipe_for, run_guarded

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -17,6 +17,7 @@ from hloc.ir.clone import clone_module
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.print_order import instruction_order
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
 from hloc.report.text import count_text, size_text

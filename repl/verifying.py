@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,6 +16,7 @@ from hloc.analysis.module_diff import element_text
 from hloc.analysis.rewrite_text import RewriteText, describe_rewrite
 from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.report.answers import (
     LARGE_INPUT_BYTES,
     InputSet,

@@ -6,8 +6,9 @@ It is immutable: advancing returns a new walk, so each state keeps its own posit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Fixpoint, text_of
 from repl.recipe import Recipe, Replay

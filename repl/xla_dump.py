@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.errors import HloError, reason_of
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from repl.adopted import events_between, matched_by_structure
 from repl.state import State

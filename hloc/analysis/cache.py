@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from hloc.ir.computation import Computation
+from hloc.lazy_dataclass import dataclass
 
 R = TypeVar("R")
 

@@ -9,12 +9,12 @@ first and gathered along it last, so that slow links carry the least; the sum st
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import ceil, log2
 
 from hloc.analysis.links import Link, Network
 from hloc.ir.device_groups import device_groups, device_pairs, module_devices
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

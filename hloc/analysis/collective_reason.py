@@ -7,11 +7,11 @@ all other exchanges to the one behind; both are found past those that only move 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from hloc.analysis.collective_cost import exchange_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.reshard_note import note_of
+from hloc.lazy_dataclass import dataclass
 
 _MOST_STEPS = 64
 

@@ -7,7 +7,6 @@ algorithm. Loops count once, since trip counts are not known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from math import log2, prod
 
 from hloc.analysis.cumulative import plain_scan
@@ -15,6 +14,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 

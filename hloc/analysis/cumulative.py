@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import recognised_reducer
 from hloc.shapes import ArrayShape
 

@@ -6,13 +6,14 @@ array leaf of an instruction's result, `(inst, index)`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call_targets import target_of
 from hloc.shapes import (
     TOKEN_SHAPE,

@@ -10,13 +10,13 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hloc.analysis.module_diff import ADDED, ComputationDiff, Line, Snapshot
 from hloc.ir.events import Created, Event, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions, reachable_computations
+from hloc.lazy_dataclass import dataclass
 
 _STEM = re.compile(r"(?:\.\d+|\.clone)*$")
 

@@ -8,11 +8,11 @@ those of equal ranks only are grouped apart.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.analysis.diff_rows import ComputationRows, DiffRow
 from hloc.analysis.module_diff import MOVED, REWIRED, SAME
+from hloc.lazy_dataclass import dataclass
 
 _SINGLE_ROWS = 4
 """Minimum number of changes of one row each that one line summarises."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import SequenceMatcher
 from typing import TypeAlias
 
@@ -33,6 +33,7 @@ from hloc.analysis.module_diff import (
 )
 from hloc.ir.events import Event
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 
 EXPANDED, REORDERED = "⑂", "↕"
 """More kinds of rows: one instruction became several; only the place in the schedule changed."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from zlib import crc32
 
 import numpy as np
@@ -29,6 +29,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
 from hloc.ir.print_order import computation_order, instruction_order
+from hloc.lazy_dataclass import dataclass
 
 _SHOWN_ELEMENTS = 8
 

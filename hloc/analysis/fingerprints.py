@@ -7,7 +7,7 @@ is exact: no hash can collide.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order, reachable_computations
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(eq=False, slots=True)

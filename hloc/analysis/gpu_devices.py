@@ -7,9 +7,9 @@ and L40S, AMD's of MI250X (one of its two dies) and MI300X; dense rates at boost
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 
 _TERA = 1e12
 _MIB = 1 << 20

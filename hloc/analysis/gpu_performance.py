@@ -8,13 +8,13 @@ of two kernels over the same arrays are better than that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 
 from hloc.analysis.gpu_devices import DeviceSpec
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape
 
 LAUNCH_SECONDS = 1.5e-6

@@ -6,11 +6,12 @@ operand is read before the element in its place is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.rows import overwritable, row_work
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, shape_at
 

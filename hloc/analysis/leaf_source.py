@@ -6,10 +6,11 @@ that rewrite loops and branches can use it at any time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.dataflow import Position
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ShapeIndex
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from hloc.errors import HloError
 from hloc.ir.replica_groups import DeviceMesh, Ids
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
 
 

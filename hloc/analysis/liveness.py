@@ -7,13 +7,14 @@ only feeds itself, or that a branch never reads part of its argument.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.dataflow import Position
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ShapeIndex, leaves
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from hloc.analysis.dataflow import Position
@@ -11,6 +10,7 @@ from hloc.analysis.leaf_source import leaf_source
 from hloc.dtypes import TOKEN
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
 
 _ROUNDS = 10

@@ -7,11 +7,11 @@ that reads it, as if memory had no gaps. Schedules are chosen and recomputation 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from hloc.analysis.dataflow import Dataflow, Position, array_leaves, forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ShapeIndex
 
 ReuseFunction = Callable[[Instruction, int, ShapeIndex], bool]

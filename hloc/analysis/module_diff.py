@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -21,6 +20,7 @@ from hloc.ir.module import Module
 from hloc.ir.notebook import NotebookView
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.printer import print_instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
 from hloc.shapes import BufferShape, Shape, TupleShape
 

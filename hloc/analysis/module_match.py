@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.fingerprints import Fingerprints
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.print_order import instruction_order
+from hloc.lazy_dataclass import dataclass
 
 _RADII = (3, 2, 1)
 """How far around an instruction its surroundings reach, widest first."""

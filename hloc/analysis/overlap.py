@@ -9,7 +9,7 @@ computation neither needs it nor is needed by it, which an asynchronous one coul
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.collective_cost import exchange_of, seconds_of
@@ -19,6 +19,7 @@ from hloc.analysis.run_counts import loop_trips
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 
 OrderOf = Callable[[Computation], Sequence[Instruction]]
 """The instructions of a computation in the order they run."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from hloc.dtypes import BF16, F16, F32, F64, S8, U8, DType
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import recognised_reducer
 from hloc.shapes import ArrayShape
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hloc.analysis.module_diff import line_of
@@ -14,6 +13,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
 from hloc.ir.traversal import all_instructions
+from hloc.lazy_dataclass import dataclass
 
 _SHOWN = 100
 

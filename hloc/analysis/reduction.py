@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import all_instructions, post_order, post_order_from
 from hloc.ir.verifier import check
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import literal_of
 from hloc.shapes import ArrayShape, TupleShape
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.analysis.module_diff import line_of, shape_text
 from hloc.ir.computation import Computation
 from hloc.ir.events import ComputationRemoved, Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 _MOST_LINES = 6
 

@@ -9,13 +9,13 @@ operands that come from outside, so that one row after the other can be finished
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.analysis.dataflow import forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import live_order
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape, TupleShape, leaves
 

@@ -7,13 +7,13 @@ as run; such counts are not `exact`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.trip_count import trip_count
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 
 _KNOWN = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d{1,18})"?')
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from hloc.analysis.collective_cost import axes_of, bytes_sent, exchange_of, members
 from hloc.analysis.collective_reason import reason_of
@@ -17,6 +16,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
 from hloc.ir.sharding import LeafSharding, TupleSharding
+from hloc.lazy_dataclass import dataclass
 from hloc.parser.value_grammar import parse_value
 from hloc.parser.value_tools import BadText, BadValue
 from hloc.shapes import ArrayShape, Shape, leaves

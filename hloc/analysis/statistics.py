@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.cost import Cost, costs_of, instruction_cost
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import reachable_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, BufferShape, leaves
 
 LARGEST = 10

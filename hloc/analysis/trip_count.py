@@ -8,7 +8,6 @@ the evaluator. Cost: O(body) to find the pattern, and up to `STEPS` times a shor
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from hloc.evaluator import evaluate_computation
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order_from
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, ShapeIndex
 
 STEPS = 128

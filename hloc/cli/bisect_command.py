@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc import driver
 from hloc.cli.outside_test import OutsideTest
@@ -18,6 +17,7 @@ from hloc.errors import HloError, InternalError, printable
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.ir.verifier import check
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.bisection import Culprit, FaultOf, find_culprit
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import run_pass, text_of

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassRun
 from hloc.opt.pipeline import PipelineObserver, check_honest, text_of
 from hloc.report.answers import (

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeAlias, cast
+
+from hloc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from argparse import Namespace

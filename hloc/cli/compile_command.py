@@ -6,7 +6,7 @@ import shlex
 import time
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,6 +33,7 @@ from hloc.errors import HloError, printable
 from hloc.formats.snapshot import Snapshot, fitting_arrays
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
 from hloc.options import CompileOptions
 from hloc.report.compare import Bounds, compare

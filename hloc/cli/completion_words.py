@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 
 from hloc.cli.commands import COMMANDS
 from hloc.cli.option_values import EMIT_KINDS, ListOf, OneOf, emit_kinds
 from hloc.cli.options import Option, options_of
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hloc.analysis.module_diff import Snapshot, diff_snapshots, snapshot
@@ -18,6 +18,7 @@ from hloc.cli.pass_report import run_data
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable, reason_of
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import PipelineObserver
 from hloc.report.diff_text import near_changes, sides_of

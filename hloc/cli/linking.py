@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hloc.codegen.cpu.aot.linkable import Library
@@ -16,6 +15,7 @@ from hloc.codegen.cpu.aot.program_sources import program_sources
 from hloc.codegen.cpu.aot.wrapper import visible_names
 from hloc.codegen.llvm.target import Target, host_target
 from hloc.errors import HloError, UnsupportedError, reason_of
+from hloc.lazy_dataclass import dataclass
 from hloc.report.output_file import write_form
 
 _TIME_LIMIT_SECONDS = 600

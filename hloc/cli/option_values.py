@@ -6,8 +6,8 @@ Each raises ValueError with what was expected.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
 
 EMIT_KINDS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from hloc.cli.option_values import (
@@ -23,6 +22,7 @@ from hloc.cli.option_values import (
     tolerance,
 )
 from hloc.formats.sniff import FORMATS
+from hloc.lazy_dataclass import dataclass
 from hloc.options import DEFAULT_LINK, GROUPINGS, LINKS, SIMULATORS
 
 STYLES = ("default", "short", "canonical")

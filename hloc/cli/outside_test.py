@@ -7,9 +7,9 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from dataclasses import dataclass
 
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.report.exits import UsageError
 from hloc.report.output_file import write_form
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc import driver
 from hloc.cli.emit import LIBRARY_KINDS
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.plugin import load_plugin

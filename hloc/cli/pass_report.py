@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import unified_diff
 from fnmatch import fnmatchcase
 
@@ -13,6 +13,7 @@ from hloc.analysis.module_diff import ModuleDiff, Snapshot, diff_snapshots, snap
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
 from hloc.report.diff_text import diff_data, diff_lines, side_lines

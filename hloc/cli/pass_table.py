@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.cost import module_cost
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassRun
 from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
 from hloc.report.text import plural

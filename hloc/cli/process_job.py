@@ -10,7 +10,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,7 @@ from hloc.codegen.llvm.target import available_cores
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import module_devices
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.report.device_task import DeviceTask
 from hloc.report.exits import Exit

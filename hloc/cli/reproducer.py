@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc import driver
 from hloc.cli.arguments import parse_arguments
 from hloc.errors import HloError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.bisection import module_before_step
 from hloc.opt.pass_base import Pass, PassContext
 from hloc.opt.pipeline import PipelineObserver, text_of

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.analysis.rewrite_text import describe_rewrite
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, Remark
 from hloc.opt.pipeline import PipelineObserver
 from hloc.report.text import Paint, plural

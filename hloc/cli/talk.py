@@ -6,10 +6,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TextIO
 
 from hloc.errors import HloError, printable, reason_of
+from hloc.lazy_dataclass import dataclass
 from hloc.report.exits import OutputFault
 from hloc.report.text import Paint, wants_color
 

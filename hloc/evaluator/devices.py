@@ -8,7 +8,7 @@ branches of a conditional may each have their own instruction for one meeting.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from hloc.ir.device_groups import (
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import CallFunction, HostValue, Meeting, Operands
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.exchanges import exchanged, result_apart
 from hloc.ops.meetings import meeting_fault
 from hloc.ops.shared import zeros_of

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hloc.ir.opcode import HostValue
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ Semantics of every opcode stand in its row (`hloc/ops/`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import CallFunction, HostValue, Operands
 from hloc.ir.traversal import post_order_from
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call_targets import array_leaves
 from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -31,6 +30,7 @@ from hloc.formats.proto_windows import (
     read_window,
 )
 from hloc.ir.attributes import AttributeField, attribute_fields
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.shapes import ArrayShape, Shape
 

@@ -9,8 +9,9 @@ listed are skipped. Source of the numbers: the message descriptions inside jaxli
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from hloc.lazy_dataclass import dataclass
 
 SCALARS = ("int32", "int64", "uint32", "uint64", "bool", "float", "double", "bytes")
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hloc.errors import HloError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
 from hloc.shapes import ArrayShape, compatible
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, replace
+from dataclasses import MISSING, field, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import Shape, ShapeIndex
 
 # ---------------------------------------------------------------- values of kinds

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.ir.replica_groups import DeviceMesh, MeshAxis
+from hloc.lazy_dataclass import dataclass
 
 Axes: TypeAlias = tuple[MeshAxis, ...]
 

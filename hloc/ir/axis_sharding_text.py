@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from hloc.errors import HloError
@@ -18,6 +18,7 @@ from hloc.ir.axis_sharding import Axes, AxisSharding
 from hloc.ir.module import Module
 from hloc.ir.replica_groups import DeviceMesh, MeshAxis
 from hloc.ir.sharding import Iota, iota
+from hloc.lazy_dataclass import dataclass
 
 Meshes: TypeAlias = Mapping[str, DeviceMesh]
 

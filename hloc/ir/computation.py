@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.events import Created, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import Shape, compatible
 from hloc.source import Span
 

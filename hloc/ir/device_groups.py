@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.replica_groups import MAX_DEVICES, GroupLists, Lists, ReplicaGroups
+from hloc.lazy_dataclass import dataclass
 
 Pairs: TypeAlias = tuple[tuple[int, int], ...]
 

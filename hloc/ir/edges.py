@@ -9,7 +9,6 @@ and in the header what the shapes do not say: the sizes of whole arrays that are
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.ir.axis_sharding import AxisSharding
@@ -19,6 +18,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.placement import Dims, Placement, placement_of, replicated
 from hloc.ir.sharding import LeafSharding, Sharding
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, BufferShape, Shape, ShapeIndex, leaves
 
 Leaf: TypeAlias = LeafSharding | AxisSharding

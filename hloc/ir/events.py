@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from hloc.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from hloc.ir.computation import Computation

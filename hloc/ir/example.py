@@ -6,9 +6,8 @@ not zero. An example that holds no `T` has types of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.dtypes import component_of, dtype_named
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,10 @@ partitioner read them. After Shardy's sharding rules (openxla/shardy,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from hloc.lazy_dataclass import dataclass
 
 WHOLE = -1
 """Stands for the factor of a dimension that has to be whole."""

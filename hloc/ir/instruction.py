@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.opcode import Opcode
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, Shape
 from hloc.source import Span
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from hloc.ir.attributes import ModuleConfig, StackFrames
@@ -11,6 +11,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.events import ChangeLog, ComputationAdded, ComputationRemoved, Modified
 from hloc.ir.names import NameUniquer
 from hloc.ir.notebook import NotebookView
+from hloc.lazy_dataclass import dataclass
 from hloc.source import SourceFile
 
 R = TypeVar("R")

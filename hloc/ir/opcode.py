@@ -8,11 +8,11 @@ here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeAlias
 
 from hloc.dtypes import DType
 from hloc.ir.factors import FactorDraft
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import Shape
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ empty, and a device's array is padded to the size of a tile. Source: XLA's `hlo_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ from hloc.ir.axis_sharding import AxisSharding
 from hloc.ir.axis_sharding_text import named_sharding
 from hloc.ir.replica_groups import MeshGroups
 from hloc.ir.sharding import MANUAL, UNREDUCED, Iota, LeafSharding
+from hloc.lazy_dataclass import dataclass
 
 Dims: TypeAlias = tuple[int, ...]
 

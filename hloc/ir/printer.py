@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from hloc.dtypes import PRED
@@ -25,6 +25,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.literal_text import literal_text
 from hloc.ir.print_order import computation_order, instruction_order, sugar_of
 from hloc.ir.stack_frame_tables import FrameNumbering, tables_text
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 if TYPE_CHECKING:

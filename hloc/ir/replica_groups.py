@@ -6,7 +6,6 @@ The numbers are replicas, partitions or flattened ids, as `device_groups.py` say
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from math import prod
 from typing import Any, TypeAlias
@@ -15,6 +14,7 @@ import numpy as np
 
 from hloc.errors import HloError
 from hloc.ir.sharding import Iota
+from hloc.lazy_dataclass import dataclass
 
 Lists: TypeAlias = tuple[tuple[int, ...], ...]
 Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]

@@ -8,10 +8,11 @@ by passes: `reshard.value="w1"`, `reshard.needed_by="dot.3"`,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 from hloc.ir.attributes import CommonAttributes, quoted
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 _PREFIX = "reshard."
 _ESCAPED = re.compile(r"\\(.)")

@@ -6,7 +6,7 @@ rules of normal form.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 from typing import TypeAlias
@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hloc.ir.attributes import Metadata, metadata_text
+from hloc.lazy_dataclass import dataclass
 
 MANUAL, REPLICATED, UNREDUCED = "manual", "replicated", "unreduced"
 _SUBGROUP_ORDER = {MANUAL: 0, UNREDUCED: 1, REPLICATED: 2}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hloc.errors import HloError
@@ -11,6 +10,7 @@ from hloc.formats.from_proto import module_from_bytes
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.jax.installed import jax_package
+from hloc.lazy_dataclass import dataclass
 
 CALLBACK = "xla_ffi_python_cpu_callback"
 

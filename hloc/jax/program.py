@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -23,6 +23,7 @@ from hloc.ir.notebook import NotebookView
 from hloc.jax.arrays import from_numpy, to_arguments
 from hloc.jax.installed import jax_package
 from hloc.jax.lowering import Lowered
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.pjrt.records import COMPILATIONS, Compilation
 from hloc.report.diff_text import diff_lines

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 
 from hloc import driver
 from hloc.errors import HloError
 from hloc.formats.from_proto import module_from_bytes
 from hloc.jax.xla_program import run_proto_by_xla
+from hloc.lazy_dataclass import dataclass
 from hloc.pjrt.records import COMPILATIONS, Compilation
 from hloc.report.inputs import random_inputs
 

@@ -6,7 +6,7 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -14,6 +14,7 @@ from hloc.errors import HloError
 from hloc.ir.events import Event
 from hloc.ir.module import Module
 from hloc.jax.hook import CompilationHook, Stage
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.authoring import ModulePass
 from hloc.opt.authoring import Pass as AuthoredPass
 from hloc.opt.pass_base import Pass, PassContext

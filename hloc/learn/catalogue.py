@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from hloc.cache_directory import state_folder
 from hloc.errors import HloError, reason_of
+from hloc.lazy_dataclass import dataclass
 
 _FOLDER = re.compile(r"(\d\d)-([a-z0-9-]+)")
 

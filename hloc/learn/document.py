@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from hloc.lazy_dataclass import dataclass
 
 REPL, SHELL, MACHINE = "hlo-repl", "sh", "console"
 PROMPTS = {REPL: "> ", SHELL: "$ ", MACHINE: "$ "}

@@ -6,12 +6,12 @@ import operator
 import re
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import hloc
 from hloc.errors import HloError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.learn.catalogue import Lesson
 from hloc.learn.measure import quantity
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from xml.sax.saxutils import escape, quoteattr
 
 from hloc.errors import printable
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

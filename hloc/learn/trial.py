@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from types import ModuleType
 
 from hloc.analysis.rewrite_text import describe_rewrite
@@ -12,6 +11,7 @@ from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
+from hloc.lazy_dataclass import dataclass
 from hloc.learn.equivalence import SECONDS, counterexample, input_lists
 from hloc.learn.examples import rules_in
 from hloc.learn.measure import quantity, total_cost, units

@@ -7,12 +7,13 @@ XLA: each donor with the first free output of its shape.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from hloc.analysis.in_place import same_storage
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.coalescing import Coalescer
 from hloc.memory.values import Value, operand_leaves
 from hloc.shapes import ShapeIndex

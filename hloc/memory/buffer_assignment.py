@@ -6,12 +6,13 @@ Parameters, outputs and constants are allocations of their own; all temporaries 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 
 from hloc.analysis.dataflow import analyse_dataflow, array_leaves
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
 from hloc.memory.aliasing import (
     AliasedOutput,

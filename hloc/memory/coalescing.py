@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.dataflow import Dataflow, array_leaves
 from hloc.analysis.in_place import InPlace
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.live_range import Interval
 from hloc.memory.values import Timeline, Value, Values, operand_leaves
 

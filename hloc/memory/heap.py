@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from typing import TypeAlias
+
+from hloc.lazy_dataclass import dataclass
 
 ALIGNMENT_BYTES = 64
 

@@ -6,9 +6,10 @@ ends; one that only some branches of a conditional read is dead in the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.ir.computation import Computation
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.values import Timeline, Value, Values, read_at_end, read_leaves
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import Request, best_gap
 
 _SEARCH_BUDGET = 2_000_000

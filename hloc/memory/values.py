@@ -5,12 +5,12 @@ Tuples, calls and other instructions that move no bytes define no values (`analy
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from hloc.analysis.dataflow import Dataflow, Position, array_leaves, forwards
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.schedule import Schedule
 from hloc.shapes import ArrayShape, ShapeIndex
 

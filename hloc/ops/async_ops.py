@@ -6,8 +6,6 @@ instruction X. One device runs the whole of it at the start.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hloc.dtypes import U32
@@ -21,6 +19,7 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import (
     array_operand,
     check_compatible,

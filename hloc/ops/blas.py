@@ -11,7 +11,6 @@ import ctypes
 import importlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 from math import prod
@@ -21,6 +20,7 @@ import numpy as np
 
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape
 

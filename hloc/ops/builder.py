@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from hloc.ir.attributes import PaddingDimension, SliceDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import OPCODES, ShapeRequest, opcode_row
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import literal_of
 from hloc.shapes import ArrayShape, Shape
 

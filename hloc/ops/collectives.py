@@ -7,7 +7,6 @@ identity (`all-reduce-simplifier`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,6 +19,7 @@ from hloc.ir.opcode import (
     define,
 )
 from hloc.ir.replica_groups import ALL, ReplicaGroups
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import (
     array_operand,
     array_operands,

@@ -7,14 +7,13 @@ ties: `select(EQ(c, reversed c), next, c)` and `or(c, and(EQ of the key, next))`
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue
 from hloc.ir.traversal import post_order_from
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.contraction import is_integer
 from hloc.ops.folding import works_per_element
 from hloc.ops.ordering import total_order_key

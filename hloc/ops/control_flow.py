@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.dtypes import PRED, S32
 from hloc.errors import HloError
 from hloc.ir.attributes import RawText, attr
@@ -16,6 +14,7 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import (
     check_compatible,
     check_parameters,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,6 +13,7 @@ from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import array_operand, require, result_type, same_size, wider
 from hloc.ops.contraction import is_integer, rounded_sum, wide_matmul
 from hloc.ops.shared import Array

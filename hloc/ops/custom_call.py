@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.errors import UnsupportedError
 from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
 from hloc.ir.instruction import Instruction
@@ -15,6 +13,7 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import check_compatible, declared_shape, require
 from hloc.ops.custom_call_targets import refusal_of, target_of
 from hloc.shapes import Shape

@@ -7,7 +7,6 @@ these tables run: a name in a module's text cannot reach anything else.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +15,7 @@ from hloc.dtypes import S32, TOKEN
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, Operands
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import blas, lapack
 from hloc.ops.ordering import topk
 from hloc.ops.shared import Array

@@ -5,7 +5,7 @@ Rules: format reference 12.4. Elements of a result are elements of an operand, b
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import gcd
 from typing import Any
 
@@ -23,6 +23,7 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.shared import (
     DimensionsAttributes,
     array_of,

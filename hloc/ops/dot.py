@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from hloc.ir.attributes import attr
 from hloc.ir.factors import WHOLE, FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import (
     array_operand,
     check_dims,

@@ -6,7 +6,6 @@ do stands in `hloc/evaluator/devices.py` and `hloc/codegen/plan/exchange.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,6 +14,7 @@ from hloc.dtypes import U32, U64
 from hloc.ir.attributes import attr
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import check_compatible, check_token, declared_shape, declared_tuple, require
 from hloc.shapes import TOKEN_SHAPE, ArrayShape, Shape, TupleShape, array_shape
 

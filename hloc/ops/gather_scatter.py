@@ -7,7 +7,6 @@ skips a window of which any part is out of bounds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -23,6 +22,7 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import (
     array_operand,
     array_operands,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -13,6 +12,7 @@ from hloc.ir.attributes import attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import array_operand, require, same_size
 from hloc.ops.shared import Array, narrowed, oracle_type
 from hloc.shapes import ArrayShape, Shape

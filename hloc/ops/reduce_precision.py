@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hloc.dtypes import F32, DType
@@ -18,6 +16,7 @@ from hloc.ir.opcode import (
     ShapeRequest,
     define,
 )
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.emit import Value, unsigned_of
 from hloc.ops.shared import (
     Array,

@@ -8,7 +8,7 @@ verifier. Float types of different precision mix in both. Source: format referen
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from hloc.ir.opcode import (
     Operands,
     ShapeRequest,
 )
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape, same_dims
 
 Array: TypeAlias = np.ndarray[Any, Any]

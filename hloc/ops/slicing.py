@@ -5,8 +5,6 @@ Rules: format reference 12.4. A reverse is a slice with a negative stride, so it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hloc.errors import HloError
@@ -14,6 +12,7 @@ from hloc.ir.attributes import PaddingDimension, SliceDimension, attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.factors import dims_not_named
 from hloc.ops.shared import (
     DimensionsAttributes,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from hloc.errors import HloError
@@ -11,6 +9,7 @@ from hloc.ir.attributes import attr
 from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
 from hloc.ops.shared import declared_array, is_numeric, wrap_small
 from hloc.shapes import Shape, compatible

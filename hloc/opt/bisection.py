@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.module_diff import line_of
 from hloc.analysis.rewrite_text import RewriteText, describe_rewrite
@@ -17,6 +17,7 @@ from hloc.ir.clone import clone_module
 from hloc.ir.events import Event
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import Pipeline, PipelineObserver, run_pass
 

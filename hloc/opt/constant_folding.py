@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import MAX_EMPTY_GROUPS, empty_groups, literal_of
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext, RewritingPass

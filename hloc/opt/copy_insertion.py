@@ -7,7 +7,6 @@ source and copy of most of them in one buffer, where the copy costs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -15,6 +14,7 @@ from hloc.analysis.dataflow import Dataflow, analyse_dataflow, array_leaves
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext

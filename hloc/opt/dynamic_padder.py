@@ -8,7 +8,6 @@ branches carry sizes beside their values, the entry converts with the custom cal
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -19,6 +18,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call_targets import is_call_of
 from hloc.opt.call_inliner import CallInliner
 from hloc.opt.dce import DeadCodeElimination

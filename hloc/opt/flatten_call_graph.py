@@ -6,13 +6,13 @@ Buffers belong to computations, so a body that two loops share needs two sets of
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.errors import HloError
 from hloc.ir.clone import clone_computation
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import names_of
 from hloc.opt.pass_base import PassContext
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.movement.walk import candidates, is_elementwise
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.values import is_splat

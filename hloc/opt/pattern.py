@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 Found: TypeAlias = Mapping[str, Instruction]
 """What the names of a pattern stand for."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache
 from typing import ClassVar
 
@@ -16,6 +16,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, pass_text
 from hloc.opt.pass_base import PassRun as PassRun
 from hloc.opt.pipeline_text import parse_passes

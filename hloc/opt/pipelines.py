@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Fixpoint, Pipeline
 

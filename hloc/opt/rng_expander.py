@@ -5,13 +5,13 @@ The stream is that of `hloc/ops/rng.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from hloc.dtypes import F32, F64, PRED, S64, U32, U64, DType
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander
 from hloc.shapes import ArrayShape, TupleShape

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +11,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import MAX_EMPTY_GROUPS, Literal, empty_groups
 from hloc.ops.builder import Builder
 from hloc.opt.make import make

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from hloc.errors import HloError
@@ -10,6 +10,7 @@ from hloc.ir.attributes import CommonAttributes
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.shapes import Shape, TupleShape, compatible
 from hloc.source import Span

@@ -7,7 +7,7 @@ read once (`AttributeReader` remembers); names of computations and instructions 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,6 +22,7 @@ from hloc.ir.attributes import (
 )
 from hloc.ir.literal_text import literal_text
 from hloc.ir.opcode import CalledRole, Opcode
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
 from hloc.parser.ast import AttributeAst, Piece
 from hloc.parser.grammar_file import terminal

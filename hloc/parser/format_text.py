@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.errors import Diagnostic, HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.parser.lexer import Lexer, Mode, Token
 from hloc.parser.scanner import COMMENT, STRING, after_blanks
 from hloc.parser.split import SEPARATOR, pieces_of

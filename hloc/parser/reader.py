@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hloc.dtypes import DTYPES
@@ -19,6 +19,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.names import NameUniquer
 from hloc.ir.opcode import Opcode
+from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
 from hloc.parser.ast import BrokenAst, InstructionAst, Piece
 from hloc.parser.attributes import AttributeReader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.file_diff import diff_modules
 from hloc.analysis.module_diff import (
@@ -20,6 +20,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions, post_order
+from hloc.lazy_dataclass import dataclass
 
 _STATUS = {ADDED: "added", CHANGED: "changed", MOVED: "changed", REWIRED: "rewired"}
 

@@ -9,8 +9,9 @@ deterministic and linear but for sorting; after Sugiyama, Tagawa and Toda (1981)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+
+from hloc.lazy_dataclass import dataclass
 
 MOST_BENDS = 10
 """An edge across more rows is drawn straight."""

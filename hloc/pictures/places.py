@@ -6,8 +6,9 @@ The HTML page does the same in the browser (`page/layout.js`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hloc.lazy_dataclass import dataclass
 from hloc.pictures.boxes import Box, Edge
 from hloc.pictures.layered import Layers, places
 from hloc.pictures.scene import Scene

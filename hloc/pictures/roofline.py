@@ -7,10 +7,10 @@ Patterson, 2009). A self-contained SVG without scripts, in the style of the othe
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import atan, ceil, degrees, floor, log10
 from xml.sax.saxutils import escape
 
+from hloc.lazy_dataclass import dataclass
 from hloc.pictures.colours import kind_of
 from hloc.pictures.labels import shown
 from hloc.pictures.style import chart, kind_style, label, line

@@ -9,7 +9,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
 from hloc.analysis.fingerprints import Fingerprints
@@ -17,6 +17,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order, reachable_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.pictures.boxes import Box, Edge
 from hloc.pictures.changes import Changes
 from hloc.pictures.colours import kind_of

@@ -7,9 +7,9 @@ ordinary arguments and results for JAX.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hloc.formats.wire import fields
+from hloc.lazy_dataclass import dataclass
 from hloc.pjrt.element_types import number_of_primitive
 
 _NAME, _HOST_PROGRAM_SHAPE = 1, 4  # of HloModuleProto

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
 from hloc.formats.runtime import message_class
+from hloc.lazy_dataclass import dataclass
 from hloc.pjrt.abi import structure
 from hloc.pjrt.boundary import Leaf, boundary_of
 from hloc.pjrt.native import keep, text, words, words_at

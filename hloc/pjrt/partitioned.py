@@ -9,7 +9,7 @@ parts written for one device each (`shard_map`, `pmap`) are partitioned, and eve
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from hloc.formats.proto_devices import fill_sharding
 from hloc.formats.runtime import message_class
 from hloc.ir.edges import Edge, edges_of
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.pjrt.boundary import Boundary, Leaf, message_field
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.native import PjrtError

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.pjrt.abi import structure
 from hloc.pjrt.boundary import Boundary, Leaf, message_field

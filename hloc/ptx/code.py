@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.frame import RowTable
 from hloc.ptx.operation import AddressReader, Operation
 from hloc.ptx.program import Instruction, PtxKernel

@@ -6,11 +6,11 @@ and Conversion Instructions: Asynchronous copy".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Geometry, Lanes, count_of, lanes_of, numbers_of
 from hloc.ptx.mbarrier_access import decode_bulk

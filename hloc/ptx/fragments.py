@@ -7,12 +7,12 @@ in lane l stands at (row, column) given by the group l / 4 and the place l % 4 i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.float8 import from_float8
 from hloc.ptx.lanes import WARP
 from hloc.ptx.program import Instruction

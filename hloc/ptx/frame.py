@@ -9,11 +9,12 @@ is decoded; `hloc.ptx.threads` makes the arrays.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.faults import PtxFault
 from hloc.ptx.program import (
     Address,

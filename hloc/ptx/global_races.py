@@ -7,10 +7,9 @@ through atomics: a block that used an atomic result or a fence is assumed to be 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.clocks import WARP_BITS, WarpClocks
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.lanes import Geometry, Lanes

@@ -7,11 +7,10 @@ neighbours, which is nearly always, else an array of numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.faults import Triple
 from hloc.ptx.value_types import Array
 

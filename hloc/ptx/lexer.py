@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.faults import PtxFault
 
 _TOKEN = re.compile(

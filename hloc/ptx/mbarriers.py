@@ -6,10 +6,9 @@ fails. Source: PTX ISA, "Parallel Synchronization: mbarrier" and "cp.async.bulk"
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.clocks import WarpClocks
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.lanes import WARP, Geometry, Lanes, numbers_of

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.code import Code
 from hloc.ptx.lanes import WARP, Lanes, numbers_of
 from hloc.ptx.value_types import Array

@@ -6,8 +6,9 @@ registers, labels and parameters of their own. Source: PTX ISA, "Syntax" and "Di
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.declarations import (
     read_parameters,
     read_registers,

@@ -7,10 +7,11 @@ product without a wait is a fault, since a device leaves its sums undefined.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TypeAlias
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.program import Instruction
 from hloc.ptx.threads import Threads
 from hloc.ptx.value_types import Array

@@ -7,10 +7,11 @@ execution; all other blocks, and launches without a watch, run as usual.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.clocks import WarpClocks
 from hloc.ptx.code import Code, Fall
 from hloc.ptx.frame import Stored, named_registers

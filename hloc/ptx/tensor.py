@@ -7,10 +7,9 @@ Matrix Multiply-Accumulate Instructions".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.fragments import Fragment, fragments_of
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import WARP, Lanes, lanes_of, numbers_of

@@ -8,10 +8,10 @@ Source: CUDA driver API, "Tensor Map Object Management"; PTX ISA, "Tensors".
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.faults import PtxFault
 from hloc.ptx.value_types import Array
 

@@ -5,11 +5,12 @@ Source: PTX ISA, "Fundamental Types" and "Packed Data Types".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hloc.lazy_dataclass import dataclass
 
 Array = NDArray[Any]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx.faults import LaneFault
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Lanes, lanes_of, numbers_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +18,7 @@ from hloc.errors import HloError, UnsupportedError
 from hloc.ir.edges import edges_of, is_partitioned
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
+from hloc.lazy_dataclass import dataclass
 from hloc.report.compare import Bounds, compare
 from hloc.report.inputs import random_inputs, special_inputs
 from hloc.report.run_report import place_text

@@ -6,7 +6,7 @@ Per device means stacked: an array of `f32[2,4]` on each of eight devices is `f3
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from hloc.errors import HloError, UnsupportedError
 from hloc.ir.device_groups import exchanges_data, module_devices
 from hloc.ir.edges import Edge, Edges, edges_of, is_per_device
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.shards import cut, join
 from hloc.shapes import ArrayShape
 

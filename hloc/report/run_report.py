@@ -6,7 +6,6 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from hloc.analysis.module_diff import element_text
 from hloc.errors import HloError
 from hloc.ir.device_groups import devices_text
+from hloc.lazy_dataclass import dataclass
 from hloc.report.compare import Comparison, Worst
 from hloc.report.exits import RunFailed, leave_interrupted
 from hloc.report.text import count_text, duration, plural

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.analysis.sharding_axes import axes_text, tiled_by_axes
 from hloc.analysis.sharding_explanation import Advice, ShardingExplanation, total_bytes_sent
@@ -18,6 +18,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.origin import origin_of
 from hloc.ir.replica_groups import DeviceMesh
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 from hloc.shapes import ArrayShape

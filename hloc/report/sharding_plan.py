@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.analysis.compute_time import compute_times, find_device
 from hloc.analysis.gpu_devices import DeviceSpec
@@ -23,6 +23,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.replica_groups import DeviceMesh
 from hloc.ir.traversal import all_instructions
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import BufferAssignment
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import Schedule

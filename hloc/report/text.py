@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import TextIO
+
+from hloc.lazy_dataclass import dataclass
 
 
 def plural(number: int, word: str) -> str:

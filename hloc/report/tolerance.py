@@ -7,9 +7,8 @@ than the result (dot, reduce). Integers and predicates must be equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

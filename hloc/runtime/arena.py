@@ -5,12 +5,12 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from hloc.codegen.plan.pointer_table import ARENA_SLOT, STOP_SLOT, THREADS_SLOT
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.runtime.recycling import Recycler
 

@@ -9,7 +9,7 @@ import ctypes
 import ctypes.util
 import threading
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from itertools import count
 
@@ -19,6 +19,7 @@ from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS, undefined_symbols
 from hloc.codegen.llvm.target import Target, create_target_machine
 from hloc.codegen.plan.pointer_table import ENTRY
 from hloc.errors import InternalError
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 import numpy as np
 
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
 from hloc.codegen.plan.pointer_table import ENTRY
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.cpu_loader import LoadedCode, load_objects
 
 _CHAINS = 12

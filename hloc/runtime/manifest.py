@@ -6,7 +6,6 @@ Plain values, no IR and no LLVM, so that they can be kept in a file (`runtime/pr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.ir.device_groups import module_devices
 from hloc.ir.edges import is_partitioned
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.aliasing import AliasedOutput
 from hloc.memory.buffer_assignment import BufferReport, ConstantArray, data_leaves
 from hloc.shapes import ArrayShape, ShapeIndex

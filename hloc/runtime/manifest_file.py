@@ -9,7 +9,6 @@ import json
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from hloc.codegen.lower.dynamic_boundary import DynamicBoundary, HiddenSize
 from hloc.codegen.plan.exchange import Combiner, Exchange, Pieces
 from hloc.codegen.plan.pointer_table import TableLayout
 from hloc.dtypes import DTYPES, dtype_of_numpy
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.aliasing import AliasedOutput
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.manifest import NamedLeaf, ProgramManifest

@@ -12,7 +12,6 @@ import hashlib
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,6 +31,7 @@ from hloc.codegen.llvm.object_cache import MAX_CACHE_BYTES
 from hloc.codegen.llvm.target import Target, target_for
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.errors import InternalError
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call_targets import registered_targets
 from hloc.opt.registry import has_plugins
 from hloc.options import CompileOptions

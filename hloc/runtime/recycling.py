@@ -8,11 +8,12 @@ NumPy's own are not: a vector that crosses a line is written at half the speed.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import ALIGNMENT_BYTES
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from hloc.cache_directory import sealed, write_cached, write_whole
@@ -22,6 +21,7 @@ from hloc.codegen.llvm.object_cache import kept_object, object_name, write_routi
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.threads import pool_unit
 
 

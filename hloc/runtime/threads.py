@@ -13,7 +13,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
@@ -22,6 +21,7 @@ from hloc.codegen.llvm.object_cache import cached_object
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target, available_cores, host_target
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.runtime.arena import Team
 from hloc.runtime.cpu_loader import load_functions

@@ -7,7 +7,7 @@ repeated inside, as XLA does it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NoReturn, TypeAlias
 
 from hloc.errors import Diagnostic, HloError, UnsupportedError
@@ -22,6 +22,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import Opcode
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.parser.reader import legal_name
 from hloc.parser.values import ValueReader

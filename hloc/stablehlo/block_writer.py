@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn, TypeAlias
 
 from hloc.analysis.call_graph import live_instructions
 from hloc.errors import UnsupportedError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import Shape, leaves
 from hloc.stablehlo.attribute_text import dictionary_text, record_text, string_text
 from hloc.stablehlo.forms import FORMS

@@ -7,7 +7,9 @@ its value looks like. Operations that are not here are written in the generic fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ converted by functions in `to_module.py` and `from_module.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from hloc.ir.attributes import PaddingDimension, SliceDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, Shape
 from hloc.stablehlo import codecs
 from hloc.stablehlo.codecs import integers

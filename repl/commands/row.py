@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from repl.session import Session
 
 _MOST = 99_999

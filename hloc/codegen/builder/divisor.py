@@ -6,11 +6,10 @@ which issue per cycle. softmax of f32[64,4096]: 0.10 ms instead of 0.14.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.builder.math_builder import LaneMathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

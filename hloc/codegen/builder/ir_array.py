@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.builder.index import Index, IndexMath, layout_strides, row_major_strides
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape
 
 

@@ -6,11 +6,10 @@ rounded to nearest even. Overflow and NaN follow `ml_dtypes`, which the tests co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.builder.math_builder import NumberBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import BF16, DTYPES, F16, F32, F64, U32, U64, DType
+from hloc.lazy_dataclass import dataclass
 
 _E8M0 = DTYPES["f8e8m0fnu"]
 _SIGN32 = 0x80000000

@@ -6,9 +6,8 @@ floats as their bits, complex numbers as two parts. Memory: one element per `dty
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.dtypes import DTYPES, F32, F64, DType, component_of
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
@@ -36,6 +36,7 @@ from hloc.codegen.plan.planning import KernelRules, PlannedProgram, plan_program
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import BufferReport, data_leaves
 from hloc.memory.heap import PackFunction, pack
 from hloc.memory.usage import buffers_text

@@ -10,7 +10,7 @@ instructions are compiled in a unit of their own, see `loop_function`.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.kernel import Kernel
@@ -41,6 +41,7 @@ from hloc.codegen.plan.plan import (
     called_by,
 )
 from hloc.codegen.plan.pointer_table import ENTRY as ENTRY
+from hloc.lazy_dataclass import dataclass
 
 _PART_STEPS = 256
 _MOST_PARTS_COPIED = 8

@@ -9,7 +9,6 @@ memory if the kernel needs any. `begin` and `end` bound the outermost loop, whic
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hloc.codegen.builder.values import NeedsScalars
 from hloc.codegen.cpu.emitters import loop, table
@@ -25,6 +24,7 @@ from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
 from hloc.dtypes import U8
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 RULE_MODULES = (remap, reductions, scalar_control)
 """The modules that register element rules; named here so that they are imported."""

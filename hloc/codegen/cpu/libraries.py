@@ -7,11 +7,11 @@ the host runs. They are plain instructions of their own: what is fused keeps hlo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.blas import BlasGemm, gemm, has_routine
 from hloc.opt.make import make
 from hloc.shapes import row_major

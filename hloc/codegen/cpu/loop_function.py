@@ -8,7 +8,6 @@ keeps the loop state in registers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from hloc.codegen.cpu.kernel import Kernel
 from hloc.codegen.plan.plan import (
@@ -24,6 +23,7 @@ from hloc.codegen.plan.plan import (
     Step,
     called_by,
 )
+from hloc.lazy_dataclass import dataclass
 
 _MOST_LINES = 1200
 """A loop whose kernels have more lines than this stays outside."""

@@ -16,7 +16,6 @@ all. `scratch` holds working memory for every worker but the first.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -27,6 +26,7 @@ from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.llvm.routine import Routines
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 THREADS_TYPE = "{ ptr, ptr, i32, ptr }"
 """LLVM's type of the threads of a run."""

@@ -6,9 +6,8 @@ return; host functions run in the default mode.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.llvm.target import Target
+from hloc.lazy_dataclass import dataclass
 
 ATTRIBUTE = '"denormal-fp-math"="preserve-sign,preserve-sign"'
 """Tells LLVM's passes what the mode does, so that they fold constants in the same way."""

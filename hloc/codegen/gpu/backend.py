@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import partial
 
 from hloc.codegen.backend import Stage
@@ -18,6 +17,7 @@ from hloc.codegen.plan.plan import Plan
 from hloc.codegen.plan.planning import KernelRules, plan_program
 from hloc.errors import HloError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.memory.usage import buffers_text
 from hloc.options import CompileOptions

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
 from hloc.codegen.builder.ir_array import IrArray, dense_array
@@ -24,6 +24,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
 from hloc.dtypes import S32, S64, U8, DType
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import ALIGNMENT_BYTES, alignment_of
 
 

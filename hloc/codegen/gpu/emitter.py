@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.llvm.target import Target
+from hloc.lazy_dataclass import dataclass
 
 
 def _one(target: Target) -> int:

@@ -6,7 +6,7 @@ All threads of a block, or of a warp, reach a collective function together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from hloc.lazy_dataclass import dataclass
 
 WARP_THREADS = 32
 """Threads that run in step and can exchange values without memory."""

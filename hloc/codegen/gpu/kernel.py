@@ -8,11 +8,11 @@ result's, then scratch memory if the kernel needs any. They run one after anothe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.tensor_map import TensorMapArgument
+from hloc.lazy_dataclass import dataclass
 
 Extent: TypeAlias = tuple[int, int, int]
 """Numbers of blocks, or of threads in a block, along x, y and z."""

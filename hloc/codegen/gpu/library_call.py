@@ -6,10 +6,10 @@ Sizes and steps are in elements unless a name says bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ Steps are numbered within one straight run, a stretch without control flow on th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 from typing import TypeAlias
 
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.plan.plan import CopyStep, KernelStep, Place, Plan, Step
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import data_leaves
 
 STREAMS = 4

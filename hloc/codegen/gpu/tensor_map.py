@@ -6,9 +6,8 @@ passes it to the kernel after its pointers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 
 MOST_DIMS = 5
 STEP_BYTES = 16

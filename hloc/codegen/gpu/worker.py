@@ -13,13 +13,14 @@ import os
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from hloc.codegen.llvm.target import initialize_llvm
 from hloc.errors import InternalError
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.builder.index import layout_strides
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_axes import axis_strides
 from hloc.opt.fusion.attention_match import Attention, attention_of
 from hloc.opt.fusion.causal_mask import CausalMask, causal_mask

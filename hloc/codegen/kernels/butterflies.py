@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import cos, pi, sin, sqrt
 from typing import TypeAlias
 
 from hloc.codegen.kernels.vectors import Vectors
+from hloc.lazy_dataclass import dataclass
 
 Complex: TypeAlias = tuple[str, str]
 """Real and imaginary parts in vectors."""

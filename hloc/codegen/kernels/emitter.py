@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from hloc.codegen.kernels.context import root_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 Context = TypeVar("Context")
 """What `KernelPlan.emit` writes through: a `KernelContext`, or a `LaunchWriter` for GPUs."""

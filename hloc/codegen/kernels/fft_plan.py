@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
@@ -14,6 +13,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.dtypes import C64, C128, F32, DType, component_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 MOST_TABULATED = 8192
 """Length up to which the factors are part of the program; those of longer ones are computed."""

@@ -6,7 +6,6 @@ dimensions with strides in the three arrays, merged where memory allows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from hloc.codegen.builder.index import layout_strides, row_major_strides
@@ -14,6 +13,7 @@ from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.panel_gemm import MIN_ROWS_TO_PACK
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.dot import DotAttributes
 from hloc.shapes import ArrayShape
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from itertools import chain
 
 from hloc.analysis.epilogue import product_in
@@ -22,6 +21,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S64, DType, component_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_match import attention_of
 from hloc.shapes import ArrayShape
 

@@ -8,7 +8,6 @@ explicit vectors replace `multiply_panel` where they exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -16,6 +15,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.kernels.context import KernelContext
 from hloc.dtypes import F32, DType
+from hloc.lazy_dataclass import dataclass
 
 ROWS = 4
 """Rows of the result that share one pass over a panel."""

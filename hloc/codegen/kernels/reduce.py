@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from hloc.codegen.builder.loops import IndexValue
@@ -24,6 +23,7 @@ from hloc.codegen.kernels.running_sums import SUM_BLOCK, block_end, running_sum
 from hloc.dtypes import F64
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order_from
+from hloc.lazy_dataclass import dataclass
 
 STRIP = 1024
 """Columns that are reduced together."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.kernels.context import root_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.columns import shared_reduces
 from hloc.shapes import ArrayShape
 

@@ -6,7 +6,6 @@ How scans are split, and in which registers they run, is up to each target.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hloc.analysis.cumulative import Cumulative, plain_scan
@@ -16,6 +15,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 _NARROW = 16
 """Columns below which each is scanned on its own, like a row."""

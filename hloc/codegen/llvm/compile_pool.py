@@ -18,12 +18,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 from hloc.codegen.llvm.object_file import compile_object
 from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS
 from hloc.codegen.llvm.target import Target, available_cores
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 
 VARIABLE = "HLOC_COMPILE_PROCESSES"
 """Environment variable for the number of processes, this one included; 1 for no helpers."""

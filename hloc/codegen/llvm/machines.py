@@ -7,12 +7,13 @@ processor, since LLVM does not expose its own table.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 from hloc.codegen.backend_names import backend_names
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 
 PointerWidth: TypeAlias = Literal[32, 64]
 

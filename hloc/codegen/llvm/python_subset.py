@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import ClassVar
 
 from hloc.codegen.llvm.structures import Layout, Structures
+from hloc.lazy_dataclass import dataclass
 
 C_FUNCTIONS = {
     "malloc": 1, "aligned_alloc": 2, "free": 1, "memcpy": 3, "memset": 3, "sched_yield": 0,

@@ -8,7 +8,9 @@ process and in the object cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from hloc.lazy_dataclass import dataclass
 
 FINAL_FORM = -1
 """The level of text that is in the form in which it should run: no passes."""

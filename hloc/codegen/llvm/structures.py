@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from hloc.lazy_dataclass import dataclass
 
 SCALARS: dict[str, Any] = {
     "bool": ctypes.c_bool,

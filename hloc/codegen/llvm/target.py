@@ -6,7 +6,7 @@ Vector width comes from the features, never from the CPU name, which LLVM gets w
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import llvmlite.binding as llvm
 from hloc.codegen.llvm.machines import PointerWidth, machine_named, named_features, vector_bits_of
 from hloc.codegen.llvm.matrix_registers import allow_matrix_registers
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 
 _CACHE_DIRECTORY = Path("/sys/devices/system/cpu/cpu0/cache")
 _DEFAULT_CACHES = {1: 32 << 10, 2: 1 << 20, 3: 8 << 20}

@@ -7,13 +7,14 @@ and reads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import data_leaves
 from hloc.ops.builder import Builder
 from hloc.ops.custom_call_targets import is_call_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from hloc.codegen.plan.kernel_request import KernelRequest
@@ -22,6 +21,7 @@ from hloc.codegen.plan.plan import (
 from hloc.codegen.plan.pointer_table import ARENA_SLOT, DEVICE_SLOT, FIRST_SLOT, Place
 from hloc.errors import InternalError
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import data_leaves
 
 _STATE_BYTES = 16

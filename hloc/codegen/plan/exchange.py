@@ -12,13 +12,14 @@ than 0 ends the run. `arrays` are the operands, then the results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.device_groups import TRANSFERS, device_groups, device_pairs
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.transfers import start_of, transferred
 from hloc.shapes import ArrayShape, leaves
 

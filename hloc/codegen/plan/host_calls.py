@@ -6,11 +6,11 @@ Which target does what stands in `hloc/ops/custom_call_targets.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import blas
 from hloc.ops.custom_call_targets import flat_arrays, nested_value, target_of
 from hloc.ops.lapack_library import lapack_address

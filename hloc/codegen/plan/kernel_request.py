@@ -5,12 +5,13 @@ Instructions are numbered by post order; names, metadata and the kind of a fusio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order, reachable_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
 from hloc.ops.custom_call import is_linalg
 

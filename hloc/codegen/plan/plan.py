@@ -7,7 +7,7 @@ pointer table that the entry function receives.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
@@ -26,6 +26,7 @@ from hloc.dtypes import PRED, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import BufferAssignment, data_leaves
 from hloc.memory.schedule import Schedule
 from hloc.ops.custom_call import is_linalg

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.divergence import divergent_computations
@@ -21,6 +21,7 @@ from hloc.codegen.plan.kernel_request import KernelRequest, PlannedKernel
 from hloc.codegen.plan.plan import Plan, PlannedExchange, plan_module, runs_as
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import PackFunction, pack
 from hloc.memory.memory_plan import plan_memory
 from hloc.memory.schedule import store_schedule

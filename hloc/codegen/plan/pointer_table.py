@@ -6,8 +6,7 @@ kernels, whose emitters take long to import.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import ARENA, CONSTANT, OUTPUT, PARAMETER, Slice
 
 ENTRY = "hloc_entry"

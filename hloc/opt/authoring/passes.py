@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hloc.errors import HloError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.authoring.rules import AuthoredRule
 from hloc.opt.pass_base import PassContext
 from hloc.opt.registry import register_pass
@@ -119,4 +118,4 @@ def register_found(names: Mapping[str, Any], module_name: str) -> None:
 def _as_dataclass(cls: type[Any]) -> type[Any]:
     if "__dataclass_fields__" in cls.__dict__:
         return cls
-    return dataclasses.dataclass(frozen=True)(cls)
+    return dataclass(frozen=True)(cls)

@@ -6,13 +6,13 @@ import inspect
 import os
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import CodeType
 from typing import Any, Literal, TypeAlias
 
 from hloc.errors import HloError, InternalError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.authoring.building import RuleBuilder, fitted
 from hloc.opt.authoring.found import Found, Value
 from hloc.opt.authoring.patterns import DTypes, of_dtypes

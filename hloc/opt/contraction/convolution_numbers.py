@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.ir.attributes import ConvolutionDimensions, Window
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from hloc.analysis.leaf_source import leaf_source
 from hloc.dtypes import PRED
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import constant, make
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, leaves
 

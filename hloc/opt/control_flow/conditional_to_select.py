@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.clone import copy_instructions
@@ -10,6 +9,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.branches import Branches, branches_of, selected
 from hloc.opt.control_flow.leafwise import (
     has_control_dependencies,

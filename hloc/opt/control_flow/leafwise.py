@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.analysis.dataflow import Position
 from hloc.analysis.leaf_source import SourceWalk, leaf_source
 from hloc.ir.clone import copy_instruction
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import make
 from hloc.shapes import Shape, ShapeIndex, TupleShape
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from hloc.analysis.dataflow import Position
 from hloc.analysis.loop_state import LoopState
 from hloc.ir.attributes import CommonAttributes
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.leafwise import (
     Copier,
     assembled,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.dataflow import Position
@@ -12,6 +11,7 @@ from hloc.analysis.trip_count import trip_count
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order, reachable_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.leafwise import Copier, has_control_dependencies, part_of
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.control_flow.rewrite_loop import NewState, rewrite_loop

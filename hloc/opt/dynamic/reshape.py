@@ -7,11 +7,11 @@ bounds would look for them: a gather fetches them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.dynamic.scope import Scope, Sizes, refuse
 
 

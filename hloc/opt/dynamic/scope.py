@@ -7,7 +7,7 @@ beyond the current sizes are undefined and are masked where they would matter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ from hloc.dtypes import S32
 from hloc.errors import UnsupportedError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves
 

@@ -6,7 +6,6 @@ at a time keeps them in the cache and skips the keys that a causal mask hides.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -15,6 +14,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_match import Attention, attention_of
 from hloc.opt.fusion.outline_fusion import add_fusion, remove_dead
 from hloc.opt.pass_base import PassContext, RewritingPass

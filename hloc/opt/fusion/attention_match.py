@@ -12,11 +12,12 @@ by the kernel that runs such a fusion.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from hloc.dtypes import BF16, F16, F32
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_axes import Axes, Dims, dims_of, dims_of_dot, flat
 from hloc.opt.fusion.fusible import EXPENSIVE, Role, role_of, weight_of
 from hloc.shapes import ArrayShape

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.dtypes import F32
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_match import Attention
 
 _NEGATED = {"LT": "GE", "LE": "GT", "GT": "LE", "GE": "LT"}

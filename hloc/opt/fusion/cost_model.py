@@ -7,10 +7,10 @@ of its own is 500. Rough numbers, meaningful only relative to each other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from hloc.analysis.cost import elements_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import EXPENSIVE, producer_of, weight_of
 from hloc.opt.fusion.group import ROOT_INDEX, SCALAR, Group, Maps
 

@@ -8,7 +8,7 @@ each memory transaction is useful.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 
 from hloc.analysis.cost import elements_of
@@ -23,6 +23,7 @@ from hloc.analysis.gpu_performance import (
 )
 from hloc.analysis.rows import Rows
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.opt.fusion.index_maps import ROOT, IndexMaps, Maps
 from hloc.opt.fusion.kernel_size import launch_count, thread_count

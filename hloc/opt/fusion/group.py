@@ -6,11 +6,12 @@ index. Members read at the same map are computed once, as in the kernel emitter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
 from hloc.analysis.cost import elements_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import works_per_element
 
 IndexMap: TypeAlias = int

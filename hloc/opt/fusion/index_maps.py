@@ -7,12 +7,13 @@ numbered in order of discovery; reads with equal numbers need the same elements.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from hloc.analysis.cost import elements_of
 from hloc.analysis.rows import Rows
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import works_per_element
 from hloc.opt.fusion.group import read_law
 from hloc.opt.fusion.kernel_size import reads_per_element

@@ -6,7 +6,6 @@ joins them or starts its own. One pass, no search.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -14,6 +13,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.cost_model import Limits, may_be_output, why_not_join
 from hloc.opt.fusion.fusible import Role, is_one_step, role_of
 from hloc.opt.fusion.group import Group, Maps

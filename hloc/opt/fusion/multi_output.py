@@ -8,7 +8,6 @@ row stays in the cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations, live_instructions
@@ -18,6 +17,7 @@ from hloc.analysis.rows import FULL, MAX_REDUCES, Rows
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import EXPENSIVE, is_one_step, weight_of
 from hloc.opt.fusion.gpu_rows import why_not_rows_on_gpu
 from hloc.opt.fusion.merge import merge

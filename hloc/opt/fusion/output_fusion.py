@@ -6,7 +6,6 @@ the cache; the product itself takes no memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -20,6 +19,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.opt.fusion.outline_fusion import add_fusion
 from hloc.opt.pass_base import PassContext, RewritingPass

@@ -7,7 +7,6 @@ own kernel plus what the readers save, by the model of `gpu_performance`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import ClassVar
 
@@ -17,6 +16,7 @@ from hloc.analysis.gpu_performance import LAUNCH_SECONDS
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.draft import Draft, Setting
 from hloc.opt.fusion.fusible import Role, producer_of, role_of
 from hloc.opt.fusion.multi_output import MultiOutputFusion, row_regions

@@ -9,12 +9,13 @@ their results.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from hloc.analysis.rows import FULL, OTHER, Access, Rows, accesses, rows_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order_from
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.columns import shared_reduces
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.shapes import ArrayShape

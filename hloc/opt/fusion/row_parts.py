@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from hloc.analysis.cost import elements_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import Role, role_of
 from hloc.opt.fusion.region import Region
 from hloc.shapes import ArrayShape

@@ -8,12 +8,12 @@ expensive, else recomputed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hloc.analysis.rows import FULL, OTHER, ROW, Access, Rows, RowWork, levels, own_access, row_work
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.fusible import weight_of
 
 MAX_TEMPORARY_BYTES = 1 << 17

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.participants import participants
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext, RewritingPass

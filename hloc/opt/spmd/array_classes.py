@@ -8,11 +8,12 @@ an annotation of its own stays a class of its own; what hands it on is then link
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 
 Leaf = tuple[Instruction, ShapeIndex]

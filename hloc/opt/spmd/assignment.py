@@ -7,10 +7,10 @@ by bytes sent counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hloc.ir.factors import WHOLE, FactorRule
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.region import Value
 from hloc.opt.spmd.reshard import reshard_bytes
 from hloc.opt.spmd.tiling import Axes, Mesh, Tiling

@@ -9,10 +9,11 @@ paper (Xu et al., 2021), section 4.3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.region import Region
 from hloc.opt.spmd.tiling import Axes, Mesh
 from hloc.shapes import ArrayShape

@@ -7,12 +7,13 @@ gives zeros there, and the devices' results are added: bit patterns, so that -0 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from hloc.dtypes import PRED, S32, S64
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.combine import reducer
 from hloc.opt.spmd.one_holder import joined
 from hloc.opt.spmd.region import Region, Value

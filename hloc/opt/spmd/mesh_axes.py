@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 from typing import TypeAlias
@@ -17,6 +16,7 @@ from typing import TypeAlias
 import numpy as np
 
 from hloc.ir.sharding import MANUAL, REPLICATED, UNREDUCED, Iota, LeafSharding, Tiles
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.tiling import NO_AXES, Axes, Dims, Mesh, Tiling, replicated
 
 Digit: TypeAlias = tuple[int, int]

@@ -10,8 +10,9 @@ and the GSPMD paper (Xu et al., 2021), 3.5.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.array_classes import ArrayClasses, Leaf, array_of
 from hloc.opt.spmd.propagation_rules import BROADCASTS, OTHERS, SAME, PropagationRule, Side
 from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh

@@ -8,11 +8,12 @@ dimension of a reshape may have several factors, and dimensions whose elements m
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import gcd, prod
 
 from hloc.ir.factors import WHOLE
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.factors import factor_rule
 from hloc.opt.spmd.array_classes import HANDING_ON, Leaf, array_leaves, array_of
 from hloc.opt.spmd.tiling import Dims

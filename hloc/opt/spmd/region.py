@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import numpy as np
 from hloc.dtypes import PRED, S32
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.reshard_note import ReshardNote, with_note
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.spmd.tiling import Axes, Mesh, Tiling, replicated
 from hloc.shapes import ArrayShape

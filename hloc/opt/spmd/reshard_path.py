@@ -10,11 +10,11 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count, pairwise, takewhile
 from math import prod
 
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.tiling import Axes, Dims, Tiling
 
 _MOST_TILINGS = 400

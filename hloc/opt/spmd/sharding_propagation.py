@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 from hloc.ir.attributes import CommonAttributes
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.sharding import REPLICATED, LeafSharding, Sharding, TupleSharding
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.spmd.annotations import (
     CONSTRAINTS,

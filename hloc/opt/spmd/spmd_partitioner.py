@@ -10,7 +10,7 @@ device, which is always right. Sources: the GSPMD paper (Xu et al., 2021), XLA's
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from hloc.errors import UnsupportedError
@@ -20,6 +20,7 @@ from hloc.ir.edges import whole_sizes
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.sharding import LeafSharding, TupleSharding
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.spmd.annotations import (
     all_shardings,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.ir.axis_sharding import AxisSharding
 from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
 from hloc.ir.instruction import Instruction
 from hloc.ir.sharding import REPLICATED, LeafSharding
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.annotations import TO_GLOBAL, TO_LOCAL, leaf_sharding, target_of
 from hloc.opt.spmd.array_classes import Leaf, array_leaves, array_of
 from hloc.opt.spmd.mesh_axes import tiling_of

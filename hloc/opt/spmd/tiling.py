@@ -8,7 +8,7 @@ be compared, merged and moved along axes. A dimension of n elements in t tiles h
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import prod
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ import numpy as np
 
 from hloc.ir.replica_groups import GroupLists, IotaGroups
 from hloc.ir.sharding import MANUAL, REPLICATED, UNREDUCED, LeafSharding, Tiles, iota, normalized
+from hloc.lazy_dataclass import dataclass
 
 Axes: TypeAlias = tuple[int, ...]
 """Axes by number, major first."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
 
@@ -10,6 +9,7 @@ from hloc.analysis.cumulative import plain_scan
 from hloc.analysis.pools import folds_every_window
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static
 from hloc.opt.windows.regrouping import Regrouping, window_regrouping

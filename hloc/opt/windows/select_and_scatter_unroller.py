@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import ClassVar
@@ -11,6 +10,7 @@ from typing import ClassVar
 from hloc.dtypes import S32
 from hloc.ir.attributes import Window
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static
 from hloc.opt.scalar_body import applied, is_elementwise_body

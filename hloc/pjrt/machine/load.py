@@ -7,7 +7,6 @@ import ctypes
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from hloc.codegen.llvm import python_subset
 from hloc.codegen.llvm.object_cache import cached_object, kept_object, object_name
 from hloc.codegen.llvm.python_subset import C_FUNCTIONS, translate
 from hloc.codegen.llvm.target import Target, host_target
+from hloc.lazy_dataclass import dataclass
 from hloc.pjrt import abi_table, objects
 from hloc.pjrt.abi import STRUCTURES
 from hloc.runtime.cpu_loader import load_functions

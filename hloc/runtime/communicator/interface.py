@@ -7,10 +7,10 @@ data of each exchange (`hloc/codegen/plan/exchange.py`) is all that an engine kn
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from hloc.codegen.plan.exchange import Exchange
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

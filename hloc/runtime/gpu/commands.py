@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.streams import StraightRun
 from hloc.codegen.plan.plan import CopyStep, Place
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import ctypes
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
 from hloc.codegen.gpu.nvptx.chips import CHIPS
 from hloc.errors import HloError, UnsupportedError
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.gpu.commands import Action, Call, Command, Copy, Launch
 from hloc.runtime.gpu.cuda_driver import CudaDriver, CudaError, installed_driver
 from hloc.runtime.gpu.cuda_graph import capture

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from hloc.dtypes import DType
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import alignment_of
 from hloc.runtime.array_spec import ArraySpec
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from hloc.codegen.llvm.object_cache import cached_object
 from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS
 from hloc.codegen.llvm.target import host_target
 from hloc.errors import HloError, InternalError
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.cpu_loader import LoadedCode, load_functions
 from hloc.runtime.gpu.device import Array
 

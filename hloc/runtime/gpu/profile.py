@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hloc.analysis.cost import Cost, computation_cost, instruction_cost
@@ -14,6 +13,7 @@ from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import reachable_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.ptx import LaunchReport
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.measuring import MeasuringDevice, reports_of

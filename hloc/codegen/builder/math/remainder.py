@@ -6,12 +6,11 @@ The power of two is multiplied in, as many bits at a time as fit in a 64-bit wor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, with_sign
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F32, S64, U32, U64, DType
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

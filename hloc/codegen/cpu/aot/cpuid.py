@@ -7,7 +7,8 @@ AVX counts only if the system saves its registers: Intel's manual, volume 2, CPU
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from hloc.lazy_dataclass import dataclass
 
 LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 """Each has all that those before it have."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.dtypes import DType
 from hloc.errors import UnsupportedError
 from hloc.ir.device_groups import module_devices
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import data_leaves
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.shapes import ArrayShape

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import llvmlite.binding as llvm
 
@@ -18,6 +17,7 @@ from hloc.codegen.llvm.matrix_registers import permission_text, uses_matrix_regi
 from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS, optimize_module, parse_module
 from hloc.codegen.llvm.target import create_target_machine, target_for
 from hloc.errors import InternalError
+from hloc.lazy_dataclass import dataclass
 
 _SUPPORT = re.compile(
     r"__(aeabi|gnu|muldc|mulsc|divdc|divsc|fix|float|extend|trunc|add|sub|mul|div|udiv|mod|umod|"

@@ -7,7 +7,6 @@ vectors; the numbers that all rows share are repeated in a table until they fill
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import lcm
 
 from hloc.codegen.builder.index import Index
@@ -18,6 +17,7 @@ from hloc.codegen.kernels.context import KernelContext, array_leaves
 from hloc.codegen.kernels.lanes import Lanes, lanes_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, leaves
 
 _FEWEST_ELEMENTS = 2048

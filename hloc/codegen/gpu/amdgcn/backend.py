@@ -8,7 +8,6 @@ loads. Objects do not run in this process; the kernels do, as code of the host.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.gpu.amdgcn.chips import CHIPS, DEFAULT_CHIP, TRIPLE, target_for_chip
@@ -21,6 +20,7 @@ from hloc.codegen.gpu.legality import check_legal
 from hloc.codegen.gpu.worker import Job
 from hloc.errors import UnsupportedError
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 
 INTRINSICS = "llvm.amdgcn"

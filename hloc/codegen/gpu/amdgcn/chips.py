@@ -5,12 +5,12 @@ Source: LLVM, "User Guide for AMDGPU Backend", table of processors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from hloc.codegen.gpu.chips import check_chip, chip_target
 from hloc.codegen.llvm.target import Target
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 
 TRIPLE = "amdgcn-amd-amdhsa"
 DEFAULT_CHIP = "gfx90a"

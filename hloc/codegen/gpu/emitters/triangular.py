@@ -7,7 +7,6 @@ CPU emitter.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.builder.loops import IndexValue
@@ -19,6 +18,7 @@ from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.dtypes import PRED, component_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 _COLUMNS = 32
 """Right-hand sides per block."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.codegen.gpu.host.arithmetic import ARITHMETIC
 from hloc.codegen.gpu.host.copies import COPIES, COPY_DECLARATIONS
@@ -13,6 +12,7 @@ from hloc.codegen.gpu.host.scheduler import DECLARATIONS, SCHEDULER
 from hloc.codegen.gpu.host.shuffles import exchange_text
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.errors import UnsupportedError
+from hloc.lazy_dataclass import dataclass
 
 _NAME = re.compile(r"@[\w.$]+")
 _MATH = ("declare float @llvm.exp2.f32(float)", "declare float @llvm.fma.f32(float, float, float)")

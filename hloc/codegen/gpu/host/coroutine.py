@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.codegen.gpu.helpers import HELPERS
 from hloc.codegen.gpu.host.arithmetic import ARITHMETIC
 from hloc.codegen.gpu.host.scheduler import ENDED, WAITS_FOR_BLOCK, WAITS_FOR_WARP
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.errors import UnsupportedError
+from hloc.lazy_dataclass import dataclass
 
 _CALL = re.compile(r"^  (?:(%[\w.]+) = )?call [^@(]*(?:\([^@]*\) )?[^@]*@gpu\.([\w.]+)\((.*)\)$")
 _LABEL = re.compile(r"^([\w.]+):$")

@@ -8,9 +8,10 @@ Source: PTX ISA, "Matrix multiply-accumulate operation using mma instruction".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.codegen.gpu.helpers import HELPERS, WARP_THREADS
+from hloc.lazy_dataclass import dataclass
 
 _PARTNERS = {"xor": "xor i32 %lane, %by", "up": "sub i32 %lane, %by", "down": "add i32 %lane, %by"}
 _ELEMENTS = {"bf16": 2, "f16": 2, "tf32": 1, "s8": 4, "u8": 4}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.library import convolutions, factors, gemms, transforms
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 
 def _nothing(w: LaunchWriter, call: Any) -> None:

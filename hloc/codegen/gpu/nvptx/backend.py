@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.gpu.backend import COMMON_STAGES, GpuModule, kernels_of
@@ -11,6 +11,7 @@ from hloc.codegen.gpu.nvptx.chips import CHIPS, DEFAULT_CHIP, target_for_chip, w
 from hloc.codegen.gpu.nvptx.cubin import assemble
 from hloc.codegen.gpu.nvptx.ptx import joined, kernel_text, ptx_of
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 
 STAGES = (

@@ -7,12 +7,12 @@ driver takes the PTX of its own version and older ones. Source: PTX ISA, release
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from hloc.codegen.gpu.chips import check_chip, chip_target
 from hloc.codegen.llvm.target import Target
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 
 TRIPLE = "nvptx64-nvidia-cuda"
 DEFAULT_CHIP = "sm_80"

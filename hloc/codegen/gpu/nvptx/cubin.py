@@ -14,12 +14,12 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from hloc.errors import HloError, UnsupportedError
+from hloc.lazy_dataclass import dataclass
 
 _NVJITLINK_PTX = 2
 _WHOLE_ONLY = "setmaxnreg"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from hloc.codegen.kernels.linalg import cholesky, householder, jacobi, lu, substitution
 from hloc.codegen.kernels.linalg.work import Region, Work
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ operand, then for each result; it gives the order of rows and columns.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 
@@ -17,6 +16,7 @@ from hloc.codegen.kernels.linalg.algorithm import ALGORITHMS, Algorithm
 from hloc.codegen.kernels.linalg.work import NUMBER, REAL, Region
 from hloc.dtypes import C64, C128, F32, F64, S32, DType, component_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call import LINALG_PREFIX, is_linalg
 from hloc.shapes import ArrayShape, TupleShape
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.linalg.householder import factor_columns, hypotenuse, multiply_out, norm
 from hloc.codegen.kernels.linalg.work import NUMBER, REAL, Matrix, Region, Work
 from hloc.dtypes import S32
+from hloc.lazy_dataclass import dataclass
 
 EIGEN_REGIONS = (
     Region("n", "n"),

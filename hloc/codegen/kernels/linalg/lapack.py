@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import prod
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from hloc.codegen.builder.index import layout_strides
 from hloc.dtypes import C64, C128, F32, F64, DType, component_of
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call import LINALG_PREFIX, is_linalg
 from hloc.ops.lapack_library import call_lapack
 from hloc.shapes import ArrayShape, TupleShape

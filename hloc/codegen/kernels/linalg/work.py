@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ from hloc.codegen.builder.loops import Body, IndexValue, WhileRegion
 from hloc.codegen.builder.scalar_builder import LlvmBuilder, pointer_value
 from hloc.codegen.builder.values import VARYING, LaneIndex, Lanes, Value
 from hloc.dtypes import S32, S64, DType, component_of
+from hloc.lazy_dataclass import dataclass
 
 ELEMENT, REAL, NUMBER = "element", "real", "number"
 """What a region holds: numbers of the matrix's type, of its real type, or s32."""

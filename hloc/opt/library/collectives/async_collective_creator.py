@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -15,6 +14,7 @@ from hloc.ir.attributes import NO_COMMON
 from hloc.ir.device_groups import device_groups
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.ops.reducers import one_or_tuple
 from hloc.opt.pass_base import PassContext, RewritingPass

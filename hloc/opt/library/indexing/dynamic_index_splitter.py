@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
 from hloc.opt.library.counted_loop import scalars_of

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions, live_computations
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.cse import Structures
 from hloc.opt.pass_base import PassContext, RewritingPass
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import like, splat
 from hloc.opt.movement.walk import candidates, is_elementwise
 from hloc.opt.pass_base import PassContext, RewritingPass

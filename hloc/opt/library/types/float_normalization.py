@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -10,6 +9,7 @@ from hloc.dtypes import F32
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.ops.builder import Builder
 from hloc.ops.folding import recognised_reducer

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from hloc.codegen.llvm import python_subset
 from hloc.codegen.llvm.object_cache import cached_object, kept_object, object_name
 from hloc.codegen.llvm.python_subset import C_FUNCTIONS, translate
 from hloc.codegen.llvm.target import Target, host_target
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.communicator import structures
 from hloc.runtime.communicator.machine.waiting import NEEDED, waiting_text
 from hloc.runtime.communicator.structures import STRUCTURES

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.codegen.plan.exchange import Exchange
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.communicator.mpi.calls import (
     MESSAGE_BYTES,
     Buffer,

@@ -6,8 +6,9 @@ Operands name memory and MPI's handles; `handles.py` turns them into addresses w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from hloc.lazy_dataclass import dataclass
 
 MESSAGE_BYTES = 2**31 - 1
 """The most bytes that go in one message, and the largest count that an MPI function takes. Larger

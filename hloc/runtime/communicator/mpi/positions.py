@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.codegen.plan.exchange import Exchange
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.communicator.mpi.call_lists import TRANSFERS, CallList
 from hloc.runtime.communicator.mpi.calls import Buffer, Call, Handle, Operand
 from hloc.runtime.communicator.mpi.transport import Processes

@@ -7,9 +7,9 @@ the same process: their tags tell the devices of a process apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.communicator.mpi.calls import (
     MESSAGE_BYTES,
     Buffer,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from hloc.codegen.builder.loops import IndexValue
@@ -18,6 +18,7 @@ from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, lanes
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import F32, DType
+from hloc.lazy_dataclass import dataclass
 
 COLUMN_PANELS = 2
 """Panels of keys that stay in the first-level cache while all rows of a block pass."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import MAX_DEPTH_MULTIPLE, MAX_ROWS, MAX_TILE
 from hloc.codegen.kernels.attention_loops import AttentionLoops, attention_loops
 from hloc.dtypes import BF16
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 BLOCK_ROWS, MATRIX_BLOCK_ROWS, MIN_BLOCK_ROWS = 48, 64, 16
 """Queries that are taken together, whole tiles of most heights; fewer if there are many keys.

@@ -10,7 +10,6 @@ residues.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import product
 from math import prod
@@ -36,6 +35,7 @@ from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged
 from hloc.codegen.kernels.operands import aligned_bytes, operand_arrays, operand_bytes
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 MAX_PARTS = 9
 """Most places between the elements that have a product each."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 
 from hloc.codegen.builder.index import Index, loop_order
@@ -28,6 +27,7 @@ from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 STRIP = 256
 """Elements of the result that are worked on at a time."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, fields
+
+from hloc.lazy_dataclass import dataclass
 
 SPATIAL_DIMS = 3
 """Convolutions of fewer dimensions have windows of 1 along the others."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain, product
 
@@ -25,6 +24,7 @@ from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, stor
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, F64, S64, DType
+from hloc.lazy_dataclass import dataclass
 
 MAX_INPUTS = 8
 """Most input features of a group for which they are moved between lanes."""

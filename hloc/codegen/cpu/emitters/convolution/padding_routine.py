@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cache
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -24,6 +23,7 @@ from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import U8, U16, U32, U64, DType
+from hloc.lazy_dataclass import dataclass
 
 _LISTED_LOOPS = 5
 """Loops of routines that few programs need more than."""

@@ -8,7 +8,6 @@ and of the window, as for matrices.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
 
@@ -24,6 +23,7 @@ from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory, m
 from hloc.codegen.kernels.operands import aligned_bytes, operand_arrays, operand_bytes
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape
 
 MAX_GROWTH = 6

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 
 from hloc.codegen.builder.index import IndexMath
@@ -21,6 +20,7 @@ from hloc.codegen.kernels.vectors import Vectors
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, S64, DType
+from hloc.lazy_dataclass import dataclass
 
 _TABLE = ("ptr %cosines", "ptr %sines")
 _FROM_ROWS = ("ptr noalias %from_real", "ptr noalias %from_imag")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import BF16, F16, F32, F64, DType
+from hloc.lazy_dataclass import dataclass
 
 _NARROW = (F32, BF16, F16)
 

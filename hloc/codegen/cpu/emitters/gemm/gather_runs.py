@@ -6,7 +6,7 @@ amount belong to one piece, wherever the others begin.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
@@ -14,6 +14,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes
 from hloc.dtypes import PRED, S64
+from hloc.lazy_dataclass import dataclass
 
 MOST_PIECES = 4
 """Most runs for which several loads are better than one for each element."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from hloc.codegen.kernels.gemm_problem import Axis
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

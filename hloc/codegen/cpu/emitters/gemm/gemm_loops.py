@@ -16,7 +16,6 @@ while its part of the result is in the cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
@@ -30,6 +29,7 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, S64
+from hloc.lazy_dataclass import dataclass
 
 _ENTRY_BYTES = 8
 

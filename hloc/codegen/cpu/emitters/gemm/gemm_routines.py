@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from hloc.codegen.cpu.emitters.gemm.block_packing import gathered_blocks, lined_blocks
@@ -25,6 +25,7 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
 from hloc.codegen.llvm.routine import FINAL_FORM, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S8, DType
+from hloc.lazy_dataclass import dataclass
 
 LINES, PIECES, RUNS, LONG, ANY, DIRECT = "lines", "pieces", "runs", "long", "any", "direct"
 DIRECT_RUNS = "direct_runs"

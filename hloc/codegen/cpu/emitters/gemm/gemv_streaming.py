@@ -6,7 +6,6 @@ overlaps its neighbour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -18,6 +17,7 @@ from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 
 MAX_ROWS = 11
 """Most rows for which streaming is better than packing."""

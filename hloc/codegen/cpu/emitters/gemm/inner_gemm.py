@@ -6,7 +6,6 @@ Rows and columns are evenly spaced; rows that are not contiguous along k are cop
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -18,6 +17,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import MIN_ROWS
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, swapped
 from hloc.dtypes import BF16, F16, DType
+from hloc.lazy_dataclass import dataclass
 
 MAX_ROWS, MAX_NARROW_ROWS = 20, 16
 """Most rows for which sums along k are better than packing, and those of narrow floats.

@@ -6,7 +6,6 @@ loops around the routine. Tables describe everything else about the operands.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
@@ -14,6 +13,7 @@ from hloc.codegen.cpu.emitters.gemm.micro_kernel import RUN_STEPS
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.dtypes import BF16, F16, F32, F64, S8, S32, U8, DType
+from hloc.lazy_dataclass import dataclass
 
 DIRECT_COLUMNS, DIRECT_RUN_COLUMNS = 128, 4096
 """Most columns for which rows are read where they are: of any rows, and of rows along k."""

@@ -7,7 +7,6 @@ it needs about the operands as numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -25,6 +24,7 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import Target
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

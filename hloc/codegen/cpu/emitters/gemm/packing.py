@@ -10,8 +10,6 @@ This file packs contiguous columns; `gather_packing` packs the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
@@ -20,6 +18,7 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DType
+from hloc.lazy_dataclass import dataclass
 
 MATRIX_UNITS = 16
 """Units of k that one instruction of matrix registers multiplies."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
@@ -26,6 +26,7 @@ from hloc.codegen.elements.reductions import combined, identity_of
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import BF16, F16, F32, F64, PRED, S8, S32, S64, U8, U32, U64, DType
+from hloc.lazy_dataclass import dataclass
 
 COPIES = 4
 """Running results that take turns: additions of one after the other do not wait for each other."""

@@ -8,7 +8,6 @@ their own (`reduce.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.builder.index import loop_order
@@ -39,6 +38,7 @@ from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, U8, U32, U64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import opcode_row
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import OF_PRED
 from hloc.shapes import ArrayShape
 

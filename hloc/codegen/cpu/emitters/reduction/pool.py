@@ -5,7 +5,6 @@ The outermost loop of the kernel runs over rows of the result, of all batches.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -30,6 +29,7 @@ from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.lane_builder import LaneBuilder
@@ -25,6 +24,7 @@ from hloc.codegen.cpu.emitters.sort.sort_keys import (
 )
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DTYPES, S64, U32, DType
+from hloc.lazy_dataclass import dataclass
 
 _BLOCK = 1024
 """Elements whose keys are made before their digits are counted."""

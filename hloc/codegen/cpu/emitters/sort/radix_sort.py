@@ -8,7 +8,6 @@ that all elements share takes no pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from hloc.codegen.builder.ir_array import dense_array
@@ -17,6 +16,7 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.sort.sort_rows import SortRows
 from hloc.codegen.kernels.context import KernelContext
 from hloc.dtypes import S64, U32, DType
+from hloc.lazy_dataclass import dataclass
 
 _LONG_ROW = 8192
 """Elements from which digits of eleven bits are better than those of eight."""

@@ -7,7 +7,6 @@ whose keys are operands have routines (`sort_calls`) where kernels are LLVM IR.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from hloc.codegen.builder.index import loop_order
@@ -22,6 +21,7 @@ from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.order_key import key_dtype, order_key
 from hloc.dtypes import S64, DType
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.comparators import Key, keys_of
 
 _LEAST_PER_BIT = 1

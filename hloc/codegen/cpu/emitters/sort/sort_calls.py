@@ -6,7 +6,6 @@ positions are sorted, by the least important key first, and all operands are gat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from hloc.codegen.cpu.emitters.sort.radix_functions import RowForm
@@ -23,6 +22,7 @@ from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import aligned_bytes
 from hloc.dtypes import U32
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.comparators import keys_of
 
 _PLACE_BYTES = U32.storage_bytes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
 
@@ -20,6 +19,7 @@ from hloc.codegen.kernels.context import KernelContext, array_leaves
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 _LINE_BYTES = 64
 _SHORT = 512

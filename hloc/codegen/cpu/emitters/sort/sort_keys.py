@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import copysign, inf, nan
 
 from hloc.codegen.builder.scalar_builder import LlvmBuilder
@@ -16,6 +15,7 @@ from hloc.codegen.builder.values import Value
 from hloc.dtypes import BF16, DTYPES, F16, F32, F64, S64, DType
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order_from
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.comparators import Key
 
 WIDTHS = (8, 16, 32, 64)

@@ -11,7 +11,6 @@ rank (`rank_sort`). `others` move with the keys; a null pointer stands for the p
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 
 from hloc.codegen.builder.loops import IndexValue
@@ -29,6 +28,7 @@ from hloc.codegen.kernels.vectors import Vectors
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, S64, U32, DType
+from hloc.lazy_dataclass import dataclass
 
 LONG_ROW = 8192
 """Elements from which digits of eleven bits are better than those of eight."""

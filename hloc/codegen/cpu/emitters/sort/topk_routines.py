@@ -11,7 +11,6 @@ digit the last one lies, and only elements up to it are sorted (`sort_routines`)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 
 from hloc.codegen.builder.loops import IndexValue
@@ -24,6 +23,7 @@ from hloc.codegen.cpu.emitters.sort.sort_routines import sort_bytes, sort_routin
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DTYPES, S32, S64, U32, DType
+from hloc.lazy_dataclass import dataclass
 
 _WORTH = 4
 """Elements are chosen before they are sorted if all but one in so many are left out."""

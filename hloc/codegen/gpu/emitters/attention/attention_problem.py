@@ -6,7 +6,7 @@ result[batch, query, column] = sum over key of weight[batch, query, key] * value
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, matrix_
 from hloc.codegen.kernels.attention_loops import AttentionLoops, attention_loops
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 _MOST_DEPTH = 256
 """Maximum depth of a score, and columns of the values: a thread holds their sums in registers."""

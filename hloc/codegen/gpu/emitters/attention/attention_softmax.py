@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from hloc.codegen.gpu.emitters.attention.attention_spread import Spread
 from hloc.codegen.kernels.attention_elements import attention_element
 from hloc.dtypes import F32
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_match import Attention
 
 _LOG2_E = 1.4426950408889634

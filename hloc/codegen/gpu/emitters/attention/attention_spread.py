@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.gpu.emitters.attention.attention_problem import AttentionProblem
 from hloc.codegen.gpu.emitters.gemm.gemm_plan import MOST_PARTS, PROCESSORS
 from hloc.codegen.gpu.emitters.gemm.tensor_core_kinds import kind_of_factors
 from hloc.codegen.gpu.helpers import WARP_THREADS
+from hloc.lazy_dataclass import dataclass
 
 _FEWEST_TILES = 4
 """Minimum key tiles per part."""

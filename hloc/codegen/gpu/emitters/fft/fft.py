@@ -7,7 +7,6 @@ one array in scratch memory to another.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.builder.ir_array import IrArray
@@ -40,6 +39,7 @@ from hloc.codegen.kernels.fft_plan import (
 )
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 _SHARED_BYTES = 32 << 10
 """Shared memory that a block takes: its rows before and after a pass."""

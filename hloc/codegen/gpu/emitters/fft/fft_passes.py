@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import pi
 
 import numpy as np
@@ -16,6 +15,7 @@ from hloc.codegen.kernels.butterflies import LARGEST, Butterflies, Complex
 from hloc.codegen.kernels.fft_plan import is_inverse
 from hloc.codegen.kernels.vectors import Vectors
 from hloc.dtypes import F64, DType, component_of
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ Gradients are convolutions of the same kind with other labels, dilations and lar
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from hloc.codegen.builder.index import layout_strides, row_major_strides
 from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root
@@ -16,6 +15,7 @@ from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Reach, 
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

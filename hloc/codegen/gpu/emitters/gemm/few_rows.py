@@ -8,7 +8,6 @@ the depth, and their sums meet in shared memory. Long depths are split over bloc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
@@ -20,6 +19,7 @@ from hloc.codegen.gpu.emitters.gemm.matrix_problem import VECTOR_BYTES, MatrixPr
 from hloc.codegen.gpu.emitters.gemm.split_k import add, join_parts
 from hloc.codegen.gpu.emitters.gemm.tiled_gemm import when_below, write_columns
 from hloc.codegen.gpu.helpers import WARP_THREADS
+from hloc.lazy_dataclass import dataclass
 
 MOST_ROWS = 16
 _WARPS = 8

@@ -8,7 +8,6 @@ each element on its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 
@@ -29,6 +28,7 @@ from hloc.codegen.gpu.emitters.gemm.warpgroup_gemm import emit_warpgroup_gemm, h
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.llvm.target import Target
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 SMALL_WORK = 1 << 12
 """Gemms with at most this many multiplications use one thread per element."""

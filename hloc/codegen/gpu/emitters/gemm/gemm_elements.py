@@ -7,12 +7,12 @@ their reads coalesce where the operands allow it.
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 from math import prod
 
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitters.gemm.gemm_reader import Reader, ResultWriter
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
+from hloc.lazy_dataclass import dataclass
 
 
 def emit_elements(w: LaunchWriter, p: MatrixProblem) -> None:

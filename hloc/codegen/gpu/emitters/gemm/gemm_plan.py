@@ -8,10 +8,10 @@ order, so the result does not depend on which is ready first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.analysis.gpu_devices import DEFAULT_CHIP, spec_of_chip
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
+from hloc.lazy_dataclass import dataclass
 
 PROCESSORS = spec_of_chip(DEFAULT_CHIP).processors
 """Multiprocessors of the GPU that plans are made for; more of them only get fuller blocks."""

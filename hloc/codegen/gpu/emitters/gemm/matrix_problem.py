@@ -8,7 +8,7 @@ their own (`convolution_problem`), and their left operand has positions outside 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from hloc.codegen.builder.index import physical_order
@@ -18,6 +18,7 @@ from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.dtypes import DType
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, row_major
 
 VECTOR_BYTES = 16

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem
 from hloc.codegen.gpu.nvptx.chips import chip_of
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import BF16, F16, F32, S8, S32, U8, DType, dtype_named
+from hloc.lazy_dataclass import dataclass
 
 _FEWEST = 16
 """Rows, columns and depth below which most of a tile would be empty."""

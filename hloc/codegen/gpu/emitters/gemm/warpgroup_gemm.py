@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from hloc.analysis.gpu_devices import spec_of_chip
 from hloc.codegen.builder.loops import IndexValue
@@ -35,6 +34,7 @@ from hloc.codegen.gpu.helpers import WARP_THREADS, WARPGROUP_THREADS, sums_type
 from hloc.codegen.gpu.nvptx.chips import chip_of
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import F32, S32, S64
+from hloc.lazy_dataclass import dataclass
 
 _THREADS = 3 * WARPGROUP_THREADS
 _GROUP_ROWS = 64

@@ -9,7 +9,6 @@ swizzled by row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
@@ -18,6 +17,7 @@ from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Side, S
 from hloc.codegen.gpu.emitters.gemm.tensor_core_loader import moved
 from hloc.codegen.gpu.tensor_map import MOST_DIMS, STEP_BYTES
 from hloc.dtypes import BF16, F16, S32
+from hloc.lazy_dataclass import dataclass
 
 ROW_ELEMENTS = 64
 """Elements of a row, 16 bits each; the depth of a tile too."""

@@ -8,7 +8,6 @@ and `others` the rest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ from hloc.codegen.kernels.context import array_leaves, root_of
 from hloc.codegen.kernels.loop import is_flat, is_generated
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.folding import works_per_element
 from hloc.shapes import ArrayShape
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hloc.codegen.gpu.helpers import WARP_THREADS
 from hloc.codegen.gpu.kernel import BLOCK_THREADS
 from hloc.codegen.kernels.scan import ScanProblem
+from hloc.lazy_dataclass import dataclass
 
 _EACH = 4
 """Neighbours that one thread scans on its own."""

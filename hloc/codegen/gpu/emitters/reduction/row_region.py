@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 from hloc.codegen.builder.loops import IndexValue
@@ -25,6 +24,7 @@ from hloc.codegen.kernels import row_region
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.row_plan import RowPlan, Stage
 
 _MOST_WANTED = 8

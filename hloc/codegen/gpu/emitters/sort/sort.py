@@ -9,7 +9,6 @@ ones in launches of their own, from one array to another and back.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -23,6 +22,7 @@ from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, stor
 from hloc.codegen.kernels.context import array_leaves, root_of
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ depend on the chunks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 
@@ -23,6 +22,7 @@ from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.order_key import order_key
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
+from hloc.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

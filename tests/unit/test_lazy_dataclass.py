@@ -1,0 +1,210 @@
+"""Classes of `hloc.lazy_dataclass` behave as those of the standard library's decorator."""
+
+import copy
+import dataclasses
+import pickle
+from collections.abc import Callable
+from dataclasses import field
+from typing import Any
+
+import pytest
+
+from hloc.lazy_dataclass import dataclass
+
+Decorator = Callable[..., Any]
+
+OPTIONS: tuple[dict[str, bool], ...] = (
+    {},
+    {"frozen": True},
+    {"slots": True},
+    {"frozen": True, "slots": True},
+    {"frozen": True, "slots": True, "kw_only": True},
+    {"eq": False},
+    {"eq": False, "frozen": True, "slots": True},
+    {"order": True, "frozen": True},
+)
+BOTH = pytest.mark.parametrize("decorator", [dataclass, dataclasses.dataclass], ids=["ours", "std"])
+
+
+def _point(decorator: Decorator, options: dict[str, bool]) -> Any:
+    @decorator(**options)
+    class Point:
+        """A point."""
+
+        x: int
+        y: float = 2.0
+        tags: list[str] = field(default_factory=list)
+        hidden: int = field(default=0, compare=False, repr=False)
+
+    return Point
+
+
+def _behaviour(decorator: Decorator, options: dict[str, bool]) -> dict[str, Any]:
+    """Return what a class does, in values that two decorators can be compared by."""
+    cls = _point(decorator, options)
+    one, same, other = cls(x=1), cls(x=1, hidden=3), cls(x=2, y=3.0, tags=["a"])
+    seen: dict[str, Any] = {
+        "repr": repr(other),
+        "equal": (one == same, one != same, one == other, one == 1),
+        "fields": [f.name for f in dataclasses.fields(cls)],
+        "replaced": dataclasses.astuple(dataclasses.replace(one, x=7)),
+        "as dict": dataclasses.asdict(other),
+        "copied": dataclasses.astuple(copy.deepcopy(other)),
+        "own lists": one.tags is not same.tags,
+        "has dict": hasattr(one, "__dict__"),
+        "matched": cls.__match_args__,
+        "hashable": cls.__hash__ is not None,
+        "ordered": options.get("order", False) and one < other,
+    }
+    for name, attempt in {
+        "set": lambda: setattr(one, "x", 5),
+        "delete": lambda: delattr(one, "x"),
+        "missing": cls,
+        "unknown": lambda: cls(x=1, z=2),
+        "too many": lambda: cls(1, 2.0, [], 0, 5),
+    }.items():
+        try:
+            attempt()
+            seen[name] = "done"
+        except (AttributeError, TypeError) as fault:
+            seen[name] = (type(fault), str(fault))
+    return seen
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_class_behaves_as_the_standard_one(options: dict[str, bool]) -> None:
+    assert _behaviour(dataclass, options) == _behaviour(dataclasses.dataclass, options)
+
+
+def _pair(decorator: Decorator) -> Any:
+    @decorator(frozen=True, slots=True)
+    class Pair:
+        left: int
+        right: str = field(default="r", hash=False)
+
+    return Pair
+
+
+def _named(decorator: Decorator) -> Any:
+    @decorator(frozen=True)
+    class Named:
+        name: str
+
+        def __repr__(self) -> str:
+            return f"<{self.name}>"
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 17
+
+    return Named
+
+
+def _sized(decorator: Decorator) -> Any:
+    @decorator(frozen=True, slots=True)
+    class Sized:
+        dims: tuple[int, ...]
+        size: int = field(init=False)
+        notes: list[int] = field(init=False, default_factory=list)
+
+        def __post_init__(self) -> None:
+            object.__setattr__(self, "size", sum(self.dims))
+
+    return Sized
+
+
+def _base_and_derived(decorator: Decorator, derive: Decorator) -> tuple[Any, Any]:
+    @decorator(frozen=True, slots=True)
+    class Base:
+        a: int
+        b: int = 2
+
+    @derive(frozen=True, slots=True)
+    class Derived(Base):
+        c: int = 3
+
+    return Base, Derived
+
+
+@BOTH
+def test_equal_objects_of_a_frozen_class_have_equal_hashes(decorator: Decorator) -> None:
+    pair = _pair(decorator)
+    assert hash(pair(1)) == hash(pair(1, "q")) != hash(pair(2))
+    assert len({pair(1), pair(1), pair(2)}) == 2
+
+
+@BOTH
+def test_own_methods_are_kept(decorator: Decorator) -> None:
+    named = _named(decorator)
+    assert (repr(named("a")), named("a") == 5, hash(named("b"))) == ("<a>", True, 17)
+
+
+@BOTH
+def test_fields_that_post_init_sets(decorator: Decorator) -> None:
+    made = _sized(decorator)((2, 3))
+    assert (made.size, made.notes) == (5, [])
+    assert dataclasses.replace(made, dims=(4,)).size == 4
+
+
+@BOTH
+@pytest.mark.parametrize("derive", [dataclass, dataclasses.dataclass], ids=["ours", "std"])
+def test_a_subclass_has_the_fields_of_its_base_first(
+    decorator: Decorator, derive: Decorator
+) -> None:
+    base, derived = _base_and_derived(decorator, derive)
+    made = derived(1)
+    assert repr(made).endswith("Derived(a=1, b=2, c=3)")
+    assert made != base(1)
+    assert made == derived(1, 2, 3)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.a = 5
+
+
+def test_a_class_without_the_decorator_may_set_its_own_attributes() -> None:
+    @dataclass(frozen=True)
+    class Base:
+        a: int
+
+    class Derived(Base):
+        pass
+
+    made = Derived(1)
+    made.more = 5  # type: ignore[attr-defined]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.a = 2  # type: ignore[misc]
+
+
+@BOTH
+def test_a_class_with_a_frozen_base_is_frozen(decorator: Decorator) -> None:
+    base, _ = _base_and_derived(decorator, decorator)
+    with pytest.raises(TypeError, match="cannot inherit non-frozen dataclass from a frozen one"):
+
+        @decorator()
+        class Changing(base):  # type: ignore[misc, valid-type]
+            pass
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """At the top of a module, so that it can be pickled."""
+
+    a: int
+    b: str = "b"
+
+
+def test_pickling_before_and_after_methods_are_compiled() -> None:
+    data = pickle.dumps(Kept(1))
+    assert pickle.loads(data) == Kept(1)
+    assert pickle.loads(data).b == "b"
+
+
+def test_a_cycle_is_shown_once() -> None:
+    @dataclass
+    class Node:
+        children: list[object]
+
+    node = Node([])
+    node.children.append(node)
+    assert repr(node).endswith("Node(children=[...])")
