@@ -5,7 +5,6 @@ from __future__ import annotations
 from argparse import Namespace
 
 from hloc.cli.options import OPTIONS
-from hloc.cli.pass_options import load_plugins
 from hloc.cli.talk import Talk
 from hloc.report.exits import Exit, UsageError
 from hloc.report.explanation import explanation_of
@@ -13,7 +12,10 @@ from hloc.report.explanation import explanation_of
 
 def explain(arguments: Namespace, talk: Talk) -> int:
     """`hloc explain NAME...`."""
-    load_plugins(arguments)
+    if arguments.plugin:
+        from hloc.cli.pass_options import load_plugins
+
+        load_plugins(arguments)
     if not arguments.files:
         raise UsageError("expected a diagnostic code, a pass, a rule, an opcode, or exit-codes")
     talk.product("\n\n".join(_explanation_of(name) for name in arguments.files))

@@ -5,7 +5,10 @@ Packages add backends through the entry-point group `hloc.backends`.
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 BUILT_IN: dict[str, str] = {
     "cpu": "hloc.codegen.cpu.backend:CpuBackend",
@@ -19,11 +22,17 @@ ENTRY_POINTS = "hloc.backends"
 
 def backend_names() -> tuple[str, ...]:
     """Return the names of all backends that are installed, built-in ones first."""
-    others = sorted({point.name for point in entry_points(group=ENTRY_POINTS)} - set(BUILT_IN))
+    others = sorted({point.name for point in _entry_points()} - set(BUILT_IN))
     return (*BUILT_IN, *others)
 
 
 def entry_point(name: str) -> EntryPoint | None:
     """Return where a package says that backend `name` is; of several packages, the first wins."""
-    found = sorted(entry_points(group=ENTRY_POINTS, name=name), key=lambda point: point.value)
+    found = sorted(_entry_points().select(name=name), key=lambda point: point.value)
     return found[0] if found else None
+
+
+def _entry_points() -> EntryPoints:
+    from importlib.metadata import entry_points  # takes long, and is rarely needed
+
+    return entry_points(group=ENTRY_POINTS)

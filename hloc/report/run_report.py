@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias, TypeVar
@@ -37,7 +36,9 @@ class Timing:
 
     @property
     def median(self) -> float:
-        return statistics.median(self.seconds)
+        from statistics import median
+
+        return median(self.seconds)
 
     @property
     def p95(self) -> float:
