@@ -26,6 +26,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.shapes",
         "hloc.literal",
         "hloc.cache_directory",
+        "hloc.lazy_dataclass",
         "hloc.near_names",
         "hloc.collection",
         "hloc.options",

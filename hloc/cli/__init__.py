@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from hloc import __version__
 from hloc.report.exits import Exit, UsageError, ending
 
-
 _COLLECT_AFTER = 50_000
 """New objects before Python looks for cycles: 700 cost a command a tenth of its start."""
 
