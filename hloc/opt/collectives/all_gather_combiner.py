@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+from hloc.lazy_dataclass import dataclass
 from hloc.opt.collectives.combiner import Combiner
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -13,6 +12,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.cse import Structures, without_channel
 from hloc.opt.pass_base import PassContext, RewritingPass

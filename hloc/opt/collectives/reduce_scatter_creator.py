@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -12,6 +11,7 @@ from hloc.ir.device_groups import device_groups, module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order_from
+from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.ops.collectives import ReduceScatterAttributes
 from hloc.opt.pass_base import PassContext, RewritingPass
