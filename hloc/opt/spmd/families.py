@@ -15,6 +15,7 @@ from hloc.opt.spmd.dynamic_slices import (
 )
 from hloc.opt.spmd.indexing import partition_gather, partition_scatter
 from hloc.opt.spmd.region import Region, Value
+from hloc.opt.spmd.reshapes import partition_reshape
 from hloc.opt.spmd.tiling import Tiling
 from hloc.opt.spmd.windows import (
     partition_concatenate,
@@ -35,6 +36,7 @@ FAMILIES: dict[str, Family] = {
     "pad": partition_pad,
     "reduce-window": partition_reduce_window,
     "reverse": partition_reverse,
+    "reshape": partition_reshape,
     "scatter": partition_scatter,
     "slice": partition_slice,
 }

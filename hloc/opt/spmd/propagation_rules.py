@@ -7,15 +7,15 @@ dimension of a reshape may have several factors, and dimensions whose elements m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field
-from math import gcd, prod
 
 from hloc.ir.factors import WHOLE
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.factors import factor_rule
 from hloc.opt.spmd.array_classes import HANDING_ON, Leaf, array_leaves, array_of
+from hloc.opt.spmd.reshape_factors import reshape_factors
 from hloc.opt.spmd.tiling import Dims
 from hloc.shapes import ArrayShape, leaves
 
@@ -115,48 +115,8 @@ def _kind(inst: Instruction) -> int:
 
 
 def _reshape(draft: _Draft, inst: Instruction) -> None:
-    """Split dimensions into factors from the major side, until they do not divide each other."""
-    operand, result = draft.sides
-    old, new = inst.operands[0].array.dims, inst.array.dims
-    if 0 in old:
-        return
-    for group_i, group_j in _groups(old, new):
-        i, j = iter(group_i), iter(group_j)
-        left = [(next(i, None), 0), (next(j, None), 0)]
-        a, b = left[0][0], left[1][0]
-        rest_a, rest_b = (old[a] if a is not None else 1), (new[b] if b is not None else 1)
-        while a is not None and b is not None:
-            size = gcd(rest_a, rest_b)
-            if size > 1:
-                factor = draft.factor(size)
-                operand[a].append(factor)
-                result[b].append(factor)
-            rest_a, rest_b = rest_a // size, rest_b // size
-            if rest_a > 1 and rest_b > 1:
-                break
-            if rest_a == 1:
-                a = next(i, None)
-                rest_a = old[a] if a is not None else 1
-            if rest_b == 1:
-                b = next(j, None)
-                rest_b = new[b] if b is not None else 1
-
-
-def _groups(old: Dims, new: Dims) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the smallest runs of dimensions of both sides with the same number of elements."""
-    i = j = 0
-    while i < len(old) and j < len(new):
-        first_i, first_j = i, j
-        i, j = i + 1, j + 1
-        while (m := prod(old[first_i:i])) != (n := prod(new[first_j:j])):
-            if m < n:
-                i += 1
-            else:
-                j += 1
-        yield (
-            [d for d in range(first_i, i) if old[d] > 1],
-            [d for d in range(first_j, j) if new[d] > 1],
-        )
+    sides, draft.sizes = reshape_factors(inst.operands[0].array.dims, inst.array.dims)
+    draft.sides = [[list(dim) for dim in side] for side in sides]
 
 
 def _same_places(draft: _Draft, inst: Instruction) -> None:
