@@ -14,7 +14,7 @@ from hloc.ir.clone import clone_module
 from hloc.ir.device_groups import module_devices
 from hloc.ir.edges import is_per_device
 from hloc.ir.module import Module
-from repl.inputs import Inputs
+from hloc.report.run_inputs import Inputs
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

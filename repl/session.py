@@ -22,11 +22,11 @@ from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import check
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
+from hloc.report.run_inputs import Inputs
 from hloc.report.source_input import read_module
 from repl.breakpoints import Breakpoints
 from repl.child import Child
 from repl.history import History
-from repl.inputs import Inputs
 from repl.recipe import Recipe
 from repl.settings import Settings
 from repl.state import State, lineage_of, snapshot_of

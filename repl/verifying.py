@@ -27,9 +27,9 @@ from hloc.report.answers import (
     is_too_large,
 )
 from hloc.report.compare import Comparison, compare
+from hloc.report.input_specs import parameters_of, uniform_set
 from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs
 from hloc.report.time_limit import TookTooLong
-from repl.input_specs import parameters_of, uniform_set
 from repl.recipe import first_wrong
 from repl.rules import rule_place
 from repl.running import bounds_of, check_runnable, run_compiled

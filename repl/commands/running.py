@@ -5,9 +5,9 @@ from __future__ import annotations
 from os.path import expanduser
 
 from hloc.errors import HloError
+from hloc.report.input_specs import KINDS, parameters_of
 from hloc.report.text import count_text, duration
 from repl.commands.row import Command, Results
-from repl.input_specs import KINDS, parameters_of
 from repl.profiling import profile
 from repl.results import Message, Table
 from repl.running import bench, compare_xla, run, value_of

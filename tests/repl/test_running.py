@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hloc
-from repl.input_specs import array_of, find_parameter
+from hloc.report.input_specs import array_of, find_parameter
 from repl.session import Session
 from tests.repl.conftest import Say
 from tests.waiting import PATIENCE, wait_for_work, wait_until

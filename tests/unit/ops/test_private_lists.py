@@ -77,7 +77,7 @@ ALLOWED = {
     "report/index_ranges: _index_uses": "how each opcode uses its indices",
     "report/index_ranges: _ALL_OPERANDS": "arithmetic that keeps indices near",
     "report/opcode_examples: _EXAMPLES": "one example for each opcode",
-    "repl/input_specs: _INDEXING": "what index_ranges.py knows, for a message",
+    "report/input_specs: _INDEXING": "what index_ranges.py knows, for a message",
     "repl/pattern_text: _WITH_EXTRAS": "operands that a pattern need not write",
     "runtime/communicator/mpi/collectives: _BY_ARRAY": "collectives that one call of MPI does",
     "runtime/communicator/mpi/collectives: calls": "what this engine has",

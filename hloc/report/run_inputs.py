@@ -1,4 +1,4 @@
-"""The inputs of a session's runs: random ones, those of a file, or a spec for single parameters."""
+"""Where the inputs of a run come from: at random, from a file, or a spec for a parameter."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
+from hloc.report.input_specs import array_of, find_parameter, parameters_of
 from hloc.report.inputs import load_arrays, parameter_leaves, random_inputs
-from repl.input_specs import array_of, find_parameter, parameters_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
