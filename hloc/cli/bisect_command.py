@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from hloc import driver
+from hloc.cli.input_options import inputs_of
 from hloc.cli.outside_test import OutsideTest
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.progress import progress_of
@@ -38,7 +39,6 @@ from hloc.report.answers import (
     within,
 )
 from hloc.report.exits import Exit, UsageError
-from hloc.report.inputs import load_arrays, parameter_leaves
 from hloc.report.repro_file import repro_path, write_with_header
 from hloc.report.source_input import need_files, read_module, shown_name
 
@@ -134,8 +134,9 @@ class _Judge:
         a = self.arguments
         if a.inputs and a.random is not None:
             raise UsageError("--random and --inputs exclude each other")
-        if a.inputs:
-            return [InputSet(a.inputs, load_arrays(a.inputs, "arg", parameter_leaves(module)))]
+        if a.inputs or a.input:
+            given = inputs_of(a, module)
+            return [InputSet(given.describe(module), given.arrays(module))]
         return input_sets(module, a.random or 0, special=not a.fast_math)
 
     def _wanted(self, module: Module, inputs: Sequence[InputSet]) -> tuple[list[Answer], Runner]:

@@ -19,6 +19,7 @@ from hloc.cli.command_words import check_not_a_command
 from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
 from hloc.cli.exchange_report import exchange_lines
 from hloc.cli.guard import guarded_each
+from hloc.cli.input_options import inputs_of
 from hloc.cli.memory_option import show_memory
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.pass_report import names_of
@@ -42,7 +43,6 @@ from hloc.report.exits import Exit, UsageError
 from hloc.report.inputs import (
     load_arrays,
     parameter_leaves,
-    random_inputs,
     result_leaves,
     save_arrays,
 )
@@ -118,6 +118,8 @@ def _check(arguments: Namespace) -> None:
         for option in ("inputs", "output", "compare_with", "random", "repeat", "print_output"):
             if getattr(arguments, option) is not None:
                 raise UsageError(f"--{option.replace('_', '-')} needs --run")
+        if arguments.input:
+            raise UsageError("--input needs --run")
         if getattr(arguments, "profile", False):
             raise UsageError("--profile needs --run")
     if getattr(arguments, "profile", False) and arguments.simulate == "host":
@@ -173,9 +175,9 @@ class _Job:
         module, self._snapshot = snapshot.module, snapshot
         self._summary(module)
         self._task = self._device_task(module) if a.run else None
+        inputs = self._inputs(module) if a.run else []
         if self._task is not None:
             module = self._task.module
-        inputs = self._inputs(module) if a.run else []
         if a.run and a.backend == "interp":
             interpreter = Interpreter(module, self.options.fill_constants)
             return self._execute(module, interpreter, inputs)
@@ -295,7 +297,7 @@ class _Job:
             stacked = () if task is None else task.stacked_outputs
             for line in output_lines(outputs, shapes, a.print_output, stacked):
                 self.talk.product(line)
-        other = a.compare_with or self._stored_result(a)
+        other = a.compare_with or self._stored_result()
         return self._compare(module, inputs, outputs, other) if other else Exit.OK
 
     def _timed(
@@ -311,22 +313,29 @@ class _Job:
         results, timing = run_executable(lambda: program(parts), (), repeat)
         return task.outputs(results), timing
 
-    def _stored_result(self, a: Namespace) -> str:
+    def _stored_result(self) -> str:
         """Return `snapshot` if the file has the result of the run that was just repeated."""
         stored = self._snapshot is not None and self._snapshot.result is not None
-        return "snapshot" if stored and not a.inputs and a.random is None else ""
+        return "snapshot" if stored and not self._chooses_inputs else ""
 
     def _inputs(self, module: Module) -> list[Array]:
         a, task = self.arguments, self._task
         shapes = parameter_leaves(module) if task is None else task.input_shapes
-        if a.inputs:
-            return load_arrays(a.inputs, "arg", shapes)
-        if a.random is None and self._snapshot is not None and self._snapshot.arguments:
+        stored = self._snapshot.arguments if self._snapshot and not self._chooses_inputs else ()
+        if stored:
             self.talk.say("inputs from the snapshot")
-            return fitting_arrays(self._snapshot.arguments, shapes, "argument")
-        if a.random is None and shapes:
-            self.talk.say("no inputs given: random, seed 0")
-        return random_inputs(module, a.random or 0, shapes)
+            return fitting_arrays(stored, shapes, "argument")
+        given = inputs_of(a, module)
+        if a.random is None and not a.inputs and len(given.specs) < len(shapes):
+            first = "no other inputs" if given.specs else "no inputs"
+            self.talk.say(f"{first} given: random, seed 0")
+        return given.arrays(module, shapes)
+
+    @property
+    def _chooses_inputs(self) -> bool:
+        """True if the options say what to run on, in place of what is stored with the module."""
+        a = self.arguments
+        return bool(a.inputs or a.input) or a.random is not None
 
     def _compare(
         self, module: Module, inputs: list[Array], outputs: list[Array], other: str

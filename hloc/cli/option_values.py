@@ -136,6 +136,14 @@ def page_file(text: str) -> str:
     return text
 
 
+def input_spec(text: str) -> tuple[tuple[str, str], ...]:
+    """Read `x=normal(0,1)`: the name of a parameter, and what it is given."""
+    name, equals, spec = text.partition("=")
+    if not equals or not name.strip() or not spec.strip():
+        raise ValueError(f"expected NAME=SPEC such as x=normal(0,1), found {_shown(text)}")
+    return ((name.strip(), spec.strip()),)
+
+
 _MOST_AXES = 16
 
 

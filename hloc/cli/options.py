@@ -13,6 +13,7 @@ from hloc.cli.option_values import (
     count,
     drawing,
     emit_kinds,
+    input_spec,
     mesh_axes,
     names,
     one,
@@ -270,8 +271,12 @@ OPTIONS: tuple[Option, ...] = (
            "the peaks; with --simulate=ptx instructions, accesses and conflicts"),
     Option(("--random",), "Run", PASSES, "use random inputs from SEED (default 0), with integer "
            "indices in range", "SEED", "0", count(0)),
-    Option(("--inputs",), "Run", PASSES, "read inputs arg0, arg1 ... (tuples flattened)",
-           "FILE.npz"),
+    Option(("--input",), "Run", PASSES, "give one parameter a value: x=3.5, x=[1,2,3], x=@x.npy, "
+           "x=@all.npz:w, zeros, ones, iota, normal(0,1), uniform(-1,1), ints(0,100), special, "
+           "random, like-index(%gather)", "NAME=SPEC", convert=input_spec, default=(),
+           repeated=True),
+    Option(("--inputs",), "Run", PASSES, "read inputs arg0, arg1 ... or arr_0, arr_1 ... or by "
+           "parameter name (tuples flattened)", "FILE.npz"),
     Option(("--output",), "Run", COMPILE, "write results out0, out1 ...", "FILE.npz"),
     Option(("--print-output",), "Run", COMPILE, "print N elements of each result (0: none)",
            "N", "1000", count(0)),

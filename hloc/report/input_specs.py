@@ -19,7 +19,13 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
 from hloc.report.index_ranges import index_limits
-from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs, storage_type
+from hloc.report.inputs import (
+    parameter_leaves,
+    random_input,
+    random_inputs,
+    special_input,
+    storage_type,
+)
 from hloc.shapes import ArrayShape, leaves
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -93,8 +99,8 @@ def array_of(spec: str, parameter: Parameter, module: Module, seed: int) -> Arra
     limit = index_limits(module).get(parameter.number)
     rng = np.random.default_rng([seed, parameter.number, 2])
     if text in ("random", "special"):
-        make = random_inputs if text == "random" else special_inputs
-        return make(module, seed)[parameter.number]
+        make = random_input if text == "random" else special_input
+        return make(shape, parameter.number, seed, limit)
     indexed = _LIKE_INDEX.fullmatch(text)
     if indexed:
         return _indices(indexed[1], limit, shape, module, rng)

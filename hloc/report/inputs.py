@@ -1,7 +1,8 @@
 """Inputs of a run: random ones that suit the module, or arrays from a file; and results to a file.
 
-Files are NumPy archives with arg0, arg1 ... or out0, out1 ..., tuples flattened depth first. Types
-NumPy lacks are stored as unsigned integers of the same width (bf16 as uint16), s4 as int8.
+Files are NumPy archives with arg0, arg1 ... or out0, out1 ..., tuples flattened depth first. Inputs
+may also be called arr_0, arr_1 ..., as `numpy.savez(file, *arrays)` does, or as the parameters are.
+Types NumPy lacks are stored as unsigned integers of the same width (bf16 as uint16), s4 as int8.
 """
 
 from __future__ import annotations
@@ -74,6 +75,12 @@ def random_inputs(
     ]
 
 
+def random_input(shape: ArrayShape, number: int, seed: int, limit: int | None) -> Array:
+    """Return what `random_inputs` makes of parameter leaf `number`, which indexes 0 to `limit`."""
+    _check_possible([shape])
+    return _random_array(shape, np.random.default_rng([seed, number]), limit)
+
+
 def _check_possible(shapes: Sequence[ArrayShape]) -> None:
     """Refuse inputs of no known size, and those that would leave no memory to run.
 
@@ -144,6 +151,12 @@ def special_inputs(module: Module, seed: int) -> list[Array]:
     ]
 
 
+def special_input(shape: ArrayShape, number: int, seed: int, limit: int | None) -> Array:
+    """Return what `special_inputs` makes of parameter leaf `number`, which indexes 0 to `limit`."""
+    _check_possible([shape])
+    return _special_array(shape, np.random.default_rng([seed, number, 1]), limit)
+
+
 def _special_array(shape: ArrayShape, rng: np.random.Generator, limit: int | None) -> Array:
     dtype, dims = shape.dtype, shape.dims
     if limit is not None or not (dtype.is_float or dtype.is_complex or dtype.is_integer):
@@ -184,8 +197,12 @@ _DAMAGES = (
 """What NumPy and zipfile raise for archives that are damaged or forged."""
 
 
-def load_arrays(path: str, prefix: str, shapes: Sequence[ArrayShape]) -> list[Array]:
-    """Read `prefix0`, `prefix1`, ... of a NumPy archive as arrays of `shapes`.
+def load_arrays(
+    path: str, prefix: str, shapes: Sequence[ArrayShape], names: Sequence[str] = ()
+) -> list[Array]:
+    """Read arrays of `shapes` from a NumPy archive.
+
+    They are called `prefix0`, `prefix1` ..., or `arr_0`, `arr_1` ..., or by `names`.
 
     Raises:
         HloError: the file cannot be read, an array is missing or has another type or shape.
@@ -196,11 +213,21 @@ def load_arrays(path: str, prefix: str, shapes: Sequence[ArrayShape]) -> list[Ar
                 raise HloError(f"{path} is not a NumPy archive; expected a file from numpy.savez")
             file.seek(0)
             stored = np.load(file, allow_pickle=False)
-            return [_checked(stored, f"{prefix}{i}", shape, path) for i, shape in enumerate(shapes)]
+            called = _naming(stored.files, prefix, len(shapes), names)
+            pairs = zip(called, shapes, strict=True)
+            return [_checked(stored, name, shape, path) for name, shape in pairs]
     except OSError as fault:
         raise HloError(f"cannot read {path}: {reason_of(fault)}") from None
     except _DAMAGES as fault:
         raise HloError(f"cannot read {path}: {fault}") from None
+
+
+def _naming(have: Sequence[str], prefix: str, count: int, names: Sequence[str]) -> Sequence[str]:
+    """Return the names of `count` arrays in the naming of which `have` has most."""
+    ways = [[f"{first}{i}" for i in range(count)] for first in (prefix, "arr_")]
+    if len(names) == count:
+        ways.append(list(names))
+    return max(ways, key=lambda way: len(set(way) & set(have)))  # the first of equals
 
 
 def _checked(stored: Any, name: str, shape: ArrayShape, path: str) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.report.input_specs import array_of, find_parameter, parameters_of
 from hloc.report.inputs import load_arrays, parameter_leaves, random_inputs
+from hloc.shapes import ArrayShape
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -37,7 +38,7 @@ class Inputs:
 
     def use_file(self, path: str, module: Module) -> None:
         """Take inputs from an .npz file, if it fits `module`."""
-        load_arrays(path, "arg", parameter_leaves(module))
+        load_inputs(path, module)
         self.file = path
         self.specs.clear()
 
@@ -48,17 +49,23 @@ class Inputs:
         self.specs[parameter.number] = spec
         return parameter.names[0]
 
-    def arrays(self, module: Module) -> list[Array]:
-        """Return one array per parameter leaf of `module`."""
+    def arrays(self, module: Module, shapes: Sequence[ArrayShape] | None = None) -> list[Array]:
+        """Return one array per parameter leaf of `module`.
+
+        Args:
+            module: says what the arrays are for.
+            shapes: other than those of the parameters, on several devices.
+        """
         if self.file:
-            found: Sequence[Array] = load_arrays(self.file, "arg", parameter_leaves(module))
+            arrays = load_inputs(self.file, module, shapes)
         else:
-            found = random_inputs(module, self.seed)
-        arrays = list(found)
-        if self.specs:
-            parameters = parameters_of(module)
-            for number, spec in self.specs.items():
-                arrays[number] = array_of(spec, parameters[number], module, self.seed)
+            arrays = random_inputs(module, self.seed, shapes)
+        parameters = parameters_of(module) if self.specs else ()
+        for number, spec in self.specs.items():
+            parameter = parameters[number]
+            if shapes is not None:
+                parameter = replace(parameter, shape=shapes[number])
+            arrays[number] = array_of(spec, parameter, module, self.seed)
         return arrays
 
     def describe(self, module: Module) -> str:
@@ -67,3 +74,16 @@ class Inputs:
         parameters = parameters_of(module) if self.specs else ()
         parts += [f"{parameters[n].names[0]}={spec}" for n, spec in sorted(self.specs.items())]
         return ", ".join(parts)
+
+
+def load_inputs(
+    path: str, module: Module, shapes: Sequence[ArrayShape] | None = None
+) -> list[Array]:
+    """Read the arrays that `module` takes from an .npz file: arg0, arr_0, or by parameter name.
+
+    Raises:
+        HloError: as for `load_arrays`.
+    """
+    shapes = parameter_leaves(module) if shapes is None else shapes
+    names = [parameter.names[0] for parameter in parameters_of(module)]
+    return load_arrays(path, "arg", shapes, names)

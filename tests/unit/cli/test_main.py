@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -147,6 +148,32 @@ def test_inputs_and_outputs_are_files(sums: str, tmp_path: Path, capsys: Capture
     assert main(["run", sums, "--inputs", inputs, *loose]) == 0
 
 
+def test_single_inputs_are_given_by_specs(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "m.hlo"
+    path.write_text(
+        "HloModule m\nENTRY e {\n  x = f32[2] parameter(0)\n  y = f32[2] parameter(1)\n"
+        "  ROOT r = f32[2] subtract(x, y)\n}\n"
+    )
+    run = ["run", str(path), "--input=x=[5,7]"]
+    assert main([*run, "--input", "arg1=2xf32=ones"]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == "out0 = f32[2] {4, 6}\n"
+    assert "random" not in captured.err
+    assert main([*run, "--inputs", _saved(tmp_path, x=[1, 1], y=[2, 3]), "-q"]) == 0
+    assert capsys.readouterr().out == "out0 = f32[2] {3, 4}\n"
+    assert main(run) == 0
+    assert "no other inputs given: random, seed 0" in capsys.readouterr().err
+    assert main(["run", str(path), "--input=z=1"]) == 1
+    assert "the module takes no 'z'\nnote: it takes x, y" in capsys.readouterr().err
+
+
+def _saved(folder: Path, **arrays: list[float]) -> str:
+    path = str(folder / "in.npz")
+    named: dict[str, Any] = {name: np.array(row, np.float32) for name, row in arrays.items()}
+    np.savez(path, **named)
+    return path
+
+
 def test_printed_elements_are_counted(sums: str, capsys: Capture) -> None:
     assert main(["run", sums, "-q", "--print-output=3"]) == 0
     captured = capsys.readouterr()
@@ -226,6 +253,8 @@ USAGE = {
         "no pass of the pipeline is named 'fusin'; did you",
     ),
     "needs run": (["x.hlo", "--inputs=a.npz"], "--inputs needs --run"),
+    "input needs run": (["x.hlo", "--input=x=1"], "--input needs --run"),
+    "no spec": (["run", "x.hlo", "--input=x"], "expected NAME=SPEC such as x=normal(0,1)"),
     "two inputs": (["run", "x", "--random", "--inputs=a.npz"], "exclude each other"),
     "two files": (["x", "y", "-o", "z"], "needs a single input file"),
     "compare": (["run", "x", "--compare-with=xla"], "expected interp, O0, snapshot or FILE.npz"),

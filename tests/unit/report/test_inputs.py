@@ -2,6 +2,7 @@
 
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -19,6 +20,7 @@ from hloc.report.inputs import (
     save_arrays,
     special_inputs,
 )
+from hloc.report.run_inputs import load_inputs
 from hloc.shapes import ArrayShape, array_shape
 
 
@@ -251,3 +253,29 @@ def test_shapes_that_no_array_has_are_told(shape: str) -> None:
     for make in (random_inputs, special_inputs):
         with pytest.raises(HloError, match=IMPOSSIBLE[shape]):
             make(module, 0)
+
+
+TWO = module_of(
+    "weight = f32[2] parameter(0)",
+    "bias = f32[2] parameter(1)",
+    "ROOT r = f32[2] add(weight, bias)",
+)
+
+
+@pytest.mark.parametrize("names", [("arg0", "arg1"), ("arr_0", "arr_1"), ("weight", "bias")])
+def test_arrays_of_a_file_may_have_three_kinds_of_names(
+    names: tuple[str, str], tmp_path: Path
+) -> None:
+    path = str(tmp_path / "in.npz")
+    arrays = [np.array([1, 2], np.float32), np.array([3, 4], np.float32)]
+    named: dict[str, Any] = dict(zip(names, arrays, strict=True))
+    np.savez(path, **named)
+    found = load_inputs(path, TWO)
+    assert [array.tolist() for array in found] == [[1, 2], [3, 4]]
+
+
+def test_names_of_two_kinds_are_not_mixed(tmp_path: Path) -> None:
+    path = str(tmp_path / "in.npz")
+    np.savez(path, arg0=np.zeros(2, "f4"), arr_1=np.zeros(2, "f4"))
+    with pytest.raises(HloError, match="has no array 'arg1'"):
+        load_inputs(path, TWO)
