@@ -6,7 +6,7 @@ these tables run: a name in a module's text cannot reach anything else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,12 +16,14 @@ from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue, Operands
 from hloc.lazy_dataclass import dataclass
-from hloc.ops import blas, lapack
+from hloc.ops import blas, lapack, sparse
 from hloc.ops.ordering import topk
 from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, BufferShape, Shape, TupleShape, compatible, leaves
 
 TargetFunction: TypeAlias = Callable[[Instruction, tuple[HostValue, ...]], HostValue]
+Fill: TypeAlias = Callable[[Sequence[Array], Sequence[Array]], None]
+FillFunction: TypeAlias = Callable[[Instruction], Fill]
 
 
 def _identity(inst: Instruction, operands: Operands) -> HostValue:
@@ -139,12 +141,16 @@ class CustomCallTarget:
         fits: the operands and the result have shapes this implementation handles.
         evaluate: NumPy semantics.
         is_identity: returns its operand (or all operands), so that code generation may forward it.
+        fill: gets an instruction ready when it is compiled; the function that it returns does the
+            same on arrays where they lie, one per leaf without tokens: takes those of the operands,
+            which it only reads, and writes those of the results.
     """
 
     reads: str
     fits: Callable[[Instruction], bool]
     evaluate: TargetFunction
     is_identity: bool = False
+    fill: FillFunction | None = None
 
 
 _IDENTITY = CustomCallTarget(
@@ -187,6 +193,11 @@ TARGETS: dict[str, CustomCallTarget] = {
         blas.TARGETS,
         CustomCallTarget("a product of matrices", blas.fits_blas, blas.evaluate_blas),
     ),
+    sparse.CSR_TIMES_DENSE: CustomCallTarget(
+        "a CSR matrix times a vector or matrix",
+        sparse.fits_csr_times_dense,
+        sparse.evaluate_csr_times_dense,
+    ),
     "TopK": CustomCallTarget("the k largest values of each row and where", _fits_topk, _topk),
 }
 """Custom-call targets by name; those of LAPACK stand in `lapack.py`."""
@@ -198,6 +209,11 @@ _LAPACK = CustomCallTarget("a LAPACK routine", lapack.fits_lapack, lapack.evalua
 def add_target(name: str, target: CustomCallTarget) -> None:
     """Let hloc run custom calls of `name` in this process, with the instruction at hand."""
     TARGETS[name] = target
+
+
+def is_target(name: str) -> bool:
+    """True if hloc itself can run custom calls of `name`, or `add_target` made it so."""
+    return name in TARGETS or lapack.lapack_function(name) is not None
 
 
 # ---------------------------------------------------------------- registered targets
@@ -312,7 +328,7 @@ def refusal_of(inst: Instruction) -> str:
     if target_of(inst) is not None:
         return ""
     name = inst.attributes.custom_call_target
-    if name in TARGETS or lapack.lapack_function(name) is not None:
+    if is_target(name):
         return f'custom-call target "{name}" is not known with these shapes'
     if name.startswith(_OTHER_DEVICES):
         return f'custom-call target "{name}" is a library of another device'

@@ -21,7 +21,15 @@ import numpy as np
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import HostValue
-from hloc.ops.custom_call_targets import CustomCallTarget, add_target
+from hloc.ops.custom_call_targets import (
+    CustomCallTarget,
+    FillFunction,
+    TargetFunction,
+    add_target,
+    array_leaves,
+    flat_arrays,
+    nested_value,
+)
 from hloc.pjrt.abi import structure
 from hloc.pjrt.native import PjrtError, bytes_at, words_at
 from hloc.shapes import ArrayShape, Shape, TupleShape
@@ -36,7 +44,7 @@ _thread = threading.local()
 def add_targets() -> None:
     """Let hloc compile and run the custom calls."""
     for name in TARGETS:
-        add_target(name, CustomCallTarget("a Python function of JAX", _has_index, _call))
+        add_target(name, CustomCallTarget("a Python function of JAX", has_index, _call))
 
 
 @contextmanager
@@ -55,7 +63,8 @@ def functions_of(options: int) -> Iterator[None]:
         _thread.functions = before
 
 
-def _has_index(inst: Instruction) -> bool:
+def has_index(inst: Instruction) -> bool:
+    """True if a custom call says which function of the run it calls."""
     return _INDEX.search(str(inst.common.backend_config)) is not None
 
 
@@ -66,21 +75,35 @@ def _call(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
         PjrtError: the function raised, with its traceback.
         HloError: no function came with this run.
     """
-    index = _INDEX.search(str(inst.common.backend_config))
-    functions = getattr(_thread, "functions", [])
-    if index is None or int(index[1]) >= len(functions):
-        raise HloError(f"{inst.name}: the Python function it calls is known to JAX only", inst.span)
-    function = ctypes.cast(functions[int(index[1])], ctypes.py_object).value
-    results = _called(function, operands)
+    arrays = [None if operand is None else _copy(operand) for operand in operands]
+    results = called(function_of(inst), *arrays)
     if not isinstance(inst.shape, TupleShape):
         return _value(inst.shape, results[0])
     return tuple(_value(*pair) for pair in zip(inst.shape.elements, results, strict=False))
 
 
-def _called(function: Callable[..., Any], operands: tuple[HostValue, ...]) -> tuple[Any, ...]:
-    arrays = [None if operand is None else _copy(operand) for operand in operands]
+def function_of(inst: Instruction) -> Callable[..., Any]:
+    """Return the function that a custom call of the present run calls.
+
+    Raises:
+        HloError: none came with this run.
+    """
+    index = _INDEX.search(str(inst.common.backend_config))
+    functions = getattr(_thread, "functions", [])
+    if index is None or int(index[1]) >= len(functions):
+        raise HloError(f"{inst.name}: the Python function it calls is known to JAX only", inst.span)
+    function: Callable[..., Any] = ctypes.cast(functions[int(index[1])], ctypes.py_object).value
+    return function
+
+
+def called(function: Callable[..., Any], *arguments: Any) -> tuple[Any, ...]:
+    """Return the results of a function.
+
+    Raises:
+        PjrtError: it raised, with its traceback.
+    """
     try:
-        return tuple(function(*arrays))
+        return tuple(function(*arguments))
     except Exception as fault:
         lines = "".join(traceback.format_exception(fault)).rstrip()
         raise PjrtError(
@@ -94,6 +117,18 @@ def _copy(operand: HostValue) -> HostValue:
     array = np.array(operand)
     array.flags.writeable = False
     return array
+
+
+def with_new_results(fill: FillFunction) -> TargetFunction:
+    """Return what a target computes, from the function that writes its results."""
+
+    def evaluate(inst: Instruction, operands: tuple[HostValue, ...]) -> HostValue:
+        arrays = [array for operand in operands for array in flat_arrays(operand)]
+        results = [np.zeros(s.dims, s.dtype.numpy) for s in array_leaves(inst.shape)]
+        fill(inst)(arrays, results)
+        return nested_value(inst.shape, iter(results))
+
+    return evaluate
 
 
 def _value(shape: Shape, result: Any) -> HostValue:

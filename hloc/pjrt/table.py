@@ -14,6 +14,7 @@ from typing import Any
 
 from hloc.pjrt import callbacks, client, compiling, programs, serialise, slow
 from hloc.pjrt.abi import LAST_FUNCTION, MAJOR_VERSION, MINOR_VERSION, enum, layout, structure
+from hloc.pjrt.buffer_callbacks import add_buffer_callbacks
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.layouts import row_major_layouts
 from hloc.pjrt.machine.load import machine
@@ -103,6 +104,7 @@ def _extension(kind: str, following: int) -> int:
 def _start() -> None:
     """Fill the state, start the worker, and see to the end of the process and to forks."""
     callbacks.add_targets()
+    add_buffer_callbacks()
     code, shared = machine(), state()
     shared.clock = int(time.CLOCK_MONOTONIC)
     shared.twins = keep(words(_callback(name, getattr(slow, name)) for name in code.twins))

@@ -11,6 +11,7 @@ from typing import Any
 
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.buffer_assignment import data_leaves
 from hloc.ops import blas
 from hloc.ops.custom_call_targets import flat_arrays, nested_value, target_of
 from hloc.ops.lapack_library import lapack_address
@@ -52,7 +53,16 @@ def host_function(inst: Instruction) -> HostFunction | None:
         return None
     if blas.blas_gemm(inst) is not None:
         return HostFunction(inst, partial(blas.multiply_into, inst), fills=True)
-    evaluate = known.evaluate
+    evaluate, fill = known.evaluate, known.fill
+    if fill is not None:
+        count = sum(len(data_leaves(operand.shape)) for operand in inst.operands)
+
+        write = fill(inst)
+
+        def filling(*arrays: Any) -> None:
+            write(arrays[:count], arrays[count:])
+
+        return HostFunction(inst, filling, fills=True)
 
     def function(*arrays: Any) -> list[Any]:
         rest = iter(arrays)

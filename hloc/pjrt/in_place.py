@@ -1,0 +1,58 @@
+"""Custom calls with results that lie in operands (`output_to_operand_aliasing`).
+
+hloc gives every result memory of its own, so the operand is copied there before the call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from hloc.dtypes import TOKEN
+from hloc.ir.instruction import Instruction
+from hloc.ops.shared import Array
+from hloc.shapes import ArrayShape, Shape, TupleShape
+
+_PAIR = re.compile(r"\{(\d*)\}:\s*\((\d+),\s*\{\}")
+
+
+def result_shapes(inst: Instruction) -> tuple[Shape, ...]:
+    """Return the shapes of the results of a custom call, tokens too."""
+    return inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
+
+
+def is_token(shape: Shape) -> bool:
+    """True for a token, which has no array."""
+    return isinstance(shape, ArrayShape) and shape.dtype is TOKEN
+
+
+def operands_in_results(
+    inst: Instruction, operands: Sequence[Array], results: Sequence[Array]
+) -> list[Array]:
+    """Return the operands; those that results share are copied there, and are the same arrays.
+
+    Args:
+        inst: the custom call.
+        operands: its arrays, without tokens.
+        results: the arrays of its results, without tokens.
+    """
+    given = list(operands)
+    aliasing = inst.attributes.output_to_operand_aliasing
+    if aliasing is None:
+        return given
+    taken = _positions([operand.shape for operand in inst.operands])
+    made = _positions(result_shapes(inst))
+    for output, operand in _PAIR.findall(str(aliasing)):
+        place, source = made.get(int(output or 0)), taken.get(int(operand))
+        if place is not None and source is not None:
+            np.copyto(results[place], operands[source])
+            given[source] = results[place]
+    return given
+
+
+def _positions(shapes: Sequence[Shape]) -> dict[int, int]:
+    """Return the number of each array among the arrays, by its number among all shapes."""
+    numbers = [i for i, shape in enumerate(shapes) if not is_token(shape)]
+    return {number: place for place, number in enumerate(numbers)}
