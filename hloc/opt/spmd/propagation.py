@@ -3,7 +3,7 @@
 A turn looks at one rule: every factor gets the longest list of axes that a side has, no axis goes
 to two factors, and sides are extended by the axes of their factors where they are open. Operands
 shape results in post order, then results operands in reverse order, until nothing changes; rules
-that keep dimensions first, then all others, then broadcasts backward. After Shardy's propagation
+that keep dimensions first, then all others, then broadcasts forward. After Shardy's propagation
 and the GSPMD paper (Xu et al., 2021), 3.5.
 """
 
@@ -59,8 +59,8 @@ class Propagation:
     def run(self, rules: Sequence[PropagationRule]) -> None:
         """Propagate along `rules`, given in post order, to a fixed point."""
         for level in (SAME, OTHERS, BROADCASTS):
-            forward = [r for r in rules if r.forward and min(r.kind, OTHERS) <= level]
-            backward = [r for r in reversed(rules) if r.backward and r.kind <= level]
+            forward = [r for r in rules if r.forward and r.kind <= level]
+            backward = [r for r in reversed(rules) if r.backward and min(r.kind, OTHERS) <= level]
             while self._sweep(forward, True) | self._sweep(backward, False):
                 pass
 
