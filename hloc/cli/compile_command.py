@@ -16,6 +16,8 @@ import numpy as np
 from hloc import driver
 from hloc.cli.aot_command import check_library, implied_kinds, write_library
 from hloc.cli.command_words import check_not_a_command
+from hloc.cli.compare_each import compare_each
+from hloc.cli.compare_with_xla import results_of_xla
 from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
 from hloc.cli.exchange_report import exchange_lines
 from hloc.cli.guard import guarded_each
@@ -23,7 +25,7 @@ from hloc.cli.input_options import inputs_of
 from hloc.cli.memory_option import show_memory
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.pass_report import names_of
-from hloc.cli.pass_table import StageTime
+from hloc.cli.pass_table import StageTime, show_times
 from hloc.cli.process_job import ProcessJob, process_job, together
 from hloc.cli.profile_report import profile_lines
 from hloc.cli.progress import Progress, progress_of
@@ -63,7 +65,7 @@ if TYPE_CHECKING:
     from hloc.runtime.loading import Runnable
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-COMPARE_WORDS = ("interp", "O0")
+COMPARE_WORDS = ("interp", "O0", "xla")
 
 
 def run_files(arguments: Namespace, talk: Talk) -> int:
@@ -118,10 +120,9 @@ def _check(arguments: Namespace) -> None:
         for option in ("inputs", "output", "compare_with", "random", "repeat", "print_output"):
             if getattr(arguments, option) is not None:
                 raise UsageError(f"--{option.replace('_', '-')} needs --run")
-        if arguments.input:
-            raise UsageError("--input needs --run")
-        if getattr(arguments, "profile", False):
-            raise UsageError("--profile needs --run")
+        for option in ("input", "profile", "compare_each"):
+            if getattr(arguments, option):
+                raise UsageError(f"--{option.replace('_', '-')} needs --run")
     if getattr(arguments, "profile", False) and arguments.simulate == "host":
         raise UsageError("--profile: native code has no counters; use --simulate=ptx")
     if arguments.random is not None and arguments.inputs:
@@ -135,7 +136,7 @@ def _check(arguments: Namespace) -> None:
     other = arguments.compare_with
     if other and other not in (*COMPARE_WORDS, "snapshot") and not other.endswith(".npz"):
         raise UsageError(
-            f"--compare-with: expected interp, O0, snapshot or FILE.npz, found {other!r}"
+            f"--compare-with: expected interp, O0, xla, snapshot or FILE.npz, found {other!r}"
         )
 
 
@@ -158,13 +159,16 @@ class _Job:
     talk: Talk
     progress: Progress
     processes: ProcessJob | None = None
+    _read: StageTime = StageTime("parse and verify", 0.0)
     _stages: list[StageTime] = field(default_factory=list)
     _snapshot: Snapshot | None = None
     _task: DeviceTask | None = None
 
     def run(self) -> int:
         """Read, optimise, emit, run every module of the file; return the highest exit code."""
+        started = time.perf_counter()
         snapshots = read_snapshots(self.name)
+        self._read = StageTime("parse and verify", time.perf_counter() - started)
         a = self.arguments
         if len(snapshots) > 1 and (a.output_file or a.output or a.dump_dir):
             raise UsageError("an output file or folder needs a file with a single module")
@@ -183,6 +187,7 @@ class _Job:
             return self._execute(module, interpreter, inputs)
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
         passes = WatchedPasses(a, self.options, self.talk, self.progress)
+        differs: int = Exit.OK
         if self._only_runs(passes):
             with self.progress.running():
                 program = self._kept_or_compiled(module, passes)
@@ -190,21 +195,26 @@ class _Job:
         with self.progress.running():
             passes.run(module)
             told = a.run or a.memory is not None
+            if a.compare_each:
+                differs = compare_each(module, inputs, Bounds(a.rtol, a.atol), self.talk)
             library = implied_kinds(a)
-            silent = bool(library) or (told and not a.output_file)
+            is_data = a.time_passes in ("json", "trace")
+            silent = bool(library) or ((told or is_data) and not a.output_file)
             emit = a.emit or (() if silent else ("hlo",))
             emit = tuple(dict.fromkeys((*emit, *library)))
             compiled = self._generate(module) if told or set(emit) - {"hlo", *PICTURES} else None
             executable = self._load(compiled) if a.run and compiled is not None else None
         if passes.times is not None:
-            self.talk.say("\n".join(passes.times.table(self._stages)))
+            show_times(passes.times, a.time_passes, self._read, self._stages, self.talk)
         if a.memory is not None:
             show_memory(compiled, a.memory, self.talk)
         if set(emit) & LIBRARY_KINDS:
             write_library(emit, compiled, a, self.name, self.talk)
         if emit:
             write_products(emit, module, compiled, a.output_file, a.style, self.talk)
-        return Exit.OK if executable is None else self._execute(kept, executable, inputs)
+        if executable is None:
+            return Exit.OK
+        return max(differs, self._execute(kept, executable, inputs))
 
     def _device_task(self, module: Module) -> DeviceTask | None:
         """Return how the module runs on several devices, None on one."""
@@ -221,7 +231,7 @@ class _Job:
     def _only_runs(self, passes: WatchedPasses) -> bool:
         """True if nothing is asked for but the results, which a kept program gives as well."""
         a = self.arguments
-        makes = (a.emit, a.output_file, a.memory is not None, implied_kinds(a))
+        makes = (a.emit, a.output_file, a.memory is not None, implied_kinds(a), a.compare_each)
         return a.run and not any(makes) and not getattr(a, "profile", False) and not passes.tells
 
     def _kept_or_compiled(self, module: Module, passes: WatchedPasses) -> Runnable:
@@ -256,7 +266,8 @@ class _Job:
         assignment: float = getattr(compiled, "assignment_seconds", 0.0)
         if assignment:
             note = _buffers_text(compiled)
-            self._stages.append(StageTime("buffer-assignment", assignment, note))
+            end = started + assignment
+            self._stages.append(StageTime("buffer-assignment", assignment, note, end))
         self._stages.append(StageTime("code generation", seconds - assignment))
         return compiled
 
@@ -359,6 +370,8 @@ class _Job:
         if other == "O0":
             plain = CompileOptions(opt_level=0, fill_constants=fill)
             return self._timed(driver.compile_module(module, plain), inputs, 1)[0]
+        if other == "xla":
+            return results_of_xla(module, inputs, on_devices=task is not None)
         if other == "snapshot":
             if self._snapshot is None or self._snapshot.result is None:
                 raise HloError(f"{shown_name(self.name)} has no stored result to compare with")

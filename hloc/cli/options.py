@@ -30,6 +30,7 @@ STYLES = ("default", "short", "canonical")
 COLOR = ("auto", "always", "never")
 CHANGE_FORMS = ("summary", "diff", "side", "text", "json")
 BACKENDS = ("native", "interp")
+TIME_FORMS = ("text", "json", "trace")
 REMARK_KINDS = ("passed", "missed", "analysis")
 IGNORABLE = ("layouts", "header", "names", "metadata", "none")
 
@@ -221,7 +222,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--dump-dir",), "Inspect", COMPILE, "write the module after every pass that "
            "changed it, a manifest.json, and an index.html to step through them", "DIR"),
     Option(("--time-passes",), "Inspect", COMPILE, "print the time of each pass and stage and "
-           "its effect on instructions, operations and bytes"),
+           "its effect on instructions, operations and bytes; json and trace (for Perfetto) go to "
+           "stdout, in place of the module", "text|json|trace", "text", OneOf(TIME_FORMS)),
     # ---- devices
     Option(("--links",), "Devices", SHARDING, "links of the model: one for all mesh axes or by "
            f"axis (x=nvlink,y=25GB/5us): {', '.join(LINKS)}, or BANDWIDTH/LATENCY (default "
@@ -255,6 +257,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--verify-each",), "Check", COMPILE, "verify the module after every pass"),
     Option(("--check-each",), "Check", COMPILE, "run the module before and after every pass on "
            "random inputs and special values, and compare the results"),
+    Option(("--compare-each",), "Check", COMPILE, "run each instruction of the optimised module "
+           "alone, as machine code and in the reference evaluator, on the same operands, and name "
+           "the first whose results differ (with --run)"),
     Option(("--repro-dir",), "Check",
            COMPILE, "folder for reproducers of failing passes (default: a "
            "temporary folder)", "DIR"),
@@ -281,8 +286,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--print-output",), "Run", COMPILE, "print N elements of each result (0: none)",
            "N", "1000", count(0)),
     Option(("--compare-with",), "Run", COMPILE, "compare with the reference evaluator (interp), "
-           "the module compiled at -O0, the result in an HloSnapshot (the default for one), or "
-           "stored results", "interp|O0|snapshot|FILE.npz"),
+           "the module compiled at -O0, XLA (xla, needs jaxlib), the result in an HloSnapshot "
+           "(the default for one), or stored results", "interp|O0|xla|snapshot|FILE.npz"),
     Option(("--rtol",), "Run", COMPILE, "relative tolerance (default: by element type)",
            "X", convert=tolerance),
     Option(("--atol",), "Run", COMPILE, "absolute tolerance (default: by element type)",

@@ -1,11 +1,16 @@
-"""`--time-passes`: a table of the time and the changes of each pass and each later stage."""
+"""`--time-passes`: the time and the changes of each pass and stage, as a table or as data."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Sequence
 from dataclasses import field
+from typing import Any
 
 from hloc.analysis.cost import module_cost
+from hloc.cli.pass_report import run_data
+from hloc.cli.talk import Talk
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassRun
@@ -27,18 +32,26 @@ class _Totals:
 @dataclass(frozen=True, slots=True)
 class _Row:
     run: PassRun
+    end: float  # of `time.perf_counter`
     flops: tuple[int, int]
     bytes: tuple[int, int]
     parts: dict[str, _Totals]
+    steps: list[tuple[PassRun, float]]  # of a fixpoint, with their ends
 
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """A stage after the passes: its name, what it took, and what it has to say."""
+    """A stage before or after the passes.
+
+    Attributes:
+        note: what else it has to say.
+        end: when it ended, by `time.perf_counter`.
+    """
 
     name: str
     seconds: float
     note: str = ""
+    end: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(slots=True, eq=False)
@@ -46,17 +59,19 @@ class PassTimes(PipelineObserver):
     """Collects times, rewrites and costs of every pass of the pipeline."""
 
     _rows: list[_Row] = field(default_factory=list)
+    _steps: list[tuple[PassRun, float]] = field(default_factory=list)
     _parts: dict[str, _Totals] = field(default_factory=dict)
     _cost: tuple[int, int] | None = None
 
     def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
         """Take the cost before the first pass."""
-        self._parts = {}
+        self._parts, self._steps = {}, []
         if self._cost is None:
             self._cost = _cost_of(module)
 
     def on_step_end(self, module: Module, run: PassRun) -> None:
         """Add up the steps of a fixpoint by pass."""
+        self._steps.append((run, time.perf_counter()))
         totals = self._parts.setdefault(run.what.name, _Totals())
         totals.wall_ms += run.wall_ms
         totals.rewrites += run.rewrites
@@ -65,30 +80,90 @@ class PassTimes(PipelineObserver):
     def on_pass_end(self, module: Module, run: PassRun) -> None:
         """Note the row of a pass."""
         assert self._cost is not None
-        before = self._cost
+        before, end = self._cost, time.perf_counter()
         if run.changed:
             self._cost = _cost_of(module)
         flops, moved = zip(before, self._cost, strict=True)
-        parts = self._parts if isinstance(run.what, Fixpoint) else {}
-        self._rows.append(_Row(run, flops, moved, parts))
+        is_group = isinstance(run.what, Fixpoint)
+        parts, steps = (self._parts, self._steps) if is_group else ({}, [])
+        self._rows.append(_Row(run, end, flops, moved, parts, steps))
 
-    def table(self, stages: Sequence[StageTime]) -> list[str]:
-        """Return the table: passes that changed something, then `stages`, then the idle ones."""
+    def table(self, first: StageTime, stages: Sequence[StageTime]) -> list[str]:
+        """Return the table: passes that changed something, then `stages`, idle ones, the total.
+
+        Args:
+            first: the stage before the passes.
+            stages: those after them.
+        """
         lines = [
             f"  {'pass':{_NAME}s}{'ms':>8s}{'rewrites':>11s}   {'instrs':18s}{'flops':>9s}"
             f"{'bytes':>9s}"
         ]
+        lines.append(_stage_line(first))
         for row in self._rows:
             if row.run.changed:
                 lines += _row_lines(row)
-        for stage in stages:
-            note = f"{'-':>11s}   {stage.note}" if stage.note else ""
-            lines.append(f"  {stage.name:{_NAME}s}{stage.seconds * 1e3:8.1f}{note}")
+        lines += map(_stage_line, stages)
         idle = [row.run for row in self._rows if not row.run.changed]
         if idle:
             ms = sum(run.wall_ms for run in idle)
             lines.append(f"  ({plural(len(idle), 'pass')} changed nothing, {ms:.1f} ms)")
+        passes = sum(row.run.wall_ms for row in self._rows)
+        total = passes + sum(stage.seconds for stage in (first, *stages)) * 1e3
+        lines.append(f"  {'total':{_NAME}s}{total:8.1f}   passes {passes:.1f} ms")
         return lines
+
+    def data(self, first: StageTime, stages: Sequence[StageTime]) -> dict[str, Any]:
+        """Return the same for JSON; every pass is listed, in the order of the pipeline."""
+        passes = [
+            {**run_data(row.run), "flops": row.flops, "bytes": row.bytes} for row in self._rows
+        ]
+        found = [
+            {"name": stage.name, "wall_ms": round(stage.seconds * 1e3, 3), "note": stage.note}
+            for stage in (first, *stages)
+        ]
+        total = sum(row.run.wall_ms for row in self._rows)
+        total += sum(stage.seconds for stage in (first, *stages)) * 1e3
+        return {"passes": passes, "stages": found, "total_ms": round(total, 3)}
+
+    def trace(self, first: StageTime, stages: Sequence[StageTime]) -> dict[str, Any]:
+        """Return the same as a Chrome trace, which Perfetto and chrome://tracing open.
+
+        The rounds of a fixpoint are below it.
+        """
+        zero = first.end - first.seconds
+        events: list[dict[str, Any]] = []
+
+        def add(name: str, kind: str, end: float, ms: float, about: dict[str, Any]) -> None:
+            start = (end - zero) * 1e6 - ms * 1e3
+            times = {"ts": round(max(0.0, start), 1), "dur": round(ms * 1e3, 1)}
+            place = {"ph": "X", "cat": kind, "pid": 1, "tid": 1}
+            events.append({"name": name, **place, **times, "args": about})
+
+        for stage in (first, *stages):
+            add(stage.name, "stage", stage.end, stage.seconds * 1e3, {"note": stage.note})
+        for row in self._rows:
+            add(_short(row.run.what), "pass", row.end, row.run.wall_ms, run_data(row.run))
+            for run, end in row.steps:
+                add(run.what.name, "step", end, run.wall_ms, run_data(run))
+        events.sort(key=lambda event: (event["ts"], -event["dur"]))
+        return {"displayTimeUnit": "ms", "traceEvents": events}
+
+
+def show_times(
+    times: PassTimes, form: str, first: StageTime, stages: Sequence[StageTime], talk: Talk
+) -> None:
+    """Print what `--time-passes` asks for: a table to stderr, or data to stdout."""
+    if form == "text":
+        talk.say("\n".join(times.table(first, stages)))
+    else:
+        data = times.trace(first, stages) if form == "trace" else times.data(first, stages)
+        talk.product(json.dumps(data))
+
+
+def _stage_line(stage: StageTime) -> str:
+    note = f"{'-':>11s}   {stage.note}" if stage.note else ""
+    return f"  {stage.name:{_NAME}s}{stage.seconds * 1e3:8.1f}{note}"
 
 
 def _cost_of(module: Module) -> tuple[int, int]:

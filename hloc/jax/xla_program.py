@@ -1,6 +1,6 @@
 """XLA:CPU as the thing to compare with, by way of jaxlib, if that is installed.
 
-All that is not public in jaxlib is used here only; this runs in the child process.
+All that is not public in jaxlib is used here only; hlo-repl runs it in its child process.
 """
 
 from __future__ import annotations

@@ -254,10 +254,14 @@ USAGE = {
     ),
     "needs run": (["x.hlo", "--inputs=a.npz"], "--inputs needs --run"),
     "input needs run": (["x.hlo", "--input=x=1"], "--input needs --run"),
+    "each needs run": (["x.hlo", "--compare-each"], "--compare-each needs --run"),
     "no spec": (["run", "x.hlo", "--input=x"], "expected NAME=SPEC such as x=normal(0,1)"),
     "two inputs": (["run", "x", "--random", "--inputs=a.npz"], "exclude each other"),
     "two files": (["x", "y", "-o", "z"], "needs a single input file"),
-    "compare": (["run", "x", "--compare-with=xla"], "expected interp, O0, snapshot or FILE.npz"),
+    "compare": (
+        ["run", "x", "--compare-with=tpu"],
+        "expected interp, O0, xla, snapshot or FILE.npz",
+    ),
     "stdin twice": (["-", "-"], "only once"),
     "diff": (["diff", "a"], "expected 2 files, found 1"),
 }

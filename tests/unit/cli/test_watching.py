@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,6 +129,36 @@ def test_times_have_costs_and_rows_for_later_stages(twice: str, capsys: Capture)
     assert re.search(r"fixpoint of \d+ passes .* 6 -> 3 .* -\d+\.\d%", text)
     assert re.search(r"buffer-assignment +[\d.]+ +-   temp 0 B", text)
     assert re.search(r"\n  llvm +[\d.]+\n", text)
+    assert re.search(r"\n  parse and verify +[\d.]+\n", text)
+    assert re.search(r"\n  total +[\d.]+   passes [\d.]+ ms\n", text)
+
+
+def test_times_are_data_on_stdout(twice: str, capsys: Capture) -> None:
+    assert main([twice, "--time-passes=json", "-q"]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [stage["name"] for stage in data["stages"]] == ["parse and verify"]
+    times = [row["wall_ms"] for row in (*data["passes"], *data["stages"])]
+    assert data["total_ms"] == pytest.approx(sum(times), abs=0.1)
+    changed = {row["pass"]: row["instructions"] for row in data["passes"] if row["changed"]}
+    assert changed["fixpoint"] == [6, 3]
+
+
+def test_a_trace_nests_the_rounds_of_a_fixpoint(twice: str, capsys: Capture) -> None:
+    assert main(["run", twice, "--time-passes=trace", "-q", "--print-output=0"]) == 0
+    events = json.loads(capsys.readouterr().out)["traceEvents"]
+    assert {event["ph"] for event in events} == {"X"}
+    kinds = {event["cat"]: event for event in events}
+    assert set(kinds) == {"stage", "pass", "step"}
+    begin, end = _span(next(event for event in events if event["name"].startswith("fixpoint")))
+    for event in events:
+        if event["cat"] == "step":
+            first, last = _span(event)
+            assert begin - 1 <= first <= last <= end + 1
+    assert [event["ts"] for event in events] == sorted(event["ts"] for event in events)
+
+
+def _span(event: dict[str, Any]) -> tuple[float, float]:
+    return event["ts"], event["ts"] + event["dur"]
 
 
 # ---------------------------------------------------------------- dumps

@@ -1,0 +1,145 @@
+"""`--compare-each`: each instruction alone, as machine code and in the reference evaluator.
+
+Both take the operands that the evaluator has computed, so that an instruction is not blamed for
+what an earlier one made wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc import driver
+from hloc.analysis.extract import extract
+from hloc.cli.talk import Talk
+from hloc.errors import HloError, printable
+from hloc.ir.edges import is_partitioned
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
+from hloc.report.answers import is_random, is_too_large
+from hloc.report.compare import Bounds, Comparison, compare
+from hloc.report.exits import Exit
+from hloc.report.inputs import array_leaves
+from hloc.report.run_report import comparison_text
+from hloc.report.text import plural
+from hloc.shapes import ArrayShape, leaves
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_NO_CODE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all")
+_MOST_NAMED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What became of one instruction: a comparison, or the reason why there is none."""
+
+    inst: Instruction
+    found: Comparison | None
+    fault: str = ""
+
+    @property
+    def differs(self) -> bool:
+        return self.found is not None and not self.found.ok
+
+
+def compare_each(module: Module, inputs: Sequence[Array], bounds: Bounds, talk: Talk) -> int:
+    """Compare the instructions of the entry of `module`, which is not changed.
+
+    Returns:
+        0 if all agree, 1 if one differs.
+
+    Raises:
+        HloError: the evaluator would take too long, or cannot run the module.
+    """
+    if is_too_large(module):
+        raise HloError("--compare-each: the module is too large for the evaluator")
+    if is_partitioned(module):
+        raise HloError("--compare-each runs a module on one device")
+    pieces = list(_pieces(module, inputs, bounds))
+    for line in _report(pieces):
+        talk.say(line, is_failure=any(piece.differs for piece in pieces))
+    return Exit.FAULT if any(piece.differs for piece in pieces) else Exit.OK
+
+
+def _pieces(module: Module, inputs: Sequence[Array], bounds: Bounds) -> list[_Piece]:
+    values: dict[Instruction, list[Array]] = {}
+    given = iter(inputs)
+    for parameter in module.entry.parameters:
+        values[parameter] = [next(given) for _ in array_leaves([parameter.shape])]
+    pieces: list[_Piece] = []
+    for inst in post_order(module.entry):
+        if inst in values:
+            continue
+        alone = extract(inst, 0)
+        operands = [values[o] for o in _operands(inst, alone)]
+        arrays = [array for leaf_arrays in operands for array in leaf_arrays]
+        values[inst] = list(driver.evaluate(alone, *arrays, fill_constants="zeros"))
+        if inst.opcode.name not in _NO_CODE:
+            pieces.append(_compared(inst, alone, arrays, values[inst], bounds))
+    return pieces
+
+
+def _operands(inst: Instruction, alone: Module) -> list[Instruction]:
+    """Return the instructions that the parameters of `alone` stand for, in their order."""
+    by_name = {other.name: other for other in inst.computation.instructions}
+    return [by_name[parameter.name] for parameter in alone.entry.parameters]
+
+
+def _compared(
+    inst: Instruction, alone: Module, arrays: list[Array], want: list[Array], bounds: Bounds
+) -> _Piece:
+    if is_random(alone):
+        return _Piece(inst, None, "it draws random numbers")
+    if not _is_array(inst):
+        return _Piece(inst, None, "it has no arrays")
+    try:
+        got = list(driver.compile_as_it_stands(alone)(*arrays))
+    except HloError as fault:
+        return _Piece(inst, None, fault.message)
+    return _Piece(inst, compare(got, want, bounds))
+
+
+def _is_array(inst: Instruction) -> bool:
+    """True if all that an instruction takes and gives are arrays and tuples of them."""
+    shapes = (inst.shape, *(operand.shape for operand in inst.operands))
+    found = [leaf for shape in shapes for _, leaf in leaves(shape)]
+    return all(isinstance(leaf, ArrayShape) and not leaf.dtype.is_special for leaf in found)
+
+
+def _report(pieces: Sequence[_Piece]) -> list[str]:
+    """Return the first difference with its instruction, then others by name."""
+    compared = [(piece, piece.found) for piece in pieces if piece.found is not None]
+    left = [piece for piece in pieces if piece.found is None]
+    bad = [(piece, found) for piece, found in compared if not found.ok]
+    lines: list[str] = []
+    if bad:
+        piece, found = bad[0]
+        place = [p for p, _ in compared].index(piece) + 1
+        lines.append(
+            f"compare-each: FAILED at {_name(piece)}, {place} of {len(compared)} in order: "
+            f"{comparison_text(found)}"
+        )
+        lines.append(f"  {printable(repr(piece.inst))}")
+        if len(bad) > 1:
+            more = ", ".join(_name(piece) for piece, _ in bad[1 : 1 + _MOST_NAMED])
+            lines.append(f"  {len(bad) - 1} more differ: {more}" + ", ..." * (len(bad) > 6))
+    elif compared:
+        piece, found = max(compared, key=lambda row: row[1].max_ulp)
+        worst = f", max {found.max_ulp:,} ulp at {_name(piece)}" if found.max_ulp else ""
+        lines.append(
+            f"compare-each: {plural(len(compared), 'instruction')} as machine code agree with the "
+            f"evaluator{worst}"
+        )
+    else:
+        lines.append("compare-each: no instruction makes code")
+    lines += [f"  not compared: {_name(piece)}, {printable(piece.fault)}" for piece in left]
+    return lines
+
+
+def _name(piece: _Piece) -> str:
+    return f"%{printable(piece.inst.name)}"
