@@ -15,7 +15,7 @@ from hloc.opt.spmd.tiling import Tiling
 from hloc.opt.spmd.trees import (
     Tree,
     as_instruction,
-    leaf_arrays,
+    leaf_shapes,
     local_shape,
     parameter_of,
     replicated_leaves,
@@ -104,7 +104,7 @@ def partition_conditional(
     """Branches take their operands as they are and return whole arrays, or as is wanted."""
     selector, _ = as_instruction(region, operands[0], replicated_leaves(operands[0]))
     given = shardings_of(inst)
-    arrays = list(leaf_arrays(inst.shape))
+    arrays = list(leaf_shapes(inst.shape))
     tilings = [tiling_at(region, s, a) for s, a in zip(given, arrays, strict=True)]
     shardings = [t.sharding() if t else None for t in tilings]
     called, arguments = [], []

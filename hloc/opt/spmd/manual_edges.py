@@ -15,7 +15,8 @@ from hloc.opt.spmd.tiling import Tiling
 from hloc.opt.spmd.trees import (
     Tree,
     as_instruction,
-    leaf_arrays,
+    is_array,
+    leaf_shapes,
     replicated_leaves,
     tiling_at,
     tree_of,
@@ -28,12 +29,12 @@ def into_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> 
     """Give each device its part, as the sharding of the region's operands says."""
     wanted = list(shardings_of(inst))
     trees = operands if len(operands) > 1 else [operands[0]]
-    shapes = list(leaf_arrays(inst.shape))
+    shapes = list(leaf_shapes(inst.shape))
     if target_of(inst) == "SPMDFullToShardShape":
         wanted = [_annotation_before(inst)]
     found: list[Tree] = []
     for tree, sharding, shape in zip(trees, wanted, shapes, strict=True):
-        if not isinstance(tree, Value):  # a token
+        if not isinstance(tree, Value) or not is_array(shape):
             found.append(tree)
             continue
         target = tiling_at(region, sharding, tree.whole)
@@ -50,9 +51,9 @@ def into_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> 
 def out_of_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
     """Take each device's part as a tile of the whole."""
     found: list[Tree] = []
-    shardings, shapes = shardings_of(inst), list(leaf_arrays(inst.shape))
+    shardings, shapes = shardings_of(inst), list(leaf_shapes(inst.shape))
     for tree, sharding, shape in zip(operands, shardings, shapes, strict=True):
-        if not isinstance(tree, Value):
+        if not isinstance(tree, Value) or not is_array(shape):
             found.append(tree)
             continue
         tiling = tiling_at(region, sharding, shape)
@@ -85,8 +86,10 @@ def as_it_is(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tre
         inst.opcode, inst.shape, found, inst.attributes, inst.called, name=inst.name,
         common=replace(inst.common, sharding=None, frontend_attributes=()), span=inst.span,
     )  # fmt: skip
+    if inst.opcode.ended_by:
+        return added
     depth = max(v.depth for tree in operands for v in values_of([tree]))
-    return tree_of(region, added, inst.shape, [None for _ in leaf_arrays(inst.shape)], depth)
+    return tree_of(region, added, inst.shape, [None for _ in leaf_shapes(inst.shape)], depth)
 
 
 def _annotation_before(inst: Instruction) -> LeafSharding | None:

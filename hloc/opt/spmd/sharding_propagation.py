@@ -23,6 +23,7 @@ from hloc.opt.spmd.annotations import (
     target_of,
 )
 from hloc.opt.spmd.array_classes import Leaf, array_classes, array_leaves, walked
+from hloc.opt.spmd.custom_call_checks import check_custom_calls
 from hloc.opt.spmd.manual_regions import manual_instructions
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.propagation import ArrayState, Propagation
@@ -51,6 +52,7 @@ class ShardingPropagation(RewritingPass):
         """Propagate and write the shardings down."""
         if partitions_of(module) == 1 or context.spent:
             return
+        check_custom_calls(module)
         found = _Shardings(module)
         found.propagate()
         changes = [

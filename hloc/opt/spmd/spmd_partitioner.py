@@ -27,6 +27,7 @@ from hloc.opt.spmd.annotations import (
     partitions_of,
     shardings_of,
 )
+from hloc.opt.spmd.custom_call_checks import check_custom_calls
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.region import Region, Shared
 from hloc.opt.spmd.tiling import Tiling
@@ -61,6 +62,7 @@ class SpmdPartitioner(RewritingPass):
 
 def partition(module: Module, partitions: int) -> None:
     """Replace the entry of `module` by the program of one of `partitions` devices."""
+    check_custom_calls(module)
     module.set_config(replace(module.config, num_partitions=partitions))
     whole = module.entry
     shared = Shared.of(module, prime_mesh(mesh_of(all_shardings(module), partitions)))

@@ -1,10 +1,10 @@
-"""The values of instructions on the walk: arrays, tokens, and tuples of these."""
+"""The values of instructions on the walk: arrays, tuples, and what is handed on as it is."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeGuard
 
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.instruction import Instruction
@@ -17,7 +17,10 @@ from hloc.opt.spmd.tiling import Mesh, Tiling
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 Tree: TypeAlias = "Value | Instruction | tuple[Tree, ...]"
-"""The value of an instruction: an array, a token, or a tuple of these."""
+"""The value of an instruction: an array, a tuple, or an instruction that is handed on as it is.
+
+That is a token, a buffer, or an operation that has started.
+"""
 
 
 def parameter_of(
@@ -29,7 +32,7 @@ def parameter_of(
     common = NO_COMMON.with_metadata(inst.common.metadata)
     if annotate and tilings:
         leaves = tuple(t.sharding() if t else LeafSharding("replicated") for t in tilings)
-        single = isinstance(inst.shape, ArrayShape)
+        single = not isinstance(inst.shape, TupleShape)
         common = replace(common, sharding=leaves[0] if single else TupleSharding(leaves))
     added = region.computation.add(
         inst.opcode, shape, (), inst.attributes, name=inst.name, common=common, span=inst.span
@@ -47,9 +50,8 @@ def tree_of(
             tree_of(region, b.get_tuple_element(inst, i), part, tilings, depth)
             for i, part in enumerate(whole.elements)
         )
-    assert isinstance(whole, ArrayShape)
     tiling = tilings.pop(0)
-    if whole.dtype.is_special:
+    if not is_array(whole):
         return inst
     if tiling is None:
         return Value(inst, whole, region.whole(whole.rank), depth)
@@ -84,9 +86,9 @@ def as_instruction(
     return build(tree), used
 
 
-def tiling_at(region: Region, sharding: LeafSharding | None, shape: ArrayShape) -> Tiling | None:
-    """Return the tiling that a sharding asks for; whole for odd ones, None of a token."""
-    if shape.dtype.is_special:
+def tiling_at(region: Region, sharding: LeafSharding | None, shape: Shape) -> Tiling | None:
+    """Return the tiling that a sharding asks for; whole for odd ones, None if it is no array."""
+    if not is_array(shape):
         return None
     if sharding is None:
         return region.whole(shape.rank)
@@ -107,8 +109,7 @@ def plain_tiling(sharding: LeafSharding, mesh: Mesh, rank: int) -> Tiling | None
 
 def arrays_of(shapes: Sequence[Shape]) -> list[ArrayShape]:
     """Return the arrays of some shapes, depth first, without tokens."""
-    found = [array for shape in shapes for array in leaf_arrays(shape)]
-    return [array for array in found if not array.dtype.is_special]
+    return [leaf for shape in shapes for leaf in leaf_shapes(shape) if is_array(leaf)]
 
 
 def values_of(trees: Sequence[Tree]) -> list[Value]:
@@ -116,21 +117,26 @@ def values_of(trees: Sequence[Tree]) -> list[Value]:
     return [v for tree in trees for v in leaf_values(tree) if isinstance(v, Value)]
 
 
-def leaf_arrays(shape: Shape) -> list[ArrayShape]:
-    """Return the arrays and tokens of a shape, depth first."""
+def leaf_shapes(shape: Shape) -> list[Shape]:
+    """Return the arrays, tokens and buffers of a shape, depth first."""
     if isinstance(shape, TupleShape):
-        return [array for element in shape.elements for array in leaf_arrays(element)]
-    assert isinstance(shape, ArrayShape), shape
+        return [leaf for element in shape.elements for leaf in leaf_shapes(element)]
     return [shape]
+
+
+def is_array(shape: Shape) -> TypeGuard[ArrayShape]:
+    """False for what is handed on as it is: tokens, opaque values, buffers."""
+    return isinstance(shape, ArrayShape) and not shape.dtype.is_special
 
 
 def local_shape(shape: Shape, tilings: list[Tiling | None]) -> Shape:
     """Return the shape on one device, taking a tiling from the front of the list per array."""
     if isinstance(shape, TupleShape):
         return TupleShape(tuple(local_shape(element, tilings) for element in shape.elements))
-    assert isinstance(shape, ArrayShape)
     tiling = tilings.pop(0)
-    return shape if tiling is None else local_array(shape, tiling.local_dims(shape.dims))
+    if tiling is None or not is_array(shape):
+        return shape
+    return local_array(shape, tiling.local_dims(shape.dims))
 
 
 def leaf_values(tree: Tree) -> list[Value | Instruction]:

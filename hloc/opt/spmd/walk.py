@@ -30,7 +30,7 @@ from hloc.opt.spmd.trees import (
     Tree,
     as_instruction,
     has_manual,
-    leaf_arrays,
+    leaf_shapes,
     parameter_of,
     plain_tiling,
     replicated_leaves,
@@ -68,7 +68,7 @@ class Walk:
 
     def parameter(self, inst: Instruction) -> Tree:
         """Add a parameter of the entry with the shapes of one device."""
-        shapes = leaf_arrays(inst.shape)
+        shapes = leaf_shapes(inst.shape)
         tilings = [
             tiling_at(self.region, s, a) for s, a in zip(shardings_of(inst), shapes, strict=True)
         ]
@@ -112,7 +112,7 @@ class Walk:
 
     def _parts(self, inst: Instruction, values: list[Value]) -> Tree:
         """Compute `inst` in parts, as its factor rule allows."""
-        arrays = [array for array in leaf_arrays(inst.shape) if isinstance(array, ArrayShape)]
+        arrays = [array for array in leaf_shapes(inst.shape) if isinstance(array, ArrayShape)]
         given = shardings_of(inst)[0]
         wanted = plain_tiling(given, self.mesh, arrays[0].rank) if given is not None else None
         special = FAMILIES.get(inst.opcode.name)
@@ -144,7 +144,7 @@ class Walk:
 
     def _split(self, inst: Instruction, values: list[Value], wanted: Tiling | None) -> Tree:
         """Compute `inst` in parts by its factor rule, best for `wanted`."""
-        arrays = [array for array in leaf_arrays(inst.shape) if isinstance(array, ArrayShape)]
+        arrays = [array for array in leaf_shapes(inst.shape) if isinstance(array, ArrayShape)]
         rule = factor_rule(inst)
         if rule.reductions and not is_combinable(inst):
             rule = replace(rule, reductions=frozenset(), operands=tuple(
@@ -175,10 +175,9 @@ class Walk:
             inst.opcode, inst.shape, found, inst.attributes, inst.called, name=inst.name,
             common=replace(inst.common, sharding=None, frontend_attributes=()), span=inst.span,
         )  # fmt: skip
-        tilings: list[Tiling | None] = [
-            None if a.dtype.is_special else self.region.whole(a.rank)
-            for a in leaf_arrays(inst.shape)
-        ]
+        if inst.opcode.ended_by:
+            return added
+        tilings = [tiling_at(self.region, None, shape) for shape in leaf_shapes(inst.shape)]
         tree = tree_of(self.region, added, inst.shape, tilings)
         given = shardings_of(inst)
         if isinstance(tree, Value) and given and given[0] is not None:
@@ -214,6 +213,7 @@ def _is_partitionable(inst: Instruction) -> bool:
     """True if the instruction has arrays only, and all it does depends on its operands."""
     return not (
         inst.opcode.side_effect
+        or inst.opcode.ended_by
         or inst.is_a("custom-call", "rng", "rng-bit-generator", "fusion", "constant", "domain")
         or inst.opcode.exchange is not None
     )

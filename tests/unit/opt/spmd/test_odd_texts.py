@@ -14,6 +14,7 @@ from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.edges import edges_of
 from hloc.ir.verifier import verify
 from hloc.runtime.shards import cut_all, join_all
+from tests.inputs import inputs_for
 
 TOKEN_REGION = """HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2]>}}
 
@@ -67,11 +68,162 @@ ENTRY e {
 """
 
 
-@pytest.mark.parametrize("text", [TOKEN_REGION, LISTS, INFEED], ids=["token", "list", "infeed"])
+ASYNC = """
+called {
+  p = f32[8,4] parameter(0)
+  ROOT n = f32[8,4] negate(p)
+}
+
+ENTRY e {
+  x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  s = ((f32[8,4]), f32[8,4], u32[]) async-start(x), calls=called
+  u = ((f32[8,4]), f32[8,4], u32[]) async-update(s)
+  ROOT d = f32[8,4] async-done(u)
+}
+"""
+
+SLICE_START = """
+ENTRY e {
+  x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  s = ((f32[8,4]), f32[2,4], s32[]) slice-start(x), slice={[0:2], [0:4]}
+  ROOT d = f32[2,4] slice-done(s)
+}
+"""
+
+STATE_OF_TUPLES = """
+more {
+  p = ((s32[], token[]), (f32[8,4], ())) parameter(0)
+  a = (s32[], token[]) get-tuple-element(p), index=0
+  i = s32[] get-tuple-element(a), index=0
+  k = s32[] constant(3)
+  ROOT c = pred[] compare(i, k), direction=LT
+}
+
+body {
+  p = ((s32[], token[]), (f32[8,4], ())) parameter(0)
+  a = (s32[], token[]) get-tuple-element(p), index=0
+  i = s32[] get-tuple-element(a), index=0
+  t = token[] get-tuple-element(a), index=1
+  k = s32[] constant(1)
+  j = s32[] add(i, k)
+  q = (f32[8,4], ()) get-tuple-element(p), index=1
+  x = f32[8,4] get-tuple-element(q), index=0
+  n = f32[8,4] negate(x)
+  v = () tuple()
+  b = (s32[], token[]) tuple(j, t)
+  r = (f32[8,4], ()) tuple(n, v)
+  ROOT s = ((s32[], token[]), (f32[8,4], ())) tuple(b, r)
+}
+
+ENTRY e {
+  x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  z = s32[] constant(0)
+  t = token[] after-all()
+  v = () tuple()
+  a = (s32[], token[]) tuple(z, t)
+  q = (f32[8,4], ()) tuple(x, v)
+  p = ((s32[], token[]), (f32[8,4], ())) tuple(a, q)
+  w = ((s32[], token[]), (f32[8,4], ())) while(p), condition=more, body=body
+  r = (f32[8,4], ()) get-tuple-element(w), index=1
+  ROOT n = f32[8,4] get-tuple-element(r), index=0
+}
+"""
+
+BRANCHES_WITH_TOKENS = """
+yes {
+  p = f32[8,4] parameter(0)
+  k = token[] after-all()
+  u = (f32[8,4], token[]) tuple(p, k)
+  ROOT t = (f32[8,4], (f32[8,4], token[])) tuple(p, u)
+}
+
+no {
+  p = f32[8,4] parameter(0)
+  n = f32[8,4] negate(p)
+  k = token[] after-all()
+  u = (f32[8,4], token[]) tuple(n, k)
+  ROOT t = (f32[8,4], (f32[8,4], token[])) tuple(n, u)
+}
+
+ENTRY e {
+  x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  q = pred[] parameter(1), sharding={replicated}
+  c = (f32[8,4], (f32[8,4], token[])) conditional(q, x, x), true_computation=yes, false_computation=no, sharding={{devices=[4,1]<=[4]}, {devices=[1,4]<=[4]}, {replicated}}
+  d = (f32[8,4], token[]) get-tuple-element(c), index=1
+  ROOT r = f32[8,4] get-tuple-element(d), index=0
+}
+"""
+
+BUFFER = """HloModule m, num_partitions=4
+
+ENTRY e {
+  x = f32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  b = b(f32[8,4]) custom-call(x), custom_call_target="Pin"
+  ROOT u = f32[8,4] custom-call(b), custom_call_target="Unpin"
+}
+"""
+
+COLLECTIVE_OUTSIDE = """HloModule m, num_partitions=4
+
+add {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT c = s32[] add(a, b)
+}
+
+ENTRY e {
+  x = s32[8,4] parameter(0), sharding={devices=[4,1]<=[4]}
+  y = s32[8,4] custom-call(x), custom_call_target="Sharding", sharding={devices=[1,4]<=[4]}
+  ROOT s = s32[8,4] all-reduce(y), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add
+}
+"""
+
+
+@pytest.mark.parametrize("text", [TOKEN_REGION, LISTS, INFEED, BUFFER])
 def test_it_is_partitioned(text: str) -> None:
     local = hloc.partition(text)
     verify(local)
     assert local.entry.name.endswith("_spmd")
+
+
+@pytest.mark.parametrize("text", [ASYNC, SLICE_START, STATE_OF_TUPLES, BRANCHES_WITH_TOKENS])
+def test_it_gives_what_the_whole_program_gives(text: str) -> None:
+    whole = hloc.parse(f"HloModule m, num_partitions=4\n{text}")
+    local = hloc.partition(whole)
+    verify(local)
+    inputs, edges = inputs_for(whole), edges_of(local)
+    (found,) = join_all(evaluate_devices(local, cut_all(inputs, edges)), edges)
+    np.testing.assert_array_equal(np.asarray(found), hloc.evaluate(whole, *inputs)[0])
+
+
+def test_collectives_outside_of_regions_take_whole_arrays_of_every_device() -> None:
+    """As XLA: each device has the whole array, and four equal ones are summed."""
+    local = hloc.partition(COLLECTIVE_OUTSIDE)
+    edges = edges_of(local)
+    x = np.arange(32, dtype=np.int32).reshape(8, 4)
+    (found,) = join_all(evaluate_devices(local, cut_all([x], edges)), edges)
+    np.testing.assert_array_equal(np.asarray(found), 4 * x)
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('f32[8,4] custom-call(), custom_call_target="Sharding", sharding={replicated}', "0 operands, but 1 "),
+        ('f32[8,4] custom-call(x, x), custom_call_target="Sharding", sharding={replicated}', "2 operands, but 1 "),
+        ('f32[4,8] custom-call(x), custom_call_target="Sharding", sharding={replicated}', r"needs the shape of operand 0"),
+        ('f32[8,4] custom-call(), custom_call_target="SPMDFullToShardShape", sharding={manual}', "0 operands, but 1 "),
+        ('f32[2] custom-call(x), custom_call_target="SPMDFullToShardShape", sharding={manual}', "element type and rank"),
+        ('f32[8] custom-call(t), custom_call_target="SPMDShardToFullShape", sharding={devices=[4]<=[4]}', r"token\[\]"),
+    ],
+)  # fmt: skip
+def test_custom_calls_that_do_not_fit_are_refused(line: str, words: str) -> None:
+    text = (
+        "HloModule m, num_partitions=4\n\nENTRY e {\n  t = token[] after-all()\n"
+        f"  x = f32[8,4] parameter(0), sharding={{devices=[4,1]<=[4]}}\n  ROOT c = {line}\n}}\n"
+    )
+    with pytest.raises(HloError, match=words) as fault:
+        hloc.partition(text)
+    assert ":6:" in str(fault.value)
 
 
 def test_a_region_whose_parts_no_sharding_gives_is_refused() -> None:
