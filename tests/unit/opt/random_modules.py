@@ -39,7 +39,19 @@ class RandomModule:
 
     def grown(self, steps: int) -> Module:
         """Add `steps` instructions and return the module; its results are the last few values."""
-        grow: tuple[Callable[[], Instruction | None], ...] = (
+        grow = self.choices()
+        while len(self.values) < steps:
+            made = grow[self.random.integers(len(grow))]()
+            if made is not None:
+                self.values.append(made)
+        self.entry.set_root(self.b.tuple(self.values[-6:]))
+        self.module.set_entry(self.entry)
+        self.module.log.recording = True
+        return self.module
+
+    def choices(self) -> tuple[Callable[[], Instruction | None], ...]:
+        """Return what adds an instruction, or None where nothing fits; each as likely."""
+        return (
             self.binary,
             self.binary,
             self.unary,
@@ -57,14 +69,6 @@ class RandomModule:
             self.dynamic_slice,
             self.constant,
         )
-        while len(self.values) < steps:
-            made = grow[self.random.integers(len(grow))]()
-            if made is not None:
-                self.values.append(made)
-        self.entry.set_root(self.b.tuple(self.values[-6:]))
-        self.module.set_entry(self.entry)
-        self.module.log.recording = True
-        return self.module
 
     # ---- choosing
 
@@ -167,8 +171,10 @@ class RandomModule:
         strides = [int(self.random.integers(1, 3)) for _ in starts]
         return self.b.slice(x, starts, limits, strides)
 
-    def pad(self) -> Instruction:
+    def pad(self) -> Instruction | None:
         x = self.pick()
+        if not x.array.rank:
+            return None
         low, high = ([int(n) for n in self.random.integers(-1, 3, x.array.rank)] for _ in range(2))
         sizes = [
             n + before + after for n, before, after in zip(x.array.dims, low, high, strict=True)
