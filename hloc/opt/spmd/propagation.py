@@ -1,10 +1,10 @@
 """The fixed point of shardings: each array takes the axes that its neighbours agree on.
 
 A turn looks at one rule: every factor gets the longest list of axes that a side has, no axis goes
-to two factors, and sides are extended by the axes of their factors where they are open. Operands
-shape results in post order, then results operands in reverse order, until nothing changes; rules
-that keep dimensions first, then all others, then broadcasts forward. After Shardy's propagation
-and the GSPMD paper (Xu et al., 2021), 3.5.
+to two factors, and sides are extended by the axes of their factors where they are open. Rules take
+turns in post order, and what has changed goes to its neighbours at once, until nothing changes;
+rules that keep dimensions first, then all others, then broadcasts forward. After Shardy's
+propagation and the GSPMD paper (Xu et al., 2021), 3.5.
 """
 
 from __future__ import annotations
@@ -39,10 +39,16 @@ class ArrayState:
 
 @dataclass
 class Propagation:
-    """One propagation over a module; `states` by representatives of the classes."""
+    """One propagation over a module.
+
+    Attributes:
+        followers: arrays that can be made anew for each user; they shape no others but such.
+        states: by representatives of the classes.
+    """
 
     mesh: Mesh
     classes: ArrayClasses
+    followers: frozenset[Leaf] = frozenset()
     states: dict[Leaf, ArrayState] = field(default_factory=dict)
 
     def state(self, leaf: Leaf) -> ArrayState:
@@ -58,32 +64,42 @@ class Propagation:
 
     def run(self, rules: Sequence[PropagationRule]) -> None:
         """Propagate along `rules`, given in post order, to a fixed point."""
+        near: dict[Leaf, list[int]] = {}
+        for number, rule in enumerate(rules):
+            for side in rule.sides:
+                near.setdefault(self.classes.of(side.leaf), []).append(number)
         for level in (SAME, OTHERS, BROADCASTS):
-            forward = [r for r in rules if r.forward and r.kind <= level]
-            backward = [r for r in reversed(rules) if r.backward and min(r.kind, OTHERS) <= level]
-            while self._sweep(forward, True) | self._sweep(backward, False):
-                pass
+            waiting = list(reversed(range(len(rules))))
+            inside = set(waiting)
+            while waiting:
+                number = waiting.pop()
+                inside.discard(number)
+                changed = self._turn(rules[number], level)
+                fresh = {n for leaf in changed for n in near[leaf]} - inside - {number}
+                waiting += sorted(fresh, reverse=True)
+                inside |= fresh
 
-    def _sweep(self, rules: Sequence[PropagationRule], to_results: bool) -> bool:
-        changed = False
-        for rule in rules:
-            changed |= self._turn(rule, to_results)
-        return changed
-
-    def _turn(self, rule: PropagationRule, to_results: bool) -> bool:
-        if not any(any(self.state(side.leaf).dims) for side in rule.sides):
-            return False
-        axes = self._axes_of_factors(rule)
-        changed = False
-        for side in rule.sides:
-            if side.is_result == to_results:
-                changed |= self._extend(side, axes, rule.sizes)
+    def _turn(self, rule: PropagationRule, level: int) -> list[Leaf]:
+        """Let the sides of a rule shape each other; return what has changed."""
+        forward = rule.forward and rule.kind <= level
+        backward = rule.backward and min(rule.kind, OTHERS) <= level
+        changed: list[Leaf] = []
+        for to_results, allowed in ((True, forward), (False, backward)):
+            if not allowed or not any(any(self.state(side.leaf).dims) for side in rule.sides):
+                continue
+            axes = self._axes_of_factors(rule)
+            for side in rule.sides:
+                if side.is_result == to_results and self._extend(side, axes, rule.sizes):
+                    changed.append(self.classes.of(side.leaf))
         return changed
 
     def _axes_of_factors(self, rule: PropagationRule) -> dict[int, Axes]:
         """Return the axes of each factor: the most parallel list, of the largest array."""
         best: dict[int, tuple[tuple[int, int], Axes]] = {}
+        all_follow = all(side.leaf in self.followers for side in rule.sides)
         for side in rule.sides:
+            if side.leaf in self.followers and not all_follow:
+                continue
             weight = self.state(side.leaf).weight
             for factor, axes in self._projected(side, rule.sizes).items():
                 key = (self.mesh.size(axes), weight)

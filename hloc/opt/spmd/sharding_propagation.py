@@ -78,7 +78,20 @@ class _Shardings:
         self.mesh = prime_mesh(mesh_of(all_shardings(self.module), partitions_of(self.module)))
         self.insts = [inst for inst in walked(self.module) if inst not in self.manual]
         self.classes = array_classes(self.module, is_annotated)
-        self.result = Propagation(self.mesh, self.classes)
+        followers = frozenset(self._followers())
+        self.result = Propagation(self.mesh, self.classes, followers)
+
+    def _followers(self) -> Iterator[Leaf]:
+        """Yield what is computed from constants alone, and is in no class with others."""
+        shared = {leaf for pair in self.classes.parents.items() for leaf in pair}
+        constant: set[Instruction] = set()
+        for inst in self.insts:
+            leaf: Leaf = (inst, ())
+            if not _is_constant_like(inst) or leaf in shared or is_annotated(inst):
+                continue
+            if all(operand in constant for operand in inst.operands):
+                constant.add(inst)
+                yield leaf
 
     def propagate(self) -> None:
         """Propagate from the annotations, those of the first priority first."""
@@ -168,6 +181,14 @@ class _Shardings:
         if isinstance(old, LeafSharding):
             return replace(found, metadata=old.metadata)
         return found
+
+
+def _is_constant_like(inst: Instruction) -> bool:
+    """True if an instruction computes a constant array, if its operands are constant."""
+    return isinstance(inst.shape, ArrayShape) and (
+        inst.opcode.elementwise
+        or inst.is_a("constant", "iota", "broadcast", "reshape", "transpose", "slice")
+    )
 
 
 def _identities(inst: Instruction) -> Iterator[PropagationRule]:
