@@ -27,7 +27,7 @@ from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugin
 from hloc.cli.pass_report import names_of
 from hloc.cli.pass_table import StageTime, show_times
 from hloc.cli.process_job import ProcessJob, process_job, together
-from hloc.cli.profile_report import profile_lines
+from hloc.cli.profile_report import cpu_profile, profile_lines
 from hloc.cli.progress import Progress, progress_of
 from hloc.cli.reproducer import apply_header
 from hloc.cli.talk import Talk
@@ -49,6 +49,7 @@ from hloc.report.inputs import (
     save_arrays,
 )
 from hloc.report.interpreter import Interpreter
+from hloc.report.kernel_times import kernel_lines
 from hloc.report.repro_file import ENDING, HEADER, header_words
 from hloc.report.run_report import (
     Timing,
@@ -123,7 +124,9 @@ def _check(arguments: Namespace) -> None:
         for option in ("input", "profile", "compare_each"):
             if getattr(arguments, option):
                 raise UsageError(f"--{option.replace('_', '-')} needs --run")
-    if getattr(arguments, "profile", False) and arguments.simulate == "host":
+    if arguments.profile and arguments.backend == "interp":
+        raise UsageError("--profile times machine code, not --backend=interp")
+    if arguments.profile and arguments.simulate == "host":
         raise UsageError("--profile: native code has no counters; use --simulate=ptx")
     if arguments.random is not None and arguments.inputs:
         raise UsageError("--random and --inputs exclude each other")
@@ -184,14 +187,14 @@ class _Job:
             module = self._task.module
         if a.run and a.backend == "interp":
             interpreter = Interpreter(module, self.options.fill_constants)
-            return self._execute(module, interpreter, inputs)
+            return self._execute(module, interpreter, inputs, module)
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
         passes = WatchedPasses(a, self.options, self.talk, self.progress)
         differs: int = Exit.OK
         if self._only_runs(passes):
             with self.progress.running():
                 program = self._kept_or_compiled(module, passes)
-            return self._execute(kept, program, inputs)
+            return self._execute(kept, program, inputs, module)
         with self.progress.running():
             passes.run(module)
             told = a.run or a.memory is not None
@@ -214,7 +217,7 @@ class _Job:
             write_products(emit, module, compiled, a.output_file, a.style, self.talk)
         if executable is None:
             return Exit.OK
-        return max(differs, self._execute(kept, executable, inputs))
+        return max(differs, self._execute(kept, executable, inputs, module))
 
     def _device_task(self, module: Module) -> DeviceTask | None:
         """Return how the module runs on several devices, None on one."""
@@ -232,7 +235,7 @@ class _Job:
         """True if nothing is asked for but the results, which a kept program gives as well."""
         a = self.arguments
         makes = (a.emit, a.output_file, a.memory is not None, implied_kinds(a), a.compare_each)
-        return a.run and not any(makes) and not getattr(a, "profile", False) and not passes.tells
+        return a.run and not any(makes) and not a.profile and not passes.tells
 
     def _kept_or_compiled(self, module: Module, passes: WatchedPasses) -> Runnable:
         """Return the program of an earlier run of the same text; else compile it."""
@@ -283,7 +286,9 @@ class _Job:
 
     # ---- run
 
-    def _execute(self, module: Module, executable: Runnable, inputs: list[Array]) -> int:
+    def _execute(
+        self, module: Module, executable: Runnable, inputs: list[Array], optimised: Module
+    ) -> int:
         a = self.arguments
         task = self._task
         shapes = result_leaves(module) if task is None else task.output_shapes
@@ -297,11 +302,8 @@ class _Job:
         devices = 1 if task is None else task.devices
         flops = driver.flops_of(module) if task is None else 0
         self.talk.say(run_line(shapes, timing, flops, threads, devices))
-        if getattr(a, "profile", False):
-            lines = (
-                profile_lines(executable, inputs) if task is None else exchange_lines(executable)
-            )
-            self.talk.say("\n".join(lines))
+        if a.profile:
+            self.talk.say("\n".join(self._profile(optimised, executable, inputs)))
         if a.output:
             save_arrays(a.output, "out", outputs, shapes)
         if a.print_output is not None or not (a.output or a.emit):
@@ -310,6 +312,15 @@ class _Job:
                 self.talk.product(line)
         other = a.compare_with or self._stored_result()
         return self._compare(module, inputs, outputs, other) if other else Exit.OK
+
+    def _profile(
+        self, optimised: Module, executable: Runnable, inputs: list[Array]
+    ) -> Sequence[str]:
+        if self._task is not None:
+            return exchange_lines(executable)
+        if self.options.target == "cpu":
+            return kernel_lines(*cpu_profile(optimised, self.options))
+        return profile_lines(executable, inputs)
 
     def _timed(
         self, executable: Runnable, inputs: list[Array], repeat: int | None

@@ -272,8 +272,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--simulate",), "Run", COMPILE, "run GPU code without a GPU: in the PTX interpreter, "
            "which checks every access (ptx, the default), or as native code, which is faster and "
            "checks less (host)", "ptx|host", "ptx", OneOf(SIMULATORS)),
-    Option(("--profile",), "Run", COMPILE, "print the cost of each GPU kernel: time and share of "
-           "the peaks; with --simulate=ptx instructions, accesses and conflicts"),
+    Option(("--profile",), "Run", COMPILE, "print the cost of each kernel: its time alone, on a "
+           "GPU also the share of the peaks; with --simulate=ptx instructions, accesses and "
+           "conflicts"),
     Option(("--random",), "Run", PASSES, "use random inputs from SEED (default 0), with integer "
            "indices in range", "SEED", "0", count(0)),
     Option(("--input",), "Run", PASSES, "give one parameter a value: x=3.5, x=[1,2,3], x=@x.npy, "

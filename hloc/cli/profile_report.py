@@ -1,10 +1,15 @@
-"""`--profile`: the cost of each kernel of a GPU program, as a table."""
+"""`--profile`: the cost of each kernel, as a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from hloc import driver
+from hloc.ir.module import Module
+from hloc.options import CompileOptions
+from hloc.report.inputs import random_inputs
+from hloc.report.kernel_times import KernelTime, kernel_times, repeated
 from hloc.report.text import aligned, count_text, duration, plural, size_text
 
 if TYPE_CHECKING:
@@ -12,6 +17,21 @@ if TYPE_CHECKING:
     from hloc.runtime.gpu.profile import KernelProfile, ModuleProfile
 
 _MOST_ROWS = 30
+
+
+def cpu_profile(module: Module, options: CompileOptions) -> tuple[list[KernelTime], int]:
+    """Time the kernels of an optimised module, which is not changed, on this machine.
+
+    Returns:
+        The kernels, the slowest first, and how many more were not timed.
+    """
+
+    def times(kernel: Module) -> list[float]:
+        inputs = random_inputs(kernel, 0)
+        program = driver.load_compiled(driver.generate(kernel, options))
+        return repeated(lambda: program(*inputs))
+
+    return kernel_times(module, times)
 
 
 def profile_lines(executable: Any, inputs: Sequence[Any]) -> list[str]:

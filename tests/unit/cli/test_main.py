@@ -186,6 +186,32 @@ def test_printed_elements_are_counted(sums: str, capsys: Capture) -> None:
     assert "..." not in capsys.readouterr().out
 
 
+def test_a_profile_has_a_line_per_kernel(tmp_path: Path, capsys: Capture) -> None:
+    file = write(
+        tmp_path,
+        "m.hlo",
+        "HloModule m\nENTRY e {\n  x = f32[64,64] parameter(0)\n  t = f32[64,64] tanh(x)\n"
+        "  d = f32[64,64] dot(t, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n"
+        "  ROOT r = (f32[64,64], f32[64,64]) tuple(d, t)\n}\n",
+    )
+    assert main(["run", file, "--profile", "--print-output=0"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    first = lines.index("profile: 2 kernels, each alone on random inputs, call included")
+    assert lines[first + 1].split() == [
+        "kernel",
+        "result",
+        "time",
+        "of",
+        "all",
+        "bytes/s",
+        "FLOP/s",
+    ]
+    rows = {line.split()[0]: line for line in lines[first + 2 : first + 4]}
+    assert set(rows) == {"t", "d"}
+    assert all("%" in row and "f32[64,64]" in row for row in rows.values())
+    assert "FLOP/s" in rows["d"]
+
+
 def test_passes_are_told(sums: str, capsys: Capture) -> None:
     arguments = ["--time-passes", "--print-changed=diff", "--print-after=fus*", "-q"]
     assert main([sums, *arguments[:-1]]) == 0
@@ -255,6 +281,7 @@ USAGE = {
     "needs run": (["x.hlo", "--inputs=a.npz"], "--inputs needs --run"),
     "input needs run": (["x.hlo", "--input=x=1"], "--input needs --run"),
     "each needs run": (["x.hlo", "--compare-each"], "--compare-each needs --run"),
+    "no profile": (["run", "x", "--profile", "--backend=interp"], "--profile times machine code"),
     "no spec": (["run", "x.hlo", "--input=x"], "expected NAME=SPEC such as x=normal(0,1)"),
     "two inputs": (["run", "x", "--random", "--inputs=a.npz"], "exclude each other"),
     "two files": (["x", "y", "-o", "z"], "needs a single input file"),
