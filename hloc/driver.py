@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from hloc.formats.snapshot import Snapshot
     from hloc.opt.pass_base import PassContext
     from hloc.opt.pipeline import Pipeline, PipelineObserver
+    from hloc.runtime.executable import Executable
     from hloc.runtime.loading import Runnable
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -70,12 +71,25 @@ def _with_edges(program: Runnable, edges: Callable[[], Edges]) -> Runnable:
 
 
 def kept_or_compiled(
-    text: str, options: CompileOptions, compile_text: Callable[[], CompiledModule]
+    text: str,
+    options: CompileOptions,
+    compile_text: Callable[[], CompiledModule],
+    note: str = "",
 ) -> Runnable:
-    """Return the program of `text` if it was kept in an earlier run; else compile and keep it."""
+    """Return the program of `text` if it was kept in an earlier run; else compile and keep it.
+
+    `note` is kept with it for `kept_program`.
+    """
     from hloc.runtime.program_cache import load_or_compile
 
-    return load_or_compile(text, options, compile_text)
+    return load_or_compile(text, options, compile_text, note)
+
+
+def kept_program(text: str, options: CompileOptions) -> tuple[Executable, str] | None:
+    """Return the program of `text` and its note if they were kept; the text is not parsed."""
+    from hloc.runtime.program_cache import kept_program
+
+    return kept_program(text, options, lambda: _compiled(parse_text(text), options))
 
 
 def compile_proto(data: bytes, name: str, options: CompileOptions = DEFAULT) -> Runnable:

@@ -36,13 +36,13 @@ class Command:
         return cast(CommandFunction, getattr(import_module(module), name))
 
 
-COMPILE_COMMAND = Command("FILE...", "compile", "hloc.cli.compile_command:compile_files")
+COMPILE_COMMAND = Command("FILE...", "compile", "hloc.cli.run_command:compile_files")
 
 COMMANDS: dict[str, Command] = {
     "run": Command(
         "run FILE...",
         "compile and run, like `hloc FILE... --run`",
-        "hloc.cli.compile_command:run_files",
+        "hloc.cli.run_command:run_files",
     ),
     "parse": Command(
         "parse FILE...", "parse, verify and print HLO text", "hloc.cli.read_commands:parse_files"

@@ -22,6 +22,7 @@ from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
 from hloc.cli.exchange_report import exchange_lines
 from hloc.cli.guard import guarded_each
 from hloc.cli.input_options import inputs_of
+from hloc.cli.kept_run import only_runs
 from hloc.cli.memory_option import show_memory
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
 from hloc.cli.pass_report import names_of
@@ -30,6 +31,7 @@ from hloc.cli.process_job import ProcessJob, process_job, together
 from hloc.cli.profile_report import cpu_profile, profile_lines
 from hloc.cli.progress import Progress, progress_of
 from hloc.cli.reproducer import apply_header
+from hloc.cli.run_outcome import Outcome, runs_to_time, tell_outcome
 from hloc.cli.talk import Talk
 from hloc.cli.watched_passes import WatchedPasses
 from hloc.errors import HloError, printable
@@ -46,20 +48,18 @@ from hloc.report.inputs import (
     load_arrays,
     parameter_leaves,
     result_leaves,
-    save_arrays,
 )
 from hloc.report.interpreter import Interpreter
 from hloc.report.kernel_times import kernel_lines
+from hloc.report.module_facts import facts_of, headline
 from hloc.report.repro_file import ENDING, HEADER, header_words
 from hloc.report.run_report import (
     Timing,
     comparison_text,
-    output_lines,
     run_executable,
-    run_line,
 )
 from hloc.report.source_input import need_files, read_snapshots, read_source, shown_name
-from hloc.report.text import count_text, plural, size_text
+from hloc.report.text import size_text
 
 if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
@@ -69,15 +69,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 COMPARE_WORDS = ("interp", "O0", "xla")
 
 
-def run_files(arguments: Namespace, talk: Talk) -> int:
-    """`hloc run FILE...`."""
-    arguments.run, arguments.emit, arguments.output_file = True, (), None
-    arguments.style, arguments.repro = "default", False
-    arguments.compile_only, arguments.shared = False, False
-    return compile_files(arguments, talk)
-
-
-def compile_files(arguments: Namespace, talk: Talk) -> int:
+def compile_each(arguments: Namespace, talk: Talk) -> int:
     """`hloc FILE...`: one after the other; the highest exit code counts."""
     files = need_files(arguments.files)
     _check(arguments)
@@ -191,7 +183,7 @@ class _Job:
         kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
         passes = WatchedPasses(a, self.options, self.talk, self.progress)
         differs: int = Exit.OK
-        if self._only_runs(passes):
+        if only_runs(a):
             with self.progress.running():
                 program = self._kept_or_compiled(module, passes)
             return self._execute(kept, program, inputs, module)
@@ -231,12 +223,6 @@ class _Job:
             devices = self.processes.devices(module, devices)
         return device_task(module, devices, per_device=a.per_device)
 
-    def _only_runs(self, passes: WatchedPasses) -> bool:
-        """True if nothing is asked for but the results, which a kept program gives as well."""
-        a = self.arguments
-        makes = (a.emit, a.output_file, a.memory is not None, implied_kinds(a), a.compare_each)
-        return a.run and not any(makes) and not a.profile and not passes.tells
-
     def _kept_or_compiled(self, module: Module, passes: WatchedPasses) -> Runnable:
         """Return the program of an earlier run of the same text; else compile it."""
 
@@ -248,18 +234,15 @@ class _Job:
         if span is None:  # not read from text
             return self._load(compiled())
         text = span.source.text
-        if self._task is not None:  # which may have counted the devices itself
-            text += f"\n// {self._task.devices} devices"
+        if self._task is None:
+            note = facts_of(module).to_text()
+            return driver.kept_or_compiled(text, self.options, compiled, note)
+        text += f"\n// {self._task.devices} devices"  # the task may have counted them itself
         return driver.kept_or_compiled(text, self.options, compiled)
 
     def _summary(self, module: Module) -> None:
         flops = driver.flops_of(module)
-        self.talk.say(
-            f"{shown_name(self.name)}: module {module.name}"
-            f"  {plural(module.instruction_count, 'instruction')}"
-            f" / {plural(len(module.computations), 'computation')}"
-            + (f"   {count_text(flops, 'FLOP')}" if flops else "")
-        )
+        self.talk.say(f"{shown_name(self.name)}: {headline(module, flops)}")
 
     def _generate(self, module: Module) -> CompiledModule:
         self.progress.what, self.progress.detail = "code generation", ""
@@ -292,30 +275,30 @@ class _Job:
         a = self.arguments
         task = self._task
         shapes = result_leaves(module) if task is None else task.output_shapes
-        repeat = 1 if a.repeat is None and self.talk.quiet else a.repeat
-        outputs, timing = self._timed(executable, inputs, repeat)
+        outputs, timing = self._timed(executable, inputs, runs_to_time(a, self.talk))
         if self.processes is not None and not self.processes.speaks:
             if a.compare_with == "O0":  # which all processes run
                 self._wanted(module, inputs, a.compare_with)
             return Exit.OK
-        threads = getattr(executable, "threads", 1)  # programs of other targets need not say
-        devices = 1 if task is None else task.devices
-        flops = driver.flops_of(module) if task is None else 0
-        self.talk.say(run_line(shapes, timing, flops, threads, devices))
-        if a.profile:
-            self.talk.say("\n".join(self._profile(optimised, executable, inputs)))
-        if a.output:
-            save_arrays(a.output, "out", outputs, shapes)
-        if a.print_output is not None or not (a.output or a.emit):
-            stacked = () if task is None else task.stacked_outputs
-            for line in output_lines(outputs, shapes, a.print_output, stacked):
-                self.talk.product(line)
+        outcome = Outcome(
+            outputs,
+            timing,
+            shapes,
+            driver.flops_of(module) if task is None else 0,
+            getattr(executable, "threads", 1),  # programs of other targets need not say
+            devices=1 if task is None else task.devices,
+            stacked=() if task is None else task.stacked_outputs,
+        )
+        tell_outcome(outcome, a, self.talk, self._profile(optimised, executable, inputs))
         other = a.compare_with or self._stored_result()
         return self._compare(module, inputs, outputs, other) if other else Exit.OK
 
     def _profile(
         self, optimised: Module, executable: Runnable, inputs: list[Array]
     ) -> Sequence[str]:
+        """Return the lines of `--profile`."""
+        if not self.arguments.profile:
+            return ()
         if self._task is not None:
             return exchange_lines(executable)
         if self.options.target == "cpu":

@@ -44,15 +44,6 @@ class WatchedPasses:
     times: PassTimes | None = None
     _finishers: list[PassReport | DumpDir | CheckEach] = field(default_factory=list)
 
-    @property
-    def tells(self) -> bool:
-        """True if the options ask for anything that only passes which run can tell."""
-        a = self.arguments
-        asked = (a.remarks, a.print_changed, a.print_after, a.dump_dir, a.time_passes)
-        checked = (a.verify_each, a.check_each)
-        limited = a.opt_bisect_limit is not None or a.trace_rewrites is not None
-        return limited or any(asked) or any(checked)
-
     def run(self, module: Module) -> None:
         """Optimise `module`.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
@@ -67,8 +67,14 @@ def random_inputs(
     lie in the range of what they index.
     """
     shapes = parameter_leaves(module) if shapes is None else shapes
+    return random_arrays(shapes, seed, index_limits(module))
+
+
+def random_arrays(
+    shapes: Sequence[ArrayShape], seed: int, limits: Mapping[int, int]
+) -> list[Array]:
+    """Return the inputs of `random_inputs`; `limits` are those of `index_limits`."""
     _check_possible(shapes)
-    limits = index_limits(module)
     return [
         _random_array(shape, np.random.default_rng([seed, number]), limits.get(number))
         for number, shape in enumerate(shapes)

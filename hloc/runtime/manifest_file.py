@@ -30,10 +30,16 @@ _LENGTH = struct.Struct("<Q")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A module ready to be loaded: its manifest, and objects that refer to each other."""
+    """A module ready to be loaded.
+
+    Attributes:
+        objects: machine code; they refer to each other.
+        note: what whoever compiled it wants to find with it.
+    """
 
     manifest: ProgramManifest
     objects: tuple[bytes, ...]
+    note: str = ""
 
 
 def program_bytes(program: Program) -> bytes | None:
@@ -65,6 +71,7 @@ def program_bytes(program: Program) -> bytes | None:
         "exchanges": [_exchange_fields(exchange) for exchange in manifest.exchanges],
         "aliases": [_fields(alias) for alias in manifest.aliases],
         "objects": [len(data) for data in program.objects],
+        "note": program.note,
     }
     text = json.dumps(head).encode()
     blocks = [*program.objects, *(constant.tobytes() for constant in manifest.constants)]
@@ -107,7 +114,7 @@ def read_program(data: bytes) -> Program:
         tells_devices=head["tells_devices"],
         exchanges=tuple(_exchange(fields) for fields in head["exchanges"]),
     )
-    return Program(manifest, tuple(objects))
+    return Program(manifest, tuple(objects), str(head["note"]))
 
 
 def _fields(record: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -107,8 +108,12 @@ class KeptModule:
         return self.compiled.stage(name)
 
 
-def load_or_compile(text: str, options: CompileOptions, compile_text: Compile) -> Runnable:
+def load_or_compile(
+    text: str, options: CompileOptions, compile_text: Compile, note: str = ""
+) -> Runnable:
     """Return the program of `text` from the cache; else what `compile_text` makes of it.
+
+    A `note` is kept with a program that has none yet, for `kept_program`.
 
     Raises:
         HloError: faults of the text; it needs more memory than the limit, or than there is.
@@ -118,13 +123,30 @@ def load_or_compile(text: str, options: CompileOptions, compile_text: Compile) -
         return load_compiled(compile_text())
     machine = target_for(options.triple, options.cpu, options.features)
     name = _file_name(text, options, machine)
-    result = _loaded(name, machine, options, compile_text) if machine.is_host else None
-    if result is not None:
+    program = _kept(name) if machine.is_host else None
+    result = _loaded(program, machine, options, compile_text)
+    if result is not None and program is not None:
+        if note and not program.note:
+            _write(name, replace(program, note=note))
         return result
     value = load_compiled(compile_text())
     if isinstance(value, Executable):
-        _keep(name, value)
+        _keep(name, value, note)
     return value
+
+
+def kept_program(
+    text: str, options: CompileOptions, compile_text: Compile
+) -> tuple[Executable, str] | None:
+    """Return the program of `text` and its note if both are in the cache."""
+    if not _can_be_kept(options):
+        return None
+    machine = target_for(options.triple, options.cpu, options.features)
+    program = _kept(_file_name(text, options, machine)) if machine.is_host else None
+    if program is None or not program.note:
+        return None
+    result = _loaded(program, machine, options, compile_text)
+    return None if result is None else (result, program.note)
 
 
 def _can_be_kept(options: CompileOptions) -> bool:
@@ -133,9 +155,8 @@ def _can_be_kept(options: CompileOptions) -> bool:
 
 
 def _loaded(
-    name: str, machine: Target, options: CompileOptions, compile_text: Compile
+    program: Program | None, machine: Target, options: CompileOptions, compile_text: Compile
 ) -> Executable | None:
-    program = _kept(name)
     if program is None:
         return None
     manifest, objects = program.manifest, program.objects
@@ -151,7 +172,7 @@ def _loaded(
         return None
 
 
-def _keep(name: str, executable: Executable) -> None:
+def _keep(name: str, executable: Executable, note: str) -> None:
     from hloc.codegen.cpu.backend import CpuModule
 
     compiled = executable.compiled
@@ -159,7 +180,11 @@ def _keep(name: str, executable: Executable) -> None:
         return
     if executable.buffers.constant_bytes > _MAX_PROGRAM_BYTES:
         return
-    data = program_bytes(Program(executable.manifest, compiled.objects()))
+    _write(name, Program(executable.manifest, compiled.objects(), note))
+
+
+def _write(name: str, program: Program) -> None:
+    data = program_bytes(program)
     if data is None or len(data) > _MAX_PROGRAM_BYTES:
         return
     write_cached(name, sealed(name, data))

@@ -316,7 +316,7 @@ def test_a_failing_run_is_code_4(
     def fail(*arrays: object) -> None:
         raise hloc.HloError("the loop ran out of iterations", notes=("device 2 at 'sum'",))
 
-    monkeypatch.setattr(driver, "kept_or_compiled", lambda text, options, compiled: fail)
+    monkeypatch.setattr(driver, "kept_or_compiled", lambda *_: fail)
     assert main(["run", sums]) == 4
     error = capsys.readouterr().err
     assert "run failed: the loop ran out of iterations\nnote: device 2 at 'sum'\n" in error

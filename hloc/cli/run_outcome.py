@@ -1,0 +1,57 @@
+"""What `hloc run` says and writes of one run: the line with its time, and the results."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.cli.talk import Talk
+from hloc.lazy_dataclass import dataclass
+from hloc.report.inputs import save_arrays
+from hloc.report.run_report import Timing, output_lines, run_line
+from hloc.shapes import ArrayShape
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The results of a run and its times.
+
+    Attributes:
+        shapes: of the outputs.
+        flops: operations of a run, 0 if they are not to be told.
+        stacked: numbers of the outputs that have the arrays of devices along a first dimension.
+    """
+
+    outputs: Sequence[Array]
+    timing: Timing
+    shapes: Sequence[ArrayShape]
+    flops: int
+    threads: int
+    devices: int = 1
+    stacked: Sequence[int] = ()
+
+
+def runs_to_time(arguments: Namespace, talk: Talk) -> int | None:
+    """Return how often to run; None is until the time is known well enough."""
+    repeat: int | None = arguments.repeat
+    return 1 if repeat is None and talk.quiet else repeat
+
+
+def tell_outcome(
+    outcome: Outcome, arguments: Namespace, talk: Talk, profile: Sequence[str] = ()
+) -> None:
+    """Print the line of the run, what its profile says, and the results; write them to a file."""
+    a, o = arguments, outcome
+    talk.say(run_line(o.shapes, o.timing, o.flops, o.threads, o.devices))
+    if profile:
+        talk.say("\n".join(profile))
+    if a.output:
+        save_arrays(a.output, "out", o.outputs, o.shapes)
+    if a.print_output is not None or not (a.output or a.emit):
+        for line in output_lines(o.outputs, o.shapes, a.print_output, o.stacked):
+            talk.product(line)
