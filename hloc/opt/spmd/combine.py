@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from hloc.dtypes import DType
-from hloc.ir.computation import Computation
 from hloc.ir.factors import FactorRule
 from hloc.ir.instruction import Instruction
 from hloc.opt.spmd.assignment import Assignment
 from hloc.opt.spmd.local import local_instruction
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard
-from hloc.opt.spmd.tiling import Axes, Tiling
+from hloc.opt.spmd.sums import reducer, summed
+from hloc.opt.spmd.tiling import Tiling
 from hloc.shapes import ArrayShape
 
 _REDUCERS = ("add", "multiply", "minimum", "maximum", "and", "or", "xor")
@@ -68,43 +67,6 @@ def combined(
     return reshard(region, result, wanted) if wanted is not None else result
 
 
-def summed(
-    region: Region,
-    local: Instruction,
-    whole: ArrayShape,
-    tiling: Tiling,
-    axes: Axes,
-    reducer: Computation,
-    wanted: Tiling | None,
-) -> Value:
-    """Combine along `axes`: by a reduce-scatter if a dimension is wanted split by them."""
-    if wanted is not None:
-        for dim, target in enumerate(wanted.dims):
-            more = target[len(tiling.dims[dim]) :]
-            split = tiling.with_dim(dim, target)
-            if (
-                target[: len(tiling.dims[dim])] == tiling.dims[dim]
-                and more
-                and set(more) == set(axes)
-                and split.is_even(whole.dims, dim)
-            ):
-                part = _noted(
-                    region, split, partial(region.reduce_scatter, local, dim, more, reducer)
-                )
-                return region.value(part, whole, split)
-    total = _noted(region, tiling, partial(region.all_reduce, local, axes, reducer))
-    return region.value(total, whole, tiling)
-
-
-def _noted(region: Region, result: Tiling, exchange: Callable[[], Instruction]) -> Instruction:
-    """Return what `exchange` adds, with the note that parts of the sum were there before."""
-    assert region.origin is not None
-    region.explain(region.origin, "partial sums", str(result.sharding()))
-    found = exchange()
-    region.note = None
-    return found
-
-
 def identity(opcode: str, dtype: DType) -> float | int | bool:
     """Return the number that changes nothing: 0 of a sum, -inf of a maximum."""
     if opcode in ("minimum", "maximum"):
@@ -132,11 +94,3 @@ def _is_identity(init: Instruction, opcode: str) -> bool:
         return False
     value = init.attributes.literal.value
     return value is not None and bool(value == identity(opcode, init.array.dtype))
-
-
-def reducer(region: Region, opcode: str, dtype: DType) -> Computation:
-    key = (opcode, dtype.name)
-    reducers = region.shared.reducers
-    if key not in reducers:
-        reducers[key] = region.build.scalar_function(opcode, dtype)
-    return reducers[key]

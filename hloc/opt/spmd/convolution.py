@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.instruction import Instruction
-from hloc.opt.spmd.combine import reducer, summed
 from hloc.opt.spmd.halo import Span, exchanged, halo_bytes, span_of
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard, reshard_bytes
+from hloc.opt.spmd.sums import reducer, summed
 from hloc.opt.spmd.tiling import Axes, Tiling, replicated
 
 

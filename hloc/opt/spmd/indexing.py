@@ -14,10 +14,10 @@ import numpy as np
 from hloc.dtypes import PRED, S32, S64
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.spmd.combine import reducer
 from hloc.opt.spmd.one_holder import joined
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard, reshard_bytes
+from hloc.opt.spmd.sums import reducer
 from hloc.opt.spmd.tiling import Tiling, replicated
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from hloc.dtypes import DTYPES, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.opt.spmd.combine import reducer, summed
 from hloc.opt.spmd.region import Region, Value
+from hloc.opt.spmd.sums import reducer, summed
 from hloc.opt.spmd.tiling import Axes, Tiling
 from hloc.shapes import ArrayShape
 

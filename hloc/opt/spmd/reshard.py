@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
+from hloc.opt.spmd.one_holder import joined
 from hloc.opt.spmd.region import Maker, Region, Value
 from hloc.opt.spmd.reshard_path import Step, pairs, path
 from hloc.opt.spmd.tiling import Tiling
+from hloc.shapes import ArrayShape
 
 
 def reshard(region: Region, value: Value, target: Tiling) -> Value:
@@ -54,6 +57,8 @@ def _moved(region: Region, value: Value, step: Step) -> Instruction:
         return region.sliced(x, step.dim, step.axes)
     if step.kind == "permute":
         return region.permute(x, pairs(value.tiling, step.tiling))
+    if step.kind == "join":
+        return _joined(region, value, step)
     if step.kind == "gather":
         x = region.all_gather(x, step.dim, step.axes)
     else:
@@ -61,3 +66,16 @@ def _moved(region: Region, value: Value, step: Step) -> Instruction:
         x = region.padded(x, step.other, n * target[step.other])
         x = region.all_to_all(x, step.dim, step.other, step.axes)
     return region.cut(x, step.dim, target[step.dim])
+
+
+def _joined(region: Region, value: Value, step: Step) -> Instruction:
+    """Put the single element along `step.dim` in its place, and add up those of all devices."""
+    b, x, size = region.build, value.inst, value.whole.dims[step.dim]
+    dims = list(x.array.dims)
+    dims[step.dim] = size
+    others = [dim for dim in range(len(dims)) if dim != step.dim]
+    spread = b.broadcast(b.reshape(x, [dims[dim] for dim in others]), dims, dimensions=others)
+    places = b.iota(S32, dims, step.dim)
+    held = b.compare(places, b.broadcast(region.offset(step.axes, 1), dims), "EQ")
+    axes, whole = step.axes, ArrayShape(x.array.dtype, tuple(dims))
+    return joined(region, spread, held, whole, step.tiling, axes, None).inst

@@ -1,8 +1,9 @@
 """The cheapest way from one tiling to another: a shortest path over tilings.
 
-Steps are a slice of what copies hold anyway, an all-gather, an all-to-all that moves minor axes
-from one dimension to another, and a collective-permute between tilings with as many tiles. Each
-costs the bytes that a device sends (ring algorithms).
+Steps are a slice of what copies hold anyway, an all-gather, or an all-reduce where most tiles have
+no element, an all-to-all that moves minor axes from one dimension to another, and a
+collective-permute between tilings with as many tiles. Each costs the bytes that a device sends
+(ring algorithms).
 """
 
 from __future__ import annotations
@@ -32,9 +33,10 @@ class Step:
     """One collective or slice.
 
     Attributes:
-        kind: `slice`, `gather`, `swap` (all-to-all) or `permute`.
+        kind: `slice`, `gather`, `join` (a gather of few elements, by an all-reduce), `swap`
+            (all-to-all) or `permute`.
         tiling: after the step.
-        dim: the dimension that is sliced, gathered, or joined by the swap.
+        dim: the dimension that is sliced or gathered, or joined by the swap.
         axes: the axes that it loses or gains.
         other: of a swap, the dimension that is split.
     """
@@ -150,6 +152,8 @@ def _moves(
             gathered = now.with_dim(dim, axes[:kept])
             n = mesh.size(lost)
             yield Step("gather", gathered, dim, lost), local * (n - 1)
+            if not kept and 0 < 2 * whole[dim] < n:
+                yield Step("join", gathered, dim, lost), 2 * local * whole[dim] * (n - 1) / n
             for other, split in enumerate(gathered.dims):
                 if other != dim and _nests(whole[other], now, split, split + lost):
                     swapped = gathered.with_dim(other, split + lost)
