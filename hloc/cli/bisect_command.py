@@ -39,6 +39,7 @@ from hloc.report.answers import (
     within,
 )
 from hloc.report.exits import Exit, UsageError
+from hloc.report.json_report import json_report
 from hloc.report.repro_file import repro_path, write_with_header
 from hloc.report.source_input import need_files, read_module, shown_name
 
@@ -61,12 +62,37 @@ def bisect_file(arguments: Namespace, talk: Talk) -> int:
         culprit = find_culprit(
             module, pipeline, lambda: driver.context_of(options), fault_of, searching
         )
+    if arguments.format == "json":
+        path = "" if culprit is None else _write(culprit, judge, talk)
+        data = None if culprit is None else {**_data(culprit), "module": path}
+        file_name = shown_name(file)
+        found = {"file": file_name, "inputs": judge.how, "culprit": data}
+        talk.product(json_report("bisect", found))
+        return Exit.OK if culprit is None else Exit.FAULT
     if culprit is None:
         talk.product(f"{shown_name(file)}: no pass changes the answer ({judge.how})")
         return Exit.OK
     talk.product("\n".join(_report(culprit, talk)))
-    _write(culprit, judge, talk)
+    path = _write(culprit, judge, talk)
+    option = "" if path.endswith(".repro.hlo") else " --repro"
+    plugins = "".join(f" --plugin={plugin}" for plugin in arguments.plugin)
+    talk.product(f"the module before the pass: {path}\nrun it with: hloc {path}{option}{plugins}")
     return Exit.FAULT
+
+
+def _data(culprit: Culprit) -> dict[str, object]:
+    """Return what JSON says of the culprit."""
+    return {
+        "pass": text_of(culprit.what),
+        "crashes": culprit.crashes,
+        "step": culprit.step + 1,
+        "rewrite": culprit.rewrite,
+        "by": culprit.by,
+        "at": culprit.text.at,
+        "before": list(culprit.text.before),
+        "after": list(culprit.text.after),
+        "fault": culprit.fault,
+    }
 
 
 def _report(culprit: Culprit, talk: Talk) -> list[str]:
@@ -84,8 +110,12 @@ def _report(culprit: Culprit, talk: Talk) -> list[str]:
     return lines + [f"  {printable(line)}" for line in culprit.fault.split("\n")]
 
 
-def _write(culprit: Culprit, judge: _Judge, talk: Talk) -> None:
-    """Shrink the module before the pass, and write it with the options that show the fault."""
+def _write(culprit: Culprit, judge: _Judge, talk: Talk) -> str:
+    """Shrink the module before the pass, write it with the options that show the fault.
+
+    Returns:
+        The file.
+    """
     a = judge.arguments
     module = culprit.before
     if not a.no_reduce:
@@ -96,9 +126,7 @@ def _write(culprit: Culprit, judge: _Judge, talk: Talk) -> None:
     words += [f"--disable-rule={','.join(a.disable_rule)}"] if a.disable_rule else []
     path = a.output_file or repro_path(module.name, None)
     write_with_header(module, words, a.plugin, path)
-    option = "" if path.endswith(".repro.hlo") else " --repro"
-    plugins = "".join(f" --plugin={plugin}" for plugin in a.plugin)
-    talk.product(f"the module before the pass: {path}\nrun it with: hloc {path}{option}{plugins}")
+    return path
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from hloc.codegen.llvm.target import host_target
 from hloc.errors import HloError, printable, reason_of
 from hloc.parser.table_fill import fill_tables
 from hloc.report.exits import Exit, UsageError
+from hloc.report.json_report import json_report
 from hloc.report.text import plural, size_text
 from hloc.runtime.routine_fill import Filled, fill_cache, fill_directory
 
@@ -45,6 +46,10 @@ def cache(arguments: Namespace, talk: Talk) -> int:
         gone = len(before) - len(after)
         talk.say(f"removed {plural(gone, 'file')}, {size_text(sum(before) - sum(after))}")
         before = after
+    if a.format == "json":
+        counts = {"files": len(before), "bytes": sum(before), "kinds": dict(cached_kinds())}
+        talk.product(json_report("cache", {"directory": str(directory), **counts}))
+        return Exit.OK
     kinds = ", ".join(plural(count, kind) for kind, count in cached_kinds().items())
     shown = f" ({kinds})" if kinds else ""
     talk.product(f"{directory}: {plural(len(before), 'file')}, {size_text(sum(before))}{shown}")

@@ -24,6 +24,7 @@ from hloc.report.answers import is_random, is_too_large
 from hloc.report.compare import Bounds, Comparison, compare
 from hloc.report.exits import Exit
 from hloc.report.inputs import array_leaves
+from hloc.report.run_data import comparison_data
 from hloc.report.run_report import comparison_text
 from hloc.report.text import plural
 from hloc.shapes import ArrayShape, leaves
@@ -61,9 +62,22 @@ def compare_each(module: Module, inputs: Sequence[Array], bounds: Bounds, talk: 
     if is_partitioned(module):
         raise HloError("--compare-each runs a module on one device")
     pieces = list(_pieces(module, inputs, bounds))
-    for line in _report(pieces):
-        talk.say(line, is_failure=any(piece.differs for piece in pieces))
-    return Exit.FAULT if any(piece.differs for piece in pieces) else Exit.OK
+    differs = any(piece.differs for piece in pieces)
+    talk.report("compare_each", _report(pieces), _data(pieces), is_failure=differs)
+    return Exit.FAULT if differs else Exit.OK
+
+
+def _data(pieces: Sequence[_Piece]) -> list[dict[str, object]]:
+    """Return what JSON says of each instruction, in order."""
+    return [
+        {
+            "name": piece.inst.name,
+            "opcode": piece.inst.opcode.name,
+            "comparison": None if piece.found is None else comparison_data(piece.found),
+            "fault": piece.fault,
+        }
+        for piece in pieces
+    ]
 
 
 def _pieces(module: Module, inputs: Sequence[Array], bounds: Bounds) -> list[_Piece]:

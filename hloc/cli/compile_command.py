@@ -50,9 +50,11 @@ from hloc.report.inputs import (
     result_leaves,
 )
 from hloc.report.interpreter import Interpreter
-from hloc.report.kernel_times import kernel_lines
+from hloc.report.json_report import json_report
+from hloc.report.kernel_times import kernel_data, kernel_lines
 from hloc.report.module_facts import facts_of, headline
 from hloc.report.repro_file import ENDING, HEADER, header_words
+from hloc.report.run_data import comparison_data
 from hloc.report.run_report import (
     Timing,
     comparison_text,
@@ -79,6 +81,8 @@ def compile_each(arguments: Namespace, talk: Talk) -> int:
     _check_names(options, arguments.print_after)
     processes = process_job(arguments)
     if processes is not None:
+        if arguments.format == "json":
+            raise UsageError("--format=json needs a run in one process")
         return together(
             processes,
             talk,
@@ -86,7 +90,11 @@ def compile_each(arguments: Namespace, talk: Talk) -> int:
                 talk, files, lambda name: _job(name, arguments, talk, processes).run()
             ),
         )
-    return guarded_each(talk, files, lambda name: _job(name, arguments, talk).run())
+    talk.documents = [] if arguments.format == "json" else None
+    code = guarded_each(talk, files, lambda name: _job(name, arguments, talk).run())
+    if talk.documents is not None:
+        talk.product(json_report("compile", {"modules": talk.documents}))
+    return code
 
 
 def _job(name: str, arguments: Namespace, talk: Talk, processes: ProcessJob | None = None) -> _Job:
@@ -109,6 +117,8 @@ def _job(name: str, arguments: Namespace, talk: Talk, processes: ProcessJob | No
 def _check(arguments: Namespace) -> None:
     """Raise UsageError for options that do not go together."""
     check_library(arguments)
+    if arguments.format == "json" and arguments.emit and not arguments.output_file:
+        raise UsageError("--format=json with --emit needs -o FILE")
     if not arguments.run:
         for option in ("inputs", "output", "compare_with", "random", "repeat", "print_output"):
             if getattr(arguments, option) is not None:
@@ -171,6 +181,7 @@ class _Job:
 
     def _run(self, snapshot: Snapshot) -> int:
         a = self.arguments
+        self.talk.begin_data()
         module, self._snapshot = snapshot.module, snapshot
         self._summary(module)
         self._task = self._device_task(module) if a.run else None
@@ -193,7 +204,7 @@ class _Job:
             if a.compare_each:
                 differs = compare_each(module, inputs, Bounds(a.rtol, a.atol), self.talk)
             library = implied_kinds(a)
-            is_data = a.time_passes in ("json", "trace")
+            is_data = a.time_passes in ("json", "trace") or a.format == "json"
             silent = bool(library) or ((told or is_data) and not a.output_file)
             emit = a.emit or (() if silent else ("hlo",))
             emit = tuple(dict.fromkeys((*emit, *library)))
@@ -242,7 +253,14 @@ class _Job:
 
     def _summary(self, module: Module) -> None:
         flops = driver.flops_of(module)
-        self.talk.say(f"{shown_name(self.name)}: {headline(module, flops)}")
+        line = f"{shown_name(self.name)}: {headline(module, flops)}"
+        counts = {
+            "instructions": module.instruction_count,
+            "computations": len(module.computations),
+            "flops": flops,
+        }
+        data = {"file": shown_name(self.name), "name": module.name, **counts}
+        self.talk.report("module", [line], data)
 
     def _generate(self, module: Module) -> CompiledModule:
         self.progress.what, self.progress.detail = "code generation", ""
@@ -295,15 +313,17 @@ class _Job:
 
     def _profile(
         self, optimised: Module, executable: Runnable, inputs: list[Array]
-    ) -> Sequence[str]:
-        """Return the lines of `--profile`."""
+    ) -> tuple[Sequence[str], object] | None:
+        """Return the lines of `--profile` and what JSON says, None without the option."""
         if not self.arguments.profile:
-            return ()
-        if self._task is not None:
-            return exchange_lines(executable)
-        if self.options.target == "cpu":
-            return kernel_lines(*cpu_profile(optimised, self.options))
-        return profile_lines(executable, inputs)
+            return None
+        if self._task is None and self.options.target == "cpu":
+            found = cpu_profile(optimised, self.options)
+            return kernel_lines(*found), kernel_data(*found)
+        lines = (
+            profile_lines(executable, inputs) if self._task is None else exchange_lines(executable)
+        )
+        return lines, {"lines": lines}
 
     def _timed(
         self, executable: Runnable, inputs: list[Array], repeat: int | None
@@ -350,7 +370,8 @@ class _Job:
         found = compare(outputs, want, Bounds(a.rtol, a.atol))
         verdict = paint.good("OK") if found.ok else paint.bad("FAILED")
         line = f"compare with {other}: {verdict}  {comparison_text(found)}"
-        self.talk.say(line, is_failure=not found.ok)
+        data = {"with": other, **comparison_data(found)}
+        self.talk.report("comparison", [line], data, is_failure=not found.ok)
         return Exit.OK if found.ok else Exit.FAULT
 
     def _wanted(self, module: Module, inputs: list[Array], other: str) -> list[Array]:

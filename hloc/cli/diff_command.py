@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 
 from hloc.analysis.file_diff import DiffOptions, diff_modules
@@ -12,6 +11,7 @@ from hloc.cli.talk import Talk
 from hloc.ir.module import Module
 from hloc.report.diff_text import diff_data, diff_lines
 from hloc.report.exits import Exit
+from hloc.report.json_report import json_report
 from hloc.report.source_input import need_files, read_module, shown_name
 
 _TROUBLE = 2
@@ -38,7 +38,7 @@ def diff_files(arguments: Namespace, talk: Talk) -> int:
     old, new = modules
     found = diff_modules(old, new, options)
     if arguments.format == "json":
-        talk.product(json.dumps(_as_data(found, first, second), indent=1))
+        talk.product(json_report("diff", _as_data(found, first, second)))
     elif arguments.stat:
         talk.product("\n".join(_stat_lines(found)))
     elif not found.is_empty:

@@ -25,6 +25,7 @@ from hloc.codegen.llvm.target import (
 )
 from hloc.errors import HloError, InternalError, UnsupportedError
 from hloc.report.exits import Exit
+from hloc.report.json_report import json_report
 from hloc.report.text import plural, size_text
 from hloc.runtime.gpu.cuda_driver import installed_driver
 from hloc.runtime.threads import thread_count
@@ -43,6 +44,10 @@ _NOTED_FEATURES = ("avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512vnni", "
 
 def doctor(arguments: Namespace, talk: Talk) -> int:
     """Print what was found; exit 1 if hloc cannot work here."""
+    if arguments.format == "json":
+        found = [{"title": t, "text": text, "fault": bad} for t, text, bad in _findings()]
+        talk.product(json_report("doctor", {"findings": found}))
+        return Exit.FAULT if any(row["fault"] for row in found) else Exit.OK
     faults: list[str] = []
     for title, text, is_fault in _findings():
         mark = talk.product_paint.bad("fault") if is_fault else "ok"

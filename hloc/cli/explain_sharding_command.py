@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.pictures.sharding_page import sharding_page
 from hloc.report.exits import Exit
+from hloc.report.json_report import json_report
 from hloc.report.output_file import write_form
 from hloc.report.sharding_plan import Machine, explain_sharding
 from hloc.report.sharding_text import sharding_data, sharding_lines
@@ -25,7 +25,7 @@ def explain_sharding_file(arguments: Namespace, talk: Talk) -> int:
         write_form(a.html, sharding_page(found, name))
         talk.say(f"{name}: {found.mesh_text}, in {printable(a.html)}")
     if a.format == "json":
-        talk.product(json.dumps(sharding_data(found, name), indent=1))
+        talk.product(json_report("explain-sharding", sharding_data(found, name)))
     elif not a.html:
         talk.product("\n".join(sharding_lines(found, name, talk.product_paint)))
     return Exit.OK

@@ -66,6 +66,8 @@ def _is_plain(arguments: Namespace) -> bool:
     others = (a.input, a.compare_with, a.devices, a.mesh, a.per_device, a.engine, a.repro, a.plugin)
     if not only_runs(a) or any(others) or a.backend != "native" or (a.inputs and a.random):
         return False
+    if a.format == "json":
+        return False
     if len(a.files) != 1 or a.files[0] == "-" or a.files[0].endswith(ENDING):
         return False
     return launched_processes(os.environ) <= 1

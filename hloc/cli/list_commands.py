@@ -10,20 +10,28 @@ from hloc.cli.talk import Talk
 from hloc.errors import HloError
 from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES
-from hloc.opt.registry import is_in_library
+from hloc.opt.registry import PASSES, is_in_library
 from hloc.report.describe import (
     all_rules,
     describe_opcode,
     describe_pass,
+    opcode_data,
+    pass_data,
     pass_summaries,
+    rule_data,
     rule_summary,
 )
 from hloc.report.exits import Exit
+from hloc.report.json_report import json_report
 
 
 def list_passes(arguments: Namespace, talk: Talk) -> int:
     """`hloc passes [NAME]`."""
     load_plugins(arguments)
+    if arguments.format == "json":
+        names = arguments.files or sorted(PASSES)
+        talk.product(json_report("passes", {"passes": [pass_data(name) for name in names]}))
+        return Exit.OK
     if not arguments.files:
         summaries = pass_summaries()
         width = max(len(name) for name, _ in summaries)
@@ -40,6 +48,10 @@ def list_passes(arguments: Namespace, talk: Talk) -> int:
 
 def list_opcodes(arguments: Namespace, talk: Talk) -> int:
     """`hloc ops [NAME]`."""
+    if arguments.format == "json":
+        names = arguments.files or sorted(OPCODES)
+        talk.product(json_report("ops", {"opcodes": [opcode_data(name) for name in names]}))
+        return Exit.OK
     if not arguments.files:
         talk.product(
             _table((row.name, row.reads) for row in (OPCODES[name] for name in sorted(OPCODES)))
@@ -57,6 +69,9 @@ def list_rules(arguments: Namespace, talk: Talk) -> int:
     if not rules:
         known = [rule.name for rule in all_rules()]
         raise HloError(f"no rule name contains {' '.join(words)!r}{did_you_mean(words[0], known)}")
+    if arguments.format == "json":
+        talk.product(json_report("rules", {"rules": [rule_data(rule) for rule in rules]}))
+        return Exit.OK
     talk.product(_table((rule.name, rule_summary(rule)) for rule in rules))
     return Exit.OK
 

@@ -20,11 +20,11 @@ def show_memory(compiled: CompiledModule | None, path: str, talk: Talk) -> None:
     """
     from hloc.cli.memory_chart import memory_chart
     from hloc.codegen.backend import PlannedModule
-    from hloc.report.memory_report import memory_lines
+    from hloc.report.memory_report import memory_data, memory_lines
 
     if not isinstance(compiled, PlannedModule):
         raise HloError("--memory: buffers of this target are not assigned by hloc")
     assignment = compiled.plan.assignment
-    talk.say("\n".join(memory_lines(assignment)))
+    talk.report("memory", memory_lines(assignment), memory_data(assignment))
     if path:
         write_form(path, memory_chart(compiled.module, assignment))

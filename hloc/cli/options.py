@@ -58,6 +58,8 @@ WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", "part
 ABOUT = ("targets", "doctor", "cache", "completion")
 ALL = (*READ, *DRAWING, "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
+REPORTING = (*COMPILE, "verify", "diff", "stats", "bisect", *SHARDING, "passes", "rules", "ops",
+             "targets", "doctor", "cache")  # fmt: skip
 HEADER_LANGUAGES = ("c", "c++")
 
 
@@ -162,7 +164,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--style",), "Output", ("", "parse", "convert", "extract", "partition"), "style of "
            "HLO text, as in XLA's print options: default, short, canonical", "STYLE",
            convert=OneOf(STYLES), default="default"),
-    Option(("--format",), "Output", ("stats", "diff", *SHARDING), "output format: text or json",
+    Option(("--format",), "Output", REPORTING, "output format: text, or json: all reports that "
+           "are asked for as one document on stdout (docs/json.md)",
            "FORMAT", convert=OneOf(("text", "json")), default="text"),
     Option(("--to",), "Output", ("convert",), f"output format: {', '.join(FORMATS)} (default: by "
            "file extension)", "FORMAT", convert=OneOf(FORMATS)),

@@ -154,8 +154,8 @@ def show_times(
     times: PassTimes, form: str, first: StageTime, stages: Sequence[StageTime], talk: Talk
 ) -> None:
     """Print what `--time-passes` asks for: a table to stderr, or data to stdout."""
-    if form == "text":
-        talk.say("\n".join(times.table(first, stages)))
+    if form == "text" or talk.data is not None:
+        talk.report("times", times.table(first, stages), times.data(first, stages))
     else:
         data = times.trace(first, stages) if form == "trace" else times.data(first, stages)
         talk.product(json.dumps(data))

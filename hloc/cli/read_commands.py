@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from typing import Any
 
 from hloc.cli.emit import deliver
 from hloc.cli.guard import guarded_each
 from hloc.cli.talk import Talk
+from hloc.errors import HloError
 from hloc.parser import SEPARATOR
 from hloc.report.exits import Exit, UsageError
+from hloc.report.json_report import diagnostic_data, json_report
 from hloc.report.source_input import need_files, read_modules, shown_name
 from hloc.report.text import plural
 
@@ -31,6 +34,11 @@ def parse_files(arguments: Namespace, talk: Talk) -> int:
 
 def verify_files(arguments: Namespace, talk: Talk) -> int:
     """`hloc verify FILE...`: one line per good module, diagnostics for the others."""
+    files = need_files(arguments.files)
+    if arguments.format == "json":
+        found = [_verified(name) for name in files]
+        talk.product(json_report("verify", {"files": found}))
+        return Exit.OK if all(file["ok"] for file in found) else Exit.FAULT
 
     def verify_one(name: str) -> int:
         for module in read_modules(name):
@@ -41,4 +49,23 @@ def verify_files(arguments: Namespace, talk: Talk) -> int:
             talk.say(f"{shown_name(name)}: OK, module {module.name}, {counts}")
         return Exit.OK
 
-    return guarded_each(talk, need_files(arguments.files), verify_one)
+    return guarded_each(talk, files, verify_one)
+
+
+def _verified(name: str) -> dict[str, Any]:
+    """Return what JSON says of one file: its modules, or the diagnostics."""
+    modules, diagnostics = [], []
+    try:
+        modules = read_modules(name)
+    except HloError as fault:
+        diagnostics = [diagnostic_data(diagnostic) for diagnostic in fault.diagnostics]
+    counts = [
+        {
+            "name": module.name,
+            "instructions": module.instruction_count,
+            "computations": len(module.computations),
+        }
+        for module in modules
+    ]
+    ok = not diagnostics
+    return {"file": shown_name(name), "ok": ok, "modules": counts, "diagnostics": diagnostics}

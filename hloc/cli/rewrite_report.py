@@ -95,6 +95,15 @@ def remark_lines(remarks: Sequence[Remark], kinds: Sequence[str], paint: Paint) 
     return lines or ["no remarks"]
 
 
+def remark_data(remarks: Sequence[Remark], kinds: Sequence[str]) -> list[dict[str, str]]:
+    """Return the remarks of `kinds` as JSON has them, each once."""
+    return [
+        {"kind": remark.kind, "by": remark.by, "at": remark.at, "text": remark.text}
+        for remark in dict.fromkeys(remarks)
+        if remark.kind in kinds
+    ]
+
+
 def passed_remarks(context: PassContext) -> list[Remark]:
     """Return a remark for what passes did without a remark of their own: rewrites by rule."""
     told = {remark.by for remark in context.remarks or () if remark.kind == "passed"}

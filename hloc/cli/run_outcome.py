@@ -11,6 +11,7 @@ import numpy as np
 from hloc.cli.talk import Talk
 from hloc.lazy_dataclass import dataclass
 from hloc.report.inputs import save_arrays
+from hloc.report.run_data import outputs_data, timing_data
 from hloc.report.run_report import Timing, output_lines, run_line
 from hloc.shapes import ArrayShape
 
@@ -43,15 +44,26 @@ def runs_to_time(arguments: Namespace, talk: Talk) -> int | None:
 
 
 def tell_outcome(
-    outcome: Outcome, arguments: Namespace, talk: Talk, profile: Sequence[str] = ()
+    outcome: Outcome,
+    arguments: Namespace,
+    talk: Talk,
+    profile: tuple[Sequence[str], object] | None = None,
 ) -> None:
-    """Print the line of the run, what its profile says, and the results; write them to a file."""
+    """Print the line of the run, its profile, and the results; write them to a file.
+
+    The profile is its lines, and what JSON says.
+    """
     a, o = arguments, outcome
-    talk.say(run_line(o.shapes, o.timing, o.flops, o.threads, o.devices))
-    if profile:
-        talk.say("\n".join(profile))
+    line = run_line(o.shapes, o.timing, o.flops, o.threads, o.devices)
+    talk.report("run", [line], timing_data(o.timing, o.flops, o.threads, o.devices))
+    if profile is not None:
+        talk.report("profile", *profile)
     if a.output:
         save_arrays(a.output, "out", o.outputs, o.shapes)
-    if a.print_output is not None or not (a.output or a.emit):
-        for line in output_lines(o.outputs, o.shapes, a.print_output, o.stacked):
-            talk.product(line)
+    if a.print_output is None and (a.output or a.emit):
+        return
+    if talk.data is not None:
+        talk.data["outputs"] = outputs_data(o.outputs, o.shapes, a.print_output)
+        return
+    for text in output_lines(o.outputs, o.shapes, a.print_output, o.stacked):
+        talk.product(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from argparse import Namespace
 from dataclasses import asdict
 
@@ -10,6 +9,7 @@ from hloc.analysis.statistics import ModuleStatistics, module_statistics
 from hloc.cli.guard import guarded_each
 from hloc.cli.talk import Talk
 from hloc.report.exits import Exit
+from hloc.report.json_report import json_report
 from hloc.report.source_input import need_files, read_modules, shown_name
 from hloc.report.statistics_text import largest_arrays, overview, table_by
 
@@ -32,7 +32,7 @@ def print_statistics(arguments: Namespace, talk: Talk) -> int:
 
     code = guarded_each(talk, need_files(arguments.files), print_one)
     if arguments.format == "json":
-        talk.product(json.dumps(found, indent=1))
+        talk.product(json_report("stats", {"modules": found}))
     return code
 
 

@@ -23,6 +23,8 @@ class Talk:
         quiet: nothing but the product and faults.
         color: `auto`, `always` or `never`, for both streams.
         hide_progress: takes a line of progress off the terminal before anything else is written.
+        documents: the data of each module so far, None to write text.
+        data: collects reports by name for `--format=json`, None to write them as text.
     """
 
     quiet: bool = False
@@ -30,6 +32,8 @@ class Talk:
     out: TextIO = field(default_factory=lambda: sys.stdout)
     err: TextIO = field(default_factory=lambda: sys.stderr)
     hide_progress: Callable[[], None] = lambda: None
+    data: dict[str, object] | None = None
+    documents: list[dict[str, object]] | None = None
 
     @property
     def paint(self) -> Paint:
@@ -75,6 +79,21 @@ class Talk:
         if is_failure or not self.quiet:
             self.hide_progress()
             self.err.write(text + "\n")
+
+    def begin_data(self) -> None:
+        """Collect the reports of another module, if reports are data."""
+        if self.documents is not None:
+            self.data = {}
+            self.documents.append(self.data)
+
+    def report(
+        self, name: str, lines: Iterable[str], data: object, *, is_failure: bool = False
+    ) -> None:
+        """Say the lines of a report, or keep what `--format=json` prints of it."""
+        if self.data is not None:
+            self.data[name] = data
+        else:
+            self.say("\n".join(lines), is_failure=is_failure)
 
     def warn(self, text: str) -> None:
         """Write a warning to stderr."""

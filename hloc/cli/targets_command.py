@@ -18,11 +18,17 @@ from hloc.codegen.llvm.machines import MACHINES, Machine, machine_named
 from hloc.codegen.llvm.target import host_target, target_for
 from hloc.errors import HloError
 from hloc.report.exits import Exit
+from hloc.report.json_report import json_report
 
 
 def list_targets(arguments: Namespace, talk: Talk) -> int:
     """Print one line per backend and machine, or all of one."""
     backends = backend_names()
+    if arguments.format == "json":
+        names = arguments.files or [*backends, *(row.arch for row in MACHINES)]
+        found = [_backend_data(n) if n in backends else _machine_data(n) for n in names]
+        talk.product(json_report("targets", {"targets": found}))
+        return Exit.OK
     for name in arguments.files:
         lines = _backend(name) if name in backends else _machine(machine_named(name))
         talk.product("\n".join(lines))
@@ -93,3 +99,25 @@ def _machine(row: Machine) -> list[str]:
         found = target_for(row.triple, cpu)
         lines.append(f"    {cpu:16s} vectors of {found.vector_bits} bits")
     return lines
+
+
+def _backend_data(name: str) -> dict[str, object]:
+    """Return what JSON says of a backend; one that fails says why."""
+    try:
+        backend = backend_for(name)
+    except HloError as fault:
+        return {"name": name, "kind": "backend", "fault": fault.message}
+    return {
+        "name": name,
+        "kind": "backend",
+        "origin": backend_origin(name),
+        "stages": {stage.name: stage.description for stage in backend.stages},
+        "processors": list(processors_of(backend)),
+        "libraries": list(libraries_of(backend)),
+    }
+
+
+def _machine_data(name: str) -> dict[str, object]:
+    row = machine_named(name)
+    about = {"triple": row.triple, "note": row.note, "processors": list(row.cpus)}
+    return {"name": row.arch, "kind": "machine", **about}

@@ -14,7 +14,13 @@ from hloc.cli.pass_report import PassReport
 from hloc.cli.pass_table import PassTimes
 from hloc.cli.progress import PassProgress, Progress
 from hloc.cli.reproducer import Recorder, write_reproducer
-from hloc.cli.rewrite_report import RewriteTrace, limit_line, passed_remarks, remark_lines
+from hloc.cli.rewrite_report import (
+    RewriteTrace,
+    limit_line,
+    passed_remarks,
+    remark_data,
+    remark_lines,
+)
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module
@@ -70,8 +76,8 @@ class WatchedPasses:
             self.talk.say(limit_line(context, trace.last))
         if a.remarks:
             remarks = [*passed_remarks(context), *(context.remarks or ())]
-            for line in remark_lines(remarks, a.remarks, self.talk.paint):
-                self.talk.say(line)
+            lines = remark_lines(remarks, a.remarks, self.talk.paint)
+            self.talk.report("remarks", lines, remark_data(remarks, a.remarks))
         for warning in context.warnings:
             self.talk.warn(warning)
 

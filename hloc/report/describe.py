@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from typing import Any
 
 from hloc.errors import HloError
 from hloc.ir.attributes import AttributeField, attribute_fields
@@ -60,6 +61,19 @@ def describe_pass(name: str) -> str:
     return "\n".join(lines)
 
 
+def pass_data(name: str) -> dict[str, Any]:
+    """Return what JSON says of a pass; faults as for `describe_pass`."""
+    cls, shown = pass_class(name), canonical_name(name)
+    options = [field for field in dataclasses.fields(cls) if field.init]
+    return {
+        "name": shown,
+        "aliases": sorted(alias for alias, target in ALIASES.items() if target == shown),
+        "library": is_in_library(shown),
+        "text": "\n".join(_documentation(cls)),
+        "options": {option.name.replace("_", "-"): str(option.default) for option in options},
+    }
+
+
 def _first_line(documented: object) -> str:
     return _documentation(documented)[0]
 
@@ -80,6 +94,11 @@ def rule_summary(rule: Rule) -> str:
     """Return the opcodes a rule begins at, and how exact it is."""
     opcodes = ", ".join(rule.pattern.opcodes) or "any opcode"
     return opcodes if rule.exactness == "exact" else f"{opcodes}  ({rule.exactness})"
+
+
+def rule_data(rule: Rule) -> dict[str, Any]:
+    """Return what JSON says of a rule; without opcodes it begins at any."""
+    return {"name": rule.name, "opcodes": rule.pattern.opcodes, "exactness": rule.exactness}
 
 
 # ---------------------------------------------------------------- opcodes
@@ -112,6 +131,26 @@ def describe_opcode(name: str) -> str:
     example = example_of(name).text().strip().splitlines()
     lines += ["", "  example:", *(f"    {line}".rstrip() for line in example)]
     return "\n".join(lines)
+
+
+def opcode_data(name: str) -> dict[str, Any]:
+    """Return what JSON says of an opcode; faults as for `describe_opcode`."""
+    if name not in OPCODES:
+        raise HloError(f"there is no opcode {name!r}{did_you_mean(name, OPCODES)}")
+    row = OPCODES[name]
+    fields = attribute_fields(row.attributes) if row.attributes else ()
+    return {
+        "name": row.name,
+        "reads": row.reads,
+        "operands": row.arity,
+        "attributes": [
+            {"name": f.name, "kind": f.kind, "required": f.required, "choices": list(f.choices)}
+            for f in fields
+        ],
+        "calls": [role.name for role in row.calls],
+        "refusal": row.refusal,
+        "example": example_of(name).text(),
+    }
 
 
 def _attribute(field: AttributeField) -> str:

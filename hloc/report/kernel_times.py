@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from hloc.analysis.cost import Cost, costs_of, instruction_cost
 from hloc.analysis.extract import extract
@@ -73,6 +74,23 @@ def repeated(run: Callable[[], object]) -> list[float]:
         run()
         found.append(time.perf_counter() - started)
     return found
+
+
+def kernel_data(kernels: Sequence[KernelTime], left: int) -> dict[str, Any]:
+    """Return the times as JSON has them."""
+    rows = [
+        {
+            "name": kernel.name,
+            "opcode": kernel.opcode,
+            "shape": kernel.shape,
+            "seconds": kernel.seconds,
+            "flops": kernel.cost.flops,
+            "bytes": kernel.cost.bytes,
+            "fault": kernel.fault,
+        }
+        for kernel in kernels
+    ]
+    return {"kernels": rows, "not_timed": left}
 
 
 def kernel_lines(kernels: Sequence[KernelTime], left: int) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from hloc.errors import printable
 from hloc.ir.instruction import Instruction
@@ -17,6 +18,33 @@ _MOST_LETTERS = 60
 def memory_lines(assignment: BufferAssignment) -> list[str]:
     """Return the report: allocations, the worst moment with what is alive, the largest buffers."""
     return [*_allocations(assignment), *_peak(assignment), *_largest(assignment)]
+
+
+def memory_data(assignment: BufferAssignment) -> dict[str, Any]:
+    """Return the report as JSON has it, with all buffers of the arena."""
+    report, worst = assignment.report, worst_moment(assignment)
+    peak = None
+    if worst is not None:
+        live = [_buffer_data(buffer) for buffer in worst.buffers]
+        peak = {"bytes": worst.size_bytes, "step": worst.time, "at": worst.inst.name, "live": live}
+    return {
+        "parameter_bytes": report.parameter_bytes,
+        "output_bytes": report.output_bytes,
+        "constant_bytes": report.constant_bytes,
+        "arena_bytes": report.arena_bytes,
+        "aliased_bytes": report.aliased_bytes,
+        "in_place": report.in_place,
+        "copies": report.copies,
+        "copies_elided": report.copies_elided,
+        "peak": peak,
+        "buffers": [_buffer_data(buffer) for buffer in in_arena(assignment)],
+    }
+
+
+def _buffer_data(buffer: Buffer) -> dict[str, Any]:
+    first, last = span(buffer)
+    place = {"bytes": buffer.place.size_bytes, "offset": buffer.place.offset}
+    return {**place, "steps": [first, last], "instruction": buffer.inst.name}
 
 
 def _allocations(assignment: BufferAssignment) -> Iterator[str]:

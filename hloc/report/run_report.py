@@ -24,7 +24,7 @@ R = TypeVar("R")
 _MAX_RUNS = 200
 _MAX_SECONDS = 0.3
 _MIN_FLOPS = 10_000  # below, the call itself is what is measured
-_PREVIEW_ELEMENTS = 6
+PREVIEW_ELEMENTS = 6
 _PREVIEW_OUTPUTS = 8
 
 
@@ -125,7 +125,7 @@ def output_lines(
     """
     if elements == 0:
         return []
-    limit = _PREVIEW_ELEMENTS if elements is None else elements
+    limit = PREVIEW_ELEMENTS if elements is None else elements
     shown = len(outputs) if elements is not None else _PREVIEW_OUTPUTS
     lines: list[str] = []
     for i, (output, shape) in enumerate(zip(outputs[:shown], shapes, strict=False)):

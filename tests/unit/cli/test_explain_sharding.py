@@ -72,6 +72,7 @@ def test_the_report_names_cause_place_bytes_and_time(capsys: Capture) -> None:
 def test_json_has_every_number(capsys: Capture) -> None:
     assert main(["explain-sharding", "p.hlo", "--format=json"]) == 0
     data = json.loads(capsys.readouterr().out)
+    assert (data["schema"], data["report"]) == (1, "explain-sharding")
     assert data["mesh"] == [["axis_0", 4], ["axis_1", 2]]
     assert data["total_bytes"] == sum(row["size_bytes"] for row in data["collectives"]) == 65536
     first = data["collectives"][0]

@@ -88,7 +88,7 @@ def test_stats_of_every_module_in_a_file(capsys: Capture) -> None:
 
 def test_stats_as_data(capsys: Capture) -> None:
     assert main(["stats", "two.hlo", "--format=json"]) == 0
-    first, second = json.loads(capsys.readouterr().out)
+    first, second = json.loads(capsys.readouterr().out)["modules"]
     assert (first["file"], first["instructions"], second["instructions"]) == ("two.hlo", 3, 2)
     assert first["opcodes"]["tanh"]["cost"]["transcendentals"] == 4
 

@@ -1,0 +1,67 @@
+"""Runs and comparisons as JSON has them; NaN and infinity, which it lacks, are texts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc.analysis.module_diff import element_text
+from hloc.report.compare import Comparison
+from hloc.report.run_report import PREVIEW_ELEMENTS, Timing, place_text
+from hloc.shapes import ArrayShape
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+def timing_data(timing: Timing, flops: int, threads: int, devices: int) -> dict[str, Any]:
+    """Return the seconds of runs, and what they ran on."""
+    return {
+        "runs": len(timing.seconds),
+        "median_seconds": timing.median,
+        "p95_seconds": timing.p95,
+        "flops": flops,
+        "threads": threads,
+        "devices": devices,
+    }
+
+
+def outputs_data(
+    outputs: Sequence[Array], shapes: Sequence[ArrayShape], elements: int | None
+) -> list[dict[str, Any]]:
+    """Return shape and first `elements` of each output, None for a short preview."""
+    limit = PREVIEW_ELEMENTS if elements is None else elements
+    return [
+        {
+            "shape": shape.text_without_layout,
+            "values": [_number(value) for value in np.asarray(output).reshape(-1)[:limit]],
+        }
+        for output, shape in zip(outputs, shapes, strict=True)
+    ]
+
+
+def _number(value: Any) -> object:
+    """Return a number or truth value of JSON, or a text for what it lacks."""
+    plain = value.item() if hasattr(value, "item") else value
+    if isinstance(plain, bool | int) or (isinstance(plain, float) and math.isfinite(plain)):
+        return plain
+    return element_text(value)
+
+
+def comparison_data(found: Comparison) -> dict[str, Any]:
+    """Return the verdict with its worst element."""
+    worst = None
+    if found.worst is not None:
+        place = place_text(found.worst)
+        worst = {"at": place, "is": found.worst.got, "expected": found.worst.want}
+    return {
+        "ok": found.ok,
+        "elements": found.elements,
+        "different": found.bad,
+        "max_ulp": found.max_ulp,
+        "max_error": _number(found.max_error),
+        "nan_mismatches": found.nan_mismatches,
+        "worst": worst,
+    }
