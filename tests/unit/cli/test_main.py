@@ -316,6 +316,7 @@ def test_a_failing_run_is_code_4(
     def fail(*arrays: object) -> None:
         raise hloc.HloError("the loop ran out of iterations", notes=("device 2 at 'sum'",))
 
+    monkeypatch.setattr(driver, "kept_program", lambda *_: None)  # which another test may keep
     monkeypatch.setattr(driver, "kept_or_compiled", lambda *_: fail)
     assert main(["run", sums]) == 4
     error = capsys.readouterr().err
