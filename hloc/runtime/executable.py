@@ -34,7 +34,7 @@ from hloc.runtime.device_run import DeviceRun, OnFault
 from hloc.runtime.dynamic_sizes import cut_results, padded_arguments
 from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.recycling import Recycler
-from hloc.runtime.shards import cut_all, join_all
+from hloc.runtime.shards import call_whole
 from hloc.runtime.threads import device_team
 
 if TYPE_CHECKING:
@@ -229,15 +229,7 @@ class Executable:
         if devices == 1:
             return [parts[0] for parts in self.run_devices([[array] for array in arrays])]
         edges = self._edges() if self._edges is not None else None
-        placements = [None] if edges is None else [edge.placement for edge in edges.results]
-        if edges is None or None in placements:
-            raise HloError(
-                f"the module runs on {devices} devices, and does not say how their parts of result "
-                f"{placements.index(None)} make a whole array",
-                notes=("`run_devices(args)` takes and gives one array per leaf and device",),
-            )
-        results = self.run_devices(cut_all([np.asarray(array) for array in arrays], edges))
-        return [array for array in join_all(results, edges) if array is not None]
+        return call_whole(self.run_devices, [np.asarray(array) for array in arrays], edges, devices)
 
     def know_edges(self, edges: Callable[[], Edges]) -> None:
         """Take what finds, on first use, how whole arguments and results lie on the devices."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -84,3 +84,25 @@ def _check(array: Array, shape: ArrayShape) -> None:
         dims = ",".join(map(str, array.shape))
         wanted = shape.text_without_layout
         raise HloError(f"the whole argument is {wanted}, but {array.dtype}[{dims}] was given")
+
+
+def call_whole(
+    run_devices: Callable[[list[Parts]], Sequence[Parts]],
+    arrays: Sequence[Array],
+    edges: Edges | None,
+    devices: int,
+) -> list[Array]:
+    """Run a program of several devices on whole arrays.
+
+    Raises:
+        HloError: the program does not say how the parts of a result make a whole.
+    """
+    placements = [None] if edges is None else [edge.placement for edge in edges.results]
+    if edges is None or None in placements:
+        raise HloError(
+            f"the module runs on {devices} devices, and does not say how their parts of result "
+            f"{placements.index(None)} make a whole array",
+            notes=("`run_devices(args)` takes and gives one array per leaf and device",),
+        )
+    results = run_devices(cut_all(arrays, edges))
+    return [array for array in join_all(results, edges) if array is not None]
