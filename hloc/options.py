@@ -40,6 +40,7 @@ class CompileOptions:
         use_library: names of libraries whose routines take the place of hloc's own kernels where
             they fit; each backend says which it knows (`hloc.codegen.backend.libraries_of`).
         standalone: the code calls nothing of this process, as objects for other programs must not.
+        fast_collectives: on GPUs NCCL may sum floats in an order of its own.
     """
 
     opt_level: int = 2
@@ -60,6 +61,7 @@ class CompileOptions:
     autotune: bool = False
     use_library: tuple[str, ...] = ()
     standalone: bool = False
+    fast_collectives: bool = False
 
     def __post_init__(self) -> None:
         if self.opt_level not in (0, 1, 2, 3):

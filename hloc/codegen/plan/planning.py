@@ -44,7 +44,8 @@ class KernelRules:
         stack_bytes: scratch memory up to this size lies on the stack of the kernel.
         pack: places temporaries in memory.
         share_outputs: temporaries may lie in outputs that are not written yet.
-        exchanges: its code calls the engine that exchanges data between devices.
+        exchanges: devices of the target exchange data.
+        combines: the engine that does so has compiled functions for reductions.
     """
 
     plan: Callable[[Instruction], PlannedKernel | None]
@@ -54,6 +55,7 @@ class KernelRules:
     pack: PackFunction = pack
     share_outputs: bool = True
     exchanges: bool = False
+    combines: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,8 @@ class _KernelPlans:
 
     def _exchange(self, inst: Instruction, *, may_diverge: bool) -> PlannedExchange:
         exchange = replace(exchange_of(inst), may_diverge=may_diverge)
+        if not self._rules.combines:
+            return PlannedExchange(replace(exchange, combiners=()), ())
         requests = []
         for wanted in exchange.combiners:
             dtype = inst.operands[wanted.operand].array.dtype

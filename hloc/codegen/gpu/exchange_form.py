@@ -1,0 +1,274 @@
+"""Collectives in the form that NCCL has: whole pieces of memory, and sums in the order of ranks.
+
+NCCL moves ranges of bytes, so a collective along an inner dimension is one along the first, with
+transposes around it. It sums in an order of its own, so sums whose bits depend on that become an
+exchange of parts and a kernel of hloc, which adds them in the order of the ranks:
+
+    all-reduce      all-gather and sum if it is small, else all-to-all, sum and all-gather
+    reduce-scatter  all-to-all and sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from hloc.analysis.call_graph import control_flow_computations
+from hloc.codegen.gpu.nccl_sums import nccl_operation
+from hloc.codegen.lower.collectives import join_started_collectives
+from hloc.codegen.plan.exchange import reducer_name
+from hloc.errors import UnsupportedError
+from hloc.ir.computation import Computation
+from hloc.ir.device_groups import device_groups, module_devices
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.replica_groups import GroupLists
+from hloc.ir.traversal import post_order
+from hloc.ops.builder import Builder
+from hloc.ops.folding import result_types
+from hloc.shapes import ArrayShape, TupleShape
+
+SMALL_BYTES = 16384
+"""Arrays up to this size are gathered whole and reduced by everyone, in one exchange."""
+
+
+def to_exchange_form(module: Module, *, fast: bool) -> None:
+    """Change the collectives of `module` in place.
+
+    Args:
+        module: before it is lowered.
+        fast: NCCL may sum floats in an order of its own.
+
+    Raises:
+        UnsupportedError: NCCL cannot do a collective, and hloc cannot take it apart.
+    """
+    join_started_collectives(module)
+    if not any(name in module.opcodes for name in _REWRITES):
+        return
+    with module.log.acting("exchange-form"):
+        for computation in control_flow_computations(module):
+            for inst in post_order(computation):
+                if inst.opcode.name in _REWRITES:
+                    _rewrite(inst, fast)
+
+
+def _rewrite(inst: Instruction, fast: bool) -> None:
+    form = _Form(inst, fast)
+    rewrite = _REWRITES[inst.opcode.name]
+    if inst.is_a("all-to-all") and inst.attributes.dimensions is None:
+        return
+    results = [rewrite(form, operand, shape) for operand, shape in form.arrays()]
+    if all(result is None for result in results):
+        return
+    computation = inst.computation
+    with_layouts = [
+        form.with_layout(form.alone(i) if result is None else result, shape)
+        for i, (result, (_, shape)) in enumerate(zip(results, form.arrays(), strict=True))
+    ]
+    value = with_layouts[0]
+    if isinstance(inst.shape, TupleShape):
+        value = form.b.instruction("tuple", with_layouts, shape=inst.shape)
+    for later in computation.controlled:
+        if inst in later.control_predecessors:
+            kept = [p for p in later.control_predecessors if p is not inst]
+            computation.set_control_predecessors(later, [*kept, *with_layouts])
+    computation.replace(inst, value)
+    computation.remove(inst)
+
+
+@dataclass(slots=True)
+class _Form:
+    """One collective, and what it is rewritten with."""
+
+    inst: Instruction
+    fast: bool
+
+    @property
+    def b(self) -> Builder:
+        return Builder(self.inst.computation)
+
+    @property
+    def members(self) -> int:
+        """Size of the groups.
+
+        Raises:
+            UnsupportedError: they differ.
+        """
+        sizes = {len(group) for group in device_groups(self.inst)}
+        if len(sizes) > 1:
+            raise UnsupportedError(
+                f"{self.inst.name}: sums over groups of unequal sizes need --fast-collectives",
+                self.inst.span,
+            )
+        return max(sizes)
+
+    def arrays(self) -> list[tuple[Instruction, ArrayShape]]:
+        """Return operands and the shapes of their results."""
+        shapes = self.inst.shape.elements if isinstance(self.inst.shape, TupleShape) else ()
+        results = [s for s in shapes if isinstance(s, ArrayShape)] or [self.inst.array]
+        return list(zip(self.inst.operands, results, strict=True))
+
+    def exchange(
+        self, opcode: str, operand: Instruction, shape: ArrayShape, **attributes: Any
+    ) -> Instruction:
+        """Add a collective of the same groups along dimension 0."""
+        old = self.inst
+        known = {"channel_id": old.attributes.channel_id, "dimensions": (0,)}
+        if opcode == "all-to-all":
+            known |= self._listed_groups()
+        else:
+            known["replica_groups"] = old.attributes.replica_groups
+            known["use_global_device_ids"] = getattr(old.attributes, "use_global_device_ids", None)
+        result = self.b.instruction(opcode, (operand,), shape=shape, **{**known, **attributes})
+        if old.span is not None:
+            result.span = old.span
+        return result
+
+    def _listed_groups(self) -> dict[str, Any]:
+        """Return groups for an opcode that takes no flattened ids.
+
+        Raises:
+            UnsupportedError: there are both replicas and partitions.
+        """
+        counts = module_devices(self.inst.computation.module)
+        if counts.replicas > 1 and counts.partitions > 1:
+            raise UnsupportedError(
+                f"{self.inst.name}: on GPUs this runs with replicas or with partitions, not both",
+                self.inst.span,
+            )
+        channel = self.inst.attributes.channel_id or 1
+        groups = GroupLists(device_groups(self.inst))
+        return {"replica_groups": groups, "channel_id": channel if counts.replicas == 1 else None}
+
+    def alone(self, number: int) -> Instruction:
+        """Return operand `number` of a variadic collective as a collective of its own."""
+        old, (operand, shape) = self.inst, self.arrays()[number]
+        result = old.computation.add(
+            old.opcode, shape, (operand,), old.attributes, old.called, span=old.span
+        )
+        return result
+
+    def with_layout(self, value: Instruction, shape: ArrayShape) -> Instruction:
+        return value if value.shape == shape else self.b.instruction("copy", (value,), shape=shape)
+
+    def plain(self, operand: Instruction) -> Instruction:
+        """Return the operand in row-major order."""
+        shape = operand.array
+        return self.with_layout(operand, ArrayShape(shape.dtype, shape.dims))
+
+    def combined(self, parts: Instruction) -> Instruction:
+        """Return the sum over dimension 0 of `[members, n]`, in the order of the ranks.
+
+        All is reduced in the element type of the reducer, and converted once.
+        """
+        reducer, shape = self.inst.called[0], parts.array
+        members, size = shape.dims
+        b = Builder(self.inst.computation.module.add_computation("combine"))
+        source = b.parameter(0, ArrayShape(shape.dtype, shape.dims))
+        (inner,) = result_types(reducer.root.shape)
+        total: Instruction | None = None
+        for rank in range(members):
+            row = b.reshape(b.slice(source, (rank, 0), (rank + 1, size)), (size,))
+            row = b.convert(row, inner if members > 1 else shape.dtype)
+            total = row if total is None else _applied(b, reducer, total, row)
+        assert total is not None
+        b.computation.set_root(b.convert(total, shape.dtype))
+        result = ArrayShape(shape.dtype, (size,))
+        called = (b.computation,)
+        return self.b.fusion(parts, shape=result, called=called, kind="kLoop")
+
+
+def _applied(b: Builder, reducer: Computation, x: Instruction, y: Instruction) -> Instruction:
+    """Return `reducer` of two arrays: its opcode where it is one, else a map."""
+    name = reducer_name(reducer)
+    if name and reducer.parameters[0].array.dtype is reducer.root.array.dtype:
+        operands = (x, y) if reducer.root.operands[0] is reducer.parameters[0] else (y, x)
+        return b.instruction(name, operands, shape=x.shape)
+    return b.map(x, y, shape=x.shape, called=(reducer,), dimensions=(0,))
+
+
+def _dimension(form: _Form) -> int:
+    (dim,) = form.inst.attributes.dimensions
+    return int(dim)
+
+
+def _is_plain(*shapes: ArrayShape) -> bool:
+    return all(s.minor_to_major == ArrayShape(s.dtype, s.dims).minor_to_major for s in shapes)
+
+
+def _all_gather(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruction | None:
+    dim, dims, b = _dimension(form), operand.array.dims, form.b
+    outer = prod(dims[:dim])
+    if outer == 1 and _is_plain(operand.array, shape):
+        return None
+    inner = prod(dims[dim:])
+    whole = ArrayShape(shape.dtype, (form.members, outer, inner))
+    own = b.reshape(form.plain(operand), (1, outer, inner))
+    gathered = form.exchange("all-gather", own, whole)
+    return b.reshape(b.transpose(gathered, (1, 0, 2)), shape.dims)
+
+
+def _all_to_all(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruction | None:
+    dim, dims, b = _dimension(form), operand.array.dims, form.b
+    outer, members = prod(dims[:dim]), form.members
+    if outer == 1 and _is_plain(operand.array, shape):
+        return None
+    inner = prod(dims[dim:]) // members
+    pieces = b.reshape(form.plain(operand), (outer, members, inner))
+    first = b.transpose(pieces, (1, 0, 2))
+    moved = form.exchange("all-to-all", first, first.array)
+    return b.reshape(b.transpose(moved, (1, 0, 2)), shape.dims)
+
+
+def _all_reduce(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruction | None:
+    largest = max(map(len, device_groups(form.inst)))
+    dtype = operand.array.dtype
+    if _operation(form, dtype, largest) is not None or not shape.size_bytes:
+        return None
+    members, b = form.members, form.b
+    counts, size = module_devices(form.inst.computation.module), prod(shape.dims)
+    flat = b.reshape(form.plain(operand), (size,))
+    if shape.size_bytes <= SMALL_BYTES or min(counts.replicas, counts.partitions) > 1:
+        whole = ArrayShape(dtype, (members, size))
+        gathered = form.exchange("all-gather", b.reshape(flat, (1, size)), whole)
+        return b.reshape(form.combined(gathered), shape.dims)
+    share = -(-size // members)
+    if share * members != size:
+        flat = b.pad(flat, b.constant(0, dtype), (0,), (share * members - size,))
+    parts = b.reshape(flat, (members, share))
+    total = form.combined(form.exchange("all-to-all", parts, parts.array))
+    gathered = form.exchange("all-gather", total, ArrayShape(dtype, (share * members,)))
+    return b.reshape(b.slice(gathered, (0,), (size,)), shape.dims)
+
+
+def _reduce_scatter(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruction | None:
+    dim, dims, b = _dimension(form), operand.array.dims, form.b
+    dtype, members = operand.array.dtype, form.members
+    outer = prod(dims[:dim])
+    inner = prod(dims[dim:]) // members
+    is_native = _operation(form, dtype, members) is not None
+    if is_native and outer == 1 and _is_plain(operand.array, shape):
+        return None
+    pieces = b.transpose(b.reshape(form.plain(operand), (outer, members, inner)), (1, 0, 2))
+    parts = b.reshape(pieces, (members, outer * inner))
+    if is_native:
+        own = ArrayShape(dtype, (1, outer * inner))
+        called = form.inst.called
+        return b.reshape(form.exchange("reduce-scatter", parts, own, called=called), shape.dims)
+    return b.reshape(form.combined(form.exchange("all-to-all", parts, parts.array)), shape.dims)
+
+
+def _operation(form: _Form, dtype: Any, members: int) -> int | None:
+    reducer = form.inst.called[0]
+    name = reducer_name(reducer) if reducer.parameters[0].array.dtype is dtype else ""
+    return nccl_operation(dtype, name, members, fast=form.fast)
+
+
+_REWRITES: dict[str, Callable[[_Form, Instruction, ArrayShape], Instruction | None]] = {
+    "all-gather": _all_gather,
+    "all-reduce": _all_reduce,
+    "all-to-all": _all_to_all,
+    "reduce-scatter": _reduce_scatter,
+}
