@@ -244,10 +244,11 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--per-device",), "Devices", COMPILE, "inputs and outputs are those of each device, "
            "stacked along a first dimension"),
     Option(("--engine",), "Devices", COMPILE, "what exchanges data between devices: threads of "
-           "this process, or MPI (default: mpi where mpiexec or srun started the command)",
-           "local|mpi", convert=OneOf(("local", "mpi")), default=""),
-    Option(("--fast-collectives",), "Devices", COMPILE, "let MPI sum in an order of its own; the "
-           "last bits of sums then depend on the number of devices"),
+           "this process, MPI (default where mpiexec or srun started the command), or NCCL (always "
+           "with a GPU target)", "local|mpi|nccl", convert=OneOf(("local", "mpi", "nccl")),
+           default=""),
+    Option(("--fast-collectives",), "Devices", COMPILE, "let MPI or NCCL sum in an order of its "
+           "own; the last bits of sums then depend on the number of devices"),
     Option(("--collective-timeout",), "Devices", COMPILE, "end the job if a device waits longer "
            "than this for others in one collective over MPI (default 0: wait on)", "SECONDS",
            convert=count(0), default=0),

@@ -25,6 +25,7 @@ def compile_options(arguments: Namespace) -> CompileOptions:
     machine = _machine(arguments)
     simulator = getattr(arguments, "simulate", None) or ""
     _check_simulator(machine.backend, simulator)
+    _check_engine(machine.backend, getattr(arguments, "engine", ""))
     autotune = getattr(arguments, "autotune", False)
     if autotune and (machine.backend != "nvptx64" or simulator):
         raise UsageError("--autotune needs an NVIDIA GPU: --target=nvptx64 without --simulate")
@@ -49,6 +50,7 @@ def compile_options(arguments: Namespace) -> CompileOptions:
         autotune=autotune,
         use_library=libraries,
         standalone=_makes_library(arguments),
+        fast_collectives=getattr(arguments, "fast_collectives", False) and machine.backend != "cpu",
     )
 
 
@@ -64,6 +66,14 @@ def _check_simulator(backend: str, simulator: str) -> None:
         raise UsageError("--simulate needs a GPU target such as --target=nvptx64")
     if simulator == "ptx" and backend == "amdgcn":
         raise UsageError("--simulate=ptx needs --target=nvptx64; use --simulate=host")
+
+
+def _check_engine(backend: str, engine: str) -> None:
+    """Refuse an engine that does not know the devices of the target, by a `UsageError`."""
+    if engine == "nccl" and backend == "cpu":
+        raise UsageError("--engine=nccl is for GPUs: it needs a target such as --target=nvptx64")
+    if engine in ("local", "mpi") and backend in ("nvptx64", "amdgcn"):
+        raise UsageError(f"--engine={engine} is for the target cpu; GPUs exchange data by NCCL")
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,8 @@ def process_job(arguments: Namespace) -> ProcessJob | None:
         HloError: mpi4py is missing.
     """
     launched = launched_processes(os.environ) > 1
-    if not arguments.run or arguments.engine == "local" or not (launched or arguments.engine):
+    is_alone = arguments.engine in ("local", "nccl") or not (launched or arguments.engine)
+    if not arguments.run or is_alone:
         return None
     from hloc.runtime.communicator.mpi.call_lists import Manner
     from hloc.runtime.communicator.mpi.communicator import MpiEngine

@@ -56,8 +56,8 @@ class Loadable(Protocol):
 
 LOADERS: dict[str, str] = {
     "cpu": "hloc.runtime.host_programs:load_compiled",
-    "nvptx64": "hloc.runtime.gpu.executable:load_compiled",
-    "amdgcn": "hloc.runtime.gpu.executable:load_compiled",
+    "nvptx64": "hloc.runtime.gpu.devices_executable:load_compiled",
+    "amdgcn": "hloc.runtime.gpu.devices_executable:load_compiled",
 }
 """Name of a built-in backend -> "module:function", which takes its compiled module."""
 

@@ -8,6 +8,7 @@ from functools import partial
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.gpu.emit import emit_kernel, plan_kernel
+from hloc.codegen.gpu.exchange_form import to_exchange_form
 from hloc.codegen.gpu.fusible import needs_defusion
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.llvm.target import Target
@@ -80,11 +81,13 @@ def kernels_of(
     """Plan an optimised module, which is changed on the way, and write its kernels.
 
     Raises:
-        UnsupportedError: lists all that cannot run on one GPU, with reasons.
+        UnsupportedError: lists all that cannot run on GPUs, with reasons.
         HloError: constants that the text left out.
     """
-    rules = KernelRules(partial(plan_kernel, libraries=options.use_library), needs_defusion)
+    plan_one = partial(plan_kernel, libraries=options.use_library)
+    rules = KernelRules(plan_one, needs_defusion, exchanges=True, combines=False)
     own_linear_algebra(module)
+    to_exchange_form(module, fast=options.fast_collectives)
     program = plan_program(module, options, rules)
     plan = program.plan
     kernels = (

@@ -378,6 +378,20 @@ def first_device() -> CudaDevice:
 
 
 @cache
+def first_devices(count: int) -> tuple[CudaDevice, ...]:
+    """Return the first GPUs of this machine.
+
+    Raises:
+        UnsupportedError: there are fewer, or what it takes to use them is not installed.
+    """
+    first, driver = first_device(), installed_driver()
+    here = int(driver.call("cuDeviceGetCount"))
+    if here < count:
+        raise UnsupportedError(f"{count} devices need as many GPUs, and this machine has {here}")
+    return first, *(CudaDevice(driver, number) for number in range(1, count))
+
+
+@cache
 def native_chip() -> str:
     """Return the chip of the first GPU as `--mcpu` takes it, "" if there is none to use."""
     try:

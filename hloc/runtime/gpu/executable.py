@@ -13,8 +13,11 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.nvptx.backend import NvptxModule
+from hloc.codegen.plan.pointer_table import DEVICE_SLOT
 from hloc.errors import HloError, UnsupportedError
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.array_spec import check_ranks, spec_of
@@ -27,7 +30,7 @@ from hloc.runtime.gpu.dlpack import borrow
 from hloc.runtime.gpu.dlpack_array import DeviceArray
 from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.memory import Allocations, Frame, fill_shared_outputs, put_constants
-from hloc.runtime.gpu.runner import Runner, in_order
+from hloc.runtime.gpu.runner import DevicePart, Runner, in_order
 from hloc.runtime.gpu.simulated import SimulatedDevice
 from hloc.runtime.manifest import parameter_leaves
 
@@ -42,8 +45,8 @@ class GpuExecutable:
         parameters, outputs: what it takes and returns.
     """
 
-    def __init__(self, compiled: GpuModule, device: Device) -> None:
-        """Load `compiled` onto `device`.
+    def __init__(self, compiled: GpuModule, device: Device, part: DevicePart | None = None) -> None:
+        """Load `compiled` onto `device`, which is one of several if it has a `part`.
 
         Raises:
             HloError: it needs more memory than the limit; the device does not take the code.
@@ -66,11 +69,15 @@ class GpuExecutable:
         _check_libraries(compiled, device)
         has_code = any(k.functions or k.library is not None for k in compiled.kernels)
         code = device.load(compiled) if has_code else None
-        self._runner = Runner(compiled, device, code)
+        self._runner = Runner(compiled, device, code, part)
         self._memory = Allocations(device)
         self._kept: list[Frame] = []
         weakref.finalize(self, _release, self._runner, self._memory, self._kept)
         self._constants = put_constants(self._memory, plan)
+        self._numbers = 0
+        if part is not None:
+            numbers = np.array([0, 0, part.replica, part.partition], np.uint32)
+            self._numbers = self._memory.holding(numbers)
         self._lock = threading.Lock()
 
     @property
@@ -172,6 +179,7 @@ class GpuExecutable:
             return
         sizes = [spec.shape.size_bytes for spec in self._specs]
         frame = Frame(self.device, self.compiled.plan, self._constants, sizes)
+        frame.table[DEVICE_SLOT] = self._numbers
         if isinstance(self.device, RecordingDevice):
             self._kept.append(frame)
         try:

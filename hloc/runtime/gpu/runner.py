@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hloc.codegen.gpu.backend import GpuModule
 from hloc.codegen.gpu.streams import StraightRun, straight_runs
-from hloc.codegen.plan.plan import BranchStep, CallStep, HostStep, LoopStep, Place, Step
+from hloc.codegen.plan.plan import (
+    BranchStep,
+    CallStep,
+    ExchangeStep,
+    HostStep,
+    LoopStep,
+    Place,
+    Step,
+)
 from hloc.memory.buffer_assignment import data_leaves
 from hloc.runtime.array_spec import ArraySpec, spec_of
 from hloc.runtime.gpu.commands import Call, Copy, Launch, commands_of
@@ -19,11 +28,29 @@ from hloc.runtime.gpu.graph_cache import GraphCache
 from hloc.shapes import ArrayShape
 
 
+@dataclass(frozen=True, slots=True)
+class DevicePart:
+    """The part of one device in the runs of several.
+
+    Attributes:
+        replica, partition: its numbers.
+        exchange: takes part in an exchange, by its number and the addresses of its arrays.
+        check: raises if the run was stopped.
+    """
+
+    replica: int
+    partition: int
+    exchange: Callable[[int, Sequence[int]], None]
+    check: Callable[[], None]
+
+
 class Runner:
     """The steps of one module on one device; one run at a time."""
 
-    def __init__(self, compiled: GpuModule, device: Device, code: Any) -> None:
-        self.compiled, self.device, self.code = compiled, device, code
+    def __init__(
+        self, compiled: GpuModule, device: Device, code: Any, part: DevicePart | None = None
+    ) -> None:
+        self.compiled, self.device, self.code, self.part = compiled, device, code, part
         self.items = straight_runs(compiled.plan, compiled.kernels)
         self.graphs: GraphCache | None = None
         if isinstance(device, RecordingDevice):
@@ -82,10 +109,15 @@ class _Run:
         if isinstance(step, LoopStep):
             while self._holds(step):
                 self.computation(step.body)
+                if self.owner.part is not None:
+                    self.owner.part.check()
         elif isinstance(step, BranchStep):
             self.computation(self._branch(step))
         elif isinstance(step, CallStep):
             self.computation(step.computation)
+        elif isinstance(step, ExchangeStep):
+            assert self.owner.part is not None, "several devices have a part each"
+            self.owner.part.exchange(step.number, [self._address(p) for p in step.arguments])
         else:
             assert isinstance(step, HostStep), f"{type(step).__name__} stands outside a run"
             self._host(step)

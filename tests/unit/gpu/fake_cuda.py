@@ -142,10 +142,10 @@ class FakeCuda:
         while target is not None and not target.done:
             ready = [n for n in self._pending if all(b.done for b in n.before)]
             node = self._random.choice(ready)
+            self._pending.remove(node)
             if node.work is not None:
                 node.work()
             node.done = True
-            self._pending.remove(node)
 
     # ---- device
 

@@ -501,12 +501,9 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     cache_directory.cache_clear()
 
 
-def test_other_targets_and_objects_refuse_several_devices() -> None:
+def test_objects_refuse_several_devices() -> None:
     entry = f"  a = f32[2] parameter(0)\n  ROOT r = f32[2] all-reduce(a), {ALL}, to_apply=sum"
     text = module(entry, SUM2, "num_partitions=2")
-    for target in ("nvptx64", "amdgcn"):
-        with pytest.raises(HloError, match="exchanges data between 2 devices"):
-            hloc.compile(text, target=target)
     compiled = hloc.compile(hloc.parse(text)).compiled
     assert isinstance(compiled, CpuModule)
     with pytest.raises(HloError, match="an object runs on one device"):

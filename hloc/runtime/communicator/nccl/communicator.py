@@ -1,0 +1,257 @@
+"""The engine `nccl`: GPUs of this process, whose collectives are asked of NCCL on their streams.
+
+A thread runs the plan of each device. Threads meet before NCCL is asked: the last one to come asks
+for the work of all members. So NCCL never sees a group that is not complete, a GPU never waits for
+one that does not come, and a deadlock is known at once. Nobody waits for the GPUs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from hloc.codegen.plan.exchange import Exchange
+from hloc.errors import HloError
+from hloc.runtime.communicator.faults import deadlock, mismatch
+from hloc.runtime.communicator.interface import ExchangeProgram
+from hloc.runtime.communicator.nccl.interface import Nccl, grouped
+from hloc.runtime.communicator.nccl.work import Task, ask_for, write_zeros
+from hloc.runtime.gpu.device import Device
+
+MeetingKey: TypeAlias = tuple[str, tuple[int, ...], int | None]
+"""Opcode, group and channel, as for the local engine."""
+
+
+class Stopped(Exception):
+    """Ends the thread of a device whose run was stopped; it is not shown."""
+
+
+@dataclass(slots=True)
+class _Meeting:
+    """Who has come: number of the exchange and addresses, by rank; how often it was complete."""
+
+    come: dict[int, tuple[int, Sequence[int]]] = field(default_factory=dict)
+    times: int = 0
+
+
+class NcclCommunicator:
+    """The devices of one program, all in this process; they are one run at a time."""
+
+    def __init__(self, program: ExchangeProgram, devices: Sequence[Device], nccl: Nccl) -> None:
+        """Make the communicators of all groups.
+
+        Args:
+            program: what runs.
+            devices: by flattened id.
+            nccl: for these devices.
+
+        Raises:
+            HloError: NCCL refuses.
+        """
+        self._program, self._devices, self._nccl = program, devices, nccl
+        self._comms: dict[tuple[int, ...], Sequence[Any]] = {}
+        for exchange in program.exchanges:
+            for group in (*exchange.groups, *_ends(exchange)):
+                if group not in self._comms:
+                    self._comms[group] = nccl.communicators(group)
+        self._changed = threading.Condition()
+        self._seconds = [[0.0] * len(program.exchanges) for _ in devices]
+        self._begin()
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """All devices of the program."""
+        return tuple(range(len(self._devices)))
+
+    def seconds(self) -> tuple[tuple[float, ...], ...]:
+        """Return the time that the host was in each exchange so far, by device."""
+        return tuple(map(tuple, self._seconds))
+
+    def run(self, perform: Callable[[int], None]) -> None:
+        """Call `perform` with the number of each device, on threads of their own.
+
+        Raises:
+            HloError: a deadlock, an exchange that cannot be done, what a device raised first.
+            KeyboardInterrupt: Ctrl-C, once all threads have ended.
+        """
+        self._begin()
+        threads = [
+            threading.Thread(target=self._perform, args=(perform, device), daemon=True)
+            for device in self.devices
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except KeyboardInterrupt:
+            self.stop()
+            for thread in threads:
+                thread.join()
+            raise
+        for (pair, _), box in self._mail.items():
+            while box:  # sent, and received by nobody
+                self._devices[pair[0]].free(box.popleft()[1])
+        if self._fault is not None:
+            raise self._fault
+        if self.is_stopped:
+            raise HloError("the run was stopped")
+
+    def stop(self) -> None:
+        """End the run under way: devices end at their next exchange or iteration."""
+        with self._changed:
+            self.is_stopped = True
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Give back what NCCL holds."""
+        self._nccl.close()
+
+    def exchange(self, device: int, number: int, arrays: Sequence[int]) -> None:
+        """Take part in an exchange; `arrays` are the addresses of operands and results.
+
+        Raises:
+            Stopped: the run was stopped meanwhile.
+            HloError: the exchange cannot be done.
+        """
+        begin = time.perf_counter()
+        exchange = self._program.exchanges[number]
+        with self._changed:
+            if exchange.opcode == "send":
+                self._send(device, exchange, arrays)
+            elif exchange.opcode == "recv":
+                self._receive(device, number, arrays)
+            else:
+                self._meet(device, number, arrays)
+        self._seconds[device][number] += time.perf_counter() - begin
+
+    # ---- runs
+
+    def _begin(self) -> None:
+        self.is_stopped = False
+        self._fault: BaseException | None = None
+        self._waits_at = [0] * len(self._devices)
+        self._meetings: defaultdict[MeetingKey, _Meeting] = defaultdict(_Meeting)
+        self._mail: defaultdict[Any, deque[tuple[Exchange, int]]] = defaultdict(deque)
+
+    def _perform(self, perform: Callable[[int], None], device: int) -> None:
+        try:
+            perform(device)
+        except Stopped:
+            pass
+        except BaseException as fault:
+            with self._changed:
+                self._fail(fault)
+        with self._changed:
+            self._waits_at[device] = -1
+            self._find_deadlock()
+
+    def _fail(self, fault: BaseException) -> None:
+        if self._fault is None and not self.is_stopped:
+            self._fault = fault
+        self.is_stopped = True
+        self._changed.notify_all()
+
+    def _wait(self, device: int, number: int, is_over: Callable[[], bool]) -> None:
+        """Let other devices go on until it is over."""
+        self._waits_at[device] = number + 1
+        self._find_deadlock()
+        self._changed.wait_for(lambda: is_over() or self.is_stopped)
+        if not is_over():
+            raise Stopped
+        self._waits_at[device] = 0
+
+    def _find_deadlock(self) -> None:
+        """End the run if all devices wait or have ended, unless all have ended."""
+        if all(self._waits_at) and max(self._waits_at) > 0 and not self.is_stopped:
+            self._fail(deadlock(self._program, self._waits_at))
+
+    # ---- collectives
+
+    def _meet(self, device: int, number: int, arrays: Sequence[int]) -> None:
+        exchange = self._program.exchanges[number]
+        group = next((group for group in exchange.groups if device in group), ())
+        if not group:
+            write_zeros(self._devices[device], exchange, arrays)
+            return
+        meeting = self._meetings[exchange.opcode, group, exchange.channel]
+        meeting.come[group.index(device)] = number, arrays
+        if len(meeting.come) < len(group):
+            times = meeting.times
+            self._wait(device, number, lambda: meeting.times > times)
+            return
+        for rank, (other, _) in meeting.come.items():
+            found = self._program.exchanges[other]
+            if (found.meaning, found.reducer) != (exchange.meaning, exchange.reducer):
+                raise mismatch(found, exchange, group[rank])
+            self._waits_at[group[rank]] = 0
+        ask_for(
+            Task(
+                self._nccl,
+                exchange,
+                group,
+                [self._devices[member] for member in group],
+                self._comms[group],
+                [meeting.come[rank][1] for rank in range(len(group))],
+            )
+        )
+        meeting.come = {}
+        meeting.times += 1
+        self._changed.notify_all()
+
+    # ---- transfers
+
+    def _send(self, device: int, exchange: Exchange, arrays: Sequence[int]) -> None:
+        """Put a copy of the data into the box of its receiver."""
+        for pair in exchange.pairs:
+            if pair[0] == device:
+                own, size = self._devices[device], exchange.operands[0].size_bytes
+                copy = own.allocate(size)
+                if size:
+                    own.copy(copy, arrays[0], size)
+                self._mail[pair, exchange.channel].append((exchange, copy))
+                receiver = self._waits_at[pair[1]]
+                if receiver > 0 and self._program.exchanges[receiver - 1].channel == (
+                    exchange.channel
+                ):
+                    self._waits_at[pair[1]] = 0
+                self._changed.notify_all()
+
+    def _receive(self, device: int, number: int, arrays: Sequence[int]) -> None:
+        """Take the oldest data out of the box."""
+        exchange = self._program.exchanges[number]
+        pair = next((pair for pair in exchange.pairs if pair[1] == device), None)
+        if pair is None:
+            write_zeros(self._devices[device], exchange, arrays)
+            return
+        box = self._mail[pair, exchange.channel]
+        if not box:
+            self._wait(device, number, lambda: bool(box))
+        sent, copy = box.popleft()
+        if sent.meaning != exchange.meaning:
+            raise mismatch(exchange, sent, pair[0])
+        size = exchange.results[0].size_bytes
+        comms, (source, target) = self._comms[_group(pair)], _ranks(pair)
+        if size:
+            with grouped(self._nccl):
+                self._nccl.send(comms[source], copy, size, target)
+                self._nccl.recv(comms[target], arrays[0], size, source)
+        self._devices[pair[0]].free(copy)
+
+
+def _ends(exchange: Exchange) -> Sequence[tuple[int, ...]]:
+    """Return the groups of the pairs of a transfer."""
+    return [_group(pair) for pair in exchange.pairs] if exchange.opcode == "send" else []
+
+
+def _group(pair: tuple[int, int]) -> tuple[int, ...]:
+    return tuple(sorted(set(pair)))
+
+
+def _ranks(pair: tuple[int, int]) -> tuple[int, int]:
+    group = _group(pair)
+    return group.index(pair[0]), group.index(pair[1])
