@@ -11,7 +11,6 @@ exchange of parts and a kernel of hloc, which adds them in the order of the rank
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -26,6 +25,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.replica_groups import GroupLists
 from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.ops.folding import result_types
 from hloc.shapes import ArrayShape, TupleShape

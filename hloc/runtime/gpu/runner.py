@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from hloc.codegen.plan.plan import (
     Place,
     Step,
 )
+from hloc.lazy_dataclass import dataclass
 from hloc.memory.buffer_assignment import data_leaves
 from hloc.runtime.array_spec import ArraySpec, spec_of
 from hloc.runtime.gpu.commands import Call, Copy, Launch, commands_of

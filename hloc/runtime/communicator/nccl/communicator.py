@@ -11,11 +11,12 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from hloc.codegen.plan.exchange import Exchange
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.communicator.faults import deadlock, mismatch
 from hloc.runtime.communicator.interface import ExchangeProgram
 from hloc.runtime.communicator.nccl.interface import Nccl, grouped

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from hloc.errors import UnsupportedError
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.gpu.cuda_driver import CudaError
 
 _NAME = "libnccl.so.2"

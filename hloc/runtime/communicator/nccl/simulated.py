@@ -6,7 +6,7 @@ Reductions go from the last rank to the first, since NCCL promises no order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from hloc.codegen.gpu.nccl_sums import OPERATIONS, TYPES
 from hloc.dtypes import dtype_named
 from hloc.errors import HloError
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.gpu.device import Array, Device
 
 _OPERATIONS: dict[int, Callable[..., Any]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from hloc.codegen.gpu.nccl_sums import TYPES, nccl_operation
 from hloc.codegen.plan.exchange import Exchange
 from hloc.dtypes import dtype_named
+from hloc.lazy_dataclass import dataclass
 from hloc.runtime.communicator.faults import rows_outside
 from hloc.runtime.communicator.nccl.interface import Nccl, grouped
 from hloc.runtime.gpu.device import Device
