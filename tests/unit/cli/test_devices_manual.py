@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "devices.md"
 def test_the_manual_shows_what_the_commands_print(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     cells = [c for c in read_cells(PAGE.read_text()) if isinstance(c, Commands)]
-    assert len(cells) == 4
+    assert len(cells) == 5
     for cell in cells:
         assert cell.language == SHELL
         steps = tuple((command, without_times(shell(command))) for command, _ in cell.steps)

@@ -26,6 +26,7 @@ from hloc.runtime.gpu import devices_executable
 from hloc.runtime.gpu.cuda import CudaDevice
 from hloc.runtime.gpu.cuda_driver import CudaDriver
 from hloc.runtime.gpu.devices_executable import GpuDevicesExecutable
+from tests.tolerance import assert_close
 from tests.unit.gpu.fake_nccl import FakeNccl, OneOfSeveral
 from tests.unit.runtime.communicator.test_mpi_calls import (
     COLLECTIVES,
@@ -120,7 +121,7 @@ def test_sums_in_an_order_of_nccl_are_close() -> None:
         found = compiled(module, fast_collectives=True).run_devices(arguments)
         wanted = evaluate_devices(module, arguments)
         for x, y in zip(found[0], wanted[0], strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5)  # four terms, reassociated
+            assert_close(x, y)
 
 
 @pytest.mark.parametrize(
