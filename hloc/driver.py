@@ -37,8 +37,8 @@ _SMALL_BYTES = 4 << 20
 """Size of a text or proto up to which what its passes leave behind may wait to be collected."""
 
 DEFAULT = CompileOptions()
-PARTITION = "sharding-propagation,spmd-partitioner"
-"""The passes that make the program of each device."""
+PARTITION = "call-inliner,sharding-propagation,spmd-partitioner"
+"""The passes that make the program of each device; calls of a function may be split differently."""
 
 AFTER_PARTITION = "tuple-simplifier,cse,dce"
 """The passes that clean it up."""

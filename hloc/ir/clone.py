@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 
 from hloc.ir.attributes import NO_COMMON, CommonAttributes
 from hloc.ir.computation import Computation
@@ -127,13 +128,17 @@ def clone_computation(computation: Computation, *, suffix: str = ".clone") -> Co
 def inline(call: Instruction) -> Instruction:
     """Replace `call` (a `call` or `fusion`) by a copy of the computation it calls.
 
-    Returns the instruction that stands for its value. `call` itself is removed.
+    Returns the instruction that stands for its value, with the sharding that `call` was given.
+    `call` itself is removed.
     """
     (body,) = call.called
     computation = call.computation
     values = dict(zip(body.parameters, call.operands, strict=True))
     found = copy_instructions(body, computation, values)
     result = found[body.root]
+    sharding = call.common.sharding
+    if sharding is not None and result.common.sharding is None and result not in call.operands:
+        computation.set_common(result, replace(result.common, sharding=sharding))
     for predecessor_user in computation.controlled:
         if call in predecessor_user.control_predecessors:
             computation.set_control_predecessors(
