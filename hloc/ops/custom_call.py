@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hloc.errors import UnsupportedError
 from hloc.ir.attributes import ConvolutionDimensions, RawText, Window, attr
+from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CalledRole,
@@ -16,7 +17,7 @@ from hloc.ir.opcode import (
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import check_compatible, declared_shape, require
 from hloc.ops.custom_call_targets import refusal_of, target_of
-from hloc.shapes import Shape
+from hloc.shapes import ArrayShape, Shape, leaves
 
 PADDING_TYPES = ("PADDING_INVALID", "PADDING_SAME", "PADDING_VALID")
 SCHEDULES = ("SCHEDULE_NONE", "SCHEDULE_LATEST", "SCHEDULE_EARLIEST")
@@ -77,6 +78,28 @@ def _evaluate_custom_call(inst: Instruction, operands: Operands, _call: CallFunc
     return target.evaluate(inst, operands)
 
 
+def batch_dims(inst: Instruction) -> int:
+    """Return how many leading dimensions a custom call works on one by one, as it says itself.
+
+    JAX writes `frontend_attributes={num_batch_dims="1"}` on its calls of LAPACK.
+    """
+    text = dict(inst.common.frontend_attributes).get("num_batch_dims", "").strip('"')
+    return int(text) if text.isdecimal() and len(text) < 3 else 0
+
+
+def _factors(draft: FactorDraft, inst: Instruction) -> None:
+    """Link the batch dimensions, in equal parts: a library may not bear what is in padding."""
+    shapes = [operand.array for operand in inst.operands]
+    shapes += [shape for _, shape in leaves(inst.shape) if isinstance(shape, ArrayShape)]
+    for dim in range(min([batch_dims(inst), *(shape.rank for shape in shapes)])):
+        if len({shape.dims[dim] for shape in shapes}) > 1:
+            return
+        factor = draft.factor(shapes[0].dims[dim])
+        draft.even.add(factor)
+        for side in (*draft.operands, *draft.results):
+            side[dim] = factor
+
+
 CUSTOM_CALL = define(
     name="custom-call",
     reads="custom-call(a, ...) is what the library function custom_call_target does",
@@ -86,4 +109,5 @@ CUSTOM_CALL = define(
     attributes=CustomCallAttributes,
     calls=(CalledRole("called_computations", many=True, optional=True, aliases=("to_apply",)),),
     evaluate=_evaluate_custom_call,
+    factors=_factors,
 )

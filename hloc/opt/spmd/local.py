@@ -62,6 +62,10 @@ def _attributes(inst: Instruction, operands: Sequence[Instruction], rule: Factor
             for part, factor, size in zip(attributes.slice, rule.operands[0], dims, strict=True)
         ]
         return replace(attributes, slice=tuple(parts))
+    if inst.is_a("custom-call") and attributes.operand_layout_constraints is not None:
+        pairs = zip(attributes.operand_layout_constraints, operands, strict=True)
+        constraints = tuple(replace(shape, dims=part.array.dims) for shape, part in pairs)
+        return replace(attributes, operand_layout_constraints=constraints)
     for name in ("dynamic_slice_sizes", "slice_sizes"):
         if hasattr(attributes, name) and inst.is_a("dynamic-slice", "gather"):
             sizes = [

@@ -8,6 +8,7 @@ from dataclasses import replace
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.traversal import post_order
+from hloc.ops.custom_call import batch_dims
 from hloc.ops.factors import factor_rule
 from hloc.opt.spmd.annotations import (
     CONSTRAINTS,
@@ -214,6 +215,11 @@ def _is_partitionable(inst: Instruction) -> bool:
     return not (
         inst.opcode.side_effect
         or inst.opcode.ended_by
-        or inst.is_a("custom-call", "rng", "rng-bit-generator", "fusion", "constant", "domain")
+        or (inst.is_a("custom-call") and not _works_on_batches(inst))
+        or inst.is_a("rng", "rng-bit-generator", "fusion", "constant", "domain")
         or inst.opcode.exchange is not None
     )
+
+
+def _works_on_batches(inst: Instruction) -> bool:
+    return not inst.attributes.custom_call_has_side_effect and batch_dims(inst) > 0
