@@ -37,8 +37,9 @@ _SMALL_BYTES = 4 << 20
 """Size of a text or proto up to which what its passes leave behind may wait to be collected."""
 
 DEFAULT = CompileOptions()
-PARTITION = "call-inliner,sharding-propagation,spmd-partitioner"
-"""The passes that make the program of each device; calls of a function may be split differently."""
+PARTITION = "call-inliner,flatten-call-graph,sharding-propagation,spmd-partitioner"
+"""The passes that make the program of each device; calls and loops that share a
+function may be split differently."""
 
 AFTER_PARTITION = "tuple-simplifier,cse,dce"
 """The passes that clean it up."""

@@ -66,6 +66,7 @@ ALLOWED = {
     "opt/spmd/propagation_rules: _MOVED": "where the order of propagation departs from factors",
     "opt/spmd/propagation_rules: _HANDS_ON": "where the order of propagation departs from factors",
     "opt/spmd/propagation_rules: _KEEPS_DIMS": "what propagates first",
+    "opt/spmd/sharding_propagation: _is_constant_like": "what is made anew for each user",
     "opt/spmd/combine: _REDUCERS": "reducers whose identity the partitioner knows",
     "opt/spmd/walk: _maker": "what every device can compute again at little cost",
     "opt/spmd/walk: _is_partitionable": "what the partitioner computes whole",
