@@ -31,7 +31,7 @@ from hloc.ops.custom_call_targets import (
     nested_value,
 )
 from hloc.pjrt.abi import structure
-from hloc.pjrt.native import PjrtError, bytes_at, words_at
+from hloc.pjrt.native import PjrtError, words_at
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 TARGETS = ("xla_ffi_python_cpu_callback", "xla_ffi_partitioned_python_cpu_callback")
@@ -53,14 +53,22 @@ def functions_of(options: int) -> Iterator[None]:
 
     A function may run such a program itself, so the ones of before come back at the end.
     """
-    before = getattr(_thread, "functions", [])
+    before = getattr(_thread, "functions", []), getattr(_thread, "user_data", {})
     context = structure("PJRT_ExecuteOptions").from_address(options).context
-    data = structure("PJRT_ExecuteContext").from_address(context).data if context else None
+    given = structure("PJRT_ExecuteContext").from_address(context) if context else None
+    data = given.data if given else None
     _thread.functions = words_at(*words_at(data, 2)) if data else []
+    _thread.user_data = {given.type_id: data} if given and data else {}
     try:
         yield
     finally:
-        _thread.functions = before
+        _thread.functions, _thread.user_data = before
+
+
+def user_data() -> dict[int, int]:
+    """Return what came with the present run, by type."""
+    found: dict[int, int] = getattr(_thread, "user_data", {})
+    return found
 
 
 def has_index(inst: Instruction) -> bool:
@@ -145,12 +153,3 @@ def PJRT_FFI_Type_Register(args: Any) -> None:
     """Give a type of user data a number, unless it has one."""
     if not args.type_id:
         args.type_id = next(_type_ids)
-
-
-def PJRT_FFI_Register_Handler(args: Any) -> None:
-    target = bytes_at(args.target_name, args.target_name_size).decode("utf-8", "replace")
-    raise PjrtError(
-        "UNIMPLEMENTED",
-        f"hloc calls no handlers of the XLA FFI, here for {target!r}; "
-        f"hloc.register_custom_call({target!r}, function) takes a Python function",
-    )

@@ -1,0 +1,76 @@
+"""What users and libraries registered with JAX for the CPU: handlers, and types of their state.
+
+jaxlib tells all stages of a handler but `instantiate`, so the registrations pass through here on
+their way to XLA, from the moment that JAX finds hloc. This module imports nothing of hloc.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+_capsules: dict[str, Any] = {}
+_types: list[Any] = []
+
+
+def watch_registrations() -> None:
+    """Hear of registrations, past and future; XLA gets them as it does from JAX's CPU client."""
+    from jaxlib import xla_client
+
+    xla_client.register_custom_type_handler("cpu", _type)  # handlers need their types
+    xla_client.register_custom_call_handler("cpu", _target)
+
+
+def _target(name: Any, function: Any, *rest: Any) -> None:
+    from jaxlib import _jax
+
+    _jax.register_custom_call_target(name, function, *rest)  # refuses what is not valid
+    _capsules[name.decode() if isinstance(name, bytes) else name] = function
+
+
+def _type(name: str, registration: Any, *rest: Any) -> None:
+    from jaxlib import _jax
+
+    _jax.register_custom_type(name, registration, *rest)
+    _types.append(registration)
+
+
+def registered_handlers() -> dict[str, Mapping[str, int] | int]:
+    """Return by name the addresses of handlers by stage, or of a function of old custom calls."""
+    from jaxlib import xla_client
+
+    capsules = dict(xla_client.custom_call_targets("Host"))
+    for name, function in _capsules.items():
+        is_bundle = isinstance(function, dict) and isinstance(capsules.get(name), dict)
+        capsules[name] = function if is_bundle else capsules.get(name, function)
+    return {
+        name: {stage: _address(found) for stage, found in value.items() if found is not None}
+        if isinstance(value, dict)
+        else _address(value)
+        for name, value in capsules.items()
+    }
+
+
+def deleters() -> dict[int, int]:
+    """Return the addresses of the functions that delete an object, by the number of its type."""
+    found = {}
+    for registration in _types:
+        if isinstance(registration, dict) and registration.get("type_info") is not None:
+            type_id = ctypes.c_int64.from_address(_address(registration["type_id"])).value
+            info = _address(registration["type_info"])
+            deleter = ctypes.c_size_t.from_address(info + _DELETER_OFFSET).value
+            if deleter:
+                found[type_id] = deleter
+    return found
+
+
+_DELETER_OFFSET = 16  # in XLA_FFI_TypeInfo, after its size and extensions
+
+
+def _address(capsule: Any) -> int:
+    name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
+    name_of.restype, name_of.argtypes = ctypes.c_void_p, [ctypes.py_object]
+    pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_void_p]
+    address: int = pointer_of(capsule, name_of(capsule))
+    return address
