@@ -334,7 +334,8 @@ def refusal_of(inst: Instruction) -> str:
         return f'custom-call target "{name}" is a library of another device'
     return (
         f'custom-call target "{name}" is not known; '
-        f"hloc.register_custom_call({name!r}, function) makes it so"
+        f"hloc.register_custom_call({name!r}, function) makes it so, "
+        "and for programs of JAX jax.ffi.register_ffi_target"
     )
 
 

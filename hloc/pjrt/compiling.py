@@ -13,6 +13,7 @@ from hloc.pjrt.abi import structure
 from hloc.pjrt.boundary import boundary_of, varint
 from hloc.pjrt.client import devices_of
 from hloc.pjrt.compile_options import check_overrides
+from hloc.pjrt.ffi.targets import add_registered_targets
 from hloc.pjrt.layouts import wishes_of, with_layouts
 from hloc.pjrt.native import PjrtError, bytes_at
 from hloc.pjrt.partitioned import (
@@ -26,6 +27,9 @@ from hloc.pjrt.programs import Program, Request
 from hloc.pjrt.records import COMPILATIONS, Compilation
 from hloc.runtime.executable import Executable
 from hloc.runtime.program_cache import KeptModule
+
+_CUSTOM_CALL = b"\x12\x0bcustom-call"
+"""The opcode of a custom call in a serialized instruction."""
 
 _COMPUTATION_DEVICES, _REPLICA_DEVICE_IDS = 3, 1  # of DeviceAssignmentProto
 
@@ -58,6 +62,8 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
     check_overrides(options.env_option_overrides)
     wishes = wishes_of(code)
     proto = with_layouts(to_proto(code, kind), wishes)
+    if _CUSTOM_CALL in proto:
+        add_registered_targets()
     boundary = boundary_of(proto)
     build = options.executable_build_options
     assignment = build.device_assignment

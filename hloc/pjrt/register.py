@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from hloc.errors import HloError
+from hloc.pjrt.ffi.registered import watch_registrations
 
 NAME = "hloc"
 """What users write: `JAX_PLATFORMS=hloc,cpu`, `jax.devices("hloc")`."""
@@ -26,6 +27,7 @@ def register() -> None:
         xla_bridge.register_backend_factory(
             NAME, _new_client, priority=_PRIORITY, fail_quietly=True, experimental=False
         )
+        watch_registrations()
 
 
 def is_started() -> bool:

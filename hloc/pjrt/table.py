@@ -16,11 +16,20 @@ from hloc.pjrt import callbacks, client, compiling, programs, serialise, slow
 from hloc.pjrt.abi import LAST_FUNCTION, MAJOR_VERSION, MINOR_VERSION, enum, layout, structure
 from hloc.pjrt.buffer_callbacks import add_buffer_callbacks
 from hloc.pjrt.element_types import TOKEN, dtypes
+from hloc.pjrt.ffi import targets
 from hloc.pjrt.layouts import row_major_layouts
 from hloc.pjrt.machine.load import machine
 from hloc.pjrt.native import PjrtError, error_address, keep, state, words
 
-_MODULES: tuple[ModuleType, ...] = (callbacks, client, compiling, programs, serialise, slow)
+_MODULES: tuple[ModuleType, ...] = (
+    callbacks,
+    client,
+    compiling,
+    programs,
+    serialise,
+    slow,
+    targets,
+)
 """Where the Python functions of the C API are."""
 
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
