@@ -18,7 +18,8 @@ _NOTES = {
         "is a step. `--print-changed`, `--dump-dir` and the checks below skip steps that change "
         "nothing. Diffs follow the identity of instructions, which survives renaming and moving, "
         "and name the rule that made each change. The files of `--dump-dir` are complete modules: "
-        "`hloc DIR/07-cse.hlo --passes=fusion` continues from one."
+        "`hloc DIR/07-cse.hlo --passes=fusion` goes on with other passes, "
+        "`hloc --resume-from=DIR/7` with those of the dump, on a file that may have been edited."
     ),
     "Check": (
         "When a pass or the check after it fails, hloc exits with 70 and writes a reproducer: the "

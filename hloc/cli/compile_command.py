@@ -31,6 +31,7 @@ from hloc.cli.process_job import ProcessJob, process_job, together
 from hloc.cli.profile_report import cpu_profile, profile_lines
 from hloc.cli.progress import Progress, progress_of
 from hloc.cli.reproducer import apply_header
+from hloc.cli.resume import resume
 from hloc.cli.run_outcome import Outcome, runs_to_time, tell_outcome
 from hloc.cli.talk import Talk
 from hloc.cli.watched_passes import WatchedPasses
@@ -73,9 +74,11 @@ COMPARE_WORDS = ("interp", "O0", "xla")
 
 def compile_each(arguments: Namespace, talk: Talk) -> int:
     """`hloc FILE...`: one after the other; the highest exit code counts."""
+    load_plugins(arguments)
+    if arguments.resume_from:
+        talk.say(resume(arguments))
     files = need_files(arguments.files)
     _check(arguments)
-    load_plugins(arguments)
     options = compile_options(arguments)
     check_kinds(arguments.emit, options.target)
     _check_names(options, arguments.print_after)

@@ -26,6 +26,11 @@ from hloc.report.output_file import write_form
 from hloc.report.text import plural
 
 VERSION = 1
+MANIFEST = "manifest.json"
+INPUT = "00-input.hlo"
+RESUMED = ("opt_level", "fast_math", "disable_rule", "target")
+"""Options that the manifest keeps for `--resume-from`, beside the pipeline."""
+
 _CONTEXT = 3
 _MOST_ROWS = 4000
 _STEP_FILE = re.compile(r"\d+-[\w.+-]+\.hlo")
@@ -33,12 +38,19 @@ _STEP_FILE = re.compile(r"\d+-[\w.+-]+\.hlo")
 
 @dataclass(slots=True, eq=False)
 class DumpDir(PipelineObserver):
-    """Writes `00-input.hlo`, a file per step that changed something, and `finish` the rest."""
+    """Writes `00-input.hlo`, a file per step that changed something, and `finish` the rest.
+
+    Attributes:
+        options: values of `RESUMED`.
+    """
 
     talk: Talk
     folder: str
     context: PassContext
     pipeline: str
+    options: dict[str, Any]
+    _pass: int = 0
+    _inner: int = 0  # steps of this pass so far
     _steps: list[dict[str, Any]] = field(default_factory=list)
     _before: Snapshot | None = None
     _fired: Counter[str] = field(default_factory=Counter)
@@ -57,7 +69,11 @@ class DumpDir(PipelineObserver):
             raise HloError(f"cannot write {self.folder}: {reason_of(fault)}") from None
         self._name = module.name
         self._before = snapshot(module)
-        self._write("00-input.hlo", module)
+        self._write(INPUT, module)
+
+    def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
+        """Note where in the pipeline the next steps are."""
+        self._pass, self._inner = number, 0
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None:
         """Keep the counts so far."""
@@ -65,7 +81,8 @@ class DumpDir(PipelineObserver):
 
     def on_step_end(self, module: Module, run: PassRun) -> None:
         """Write the module and keep what changed."""
-        step = run_data(run)
+        step = {**run_data(run), "pipeline": [self._pass, self._inner]}
+        self._inner += 1
         if run.changed:
             assert self._before is not None
             before, self._before = self._before, snapshot(module)
@@ -81,8 +98,8 @@ class DumpDir(PipelineObserver):
         """Write `manifest.json` and `index.html`, and say where they are."""
         head = {"version": VERSION, "module": self._name, "pipeline": self.pipeline}
         steps = [{k: v for k, v in step.items() if k != "rows"} for step in self._steps]
-        manifest = {**head, "input": "00-input.hlo", "steps": steps}
-        write_form(os.path.join(self.folder, "manifest.json"), json.dumps(manifest, indent=1))
+        manifest = {**head, "input": INPUT, "options": self.options, "steps": steps}
+        write_form(os.path.join(self.folder, MANIFEST), json.dumps(manifest, indent=1))
         page = os.path.join(self.folder, "index.html")
         write_form(page, explorer_page({**head, "steps": self._steps}))
         written = plural(sum("file" in step for step in self._steps), "step")
@@ -95,7 +112,7 @@ class DumpDir(PipelineObserver):
 def _drop_earlier(folder: str) -> None:
     """Remove the step files that a manifest in `folder` names: they belong to another run."""
     try:
-        with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+        with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
             steps = json.load(file)["steps"]
         names = [str(step["file"]) for step in steps if "file" in step]
     except (FileNotFoundError, ValueError, KeyError, TypeError):

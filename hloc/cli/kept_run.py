@@ -66,7 +66,7 @@ def _is_plain(arguments: Namespace) -> bool:
     others = (a.input, a.compare_with, a.devices, a.mesh, a.per_device, a.engine, a.repro, a.plugin)
     if not only_runs(a) or any(others) or a.backend != "native" or (a.inputs and a.random):
         return False
-    if a.format == "json":
+    if a.format == "json" or a.resume_from:
         return False
     if len(a.files) != 1 or a.files[0] == "-" or a.files[0].endswith(ENDING):
         return False

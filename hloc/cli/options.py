@@ -224,6 +224,8 @@ OPTIONS: tuple[Option, ...] = (
            "FILE.svg", "", drawing),
     Option(("--dump-dir",), "Inspect", COMPILE, "write the module after every pass that "
            "changed it, a manifest.json, and an index.html to step through them", "DIR"),
+    Option(("--resume-from",), "Inspect", COMPILE, "take a step of --dump-dir (07-cse.hlo, 07-cse "
+           "or 7) in place of FILE, and run the passes that followed it", "DIR/STEP"),
     Option(("--time-passes",), "Inspect", COMPILE, "print the time of each pass and stage and "
            "its effect on instructions, operations and bytes; json and trace (for Perfetto) go to "
            "stdout, in place of the module", "text|json|trace", "text", OneOf(TIME_FORMS)),

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from hloc import driver
-from hloc.cli.dump_dir import DumpDir
+from hloc.cli.dump_dir import RESUMED, DumpDir
 from hloc.cli.pass_report import PassReport
 from hloc.cli.pass_table import PassTimes
 from hloc.cli.progress import PassProgress, Progress
@@ -98,7 +98,8 @@ class WatchedPasses:
             found.append(report)
         if a.dump_dir:
             pipeline = str(driver.pipeline_of(self.options))
-            dump = DumpDir(self.talk, a.dump_dir, context, pipeline)
+            options = {name: getattr(a, name) for name in RESUMED}
+            dump = DumpDir(self.talk, a.dump_dir, context, pipeline, options)
             dump.begin(module)
             self._finishers.append(dump)
             found.append(dump)
