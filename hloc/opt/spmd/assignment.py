@@ -125,7 +125,7 @@ def _prefix(axes: Axes, used: set[int]) -> Axes:
 
 def _fits(rule: FactorRule, factor: int, tiles: int) -> bool:
     size = rule.sizes[factor]
-    return size % tiles == 0 if factor in rule.even else size >= tiles
+    return factor not in rule.even or size % tiles == 0
 
 
 def _cost(
