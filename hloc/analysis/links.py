@@ -14,10 +14,12 @@ from functools import cached_property
 
 import numpy as np
 
+from hloc.analysis.link_file import DEFAULT, read_link_file
 from hloc.errors import HloError
 from hloc.ir.replica_groups import DeviceMesh, Ids
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
+from hloc.source import Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,12 @@ _PER_SECOND = {"ns": 1e9, "us": 1e6, "ms": 1e3, "s": 1.0}
 _INLINE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)B?(?:/s)?/(\d+(?:\.\d+)?)(ns|us|ms|s)")
 
 
-def parse_link(text: str) -> Link:
+def parse_link(text: str, span: Span | None = None) -> Link:
     """Read a preset's name or `BANDWIDTH/LATENCY`, such as `25GB/5us`; units are powers of 1000.
+
+    Args:
+        text: the link.
+        span: where it is written, if in a file.
 
     Raises:
         HloError: neither, or a bandwidth of 0.
@@ -70,7 +76,8 @@ def parse_link(text: str) -> Link:
     if found is None or not float(found[1]):
         raise HloError(
             f"expected a link, one of {', '.join(PRESETS)}, or BANDWIDTH/LATENCY such as "
-            f"25GB/5us, found '{word[:60]}'{did_you_mean(word, list(PRESETS))}"
+            f"25GB/5us, found '{word[:60]}'{did_you_mean(word, list(PRESETS))}",
+            span,
         )
     return Link(word, float(found[1]) * _UNITS[found[2]], float(found[3]) / _PER_SECOND[found[4]])
 
@@ -79,27 +86,39 @@ def parse_links(text: str, mesh: DeviceMesh) -> tuple[Link, ...]:
     """Return the link of each axis of `mesh`.
 
     Args:
-        text: one link for all axes, or a list by axis: `x=nvlink,y=ethernet100`.
+        text: one link for all axes, a list by axis: `x=nvlink,y=ethernet100`, or the name of a
+            file that says so (`link_file.py`), which ends in `.toml`.
         mesh: its axes are named in `text`.
 
     Raises:
         HloError: a link that is none, an axis that the mesh does not have, or one without a link.
     """
-    if "=" not in text:
-        return (parse_link(text),) * len(mesh.axes)
     names = [name for name, _ in mesh.axes]
     found: dict[str, Link] = {}
-    for part in text.split(","):
-        name, _, value = part.partition("=")
-        if name.strip() not in names:
-            raise HloError(
-                f"links are for axis '{name.strip()[:60]}', but the mesh is {mesh_text(mesh)}"
-            )
-        found[name.strip()] = parse_link(value)
+    if text.endswith(".toml"):
+        entries = read_link_file(text)
+        default = entries.pop(DEFAULT, None)
+        if default is not None:
+            found = dict.fromkeys(names, parse_link(default.text, default.span))
+        for name, entry in entries.items():
+            _check_axis(name, mesh, entry.span)
+            found[name] = parse_link(entry.text, entry.span)
+    elif "=" not in text:
+        found = dict.fromkeys(names, parse_link(text))
+    else:
+        for part in text.split(","):
+            name, _, value = part.partition("=")
+            _check_axis(name.strip(), mesh)
+            found[name.strip()] = parse_link(value)
     missing = [name for name in names if name not in found]
     if missing:
         raise HloError(f"no link is given for axis '{missing[0]}' of the mesh {mesh_text(mesh)}")
     return tuple(found[name] for name in names)
+
+
+def _check_axis(name: str, mesh: DeviceMesh, span: Span | None = None) -> None:
+    if name not in (axis for axis, _ in mesh.axes):
+        raise HloError(f"links are for axis '{name[:60]}', but the mesh is {mesh_text(mesh)}", span)
 
 
 def mesh_text(mesh: DeviceMesh) -> str:

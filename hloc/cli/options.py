@@ -231,8 +231,8 @@ OPTIONS: tuple[Option, ...] = (
            "stdout, in place of the module", "text|json|trace", "text", OneOf(TIME_FORMS)),
     # ---- devices
     Option(("--links",), "Devices", SHARDING, "links of the model: one for all mesh axes or by "
-           f"axis (x=nvlink,y=25GB/5us): {', '.join(LINKS)}, or BANDWIDTH/LATENCY (default "
-           f"{DEFAULT_LINK})", "LINKS", default=DEFAULT_LINK),
+           f"axis (x=nvlink,y=25GB/5us): {', '.join(LINKS)}, or BANDWIDTH/LATENCY; FILE.toml has "
+           f"a line for each axis (default {DEFAULT_LINK})", "LINKS", default=DEFAULT_LINK),
     Option(("--chip",), "Devices", SHARDING, "what each device computes on in the model: a GPU "
            "(H100, A100-80GB, sm_90, gfx942), or host to measure this machine (default H100)",
            "NAME", default="H100"),
