@@ -95,5 +95,9 @@ class UnsupportedError(HloError):
     """The module is legal, but this target cannot run it; the message says what and why."""
 
 
+class OutOfMemoryError(HloError):
+    """The module needs more memory than the limit, or than this machine has."""
+
+
 class InternalError(Exception):
     """A fault of hloc itself; the message says pass, instruction and how to report it."""

@@ -39,7 +39,7 @@ def check_overrides(overrides: Iterable[tuple[str, Any]]) -> None:
     try:
         _compile_nothing(cpu, options)
     except Exception as fault:
-        raise PjrtError("INVALID_ARGUMENT", str(fault)) from None
+        raise PjrtError("INVALID_ARGUMENT", str(fault).removeprefix("INVALID_ARGUMENT: ")) from None
 
 
 _NOTHING = "module { func.func public @main() -> () { return } }"

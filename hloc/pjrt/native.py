@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from hloc.errors import HloError, UnsupportedError
+from hloc.errors import HloError, OutOfMemoryError, UnsupportedError
 from hloc.pjrt.abi import enum, structure
 from hloc.pjrt.machine.load import machine
 
@@ -31,6 +31,8 @@ def error_address(fault: BaseException) -> int:
         code = fault.code
     elif isinstance(fault, UnsupportedError):
         code = codes["UNIMPLEMENTED"]
+    elif isinstance(fault, OutOfMemoryError):
+        code, message = codes["RESOURCE_EXHAUSTED"], f"Out of memory: {fault.message}."
     elif isinstance(fault, HloError):
         code = codes["INVALID_ARGUMENT"]
     elif isinstance(fault, MemoryError):
@@ -44,9 +46,14 @@ def error_address(fault: BaseException) -> int:
     return address
 
 
+def keep_object(thing: Any) -> None:
+    """Keep an object for the life of the process."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+
+
 def keep(thing: Any) -> int:
     """Keep a ctypes object for the life of the process; return its address."""
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    keep_object(thing)
     return ctypes.addressof(thing)
 
 

@@ -17,6 +17,7 @@ from hloc.pjrt.abi import LAST_FUNCTION, MAJOR_VERSION, MINOR_VERSION, enum, lay
 from hloc.pjrt.buffer_callbacks import add_buffer_callbacks
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.ffi import targets
+from hloc.pjrt.forks import after_fork
 from hloc.pjrt.layouts import row_major_layouts
 from hloc.pjrt.machine.load import machine
 from hloc.pjrt.native import PjrtError, error_address, keep, state, words
@@ -128,7 +129,7 @@ def _start() -> None:
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     _watch_interrupts()
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=after_fork)
     atexit.register(_close)
 
 
@@ -140,10 +141,6 @@ def _watch_interrupts() -> None:
     install.restype, install.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
     state().handler = install(signal.SIGINT, machine().addresses["hloc_pjrt_interrupt"])
     signal.siginterrupt(signal.SIGINT, True)
-
-
-def _forked() -> None:
-    state().forked = 1
 
 
 def _close() -> None:

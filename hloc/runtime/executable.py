@@ -21,7 +21,7 @@ from hloc.codegen.llvm.target import physical_memory_bytes
 from hloc.codegen.plan.exchange import Exchange
 from hloc.codegen.plan.host_calls import HostFunction
 from hloc.codegen.plan.pointer_table import DEVICE_SLOT, FIRST_SLOT
-from hloc.errors import HloError
+from hloc.errors import HloError, OutOfMemoryError
 from hloc.ir.edges import Edges
 from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.arena import Frame, Team
@@ -459,13 +459,18 @@ def check_memory(report: BufferReport, limit_bytes: int, extra_bytes: int = 0) -
     """Refuse to run what needs more memory than `limit_bytes`, or than this machine has if 0.
 
     `extra_bytes` are needed beside what `report` tells of.
+
+    Raises:
+        OutOfMemoryError: with both numbers.
     """
     outputs = report.output_bytes + report.aliased_bytes  # donation is optional
     needed = report.arena_bytes + outputs + report.constant_bytes + extra_bytes
     limit = limit_bytes or physical_memory_bytes()
     if limit and needed > limit:
         whose = "the memory limit" if limit_bytes else "the memory of this machine"
-        raise HloError(f"the module needs {needed} bytes to run, more than {whose}, {limit} bytes")
+        raise OutOfMemoryError(
+            f"the module needs {needed} bytes to run, more than {whose}, {limit} bytes"
+        )
 
 
 def _is_number_below(number: Any, count: int) -> bool:

@@ -86,6 +86,30 @@ def test_a_forked_process_is_told_why_it_cannot_run() -> None:
     assert "[2. 2. 2. 2.]" in done.stdout
 
 
+def test_a_forked_process_compiles_nothing_reads_arrays_and_ends() -> None:
+    done = run(
+        "import warnings; warnings.simplefilter('ignore')\n"
+        "import os, sys, jax, jax.numpy as jnp, numpy as np\n"
+        "x = jnp.ones(4).block_until_ready()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    try: jnp.arange(7)\n"
+        "    except Exception as fault: print(type(fault).__name__, fault)\n"
+        "    print(np.asarray(x)); sys.exit(5)\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), x + 1)\n"
+    )
+    refused, read, ended = done.stdout.splitlines()
+    assert refused.startswith("JaxRuntimeError FAILED_PRECONDITION: hloc cannot run programs")
+    assert (read, ended) == ("[1. 1. 1. 1.]", "5 [2. 2. 2. 2.]"), done.stderr
+
+
+def test_too_much_memory_is_said_as_jax_says_it() -> None:
+    with pytest.raises(jax.errors.JaxRuntimeError, match=r"^RESOURCE_EXHAUSTED: Out of memory"):
+        jax.numpy.zeros((1 << 22, 1 << 22))
+    done = jax.numpy.zeros(2) + 1  # and the next program runs
+    assert done.tolist() == [1, 1]
+
+
 def test_another_version_of_jaxlib_is_refused_in_words() -> None:
     done = run("import jaxlib; jaxlib.__version__ = '0.9.1'\nimport jax; jax.devices()")
     assert "hloc was tested with jaxlib 0.10.x, and this is 0.9.1" in done.stderr
@@ -105,7 +129,9 @@ def test_a_wrong_number_of_devices_is_refused() -> None:
 def test_unknown_compiler_options_are_refused() -> None:
     compiled = jax.jit(lambda x: x + 1).lower(1.0)
     compiled.compile({"xla_embed_ir_in_executable": True})
-    with pytest.raises(Exception, match="No such compile option: 'invalid_key'"):
+    with pytest.raises(
+        Exception, match=r"^INVALID_ARGUMENT: No such compile option: 'invalid_key'"
+    ):
         compiled.compile({"invalid_key": "invalid_value"})
 
 
