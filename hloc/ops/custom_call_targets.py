@@ -206,9 +206,16 @@ _EMPTY = CustomCallTarget("no elements", _makes_no_elements, _zeros)
 _LAPACK = CustomCallTarget("a LAPACK routine", lapack.fits_lapack, lapack.evaluate_lapack)
 
 
+_OTHERS: dict[str, CustomCallTarget] = {}
+"""What runs calls of a target whose shapes hloc's own does not know."""
+
+
 def add_target(name: str, target: CustomCallTarget) -> None:
-    """Let hloc run custom calls of `name` in this process, with the instruction at hand."""
-    TARGETS[name] = target
+    """Let hloc run custom calls of `name` in this process, with the instruction at hand.
+
+    Where hloc has a target of that name, it serves calls with shapes that hloc's does not know.
+    """
+    (_OTHERS if is_target(name) else TARGETS)[name] = target
 
 
 def is_target(name: str) -> bool:
@@ -309,8 +316,9 @@ def target_of(inst: Instruction) -> CustomCallTarget | None:
     target = TARGETS.get(name)
     if target is None and lapack.lapack_function(name) is not None:
         target = _LAPACK
-    if target is not None and target.fits(inst):
-        return target
+    for known in (target, _OTHERS.get(name)):
+        if known is not None and known.fits(inst):
+            return known
     return _EMPTY if _makes_no_elements(inst) else None
 
 

@@ -214,6 +214,14 @@ def test_a_handler_made_without_a_compiler() -> None:
     assert found == 41
 
 
+def test_shapes_that_hlocs_own_target_does_not_know_are_the_librarys() -> None:
+    call = jax.ffi.ffi_call("lapack_sgetrf_ffi", (), has_side_effect=True)
+    program = jax.jit(lambda: call()).lower().compile()
+    assert "lapack_sgetrf_ffi" in program.as_text()
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Wrong number of arguments"):
+        program()
+
+
 def test_a_target_that_nobody_registered_is_named_with_the_way() -> None:
     call = jax.ffi.ffi_call("test_nobody", like(X))
     with pytest.raises(

@@ -40,7 +40,11 @@ def registered_handlers() -> dict[str, Mapping[str, int] | int]:
     """Return by name the addresses of handlers by stage, or of a function of old custom calls."""
     from jaxlib import xla_client
 
-    capsules = dict(xla_client.custom_call_targets("Host"))
+    capsules = {
+        name: function
+        for name, function in xla_client.custom_call_targets("Host").items()
+        if not name.startswith(_OF_JAXLIB)
+    }
     for name, function in _capsules.items():
         is_bundle = isinstance(function, dict) and isinstance(capsules.get(name), dict)
         capsules[name] = function if is_bundle else capsules.get(name, function)
@@ -64,6 +68,9 @@ def deleters() -> dict[int, int]:
                 found[type_id] = deleter
     return found
 
+
+_OF_JAXLIB = ("xla_ffi_", "xla_buffer_", "dce_sink")
+"""How targets begin whose handlers need more of XLA than `c_api.h` has; hloc has its own."""
 
 _DELETER_OFFSET = 16  # in XLA_FFI_TypeInfo, after its size and extensions
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hloc.ir.instruction import Instruction
-from hloc.ops.custom_call_targets import CustomCallTarget, Fill, add_target, is_target
+from hloc.ops.custom_call_targets import CustomCallTarget, Fill, add_target
 from hloc.ops.shared import Array
 from hloc.pjrt.callbacks import with_new_results
 from hloc.pjrt.ffi.frames import HandlerCall
@@ -19,14 +19,16 @@ from hloc.pjrt.native import bytes_at, words
 from hloc.shapes import TupleShape
 
 _TYPED, _PLAIN = "API_VERSION_TYPED_FFI", "API_VERSION_ORIGINAL"
+_added: set[str] = set()
 _PLAIN_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 def add_registered_targets() -> None:
     """Let hloc compile and run custom calls of all targets registered with JAX for the CPU."""
     for name, found in registered_handlers().items():
-        if is_target(name):
+        if name in _added:
             continue
+        _added.add(name)
         if isinstance(found, int):
             _add(name, "a function of C", _PLAIN, partial(_plain_call, found))
         else:
