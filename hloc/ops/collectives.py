@@ -11,9 +11,12 @@ from functools import partial
 from typing import Any
 
 from hloc.ir.attributes import attr
+from hloc.ir.factors import WHOLE, FactorDraft
+from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import (
     CalledRole,
     ExchangeFunction,
+    FactorFunction,
     InferFunction,
     ShapeRequest,
     define,
@@ -287,6 +290,25 @@ def infer_done(request: ShapeRequest) -> Shape:
     return shape.elements[1]
 
 
+# ---------------------------------------------------------------- factors
+
+
+def _dims_together(draft: FactorDraft, inst: Instruction) -> None:
+    """Link the dimensions of each operand with those of its result."""
+    pairs = zip(inst.operands, draft.operands, draft.results, strict=False)
+    for operand, source, result in pairs:
+        for dim, size in enumerate(operand.array.dims):
+            source[dim] = result[dim] = draft.factor(size)
+
+
+def _dims_not_named(draft: FactorDraft, inst: Instruction) -> None:
+    """Link the dimensions that are not scattered, gathered or exchanged."""
+    _dims_together(draft, inst)
+    for side in (*draft.operands, *draft.results):
+        for dim in inst.attributes.dimensions or ():
+            side[dim] = WHOLE
+
+
 # ---------------------------------------------------------------- rows
 
 _TO_APPLY = (CalledRole("to_apply"),)
@@ -300,6 +322,7 @@ def _define(
     attributes: type[Any],
     *,
     phases: tuple[str, ...],
+    factors: FactorFunction | None = None,
     calls: tuple[CalledRole, ...] = (),
     started: InferFunction | None = None,
 ) -> None:
@@ -315,7 +338,7 @@ def _define(
         phases=phases,
         evaluate=evaluate_alone,
     )
-    sent(name=name, reads=f"{name}(x) {reads}", infer=infer)
+    sent(name=name, reads=f"{name}(x) {reads}", infer=infer, factors=factors)
     if started is None:
         return
     start, done = f"{name}-start", f"{name}-done"
@@ -336,6 +359,7 @@ _define(
     infer_all_reduce,
     all_reduce,
     AllReduceAttributes,
+    factors=_dims_together,
     phases=("scatter", "gather"),
     calls=_TO_APPLY,
     started=infer_all_reduce_start,
@@ -346,6 +370,7 @@ _define(
     infer_reduce_scatter,
     reduce_scatter,
     ReduceScatterAttributes,
+    factors=_dims_not_named,
     phases=("scatter",),
     calls=_TO_APPLY,
 )
@@ -355,6 +380,7 @@ _define(
     infer_all_gather,
     all_gather,
     AllGatherAttributes,
+    factors=_dims_not_named,
     phases=("gather",),
     started=infer_all_gather_start,
 )
@@ -364,6 +390,7 @@ _define(
     infer_all_to_all,
     all_to_all,
     AllToAllAttributes,
+    factors=_dims_not_named,
     phases=("swap",),
 )
 _define(
@@ -380,6 +407,7 @@ _define(
     infer_as_operands,
     collective_broadcast,
     GroupAttributes,
+    factors=_dims_together,
     phases=("relay",),
 )
 _define(
@@ -388,6 +416,7 @@ _define(
     infer_collective_permute,
     collective_permute,
     CollectivePermuteAttributes,
+    factors=_dims_together,
     phases=("shift",),
     started=infer_collective_permute_start,
 )

@@ -8,7 +8,7 @@ from math import prod
 
 from hloc.errors import HloError
 from hloc.ir.axis_sharding import AxisSharding
-from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
+from hloc.ir.axis_sharding_text import manual_axes, meshes_of, shardy_shardings
 from hloc.ir.device_groups import module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -22,6 +22,7 @@ CONSTRAINTS = ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingConstr
 IDENTITIES = ("xla.sdy.PropagationBarrier", "xla.sdy.ShardingGroup")
 
 _IN, _OUT, _OWN = "xla.sdy.in_shardings", "xla.sdy.out_shardings", "xla.sdy.sharding"
+_MANUAL = "xla.sdy.manual_axes"
 
 
 def target_of(inst: Instruction) -> str:
@@ -46,6 +47,18 @@ def shardings_of(inst: Instruction) -> Sequence[LeafSharding | None]:
         return [None] * count
     elements = sharding.for_leaves(count).elements
     return list(elements) if len(elements) == count else [None] * count
+
+
+def manual_sharding(inst: Instruction) -> LeafSharding | None:
+    """Return a sharding of one dimension along the axes of Shardy's manual region at its edge."""
+    attributes = dict(inst.common.frontend_attributes)
+    key = next((key for key in (_IN, _OUT) if key in attributes), None)
+    if _MANUAL not in attributes or key is None:
+        return None
+    edges = shardy_shardings(attributes[key], meshes_of(inst.computation.module))
+    axes = tuple(MeshAxis(name) for name in manual_axes(attributes[_MANUAL]))
+    known = edges and {name for name, _ in edges[0].mesh.axes}.issuperset(a.name for a in axes)
+    return leaf_sharding(AxisSharding(edges[0].mesh, (axes,)), {}) if known else None
 
 
 def leaf_sharding(sharding: AxisSharding, _meshes: Mapping[str, DeviceMesh]) -> LeafSharding:
@@ -133,3 +146,5 @@ def all_shardings(module: Module) -> Iterator[LeafSharding]:
                 yield common.sharding
             if any(key.startswith("xla.sdy.") for key, _ in common.frontend_attributes):
                 yield from (s for s in shardings_of(inst) if s is not None)
+                if (along := manual_sharding(inst)) is not None:
+                    yield along

@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.ir.sharding import LeafSharding
 from hloc.opt.spmd.annotations import shardings_of
 from hloc.opt.spmd.region import Region
 from hloc.opt.spmd.tiling import Tiling
@@ -18,9 +17,9 @@ from hloc.opt.spmd.trees import (
     leaf_shapes,
     local_shape,
     parameter_of,
-    replicated_leaves,
     tiling_at,
     tree_of,
+    whole_leaves,
 )
 
 WalkFunction: TypeAlias = Callable[[Region, Computation, Mapping[Instruction, Tree]], Tree]
@@ -46,7 +45,11 @@ def partition_while(
 ) -> Tree:
     """Keep the state of a loop split as is wanted, or as its body makes it."""
     (initial,) = operands
-    wanted = list(shardings_of(inst))
+    shapes = leaf_shapes(inst.shape)
+    wanted = [
+        None if sharding is None else tiling_at(region, sharding, shape)
+        for sharding, shape in zip(shardings_of(inst), shapes, strict=True)
+    ]
     condition, body = inst.called
     for _ in range(_ROUNDS):
         state, tilings = as_instruction(region, initial, wanted)
@@ -55,12 +58,11 @@ def partition_while(
         finer = [_finer(old, new) for old, new in zip(tilings, results, strict=True)]
         if finer == tilings:
             break
-        wanted = [tiling.sharding() if tiling else None for tiling in finer]
+        wanted = finer
     state, tilings = as_instruction(region, initial, wanted)
-    kept = [tiling.sharding() if tiling else None for tiling in tilings]
     called = (
-        _state_computation(walk, region, condition, tilings, [LeafSharding("replicated")])[0],
-        _state_computation(walk, region, body, tilings, kept)[0],
+        _state_computation(walk, region, condition, tilings, [region.whole(0)])[0],
+        _state_computation(walk, region, body, tilings, tilings)[0],
     )
     added = region.computation.add(
         inst.opcode, state.shape, (state,), inst.attributes, called, name=inst.name,
@@ -74,7 +76,7 @@ def _state_computation(
     outer: Region,
     computation: Computation,
     tilings: Sequence[Tiling | None],
-    wanted: Sequence[LeafSharding | None] | None,
+    wanted: Sequence[Tiling | None] | None,
 ) -> tuple[Computation, list[Tiling | None]]:
     """Partition a computation of one parameter, whose arrays have `tilings`.
 
@@ -82,8 +84,8 @@ def _state_computation(
         walk: partitions a computation into a region.
         outer: the computation that calls it.
         computation: a body, a condition or a branch.
-        tilings: of the arrays of the parameter; None in a manual region.
-        wanted: the shardings of the results, None for as they come.
+        tilings: of the arrays of the parameter.
+        wanted: the tilings of the results, None for as they come.
 
     Returns:
         The computation, and the tilings of its results.
@@ -102,16 +104,17 @@ def partition_conditional(
     walk: WalkFunction, region: Region, inst: Instruction, operands: Sequence[Tree]
 ) -> Tree:
     """Branches take their operands as they are and return whole arrays, or as is wanted."""
-    selector, _ = as_instruction(region, operands[0], replicated_leaves(operands[0]))
+    selector, _ = as_instruction(region, operands[0], whole_leaves(region, operands[0]))
     given = shardings_of(inst)
     arrays = list(leaf_shapes(inst.shape))
     tilings = [tiling_at(region, s, a) for s, a in zip(given, arrays, strict=True)]
-    shardings = [t.sharding() if t else None for t in tilings]
     called, arguments = [], []
     for computation, tree in zip(inst.called, operands[1:], strict=True):
         argument, used = as_instruction(region, tree, [])
         arguments.append(argument)
-        called.append(_state_computation(walk, region, computation, used, shardings)[0])
+        made, results = _state_computation(walk, region, computation, used, tilings)
+        called.append(made)
+        tilings = [_in_region(old, new) for old, new in zip(tilings, results, strict=True)]
     pending = list(tilings)
     added = region.computation.add(
         inst.opcode, local_shape(inst.shape, pending), (selector, *arguments),
@@ -123,4 +126,13 @@ def partition_conditional(
 
 def _finer(old: Tiling | None, new: Tiling | None) -> Tiling | None:
     """Return the tiling for a part of the state of a loop that enters as `old`, ends as `new`."""
-    return new if old is not None and new is not None and old.is_replicated else old
+    if old is None or new is None:
+        return old
+    return replace(old if old.axes else new, manual=old.manual | new.manual)
+
+
+def _in_region(tiling: Tiling | None, result: Tiling | None) -> Tiling | None:
+    """Return `tiling` in the manual regions of one of its branches."""
+    if tiling is None or result is None:
+        return tiling
+    return replace(tiling, manual=tiling.manual | result.manual)

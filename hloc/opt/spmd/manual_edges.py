@@ -1,4 +1,8 @@
-"""The edges of manual regions, and the instructions in them, which are written for one device."""
+"""The edges of manual regions, which are written for one device along some axes of the mesh.
+
+Along the others, the free axes, the text is of whole arrays: values in a region are split along
+them as outside. What is split along the axes of the region is so in the shapes.
+"""
 
 from __future__ import annotations
 
@@ -8,93 +12,120 @@ from dataclasses import replace
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.sharding import LeafSharding
-from hloc.opt.spmd.annotations import shardings_of, target_of
+from hloc.opt.spmd.annotations import TO_LOCAL, manual_sharding, shardings_of, target_of
+from hloc.opt.spmd.mesh_axes import tiling_of
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard
-from hloc.opt.spmd.tiling import Tiling
-from hloc.opt.spmd.trees import (
-    Tree,
-    as_instruction,
-    is_array,
-    leaf_shapes,
-    replicated_leaves,
-    tiling_at,
-    tree_of,
-    values_of,
-)
+from hloc.opt.spmd.tiling import NO_AXES, Axes, Tiling
+from hloc.opt.spmd.trees import Tree, is_array, leaf_shapes
 from hloc.shapes import ArrayShape
 
 
 def into_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
-    """Give each device its part, as the sharding of the region's operands says."""
+    """Give each device its part along the axes of the region; free axes stay as they split it."""
     wanted = list(shardings_of(inst))
-    trees = operands if len(operands) > 1 else [operands[0]]
-    shapes = list(leaf_shapes(inst.shape))
     if target_of(inst) == "SPMDFullToShardShape":
-        wanted = [_annotation_before(inst)]
+        wanted = [shardings_of(inst.operands[0])[0]]  # of the `Sharding` call in front of it
     found: list[Tree] = []
-    for tree, sharding, shape in zip(trees, wanted, shapes, strict=True):
+    for tree, sharding, shape in zip(operands, wanted, leaf_shapes(inst.shape), strict=True):
         if not isinstance(tree, Value) or not is_array(shape):
             found.append(tree)
             continue
-        target = tiling_at(region, sharding, tree.whole)
-        assert target is not None
-        part = reshard(region, tree, target).inst
-        if tree.is_manual:  # a region in a region: along its axes copies are equal so far
-            for dim, axes in enumerate(target.dims):
-                part = region.sliced(part, dim, axes) if axes else part
-        _check_part(inst, part, shape.dims)
-        found.append(Value(part, shape, region.whole(shape.rank), tree.depth + 1))
+        axes = _edge_axes(region, inst, tree)
+        edge = _edge(region, sharding, shape.rank)
+        cut = _along(edge, axes)
+        _check_part(inst, shape, cut.local_dims(tree.whole.dims))
+        free = _free_axes(tree, edge, axes, shape)
+        target = _joined(cut, free)
+        part = reshard(region, tree, target)
+        found.append(Value(part.inst, shape, free, tree.manual | axes))
     return found[0] if isinstance(inst.shape, ArrayShape) else tuple(found)
 
 
 def out_of_region(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
-    """Take each device's part as a tile of the whole."""
+    """Take each device's part as a tile of the whole; free axes go on splitting it."""
     found: list[Tree] = []
-    shardings, shapes = shardings_of(inst), list(leaf_shapes(inst.shape))
+    shardings, shapes = shardings_of(inst), leaf_shapes(inst.shape)
+    everything = frozenset(region.mesh.axes)
     for tree, sharding, shape in zip(operands, shardings, shapes, strict=True):
         if not isinstance(tree, Value) or not is_array(shape):
             found.append(tree)
             continue
-        tiling = tiling_at(region, sharding, shape)
-        assert tiling is not None
-        whole, made = tree.inst, _prefix(tiling, shape.dims, tree.inst.array.dims)
-        _check_part(inst, whole, made.local_dims(shape.dims))
-        if tree.depth > 1:
-            for dim, axes in enumerate(made.dims):
-                whole = region.all_gather(whole, dim, axes) if axes else whole
-            found.append(Value(whole, shape, region.whole(shape.rank), tree.depth - 1))
-        else:
-            found.append(reshard(region, Value(whole, shape, made), tiling))
+        axes = _edge_axes(region, inst, tree)
+        edge, part = _edge(region, sharding, shape.rank), tree.whole
+        cut = _prefix(_along(edge, axes), shape.dims, part.dims)
+        _check_part(inst, part, cut.local_dims(shape.dims))
+        free = Tiling(region.mesh, tuple(
+            kept if part.dims[dim] % region.mesh.size(kept) == 0 else ()
+            for dim, kept in enumerate(_along(tree.tiling, everything - axes).dims)
+        ))  # fmt: skip
+        local = reshard(region, tree, free).inst
+        made = Value(local, shape, _joined(cut, free), tree.manual - axes)
+        is_split = edge.axes - made.tiling.axes - made.manual
+        found.append(reshard(region, made, _along(edge, everything - made.manual))
+                     if is_split else made)  # fmt: skip
     return found[0] if isinstance(inst.shape, ArrayShape) else tuple(found)
 
 
-def _check_part(inst: Instruction, part: Instruction, dims: Sequence[int]) -> None:
+def _edge_axes(region: Region, inst: Instruction, value: Value) -> frozenset[int]:
+    """Return the axes along which `value` is in one region more, or less, from here on."""
+    everything = frozenset(region.mesh.axes)
+    named = manual_sharding(inst)
+    if named is not None:
+        found = tiling_of(named, region.mesh, 1)
+        return everything if found is None else found.axes
+    sharding = inst.common.sharding
+    found = None
+    if isinstance(sharding, LeafSharding):
+        found = tiling_of(sharding, region.mesh, inst.array.rank)
+    if target_of(inst) in TO_LOCAL:
+        inside = found.manual if found is not None and found.manual else everything
+        return inside - value.manual
+    outside = found.manual if found is not None else NO_AXES
+    return (value.manual or everything) - outside
+
+
+def _edge(region: Region, sharding: LeafSharding | None, rank: int) -> Tiling:
+    """Return the tiling at an edge, without the axes of regions around it."""
+    found = None if sharding is None else tiling_of(sharding, region.mesh, rank)
+    return region.whole(rank) if found is None else Tiling(region.mesh, found.dims)
+
+
+def _along(tiling: Tiling, axes: frozenset[int]) -> Tiling:
+    """Return `tiling` along `axes` only."""
+    return replace(tiling, dims=tuple(tuple(a for a in dim if a in axes) for dim in tiling.dims))
+
+
+def _joined(one: Tiling, two: Tiling) -> Tiling:
+    """Return the tiling that splits each dimension as `one`, and the tiles as `two`."""
+    return replace(one, dims=tuple(a + b for a, b in zip(one.dims, two.dims, strict=True)))
+
+
+def _free_axes(value: Value, edge: Tiling, axes: frozenset[int], part: ArrayShape) -> Tiling:
+    """Return the axes that split the part of a device in a region: named ones, or as they do now.
+
+    A tile of the part has to be a tile of the whole, so they have to divide it.
+    """
+    used = axes | value.manual
+    mesh, named = edge.mesh, edge.axes
+    dims: list[Axes] = []
+    for dim, size in enumerate(part.dims):
+        free = tuple(a for a in edge.dims[dim] if a not in used)
+        if not free:
+            free = tuple(a for a in value.tiling.dims[dim] if a not in used | named)
+        exact = value.whole.dims[dim] % max(size, 1) == 0 and size % mesh.size(free) == 0
+        dims.append(free if exact else ())
+    return Tiling(mesh, tuple(dims))
+
+
+def _check_part(inst: Instruction, part: ArrayShape, dims: Sequence[int]) -> None:
     """Raise UnsupportedError unless the sharding at an edge of a region gives such parts."""
-    if part.array.dims != tuple(dims):
+    if part.dims != tuple(dims):
         raise UnsupportedError(
-            f"{inst.name}: the part of each device in the manual region is "
-            f"{part.array.text_without_layout}, but the sharding gives sizes {list(dims)}",
+            f"{inst.name}: in the manual region a device has {part.text_without_layout}, "
+            f"but the sharding gives it sizes {list(dims)}",
             inst.span,
         )
-
-
-def as_it_is(region: Region, inst: Instruction, operands: Sequence[Tree]) -> Tree:
-    """Copy an instruction of a manual region, which is written for one device already."""
-    found = [as_instruction(region, tree, replicated_leaves(tree))[0] for tree in operands]
-    added = region.computation.add(
-        inst.opcode, inst.shape, found, inst.attributes, inst.called, name=inst.name,
-        common=replace(inst.common, sharding=None, frontend_attributes=()), span=inst.span,
-    )  # fmt: skip
-    if inst.opcode.ended_by:
-        return added
-    depth = max(v.depth for tree in operands for v in values_of([tree]))
-    return tree_of(region, added, inst.shape, [None for _ in leaf_shapes(inst.shape)], depth)
-
-
-def _annotation_before(inst: Instruction) -> LeafSharding | None:
-    """Return the sharding that the `Sharding` call in front of SPMDFullToShardShape asks for."""
-    return shardings_of(inst.operands[0])[0]
 
 
 def _prefix(tiling: Tiling, whole: Sequence[int], part: Sequence[int]) -> Tiling:

@@ -14,7 +14,7 @@ from hloc.ir.attributes import NO_COMMON
 from hloc.ir.reshard_note import ReshardNote, with_note
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
-from hloc.opt.spmd.tiling import Axes, Mesh, Tiling, replicated
+from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh, Tiling, replicated
 from hloc.shapes import ArrayShape
 
 if TYPE_CHECKING:
@@ -39,9 +39,9 @@ class Value:
 
     Attributes:
         inst: the instruction of the per-device program.
-        whole: the shape of the whole array; in a manual region, that of one device.
+        whole: the shape of the whole array; in a manual region, as the text has it there.
         tiling: how it is split.
-        depth: how many manual regions it lies in, which are written for one device.
+        manual: axes of the manual regions it lies in, along which the text is for one device.
         forms: the same array with other tilings.
         make: computes the array with another tiling, None if that needs what other devices have.
     """
@@ -49,14 +49,9 @@ class Value:
     inst: Instruction
     whole: ArrayShape
     tiling: Tiling
-    depth: int = 0
+    manual: frozenset[int] = NO_AXES
     forms: dict[Tiling, Value] = field(default_factory=dict)
     make: Maker | None = None
-
-    @property
-    def is_manual(self) -> bool:
-        """True if the shape is that of one device."""
-        return self.depth > 0
 
 
 @dataclass(eq=False, slots=True)
@@ -91,6 +86,7 @@ class Region:
         origin: the instruction of the whole program that is being partitioned; what is added gets
             its metadata.
         note: why a collective is added; it gets this.
+        manual: axes of the manual region that is being partitioned: nothing is sent along them.
         names: of the instructions of the whole program whose parts are here.
     """
 
@@ -98,6 +94,7 @@ class Region:
     computation: Computation
     origin: Instruction | None = None
     note: ReshardNote | None = None
+    manual: frozenset[int] = NO_AXES
     names: dict[Instruction, str] = field(default_factory=dict)
     _offsets: dict[object, Instruction] = field(default_factory=dict)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.opt.spmd.one_holder import joined
 from hloc.opt.spmd.region import Maker, Region, Value
 from hloc.opt.spmd.reshard_path import Step, pairs, path
-from hloc.opt.spmd.tiling import Tiling
+from hloc.opt.spmd.tiling import NO_AXES, Tiling
 from hloc.shapes import ArrayShape
 
 
 def reshard(region: Region, value: Value, target: Tiling) -> Value:
     """Return `value` with the tiling `target`."""
-    if value.tiling == target or value.is_manual:
+    if value.tiling == target:
         return value
     if target not in value.forms:
         if value.make is not None and not target.refines(value.tiling):
@@ -27,11 +29,13 @@ def reshard(region: Region, value: Value, target: Tiling) -> Value:
 
 
 def _exchanged(region: Region, value: Value, target: Tiling) -> Value:
-    found = _nearest(value, target)
+    found, manual = _nearest(value, target), value.manual | region.manual
     region.explain(value.inst, str(value.tiling.sharding()), str(target.sharding()))
-    for step in path(value.whole.dims, found.tiling, target)[1]:
-        found = Value(_moved(region, found, step), value.whole, step.tiling)
-        value.forms[step.tiling] = found
+    start, end = (replace(tiling, manual=manual) for tiling in (found.tiling, target))
+    for step in path(value.whole.dims, start, end)[1]:
+        tiling = replace(step.tiling, manual=NO_AXES)
+        found = Value(_moved(region, found, start, step), value.whole, tiling, manual)
+        value.forms[tiling], start = found, step.tiling
     region.note = None
     return found
 
@@ -50,13 +54,13 @@ def _nearest(value: Value, target: Tiling) -> Value:
     return min(forms, key=lambda form: path(value.whole.dims, form.tiling, target)[0])
 
 
-def _moved(region: Region, value: Value, step: Step) -> Instruction:
-    """Return the local part after one step."""
+def _moved(region: Region, value: Value, now: Tiling, step: Step) -> Instruction:
+    """Return the local part of `value`, which has the tiling `now`, after one step."""
     x, target = value.inst, step.tiling.local_dims(value.whole.dims)
     if step.kind == "slice":
         return region.sliced(x, step.dim, step.axes)
     if step.kind == "permute":
-        return region.permute(x, pairs(value.tiling, step.tiling))
+        return region.permute(x, pairs(now, step.tiling))
     if step.kind == "join":
         return _joined(region, value, step)
     if step.kind == "gather":

@@ -239,5 +239,6 @@ def pairs(now: Tiling, target: Tiling) -> tuple[tuple[int, int], ...]:
 
 
 def _places(tiling: Tiling) -> list[tuple[int, ...]]:
-    columns = [tiling.mesh.coordinates(axes).tolist() for axes in tiling.dims]
-    return list(zip(*columns, strict=True)) if columns else [()] * tiling.mesh.count
+    manual = tuple(sorted(tiling.manual))  # who differs along these has another array
+    columns = [tiling.mesh.coordinates(axes).tolist() for axes in (*tiling.dims, manual)]
+    return list(zip(*columns, strict=True))

@@ -23,15 +23,18 @@ from hloc.ir.sharding import LeafSharding, TupleSharding
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.spmd.annotations import (
+    TO_GLOBAL,
     all_shardings,
     partitions_of,
     shardings_of,
+    target_of,
 )
 from hloc.opt.spmd.custom_call_checks import check_custom_calls
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.region import Region, Shared
-from hloc.opt.spmd.tiling import Tiling
-from hloc.opt.spmd.trees import arrays_of, as_instruction, values_of
+from hloc.opt.spmd.starting_points import annotations_of
+from hloc.opt.spmd.tiling import Mesh, Tiling
+from hloc.opt.spmd.trees import arrays_of, as_instruction, leaf_shapes, tiling_at, values_of
 from hloc.opt.spmd.walk import Walk
 from hloc.shapes import ArrayShape, TupleShape
 
@@ -72,12 +75,16 @@ def partition(module: Module, partitions: int) -> None:
     for parameter in whole.parameters:
         walk.trees[parameter] = walk.parameter(parameter)
     walk.run(whole)
-    wanted = _result_shardings(whole.root)
+    shardings = zip(_result_shardings(whole.root), leaf_shapes(whole.root.shape), strict=True)
+    wanted = [tiling_at(region, s, shape) if s is not None else None for s, shape in shardings]
     root, used = as_instruction(region, walk.trees[whole.root], wanted)
     if root.is_a("parameter") or root.users or not isinstance(root.shape, type(whole.root.shape)):
         root = _fresh(region, root)
     computation.set_root(root)
-    leaves = tuple(tiling.sharding() if tiling else LeafSharding("manual") for tiling in used)
+    leaves = tuple(
+        tiling.sharding() if tiling and not tiling.manual else LeafSharding("manual")
+        for tiling in used
+    )
     single = isinstance(whole.root.shape, ArrayShape)
     sharding = leaves[0] if single and leaves else TupleSharding(leaves)
     computation.set_common(root, replace(root.common, sharding=sharding))
@@ -86,7 +93,7 @@ def partition(module: Module, partitions: int) -> None:
     header.pop(MESHES, None)
     sides = [arrays_of([p.shape for p in whole.parameters]), arrays_of([whole.root.shape])]
     given = [v.tiling for v in values_of([walk.trees[p] for p in whole.parameters])]
-    made = [tiling for tiling in used if tiling is not None]
+    made = [tiling for tiling in used if tiling is not None and not tiling.manual]
     if _has_uneven(sides[0], given) or (len(made) == len(sides[1]) and _has_uneven(sides[1], made)):
         header |= whole_sizes(*([array.dims for array in side] for side in sides))
     attributes = tuple(sorted(header.items()))
@@ -114,18 +121,30 @@ def _result_shardings(root: Instruction) -> list[LeafSharding | None]:
     """Return how each result is wanted; None for as it is.
 
     Shardy's programs say it where results are made (`FuncResultSharding`). In others, results
-    without a sharding are whole unless the header allows any.
+    without a sharding are whole unless the header allows any. Where it does, the open dimensions of
+    a manual region's results stay as they are split.
     """
     found = list(shardings_of(root))
     module = root.computation.module
-    if meshes_of(module):
-        return found
     free = module.config.propagate_sharding_to_output
     flags = free if len(free) == len(found) else (free[:1] or (False,)) * len(found)
+    parts = root.operands if root.is_a("tuple") and len(root.operands) == len(found) else [root]
+    for number, part in enumerate(parts):
+        if flags[number] and _is_open_edge(part):
+            found[number] = None
+    if meshes_of(module):
+        return found
     return [
         LeafSharding("replicated") if sharding is None and not flag else sharding
         for sharding, flag in zip(found, flags, strict=True)
     ]
+
+
+def _is_open_edge(inst: Instruction) -> bool:
+    """True for the array that leaves a manual region, where a dimension may be split further."""
+    is_edge = target_of(inst) in TO_GLOBAL and isinstance(inst.shape, ArrayShape)
+    mesh = Mesh((partitions_of(inst.computation.module),))
+    return is_edge and any(start.open_dims for start in annotations_of(inst, mesh))
 
 
 def _drop(module: Module, computation: Computation) -> None:

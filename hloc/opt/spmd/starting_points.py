@@ -56,11 +56,12 @@ def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
     """
     edges = (*TO_LOCAL, *TO_GLOBAL)
     is_closed = target_of(inst) in edges or any(target_of(u) in TO_LOCAL for u in inst.users)
-    for start in _starts(inst, mesh):
+    for start in annotations_of(inst, mesh):
         yield replace(start, open_dims=frozenset()) if is_closed else start
 
 
-def _starts(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
+def annotations_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
+    """Yield what the text says of the arrays of `inst`, where dimensions may be open."""
     attributes = dict(inst.common.frontend_attributes)
     key = next((key for key in SHARDY if key in attributes), None)
     found = array_leaves(inst)

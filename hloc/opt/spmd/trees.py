@@ -13,7 +13,7 @@ from hloc.opt.spmd.local import local_array
 from hloc.opt.spmd.mesh_axes import tiling_of
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard
-from hloc.opt.spmd.tiling import Mesh, Tiling
+from hloc.opt.spmd.tiling import NO_AXES, Mesh, Tiling
 from hloc.shapes import ArrayShape, Shape, TupleShape
 
 Tree: TypeAlias = "Value | Instruction | tuple[Tree, ...]"
@@ -26,7 +26,7 @@ That is a token, a buffer, or an operation that has started.
 def parameter_of(
     region: Region, inst: Instruction, tilings: Sequence[Tiling | None], *, annotate: bool = False
 ) -> Tree:
-    """Add a parameter whose arrays have `tilings`; None is of an array on one device."""
+    """Add a parameter whose arrays have `tilings`; None is of what is no array."""
     pending = list(tilings)
     shape = local_shape(inst.shape, pending)
     common = NO_COMMON.with_metadata(inst.common.metadata)
@@ -40,47 +40,45 @@ def parameter_of(
     return tree_of(region, added, inst.shape, list(tilings))
 
 
-def tree_of(
-    region: Region, inst: Instruction, whole: Shape, tilings: list[Tiling | None], depth: int = 1
-) -> Tree:
-    """Return the value of `inst`, taking a tiling from the front of the list per array."""
+def tree_of(region: Region, inst: Instruction, whole: Shape, tilings: list[Tiling | None]) -> Tree:
+    """Return the value of `inst`, taking a tiling from the front of the list per array.
+
+    The manual axes of a tiling are those of the region that the array is in.
+    """
     if isinstance(whole, TupleShape):
         b = region.build
         return tuple(
-            tree_of(region, b.get_tuple_element(inst, i), part, tilings, depth)
+            tree_of(region, b.get_tuple_element(inst, i), part, tilings)
             for i, part in enumerate(whole.elements)
         )
     tiling = tilings.pop(0)
-    if not is_array(whole):
+    if not is_array(whole) or tiling is None:
         return inst
-    if tiling is None:
-        return Value(inst, whole, region.whole(whole.rank), depth)
-    return Value(inst, whole, tiling)
+    return Value(inst, whole, replace(tiling, manual=NO_AXES), tiling.manual)
 
 
 def as_instruction(
-    region: Region, tree: Tree, wanted: Sequence[LeafSharding | None]
+    region: Region, tree: Tree, wanted: Sequence[Tiling | None]
 ) -> tuple[Instruction, list[Tiling | None]]:
     """Return `tree` as one instruction, and the tilings of its arrays.
 
     Args:
         region: where it is computed.
         tree: the value.
-        wanted: the sharding of each array; None leaves it as it is, or whole.
+        wanted: the tiling of each array; None leaves it as it is.
     """
     pending, used = list(wanted), list[Tiling | None]()
 
     def build(part: Tree) -> Instruction:
         if isinstance(part, tuple):
             return region.build.tuple([build(inner) for inner in part])
-        sharding = pending.pop(0) if pending else None
+        target = pending.pop(0) if pending else None
         if isinstance(part, Instruction):
             used.append(None)
             return part
-        target = part.tiling if sharding is None else tiling_at(region, sharding, part.whole)
-        assert target is not None
-        found = reshard(region, part, target)
-        used.append(None if found.is_manual else found.tiling)
+        target = target or part.tiling
+        found = reshard(region, part, replace(target, manual=NO_AXES))
+        used.append(replace(found.tiling, manual=part.manual | target.manual))
         return found.inst
 
     return build(tree), used
@@ -96,9 +94,12 @@ def tiling_at(region: Region, sharding: LeafSharding | None, shape: Shape) -> Ti
     return region.whole(shape.rank) if found is None else found
 
 
-def replicated_leaves(tree: Tree) -> list[LeafSharding]:
-    """Return the shardings that make `tree` whole on every device."""
-    return [LeafSharding("replicated")] * len(leaf_values(tree))
+def whole_leaves(region: Region, tree: Tree) -> list[Tiling | None]:
+    """Return the tilings that make `tree` whole on every device."""
+    return [
+        region.whole(value.whole.rank) if isinstance(value, Value) else None
+        for value in leaf_values(tree)
+    ]
 
 
 def plain_tiling(sharding: LeafSharding, mesh: Mesh, rank: int) -> Tiling | None:
@@ -146,6 +147,6 @@ def leaf_values(tree: Tree) -> list[Value | Instruction]:
     return [tree]
 
 
-def has_manual(tree: Tree) -> bool:
-    """True if an array of the value is in a manual region."""
-    return any(isinstance(value, Value) and value.is_manual for value in leaf_values(tree))
+def manual_of(trees: Sequence[Tree]) -> frozenset[int]:
+    """Return the axes of the manual region that some values are in."""
+    return frozenset(axis for value in values_of(trees) for axis in value.manual)

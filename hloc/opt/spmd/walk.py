@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ir.sharding import LeafSharding
 from hloc.ir.traversal import post_order
 from hloc.ops.custom_call import batch_dims
 from hloc.ops.factors import factor_rule
@@ -22,21 +23,23 @@ from hloc.opt.spmd.assignment import choose
 from hloc.opt.spmd.called_computations import inlined, partition_conditional, partition_while
 from hloc.opt.spmd.combine import combined, is_combinable
 from hloc.opt.spmd.families import FAMILIES
+from hloc.opt.spmd.in_regions import as_it_is, constrained, free_tiling, meets_along
 from hloc.opt.spmd.local import local_instruction
-from hloc.opt.spmd.manual_edges import as_it_is, into_region, out_of_region
+from hloc.opt.spmd.manual_edges import into_region, out_of_region
 from hloc.opt.spmd.region import Maker, Region, Value
 from hloc.opt.spmd.reshard import reshard
 from hloc.opt.spmd.tiling import Mesh, Tiling
 from hloc.opt.spmd.trees import (
     Tree,
     as_instruction,
-    has_manual,
     leaf_shapes,
+    manual_of,
     parameter_of,
     plain_tiling,
-    replicated_leaves,
     tiling_at,
     tree_of,
+    values_of,
+    whole_leaves,
 )
 from hloc.shapes import ArrayShape
 
@@ -90,23 +93,33 @@ class Walk:
             return into_region(self.region, inst, operands)
         if target in TO_GLOBAL:
             return out_of_region(self.region, inst, operands)
-        if any(has_manual(tree) for tree in operands):
-            if inst.is_a("call"):
-                return inlined(partition_into, self.region, inst, operands)
-            return as_it_is(self.region, inst, operands)
-        if target in CONSTRAINTS or target in IDENTITIES:
-            return self._constrained(inst, operands)
         if inst.is_a("call"):
             return inlined(partition_into, self.region, inst, operands)
+        manual = manual_of(operands)
+        if manual == frozenset(self.mesh.axes):
+            return as_it_is(self.region, inst, operands)
+        if inst.is_a("opt-barrier"):
+            return operands[0]
+        outside, self.region.manual = self.region.manual, manual
+        found = self._partitioned(inst, operands)
+        self.region.manual = outside
+        for value in values_of([found]):
+            value.manual |= manual
+        return found
+
+    def _partitioned(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
+        target = target_of(inst)
+        if target in CONSTRAINTS or target in IDENTITIES:
+            return self._constrained(inst, operands)
         if inst.is_a("while"):
             return partition_while(partition_into, self.region, inst, operands)
         if inst.is_a("conditional"):
             return partition_conditional(partition_into, self.region, inst, operands)
-        if inst.is_a("opt-barrier"):
-            return operands[0]
         if inst.is_a("partition-id"):
             return self._whole(inst, operands)
         values = [tree for tree in operands if isinstance(tree, Value)]
+        if len(values) == len(operands) and meets_along(self.region, inst):
+            return self._split(inst, values, None)
         if len(values) < len(operands) or not _is_partitionable(inst):
             return self._whole(inst, operands)
         return self._parts(inst, values)
@@ -115,7 +128,7 @@ class Walk:
         """Compute `inst` in parts, as its factor rule allows."""
         arrays = [array for array in leaf_shapes(inst.shape) if isinstance(array, ArrayShape)]
         given = shardings_of(inst)[0]
-        wanted = plain_tiling(given, self.mesh, arrays[0].rank) if given is not None else None
+        wanted = self._given(given, arrays[0].rank)
         special = FAMILIES.get(inst.opcode.name)
         if special is not None:
             found = special(self.region, inst, values, wanted)
@@ -171,7 +184,10 @@ class Walk:
 
     def _whole(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
         """Compute `inst` on every device from whole operands."""
-        found = [as_instruction(self.region, tree, replicated_leaves(tree))[0] for tree in operands]
+        found = [
+            as_instruction(self.region, tree, whole_leaves(self.region, tree))[0]
+            for tree in operands
+        ]
         added = self.region.computation.add(
             inst.opcode, inst.shape, found, inst.attributes, inst.called, name=inst.name,
             common=replace(inst.common, sharding=None, frontend_attributes=()), span=inst.span,
@@ -182,10 +198,20 @@ class Walk:
         tree = tree_of(self.region, added, inst.shape, tilings)
         given = shardings_of(inst)
         if isinstance(tree, Value) and given and given[0] is not None:
-            return self._wanted(tree, plain_tiling(given[0], self.mesh, tree.whole.rank))
+            return self._wanted(tree, self._given(given[0], tree.whole.rank))
         return tree
 
+    def _given(self, sharding: LeafSharding | None, rank: int) -> Tiling | None:
+        """Return the tiling that the text gives an array; in a region, along its free axes."""
+        if sharding is None:
+            return None
+        if not self.region.manual:
+            return plain_tiling(sharding, self.mesh, rank)
+        return free_tiling(self.region, sharding, rank)
+
     def _constrained(self, inst: Instruction, operands: Sequence[Tree]) -> Tree:
+        if self.region.manual or any(target_of(user) in TO_LOCAL for user in inst.users):
+            return constrained(self.region, inst, operands)
         wanted = list(shardings_of(inst))
 
         def change(tree: Tree) -> Tree:

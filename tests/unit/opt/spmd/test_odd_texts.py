@@ -227,7 +227,7 @@ def test_custom_calls_that_do_not_fit_are_refused(line: str, words: str) -> None
 
 
 def test_a_region_whose_parts_no_sharding_gives_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"manual region is f32\[8,8\].* \[1, 8\]"):
+    with pytest.raises(UnsupportedError, match=r"f32\[1,8\].* \[8, 8\]"):
         hloc.partition(NO_SHARDING_BEFORE)
 
 
