@@ -186,9 +186,7 @@ def compared(before: State, after: State, options: RowOptions = CONTENT) -> Show
     """Return the diff of two states; rules are known if one leads to the other."""
     between = path(before, after)
     events = tuple(event for state in between for event in state.events)
-    table = table_of(
-        snapshot_of(before), snapshot_of(after), before.module, after.module, events, options
-    )
+    table = table_of(snapshot_of(before), snapshot_of(after), events, options)
     by = ", ".join(state.how for state in between[:4]) + (", ..." if len(between) > 4 else "")
     return ShownDiff(before, after, by, table, (measure(before), measure(after)))
 

@@ -14,8 +14,6 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from hloc.analysis.module_diff import ADDED, ComputationDiff, Line, Snapshot
 from hloc.ir.events import Created, Event, Replaced
 from hloc.ir.instruction import Instruction
-from hloc.ir.module import Module
-from hloc.ir.traversal import all_instructions, reachable_computations
 from hloc.lazy_dataclass import dataclass
 
 _STEM = re.compile(r"(?:\.\d+|\.clone)*$")
@@ -51,21 +49,20 @@ class Facts:
 def facts_of(
     before: Snapshot,
     after: Snapshot,
-    old: Module,
-    new: Module,
     events: Sequence[Event],
     diffs: Sequence[ComputationDiff],
 ) -> Facts:
-    """Return what is known of the change from `old` to `new`; `diffs` are its rows so far."""
+    """Return what is known of the change from `before` to `after`; `diffs` are its rows so far."""
     old_lines = {line.uid: line for c in before for line in c.lines}
     new_lines = {line.uid: line for c in after for line in c.lines}
     was_in = {line.uid: c.name for c in before for line in c.lines}
     homes = {line.uid: c.name for c in after for line in c.lines}
-    unused = _unused(old, new)
-    pool = {u for u in old_lines if u not in new_lines}
-    pool |= {line.uid for c in before if c.uid in unused for line in c.lines}
-    added = [r.uid for d in diffs for r in d.rows if r.kind == ADDED]
-    sources = _copies(added, pool, old, new, homes, was_in, old_lines, new_lines)
+    unused = _unused(before, after)
+    pool = [
+        line for c in before for line in c.lines if line.uid not in new_lines or c.uid in unused
+    ]
+    added = [new_lines[r.uid] for d in diffs for r in d.rows if r.kind == ADDED]
+    sources = _copies(added, pool, homes, was_in)
     moved: dict[int, str] = {}
     for uid, (source, _) in sources.items():
         moved.setdefault(source, homes[uid])
@@ -81,12 +78,10 @@ def facts_of(
     )
 
 
-def _unused(old: Module, new: Module) -> frozenset[int]:
+def _unused(before: Snapshot, after: Snapshot) -> frozenset[int]:
     """Return the uids of computations that the entry no longer reaches."""
-    reached = {c.uid for c in reachable_computations(new.entry)}
-    there = {c.uid for c in new.computations}
-    was = {c.uid for c in reachable_computations(old.entry)}
-    return frozenset(uid for uid in was if uid in there and uid not in reached)
+    left = {c.uid for c in after if not c.is_called}
+    return frozenset(c.uid for c in before if c.is_called and c.uid in left)
 
 
 def _expanded(events: Iterable[Event], copies: set[int]) -> dict[int, tuple[str, ...]]:
@@ -126,46 +121,37 @@ def _merged(
 
 
 def _copies(
-    added: Sequence[int],
-    pool: set[int],
-    old: Module,
-    new: Module,
+    added: Sequence[Line],
+    pool: Sequence[Line],
     homes: Mapping[int, str],
     was_in: Mapping[int, str],
-    old_lines: Mapping[int, Line],
-    new_lines: Mapping[int, Line],
 ) -> dict[int, tuple[int, str]]:
-    """Return which gone instruction of another computation each added one is a copy of.
+    """Return which line of `pool`, gone from another computation, each added one is a copy of.
 
     A copy keeps the place in the text it came from; what passes made has none and is found by its
     name up to the number, its opcode, shape and attributes.
     """
-    if not added or not pool:
-        return {}
-    wanted = set(added)
-    before = {inst.uid: inst for inst in all_instructions(old) if inst.uid in pool}
-    after = {inst.uid: inst for inst in all_instructions(new) if inst.uid in wanted}
     by_key: dict[Hashable, list[int]] = {}
-    for uid, inst in before.items():
-        by_key.setdefault(_copy_key(inst, old_lines[uid]), []).append(uid)
+    for line in pool:
+        by_key.setdefault(_copy_key(line), []).append(line.uid)
     found: dict[int, tuple[int, str]] = {}
     taken: Counter[Hashable] = Counter()
-    for uid in added:
-        if uid not in after or after[uid].opcode.name == "parameter":
+    for line in added:
+        if line.opcode == "parameter":
             continue
-        key = _copy_key(after[uid], new_lines[uid])
-        candidates = [c for c in by_key.get(key, ()) if was_in[c] != homes[uid]]
+        key = _copy_key(line)
+        candidates = [c for c in by_key.get(key, ()) if was_in[c] != homes[line.uid]]
         if candidates:
             source = candidates[taken[key] % len(candidates)]
             taken[key] += 1
-            found[uid] = (source, was_in[source])
+            found[line.uid] = (source, was_in[source])
     return found
 
 
-def _copy_key(inst: Instruction, line: Line) -> Hashable:
-    if inst.span is not None:
-        return inst.span.start, inst.opcode.name
-    return _STEM.sub("", inst.name), line.head, line.tail
+def _copy_key(line: Line) -> Hashable:
+    if line.place is not None:
+        return line.place, line.opcode
+    return _STEM.sub("", line.name), line.head, line.tail
 
 
 # ---------------------------------------------------------------- schedules

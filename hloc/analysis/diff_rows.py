@@ -33,6 +33,7 @@ from hloc.analysis.module_diff import (
 )
 from hloc.ir.events import Event
 from hloc.ir.module import Module
+from hloc.ir.notebook import NotebookView
 from hloc.lazy_dataclass import dataclass
 
 EXPANDED, REORDERED = "⑂", "↕"
@@ -96,14 +97,18 @@ class ComputationRows:
 
 
 @dataclass(frozen=True, slots=True)
-class DiffTable:
-    """The computations that differ, in the order of the later module, removed ones last."""
+class DiffTable(NotebookView):
+    """The computations that differ, in the order of the later module, removed ones last.
+
+    `header` has a row for each difference outside of the computations.
+    """
 
     computations: tuple[ComputationRows, ...]
+    header: tuple[Row, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not self.computations
+        return not self.computations and not self.header
 
     def counts(self) -> dict[str, int]:
         """Return how many rows are of each kind, in the order of KIND_WORDS, SAME left out.
@@ -141,20 +146,27 @@ def diff_table(
         events: the change log from `old` to `new`, () if it is not known.
         options: what to show.
     """
-    return table_of(snapshot(old), snapshot(new), old, new, tuple(events), options)
+    return table_of(snapshot(old), snapshot(new), tuple(events), options)
 
 
 def table_of(
     before: Snapshot,
     after: Snapshot,
-    old: Module,
-    new: Module,
-    events: Sequence[Event],
+    events: Sequence[Event] = (),
     options: RowOptions = CONTENT,
+    header: Sequence[Row] = (),
 ) -> DiffTable:
-    """Return `diff_table`, given the snapshots of both modules."""
+    """Return `diff_table`, given the snapshots of both modules.
+
+    Args:
+        before: one state.
+        after: another; equal uids mean the same instruction or computation.
+        events: the change log from before to after, () if it is not known.
+        options: what to show.
+        header: differences outside of the computations.
+    """
     found = diff_snapshots(before, after, events, names=options.names)
-    facts = facts_of(before, after, old, new, events, found.computations)
+    facts = facts_of(before, after, events, found.computations)
     moved_places = reordered(before, after) if options.order else frozenset()
     computations = [_computation(c, facts, moved_places) for c in found.computations]
     shown = {c.uid for c in before if c.name in {d.name for d in found.computations}}
@@ -167,7 +179,7 @@ def table_of(
     if options.order:
         known = {c.name for c in computations}
         computations += _only_reordered(after, moved_places, known, facts)
-    return DiffTable(tuple(computations))
+    return DiffTable(tuple(computations), tuple(header))
 
 
 # ---------------------------------------------------------------- rows
@@ -274,7 +286,7 @@ _LIST = re.compile(r"[\w.\-]+")
 
 def _forms(line: Line, computations: frozenset[str]) -> tuple[Hashable, Hashable]:
     """Return a line without names, and the same with opcode, element type and rank only."""
-    opcode = line.head.rpartition(" ")[2]
+    opcode = line.opcode
     tail = "" if opcode == "parameter" else line.tail
     if "=" in tail:
         tail = _CALLED.sub(

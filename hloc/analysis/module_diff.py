@@ -20,6 +20,7 @@ from hloc.ir.module import Module
 from hloc.ir.notebook import NotebookView
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.printer import print_instruction
+from hloc.ir.traversal import reachable_computations
 from hloc.lazy_dataclass import dataclass
 from hloc.literal import Literal
 from hloc.shapes import BufferShape, Shape, TupleShape
@@ -45,7 +46,12 @@ _LITERAL_ELEMENTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One instruction of a snapshot; `operands` are pairs of uid and name."""
+    """One instruction of a snapshot.
+
+    Attributes:
+        operands: pairs of uid and name.
+        place: where it began in the text it was read from, None if passes made it.
+    """
 
     uid: int
     name: str
@@ -53,6 +59,11 @@ class Line:
     operands: tuple[tuple[int, str], ...]
     tail: str
     is_root: bool
+    place: int | None = None
+
+    @property
+    def opcode(self) -> str:
+        return self.head.rpartition(" ")[2]
 
     def text(self, operands: Iterable[str] | None = None) -> str:
         """Return `add.5 = f32[8] add(x, y)`, with other operand texts if given."""
@@ -63,12 +74,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class ComputationLines:
-    """One computation of a snapshot, in print order."""
+    """One computation of a snapshot, in print order; `is_called` directly or not by the entry."""
 
     uid: int
     name: str
     is_entry: bool
     lines: tuple[Line, ...]
+    is_called: bool = True
 
 
 Snapshot: TypeAlias = tuple[ComputationLines, ...]
@@ -132,12 +144,14 @@ class ModuleDiff(NotebookView):
 
 def snapshot(module: Module) -> Snapshot:
     """Return the lines of `module` as they are now."""
+    called = {computation.uid for computation in reachable_computations(module.entry)}
     return tuple(
         ComputationLines(
             computation.uid,
             computation.name,
             computation is module.entry,
             tuple(line_of(inst) for inst in instruction_order(computation)),
+            computation.uid in called,
         )
         for computation in computation_order(module)
     )
@@ -163,6 +177,7 @@ def line_of(inst: Instruction, *, layouts: bool = True) -> Line:
         tuple((operand.uid, operand.name) for operand in inst.operands),
         tail,
         inst.is_root,
+        inst.span.start if inst.span is not None else None,
     )
 
 
