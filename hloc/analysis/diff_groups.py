@@ -63,30 +63,41 @@ class MovedAway:
 Item: TypeAlias = DiffRow | Unchanged | Repeats | Rewired | MovedAway
 
 
-def items_of(computation: ComputationRows, *, expand: bool = False) -> Iterator[Item]:
+def items_of(
+    computation: ComputationRows, *, expand: bool = False, context: int = 0
+) -> Iterator[Item]:
     """Yield what to show of a computation, in order.
 
     Args:
         computation: its rows.
         expand: show every changed row.
+        context: unchanged rows shown before and after each changed one.
     """
     hidden = {} if expand else _hidden(computation.rows)
     said: set[int] = set()
-    run: list[str] = []
+    run: list[DiffRow] = []
+    is_first = True
     for row in computation.rows:
         if row.kind == SAME:
-            run.append(row.name)
+            run.append(row)
             continue
         item: Item = hidden.get(row.uid, row)
         if id(item) in said:
             continue
-        if run:
-            yield Unchanged(tuple(run))
-            run = []
+        yield from _run(run, 0 if is_first else context, context)
+        run, is_first = [], False
         said.add(id(item))
         yield item
-    if run:
-        yield Unchanged(tuple(run))
+    yield from _run(run, 0 if is_first else context, 0)
+
+
+def _run(rows: Sequence[DiffRow], first: int, last: int) -> Iterator[Item]:
+    """Yield a run of unchanged rows: the `first` and `last` of them, one item for the others."""
+    end = max(first, len(rows) - last)
+    yield from rows[:first]
+    if rows[first:end]:
+        yield Unchanged(tuple(row.name for row in rows[first:end]))
+    yield from rows[end:]
 
 
 def folded(
