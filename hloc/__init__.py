@@ -45,7 +45,7 @@ _LAZY = {
 }
 _DRAWN = {
     "Module": "hloc.pictures.html_text:module_html",
-    "ModuleDiff": "hloc.pictures.diff_html:diff_html",
+    "DiffTable": "hloc.pictures.diff_html:diff_html",
 }
 """Classes whose objects notebooks draw, with the function that does."""
 

@@ -19,17 +19,14 @@ from hloc.analysis.cost import Cost, module_cost
 from hloc.analysis.diff_groups import only_about
 from hloc.analysis.diff_rows import (
     CONTENT,
-    KIND_WORDS,
-    ComputationRows,
-    DiffRow,
     DiffTable,
     RowOptions,
     table_of,
 )
-from hloc.analysis.module_diff import SAME
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
+from hloc.report.diff_data import diff_data
 from repl.diff import text_diff
 from repl.settings import Setting, add_setting
 from repl.state import State, path, snapshot_of
@@ -229,27 +226,10 @@ def as_data(shown: ShownDiff) -> dict[str, object]:
         "before": shown.before.label,
         "after": shown.after.label,
         "by": shown.by,
-        "counts": {KIND_WORDS[kind]: count for kind, count in shown.table.counts().items()},
         "delta": {
             "instructions": new.instructions - old.instructions,
             "flops": new.cost.flops - old.cost.flops,
             "bytes": new.cost.bytes - old.cost.bytes,
         },
-        "computations": [_computation_data(c) for c in shown.table.computations],
+        **diff_data(shown.table),
     }
-
-
-def _computation_data(computation: ComputationRows) -> dict[str, object]:
-    return {
-        "name": computation.name,
-        "kind": KIND_WORDS[computation.kind],
-        "entry": computation.is_entry,
-        "note": computation.note,
-        "rows": [_row_data(row) for row in computation.rows if row.kind != SAME],
-    }
-
-
-def _row_data(row: DiffRow) -> dict[str, str]:
-    data = {"kind": KIND_WORDS[row.kind], "name": row.name}
-    parts = {"before": row.before, "after": row.after, "by": row.by, "note": row.note}
-    return data | {key: text for key, text in parts.items() if text}

@@ -13,6 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
+from hloc.analysis.diff_rows import DiffTable, RowOptions, table_of
 from hloc.analysis.module_diff import (
     CHANGED,
     ComputationLines,
@@ -55,14 +56,26 @@ def diff_modules(old: Module, new: Module, options: DiffOptions = DEFAULT) -> Mo
         new: another one; neither is changed.
         options: what counts.
     """
+    before, after, header = _compared(old, new, options)
+    return replace(diff_snapshots(before, after, names=options.names), header=header)
+
+
+def table_of_modules(old: Module, new: Module, options: DiffOptions = DEFAULT) -> DiffTable:
+    """Return the rows of `diff_modules`, with the meaning of each change."""
+    before, after, header = _compared(old, new, options)
+    return table_of(before, after, (), RowOptions(names=options.names), header)
+
+
+def _compared(
+    old: Module, new: Module, options: DiffOptions
+) -> tuple[Snapshot, Snapshot, tuple[Row, ...]]:
+    """Return snapshots of both in which equal uids mean counterparts, and the other differences."""
     match = match_modules(old, new, layouts=options.layouts)
     names = {a.name: b.name for a, b in match.computations.items()}
-    uids = _common_uids(old, match)
     before = _snapshot(old, {}, names, options)
-    after = _snapshot(new, uids, {}, options)
-    found = diff_snapshots(before, after, names=options.names)
+    after = _snapshot(new, _common_uids(old, match), {}, options)
     header = tuple(_header_rows(old, new, options)) + tuple(_order_rows(old, new, match))
-    return replace(found, header=header)
+    return before, after, header
 
 
 def _common_uids(old: Module, match: ModuleMatch) -> Mapping[int, int]:

@@ -17,7 +17,6 @@ from hloc.ir.computation import Computation
 from hloc.ir.events import Created, Event, Modified, Removed, Replaced
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.notebook import NotebookView
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.printer import print_instruction
 from hloc.ir.traversal import reachable_computations
@@ -116,7 +115,7 @@ class ComputationDiff:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleDiff(NotebookView):
+class ModuleDiff:
     """The differing computations, in the order of the later module, removed ones last.
 
     `header` has a row for each difference outside of the computations.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 
-from hloc.analysis.file_diff import DiffOptions, diff_modules
-from hloc.analysis.module_diff import KIND_NAMES, SAME, ModuleDiff
+from hloc.analysis.diff_rows import KIND_WORDS, DiffTable
+from hloc.analysis.file_diff import DiffOptions, table_of_modules
 from hloc.cli.guard import guarded
 from hloc.cli.talk import Talk
 from hloc.ir.module import Module
-from hloc.report.diff_text import diff_data, diff_lines
+from hloc.report.diff_data import diff_data
+from hloc.report.diff_lines import DiffView, unified_lines
 from hloc.report.exits import Exit
 from hloc.report.json_report import json_report
 from hloc.report.source_input import need_files, read_module, shown_name
@@ -36,38 +37,42 @@ def diff_files(arguments: Namespace, talk: Talk) -> int:
         metadata="metadata" not in ignored,
     )
     old, new = modules
-    found = diff_modules(old, new, options)
+    found = table_of_modules(old, new, options)
     if arguments.format == "json":
         talk.product(json_report("diff", _as_data(found, first, second)))
     elif arguments.stat:
         talk.product("\n".join(_stat_lines(found)))
     elif not found.is_empty:
-        _print(found, (first, second), arguments.context, talk)
+        _print(
+            DiffView(found, expand=arguments.expand, context=arguments.context),
+            (first, second),
+            talk,
+        )
     return Exit.OK if found.is_empty else Exit.FAULT
 
 
-def _print(found: ModuleDiff, files: tuple[str, str], context: int, talk: Talk) -> None:
+def _print(view: DiffView, files: tuple[str, str], talk: Talk) -> None:
     paint = talk.product_paint
     lines = [paint.strong(f"- {shown_name(files[0])}"), paint.strong(f"+ {shown_name(files[1])}")]
-    lines += diff_lines(found, paint, 0, context)
-    talk.product("\n".join([*lines, paint.dim(f"{found.summary()}   ({_legend(found)})")]))
+    lines += map(paint.styled, unified_lines(view))
+    last = f"{view.table.summary()}   ({_legend(view.table)})"
+    talk.product("\n".join([*lines, paint.dim(last)]))
 
 
-def _legend(found: ModuleDiff) -> str:
-    names = (f"{kind} {name}" for kind, name in KIND_NAMES.items() if found.count(kind))
-    return ", ".join(name for name in names if not name.startswith(SAME)) or "header only"
+def _legend(found: DiffTable) -> str:
+    return ", ".join(f"{kind} {KIND_WORDS[kind]}" for kind in found.counts()) or "header only"
 
 
-def _stat_lines(found: ModuleDiff) -> list[str]:
+def _stat_lines(found: DiffTable) -> list[str]:
     """Return counts per computation and in all."""
     lines = [f"module {row.name}" for row in found.header]
     width = max((len(c.name) for c in found.computations), default=0)
     for computation in found.computations:
-        one = ModuleDiff((computation,))
+        one = DiffTable((computation,))
         lines.append(f"{computation.kind} {computation.name:{width}s}  {one.summary()}".rstrip())
     return [*lines, f"total: {found.summary() if found.computations or not lines else 'header'}"]
 
 
-def _as_data(found: ModuleDiff, first: str, second: str) -> dict[str, object]:
+def _as_data(found: DiffTable, first: str, second: str) -> dict[str, object]:
     files = {"old": shown_name(first), "new": shown_name(second), "same": found.is_empty}
     return {**files, **diff_data(found)}

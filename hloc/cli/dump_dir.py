@@ -12,7 +12,9 @@ from collections import Counter
 from dataclasses import field
 from typing import Any
 
-from hloc.analysis.module_diff import Snapshot, diff_snapshots, snapshot
+from hloc.analysis.diff_groups import Unchanged, items_of
+from hloc.analysis.diff_rows import DiffRow, DiffTable, table_of
+from hloc.analysis.module_diff import MOVED, SAME, Snapshot, snapshot
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.pass_report import run_data
 from hloc.cli.talk import Talk
@@ -21,7 +23,6 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import PipelineObserver
-from hloc.report.diff_text import near_changes, sides_of
 from hloc.report.output_file import write_form
 from hloc.report.text import plural
 
@@ -86,11 +87,11 @@ class DumpDir(PipelineObserver):
         if run.changed:
             assert self._before is not None
             before, self._before = self._before, snapshot(module)
-            found = diff_snapshots(before, self._before, module.log.since(run.events[0]))
+            found = table_of(before, self._before, tuple(module.log.since(run.events[0])))
             step["rules"] = dict((self.context.fired - self._fired).most_common())
             step["file"] = f"{run.number + 1:02d}-{run.what.name}.hlo"
             step["summary"] = found.summary()
-            step["rows"] = _rows(found.computations, before)
+            step["rows"] = _rows(found)
             self._write(str(step["file"]), module)
         self._steps.append(step)
 
@@ -123,19 +124,26 @@ def _drop_earlier(folder: str) -> None:
             os.remove(path)
 
 
-def _rows(computations: Any, before: Snapshot) -> list[list[str]]:
+def _rows(table: DiffTable) -> list[list[str]]:
     """Return rows of the page: kind, text before, text after, rule; `@` opens a computation."""
-    old = {line.uid: line.text() for c in before for line in c.lines}
     rows: list[list[str]] = []
-    for computation in computations:
+    for computation in table.computations:
         head = ("ENTRY " if computation.is_entry else "") + computation.name
-        rows.append(["@" + computation.kind, printable(head), "", ""])
-        for row in near_changes(computation.rows, _CONTEXT):
-            if row is None:
+        rows.append(["@" + computation.kind, printable(head), "", printable(computation.note)])
+        for item in items_of(computation, expand=True, context=_CONTEXT):
+            if isinstance(item, Unchanged):
                 rows.append(["...", "", "", ""])
-            else:
-                left, right = sides_of(row, old)
-                rows.append([row.kind, printable(left), printable(right), row.by])
+            elif isinstance(item, DiffRow):
+                rows.append(_cells(item))
     if len(rows) > _MOST_ROWS:
         rows = [*rows[:_MOST_ROWS], ["...", f"{len(rows) - _MOST_ROWS} more rows", "", ""]]
     return rows
+
+
+def _cells(row: DiffRow) -> list[str]:
+    """Return the cells of a row; what moved stands on the side where it is or was."""
+    moved_in = row.kind == MOVED and row.after
+    left = "" if moved_in or not row.before else row.before
+    right = f"{row.after}   ({row.note})" if row.note and row.after else row.after
+    cause = row.by if row.after or not row.note else f"{row.note} {row.by}".strip()
+    return [row.kind, printable(left), printable(right), cause if row.kind != SAME else ""]

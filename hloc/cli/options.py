@@ -198,6 +198,7 @@ OPTIONS: tuple[Option, ...] = (
            "using the cost model"),
     # ---- compare
     Option(("--stat",), "Compare", ("diff",), "print counts only"),
+    Option(("--expand",), "Compare", ("diff",), "show every changed row, also repeated changes"),
     Option(("--context",), "Compare", ("diff",), "unchanged rows around each change (default 2)",
            "N", convert=count(0), default=2),
     Option(("--ignore",), "Compare", ("diff",), "differences to ignore: layouts, header, names, "

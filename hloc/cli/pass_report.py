@@ -9,17 +9,18 @@ from dataclasses import field
 from difflib import unified_diff
 from fnmatch import fnmatchcase
 
-from hloc.analysis.module_diff import ModuleDiff, Snapshot, diff_snapshots, snapshot
+from hloc.analysis.diff_rows import DiffTable, table_of
+from hloc.analysis.module_diff import Snapshot, snapshot
 from hloc.cli.talk import Talk
 from hloc.errors import printable
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
-from hloc.report.diff_text import diff_data, diff_lines, side_lines
+from hloc.report.diff_data import diff_data
+from hloc.report.diff_lines import DiffView, side_lines, unified_lines
 from hloc.report.text import plural
 
-_CONTEXT = 2
 _MOST_LINES = 120
 
 
@@ -74,8 +75,8 @@ class PassReport(PipelineObserver):
     def _print_changed(self, module: Module, run: PassRun) -> None:
         rules = dict((self.context.fired - self._fired).most_common())
         if self.print_changed == "json":
-            found, _ = self._diff(module, run)
-            self.talk.say(json.dumps({**run_data(run), "rules": rules, **diff_data(found)}))
+            data = diff_data(self._diff(module, run))
+            self.talk.say(json.dumps({**run_data(run), "rules": rules, **data}))
             return
         head = f"{run.number + 1} {text_of(run.what)}:"
         self.talk.say(
@@ -90,16 +91,18 @@ class PassReport(PipelineObserver):
             return []
         if self.print_changed == "text":
             return self._text_lines(module)
-        found, before = self._diff(module, run)
+        view = DiffView(self._diff(module, run), by=run.what.name)
         if self.print_changed == "side":
-            return side_lines(found, before, self.talk.paint, self.talk.width - 2, _CONTEXT)
-        return diff_lines(found, self.talk.paint, _MOST_LINES)
+            return [*map(self.talk.paint.styled, side_lines(view, self.talk.width - 2))]
+        lines = [*map(self.talk.paint.styled, unified_lines(view))]
+        left = len(lines) - _MOST_LINES
+        return [*lines[:_MOST_LINES], f"... {left} more lines"] if left > 0 else lines
 
-    def _diff(self, module: Module, run: PassRun) -> tuple[ModuleDiff, Snapshot]:
-        """Return what is new since the last change, and the lines from before."""
+    def _diff(self, module: Module, run: PassRun) -> DiffTable:
+        """Return what is new since the last change."""
         assert self._before is not None
         before, self._before = self._before, snapshot(module)
-        return diff_snapshots(before, self._before, module.log.since(run.events[0])), before
+        return table_of(before, self._before, tuple(module.log.since(run.events[0])))
 
     def _text_lines(self, module: Module) -> list[str]:
         before, self._text = self._text, module.to_text("short", large_constants=False)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from hloc import driver
-from hloc.analysis.module_diff import ModuleDiff, diff_snapshots, snapshot
+from hloc.analysis.diff_rows import DiffTable, diff_table
 from hloc.analysis.provenance import Origin, trace
 from hloc.errors import HloError
 from hloc.ir.clone import clone_module
@@ -26,8 +26,7 @@ from hloc.jax.lowering import Lowered
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.pjrt.records import COMPILATIONS, Compilation
-from hloc.report.diff_text import diff_lines
-from hloc.report.text import Paint
+from hloc.report.diff_lines import DiffView, plain, unified_lines
 from hloc.runtime.executable import Executable
 from hloc.runtime.program_cache import KeptModule
 
@@ -52,11 +51,12 @@ class Change(NotebookView):
         after: the module afterwards.
     """
 
-    rows: ModuleDiff
+    rows: DiffTable
     after: Module
 
     def __str__(self) -> str:
-        return "\n".join([*diff_lines(self.rows, Paint(False)), self.rows.summary()])
+        lines = map(plain, unified_lines(DiffView(self.rows)))
+        return "\n".join([*lines, self.rows.summary()])
 
     def _repr_html_(self) -> str | None:
         return self.rows._repr_html_()
@@ -109,8 +109,7 @@ class JaxProgram:
             HloError: a pass that does not exist.
         """
         after = self._after(passes)
-        rows = diff_snapshots(snapshot(self.module), snapshot(after.module), after.events)
-        return Change(rows, after.module)
+        return Change(diff_table(self.module, after.module, after.events), after.module)
 
     def why(self, name: str, passes: str = "-O2") -> History:
         """Return which rewrites of `passes` made the instruction `name` what it is.

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from hloc.pictures.html_text import MOST_ROWS, table
 
 if TYPE_CHECKING:
-    from hloc.analysis.module_diff import ComputationDiff, ModuleDiff, Row
+    from hloc.analysis.diff_rows import ComputationRows, DiffTable
 
 _CLASSES = {"+": "add", "-": "gone", " ": "quiet"}
 
 
-def diff_html(diff: ModuleDiff) -> str:
+def diff_html(diff: DiffTable) -> str:
     """Return the rows of `diff` that are not the same, at most `MOST_ROWS`, with their rules.
 
     Glyph and colour both show the kind. All texts are escaped.
     """
-    rows = [_row(row) for row in diff.header]
+    rows = [_row(row.kind, row.text, "") for row in diff.header]
     for computation in diff.computations:
         rows += _computation(computation)
     left = len(rows) - MOST_ROWS
@@ -27,15 +27,19 @@ def diff_html(diff: ModuleDiff) -> str:
     return table(escape(diff.summary()), rows)
 
 
-def _computation(diff: ComputationDiff) -> list[str]:
+def _computation(diff: ComputationRows) -> list[str]:
     kind = "ENTRY " if diff.is_entry else ""
-    head = f"{diff.kind} {kind}{diff.name}".strip()
-    rows = [_row(row) for row in diff.rows if row.kind != " "]
+    head = f"{diff.kind} {kind}{diff.name}   {diff.note}".strip()
+    rows = [
+        _row(row.kind, f"{row.text}   ({row.note})" if row.note else row.text, row.by)
+        for row in diff.rows
+        if row.kind != " "
+    ]
     return [f'<tr><td colspan="2"><b>{escape(head)}</b></td></tr>', *rows]
 
 
-def _row(row: Row) -> str:
-    name = _CLASSES.get(row.kind, "other")
-    by = f"← {row.by}" if row.by else ""
-    text = f'<td class="{name}">{escape(row.kind)} {escape(row.text)}</td>'
-    return f'<tr>{text}<td class="quiet">{escape(by)}</td></tr>'
+def _row(kind: str, line: str, by: str) -> str:
+    name = _CLASSES.get(kind, "other")
+    cause = f"← {by}" if by else ""
+    text = f'<td class="{name}">{escape(kind)} {escape(line)}</td>'
+    return f'<tr>{text}<td class="quiet">{escape(cause)}</td></tr>'

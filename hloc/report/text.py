@@ -71,6 +71,23 @@ def wants_color(when: str, stream: TextIO, environment: Mapping[str, str] = os.e
     return stream.isatty() and environment.get("TERM") != "dumb"
 
 
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "diff.added": "32",
+    "diff.removed": "31",
+    "diff.changed": "33",
+    "diff.rewired": "36",
+    "diff.merged": "35",
+    "diff.moved": "94",
+    "diff.old": "9",
+    "diff.new": "4",
+    "diff.rule": "2",
+    "diff.head": "2",
+}
+"""ANSI codes of the styles that lines of reports name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Paint:
     """Wraps text in ANSI colours, or leaves it alone; a colour never is the only signal."""
@@ -94,6 +111,13 @@ class Paint:
 
     def strong(self, text: str) -> str:
         return self._wrap("1", text)
+
+    def styled(self, pieces: Iterable[tuple[str, str]]) -> str:
+        """Colour pieces of a line by the names of their styles, a blank between names."""
+        return "".join(
+            self._wrap(";".join(_STYLES[name] for name in names.split()), text) if names else text
+            for text, names in pieces
+        )
 
     def diff_line(self, line: str) -> str:
         """Colour a line of a diff by its first letter."""

@@ -3,7 +3,7 @@
 from html.parser import HTMLParser
 
 import hloc
-from hloc.analysis.module_diff import diff_snapshots, snapshot
+from hloc.analysis.diff_rows import diff_table
 from hloc.ir.clone import clone_module
 from hloc.ir.notebook import NotebookView
 from hloc.opt.pipeline import Pipeline
@@ -69,10 +69,9 @@ def test_names_cannot_become_markup() -> None:
     module = hloc.parse(MODULE)
     module.entry.rename(module.entry.root, "<script>")
     assert "<script>" not in shown(module)
-    before = snapshot(clone_module(module))
+    before = clone_module(module)
     Pipeline.parse("call-inliner").run(module)
-    diff = diff_snapshots(before, snapshot(module), tuple(module.log.events))
-    page = shown(diff)
+    page = shown(diff_table(before, module, module.log.events))
     assert rows_of(page) >= 4
     assert "<script>" not in page
     assert "← call-inliner" in page
