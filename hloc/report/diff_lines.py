@@ -132,7 +132,7 @@ def item_line(item: Item, by: str) -> SpanLine:
     if isinstance(item, Repeats):
         how = "" if item.same_shapes else ", other shapes"
         text = f"  {MERGED} same change ×{item.count} more{how}:  {_some(item.labels, ' ,  ')}"
-        return (text, "diff.merged"), ("   (--expand shows them)", "dim")
+        return (text, "diff.merged"), ("   (diff --expand)", "dim")
     if isinstance(item, Rewired):
         text = (
             f"  {REWIRED} {plural(len(item.names), 'user')}: {printable(item.old)} → "

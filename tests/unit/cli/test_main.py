@@ -218,7 +218,8 @@ def test_passes_are_told(sums: str, capsys: Capture) -> None:
     captured = capsys.readouterr()
     assert "rewrites   instrs" in captured.err
     assert "+ p" in captured.err
-    assert "<- fusion" in captured.err
+    assert "+ fused_computation" in captured.err
+    assert "   (from e)" in captured.err  # moved into it, not removed and added
     assert "// after fusion" in captured.out
     assert main([sums, "--passes=dce", "--verify-each", "-q"]) == 0
     assert "fusion" not in capsys.readouterr().out

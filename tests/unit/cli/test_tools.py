@@ -45,7 +45,7 @@ def test_diff_has_the_exit_codes_of_diff(capsys: Capture) -> None:
     assert capsys.readouterr().out.splitlines() == [
         "- a.hlo",
         "+ b.hlo",
-        "  ENTRY e",
+        "ENTRY e",
         "    x = f32[4] parameter(0)",
         "  - n = f32[4] negate(x)",
         "  ⇄ ROOT t = f32[4] tanh(n → x)",

@@ -49,10 +49,11 @@ def shown(capsys: Capture, *arguments: str) -> str:
 CHANGES = {
     "summary": ["2 algebraic-simplifier: 6 -> 4 instructions, 1 rewrite (negate-negate)"],
     "diff": [
-        "- b = f32[4] negate(a)   <- algebraic-simplifier/negate-negate",
+        "- b = f32[4] negate(a)      ",
+        "← negate-negate",
         "exponential(b → x)",
     ],
-    "side": ["⇄ c = f32[4] exponential(b)", "│ ⇄ c = f32[4] exponential(b → x)"],
+    "side": ["⇄ c = f32[4] exponential(b)", "│ ⇄ c = f32[4] exponential(x)"],
     "text": ["-  b = f32[4]{0} negate(a)", "+  c = f32[4]{0} exponential(x)"],
 }
 
