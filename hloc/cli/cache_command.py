@@ -32,6 +32,10 @@ def cache(arguments: Namespace, talk: Talk) -> int:
         return _fill_package(talk)
     directory = cache_directory()
     if directory is None:
+        if a.format == "json":
+            talk.product(
+                json_report("cache", {"directory": None, "files": 0, "bytes": 0, "kinds": {}})
+            )
         talk.say("no cache: HLOC_CACHE_DIR is empty, or the folder is not safe to use")
         return Exit.FAULT if a.path else Exit.OK
     if a.path:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hloc.cache_directory import cache_directory
 from hloc.cli import main
 
 TEXT = """HloModule m
@@ -63,7 +64,9 @@ def test_every_document_has_a_version_and_fields_of_the_page(
     report: str, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HLOC_CACHE_DIR", str(tmp_path / "cache"))
+    cache_directory.cache_clear()
     found = _document(capsys, *COMMANDS[report])
+    cache_directory.cache_clear()
     assert (found["schema"], found["report"]) == (1, report)
     (row,) = (line for line in PAGE.splitlines() if f"| `{report}` |" in line)
     assert not [name for name in list(found)[2:] if f"`{name}`" not in row]
