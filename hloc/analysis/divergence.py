@@ -27,9 +27,31 @@ def divergent_collectives(module: Module) -> frozenset[Computation]:
     return divergent_computations(module)
 
 
-def is_or_holds_collective(inst: Instruction) -> bool:
-    """True if `inst` is a collective or may run some."""
-    return inst.opcode.exchange is not None or inst.opcode.control_flow
+def fixed_collectives(module: Module) -> frozenset[Instruction]:
+    """Return the collectives that `divergent_collectives` is about, and what may run some."""
+    return frozenset(
+        inst
+        for computation in divergent_collectives(module)
+        for inst in computation.instructions
+        if inst.opcode.exchange is not None or inst.opcode.control_flow
+    )
+
+
+def may_diverge(computation: Computation) -> bool:
+    """True if a branch or a loop of unknown count runs `computation`, itself or through others.
+
+    As `divergent_computations`, for one computation of a module that a pass is changing.
+    """
+    seen = {computation}
+    waiting = [computation]
+    while waiting:
+        for caller in waiting.pop().callers:
+            if caller.opcode.control_flow and _diverges(caller):
+                return True
+            if caller.computation not in seen:
+                seen.add(caller.computation)
+                waiting.append(caller.computation)
+    return False
 
 
 def divergent_computations(module: Module) -> frozenset[Computation]:

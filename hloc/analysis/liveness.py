@@ -11,6 +11,7 @@ from dataclasses import field
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
 from hloc.analysis.dataflow import Position
+from hloc.analysis.divergence import fixed_collectives
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
@@ -32,11 +33,11 @@ class Liveness:
 def analyse_liveness(module: Module) -> Liveness:
     """Return what is live in `module`. Cost: O(leaves of all operands)."""
     marker = _Marker({})
-    effectful = effectful_computations(module)
+    effectful, fixed = effectful_computations(module), fixed_collectives(module)
     marker.mark_all(module.entry.root)
     for computation in live_computations(module):
         for inst in computation.instructions:
-            if has_side_effect(inst, effectful):
+            if has_side_effect(inst, effectful) or inst in fixed:
                 marker.mark_effect(inst)
         for inst in computation.controlled:
             for predecessor in inst.control_predecessors:

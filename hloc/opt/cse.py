@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
-from hloc.analysis.divergence import divergent_collectives, is_or_holds_collective
+from hloc.analysis.divergence import fixed_collectives
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -31,12 +31,12 @@ class CommonSubexpressionElimination(RewritingPass):
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Merge duplicates in every computation that is called."""
         effectful = effectful_computations(module)
-        divergent = divergent_collectives(module)
+        fixed = fixed_collectives(module)
         structures = Structures()
         for computation in live_computations(module):
             if len(computation) - len(computation.parameters) < 2:
                 continue  # fewer than two instructions to merge
-            self._run_on(computation, structures, effectful, context, computation in divergent)
+            self._run_on(computation, structures, effectful, context, fixed)
 
     def _run_on(
         self,
@@ -44,7 +44,7 @@ class CommonSubexpressionElimination(RewritingPass):
         structures: Structures,
         effectful: frozenset[Computation],
         context: PassContext,
-        keeps_collectives: bool,
+        fixed: frozenset[Instruction],
     ) -> None:
         first: dict[Hashable, Instruction] = {}
         order = post_order(computation)
@@ -54,7 +54,7 @@ class CommonSubexpressionElimination(RewritingPass):
                 return
             if inst in ordered or inst.control_predecessors or not _may_merge(inst, effectful):
                 continue
-            if keeps_collectives and is_or_holds_collective(inst):
+            if inst in fixed:
                 continue
             if not inst.users and not inst.is_root:
                 continue  # merging into a dead one would make the next run swap the two

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from hloc.analysis.call_graph import live_instructions
-from hloc.analysis.divergence import divergent_collectives, is_or_holds_collective
+from hloc.analysis.divergence import fixed_collectives
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -28,11 +28,11 @@ class DeadCodeElimination(RewritingPass):
 
     def rewrite(self, module: Module, context: PassContext) -> None:
         """Remove dead instructions, callers first, so that their callees die with them."""
-        divergent = divergent_collectives(module)
+        fixed = fixed_collectives(module)
         for computation in reversed(live_computations(module)):
             if computation.callers or computation is module.entry:
-                kept = computation.instructions if computation in divergent else ()
-                self._remove_dead(computation, filter(is_or_holds_collective, kept), context)
+                kept = [inst for inst in computation.instructions if inst in fixed] if fixed else []
+                self._remove_dead(computation, kept, context)
         self._remove_uncalled(module, context)
 
     def _remove_dead(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from hloc.analysis.call_graph import effectful_computations, has_side_effect
+from hloc.analysis.divergence import fixed_collectives
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -23,11 +24,11 @@ def rewrite(module: Module, rules: RuleSet, context: PassContext, pass_name: str
     Removes dead instructions as it goes, so that rules can test for a single user. Skips
     instructions with control dependencies or dynamic dimensions. Cost: O(instructions + rewrites).
     """
-    effectful = effectful_computations(module)
+    effectful, fixed = effectful_computations(module), fixed_collectives(module)
     before = context.rewrites
     allowed = _AllowedRules(rules, context)
     for computation in live_computations(module):
-        _Rewriter(computation, allowed, context, pass_name, effectful).run()
+        _Rewriter(computation, allowed, context, pass_name, effectful, fixed).run()
     return context.rewrites > before
 
 
@@ -57,6 +58,7 @@ class _Rewriter:
         context: PassContext,
         pass_name: str,
         effectful: frozenset[Computation],
+        fixed: frozenset[Instruction],
     ) -> None:
         self.computation = computation
         self.rules = rules
@@ -66,6 +68,7 @@ class _Rewriter:
         order = post_order(computation)
         self.pinned = {p for inst in order for p in inst.control_predecessors}
         self.pinned.update(inst for inst in order if inst.control_predecessors)
+        self.pinned |= fixed
         self.worklist = deque(order)
         self.queued = set(order)
         self.budget = _MAX_REWRITES_PER_INSTRUCTION * (len(order) + 10)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from hloc.analysis.call_graph import has_side_effect
 from hloc.analysis.dataflow import Position
+from hloc.analysis.divergence import may_diverge
 from hloc.analysis.leaf_source import SourceWalk
 from hloc.analysis.loop_state import LeafClasses, LoopState, leaf_classes
 from hloc.dtypes import TOKEN
@@ -16,7 +17,10 @@ from hloc.opt.control_flow.rewrite_loop import NewState
 
 
 class Effects:
-    """Finds instructions with side effects, also in computations made since the pass began."""
+    """Finds instructions with side effects, also in computations made since the pass began.
+
+    Collectives count where another device may meet them from another place.
+    """
 
     def __init__(self) -> None:
         self._known: set[Computation] = set()
@@ -28,9 +32,21 @@ class Effects:
             for called in reachable_computations(computation):
                 if called not in self._known:
                     self._known.add(called)
-                    if any(has_side_effect(i, self._effectful) for i in called.instructions):
+                    if self._has_effects(called):
                         self._effectful.add(called)
-        return [i for i in computation.instructions if has_side_effect(i, self._effectful)]
+        counts = computation in self._effectful
+        return [
+            inst
+            for inst in computation.instructions
+            if has_side_effect(inst, self._effectful)
+            or (counts and inst.opcode.exchange is not None)
+        ]
+
+    def _has_effects(self, computation: Computation) -> bool:
+        insts = computation.instructions
+        if any(has_side_effect(inst, self._effectful) for inst in insts):
+            return True
+        return any(i.opcode.exchange is not None for i in insts) and may_diverge(computation)
 
     def any_in(self, inst: Instruction) -> bool:
         """True if a computation that `inst` calls has a side effect."""
