@@ -90,6 +90,11 @@ COMMANDS: dict[str, Command] = {
         "reduce a module while a command exits with 0",
         "hloc.cli.reduce_command:reduce_file",
     ),
+    "check": Command(
+        "check FILE...",
+        "run the `// RUN: hloc %s ...` lines of a file and match its `// CHECK:` lines",
+        "hloc.cli.check_command:check_files",
+    ),
     "fmt": Command(
         "fmt FILE...",
         "format HLO text, keeping comments and order",

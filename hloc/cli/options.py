@@ -56,7 +56,7 @@ READ = (
 DRAWING = ("graph", "roofline")
 WRITING = ("", "parse", "convert", "extract", "bisect", "reduce", "learn", "partition", *DRAWING)
 ABOUT = ("targets", "doctor", "cache", "completion")
-ALL = (*READ, *DRAWING, "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
+ALL = (*READ, *DRAWING, "check", "fmt", "explain", "passes", "ops", "rules", "learn", *ABOUT)
 SHARDING = ("explain-sharding",)
 REPORTING = (*COMPILE, "verify", "diff", "stats", "bisect", *SHARDING, "passes", "rules", "ops",
              "targets", "doctor", "cache")  # fmt: skip
@@ -207,6 +207,9 @@ OPTIONS: tuple[Option, ...] = (
     # ---- format
     Option(("--check",), "Format", ("fmt",), "write nothing; exit with 1 if a file would change"),
     Option(("--diff",), "Format", ("fmt",), "write nothing; print the changes"),
+    # ---- check files
+    Option(("--update",), "Check files", ("check",), "write the check lines of what the RUN lines "
+           "print now"),
     # ---- inspect
     Option(("--print-changed",), "Inspect", COMPILE, "after each pass that changed the "
            "module print one line (summary), the changes and their rules (diff), the same in two "
