@@ -42,7 +42,8 @@ class CollectiveRow:
         operands, result: shapes on one device.
         axes: mesh axes that it exchanges along.
         members: of the largest group; `groups` meet apart from each other.
-        group_of: for each device its group, -1 for none; () for large meshes.
+        group_of: for each device its group, -1 for none; () for large meshes. Pairs of a permute
+            that share a device count as one group.
         times: runs in one run of the module; `exact` if that is known.
         size_bytes: sent by a device, in all runs together.
         seconds, exposed_seconds: modelled, in all runs; what the device waits for.
@@ -268,9 +269,12 @@ def _group_of(groups: Sequence[Sequence[int]], devices: int) -> tuple[int, ...]:
         return ()
     found = [-1] * devices
     for number, group in enumerate(groups):
+        met = {found[device] for device in group} - {-1}  # pairs of a permute form chains
+        found = [number if own in met else own for own in found]
         for device in group:
             found[device] = number
-    return tuple(found)
+    numbers = {old: new for new, old in enumerate(dict.fromkeys(n for n in found if n >= 0))}
+    return tuple(numbers.get(number, -1) for number in found)
 
 
 def _arguments(parameters: Sequence[Instruction], network: Network) -> Iterator[ArrayRow]:

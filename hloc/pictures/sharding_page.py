@@ -7,7 +7,7 @@ from html import escape
 
 from hloc.analysis.sharding_explanation import ArrayRow, CollectiveRow, ShardingExplanation
 from hloc.pictures.labels import shown
-from hloc.pictures.mesh_picture import mesh_svg, tile_groups
+from hloc.pictures.mesh_picture import MOST_DEVICES, legend_svg, mesh_svg, tile_groups
 
 _MOST_ROWS = 500
 _BAR = 240.0
@@ -17,14 +17,19 @@ _STYLE = """
 :root { color-scheme: light dark; --line: #8886; --quiet: #666; --wait: #d1242f; --hide: #2f9e44; }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; max-width: 76rem; padding: 1rem; }
 h1 { font-size: 1.3rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
-table { border-collapse: collapse; width: 100%; }
-th, td { border-top: 1px solid var(--line); padding: .35rem .8rem .35rem 0; text-align: left;
+h1, td { overflow-wrap: anywhere; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; }
+.collectives { min-width: 62rem; width: 100%; }
+th, td { border-top: 1px solid var(--line); padding: .35rem 1.6rem .35rem 0; text-align: left;
   vertical-align: top; }
 th { border: 0; color: var(--quiet); font-weight: normal; }
 .number { text-align: right; white-space: nowrap; }
 .quiet { color: var(--quiet); }
 code { font: 13px/1.4 ui-monospace, monospace; }
 svg.mesh text { fill: #1b1f24; font: 11px system-ui, sans-serif; }
+svg.mesh text.label { fill: currentColor; }
+.mesh-and-links { align-items: flex-start; display: flex; flex-wrap: wrap; gap: 1rem 4rem; }
 .wait { fill: var(--wait); } .hide { fill: var(--hide); }
 .tiles { display: flex; flex-wrap: wrap; gap: 2rem; }
 .tiles b { display: block; font-size: 1.4rem; }
@@ -77,9 +82,17 @@ def _mesh(found: ShardingExplanation) -> Iterator[str]:
         f"<tr><td>{escape(axis)}</td><td class='number'>{size}</td><td>{escape(link)}</td></tr>"
         for (axis, size), link in zip(found.mesh, found.links, strict=True)
     )
+    yield '<div class="mesh-and-links">'
     yield "<table><tr><th>axis</th><th class='number'>devices</th><th>link</th></tr>"
     yield from rows
     yield "</table>"
+    legend = legend_svg(found.mesh)
+    if legend:
+        words = "Each picture below shows the devices in these places."
+        yield f'<div>{legend}<div class="quiet">{words}</div></div>'
+    yield "</div>"
+    if not legend:
+        yield f'<p class="quiet">Meshes of more than {MOST_DEVICES} devices are not drawn.</p>'
 
 
 def _collectives(found: ShardingExplanation) -> Iterator[str]:
@@ -88,17 +101,34 @@ def _collectives(found: ShardingExplanation) -> Iterator[str]:
         yield "<p>None: every device works alone.</p>"
         return
     yield (
-        '<p class="quiet">Devices of one colour exchange data with each other. Bars: time on the '
-        "network; red is waited for, green is hidden behind independent work.</p><table>"
-        "<tr><th>groups</th><th>why</th><th>where</th><th class='number'>runs</th>"
-        "<th class='number'>sent</th><th>time</th></tr>"
+        f'<p class="quiet">{_drawn(found, "exchange data with each other", "group")}Bars: time on '
+        f"the network; {_box('wait')} is waited for, {_box('hide')} is hidden behind independent "
+        "work.</p><div class='wide'><table class='collectives'>"
+        "<tr><th>groups</th><th>why</th><th>where</th>"
+        "<th class='number'>runs</th><th class='number'>sent</th><th>time</th></tr>"
     )
     longest = max(row.seconds for row in found.collectives) or 1.0
     rows = sorted(found.collectives, key=lambda row: (-row.size_bytes, row.text_line))
     yield from (_collective(row, found, longest) for row in rows[:_MOST_ROWS])
-    yield "</table>"
+    yield "</table></div>"
     if len(rows) > _MOST_ROWS:
         yield f"<p>{len(rows) - _MOST_ROWS:,} more are not shown.</p>"
+
+
+def _drawn(found: ShardingExplanation, doing: str, what: str) -> str:
+    """Return what colours and numbers mean, "" where nothing is drawn."""
+    if found.devices > MOST_DEVICES:
+        return ""
+    return f"Devices of one colour {doing}; the number is that of the {what}. "
+
+
+def _path(text: str) -> str:
+    """Return a path that may be broken behind its slashes."""
+    return escape(text).replace("/", "/<wbr>")
+
+
+def _box(kind: str) -> str:
+    return f'<svg width="10" height="10"><rect class="{kind}" width="10" height="10"/></svg>'
 
 
 def _collective(row: CollectiveRow, found: ShardingExplanation, longest: float) -> str:
@@ -106,10 +136,12 @@ def _collective(row: CollectiveRow, found: ShardingExplanation, longest: float) 
     along = ", ".join(row.axes) or "no axis"
     where = [f"line {row.text_line}" if row.text_line else "", row.source, row.op_name]
     runs = f"{row.times:,}" + ("" if row.exact else " or more")
-    places = "<br>".join(escape(shown(text, _LETTERS)) for text in where if text)
+    places = "<br>".join(_path(shown(text, _LETTERS)) for text in where if text)
+    what = "pair" if row.opcode.startswith("collective-permute") else "group"
+    groups = f"{row.groups:,} {what}{'s' if row.groups != 1 else ''}"
+    groups += f" of {row.members:,}" if what == "group" else ""
     return (
-        f"<tr><td>{picture}<div class='quiet'>{row.groups:,} of {row.members:,} along "
-        f"{escape(along)}</div></td>"
+        f"<tr><td>{picture}<div class='quiet'>{groups} along {escape(along)}</div></td>"
         f"<td><b>{escape(row.opcode)}</b> <code>{escape(shown(row.name, _LETTERS))}</code><br>"
         f"{escape(shown(row.reason, _LETTERS))}<br><code>{escape(shown(row.operands, _LETTERS))}: "
         f"{escape(row.before)} → {escape(row.after)}</code></td>"
@@ -133,13 +165,13 @@ def _bar(row: CollectiveRow, longest: float) -> str:
 def _arrays(found: ShardingExplanation) -> Iterator[str]:
     yield "<h2>Arguments and results</h2>"
     yield (
-        '<p class="quiet">Devices of one colour hold the same part of the array.</p><table><tr>'
-        "<th>parts</th><th>name</th><th>on one device</th><th>sharding</th>"
-        "<th class='number'>bytes</th></tr>"
+        f'<p class="quiet">{_drawn(found, "hold the same part of the array", "part")}</p>'
+        "<div class='wide'><table><tr><th>parts</th><th>name</th><th>on one device</th>"
+        "<th>sharding</th><th class='number'>bytes</th></tr>"
     )
     rows = (*found.arguments, *found.results)
     yield from (_array(row, found) for row in rows[:_MOST_ROWS])
-    yield "</table>"
+    yield "</table></div>"
 
 
 def _array(row: ArrayRow, found: ShardingExplanation) -> str:
@@ -158,8 +190,8 @@ def _advice(found: ShardingExplanation) -> Iterator[str]:
     if not found.advice:
         yield f"<p>None of {found.tried:,} removes bytes.</p>"
         return
-    yield "<table><tr><th>value</th><th>sharding</th><th class='number'>bytes sent</th>"
-    yield "<th class='number'>saved</th></tr>"
+    yield "<div class='wide'><table><tr><th>value</th><th>sharding</th>"
+    yield "<th class='number'>bytes sent</th><th class='number'>saved</th></tr>"
     for advice in found.advice:
         yield (
             f"<tr><td><code>{escape(advice.value)} {escape(advice.shape)}</code> "
@@ -167,7 +199,7 @@ def _advice(found: ShardingExplanation) -> Iterator[str]:
             f"<td class='number'>{escape(_size(advice.size_bytes))}</td>"
             f"<td class='number'>{escape(_size(advice.saved_bytes))}</td></tr>"
         )
-    yield "</table>"
+    yield "</table></div>"
 
 
 def _size(size_bytes: int) -> str:

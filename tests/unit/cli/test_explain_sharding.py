@@ -93,7 +93,7 @@ class _Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = dict(attrs)
         self.fills += [values["fill"] or ""] if tag == "rect" and "fill" in values else []
-        if tag not in ("meta", "br"):
+        if tag not in ("meta", "br", "wbr"):
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -108,12 +108,28 @@ def test_the_page_draws_groups_and_tiles_in_colours(folder: Path) -> None:
     assert tags.open == []
     assert "<script" not in page
     grids = [tags.fills[i : i + 8] for i in range(0, len(tags.fills), 8)]
-    gather, reduce, x, w1 = grids
+    legend, gather, reduce, x, w1 = grids
+    assert len(set(legend)) == 1
+    assert "axis_1 →" in page
+    assert "axis_0 ↓" in page
     assert len(set(gather)) == 2
     assert gather[0] == gather[2] != gather[1]
     assert len(set(reduce)) == 4
     assert reduce[0] == reduce[1] != reduce[2]
     assert (x, w1) == (reduce, gather)  # x has 4 tiles along x, w1 has 2 along y
+
+
+def test_devices_that_a_permute_connects_have_one_colour(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("c.hlo").write_text("""HloModule c, num_partitions=8
+    ENTRY e { x = f32[4] parameter(0) ROOT p = f32[4] collective-permute(x), channel_id=1,
+      source_target_pairs={{0,1},{1,2},{4,5},{6,6}} }""")
+    assert main(["explain-sharding", "c.hlo", "--format=json"]) == 0
+    (permute,) = json.loads(capsys.readouterr().out)["collectives"]
+    assert permute["group_of"] == [0, 0, 0, -1, 1, 1, 2, -1]
+    assert main(["explain-sharding", "c.hlo", "--html=c.html"]) == 0
+    assert "3 pairs along" in (folder / "c.html").read_text()
 
 
 def test_names_of_the_text_are_escaped(folder: Path) -> None:
