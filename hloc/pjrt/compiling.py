@@ -13,6 +13,7 @@ from hloc.pjrt.abi import structure
 from hloc.pjrt.boundary import boundary_of, varint
 from hloc.pjrt.client import devices_of
 from hloc.pjrt.compile_options import check_overrides
+from hloc.pjrt.dumps import dump
 from hloc.pjrt.ffi.targets import add_registered_targets
 from hloc.pjrt.layouts import wishes_of, with_layouts
 from hloc.pjrt.native import PjrtError, bytes_at
@@ -92,6 +93,7 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
         run = driver.compile_proto(transformed(proto), boundary.name, CompileOptions())
     assert isinstance(run, Executable)
     program = Program(request, boundary, run, shards, wishes.memories)
+    dump(program, build.debug_options, options.env_option_overrides)
     COMPILATIONS.append(
         Compilation(
             name=boundary.name,

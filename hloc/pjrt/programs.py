@@ -8,6 +8,7 @@ from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from hloc import __version__
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import ALIGNMENT_BYTES
 from hloc.pjrt.abi import structure
@@ -16,7 +17,7 @@ from hloc.pjrt.client import MEMORY_KINDS
 from hloc.pjrt.element_types import TOKEN
 from hloc.pjrt.layouts import layout_address, row_major
 from hloc.pjrt.machine.load import machine
-from hloc.pjrt.native import PjrtError, named_values, text, words, words_at
+from hloc.pjrt.native import named_values, text, words, words_at
 from hloc.pjrt.partitioned import Shards
 from hloc.runtime.array_spec import ArraySpec
 from hloc.runtime.executable import Executable
@@ -186,6 +187,14 @@ class Program:
         return ctypes.create_string_buffer(data, len(data))
 
     @cached_property
+    def fingerprint(self) -> bytes:
+        """The same for the same HloModuleProto, options and version of hloc, in every process."""
+        from hashlib import sha256
+
+        parts = (__version__.encode(), self.request.proto, self.request.options)
+        return sha256(b"".join(message_field(1, part) for part in parts)).hexdigest().encode()
+
+    @cached_property
     def costs(self) -> tuple[int, int]:
         """The named values of the cost analysis."""
         from hloc.analysis.cost import module_cost
@@ -319,8 +328,8 @@ def PJRT_Executable_GetCompileOptions(args: Any) -> None:
 
 
 def PJRT_Executable_Fingerprint(args: Any) -> None:
-    raise PjrtError("UNIMPLEMENTED", "hloc has no fingerprints of executables")
+    data = program_at(args.executable).fingerprint
+    args.executable_fingerprint, args.executable_fingerprint_size = text(data), len(data)
 
 
-def PJRT_LoadedExecutable_Fingerprint(args: Any) -> None:
-    raise PjrtError("UNIMPLEMENTED", "hloc has no fingerprints of executables")
+PJRT_LoadedExecutable_Fingerprint = PJRT_Executable_Fingerprint

@@ -1,0 +1,78 @@
+"""Files of what was compiled, for XLA's option `xla_dump_to` (`XLA_FLAGS`, or of one program).
+
+They are called as XLA:CPU calls them: `module_0003.jit_f.before_optimizations.txt`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from hloc import driver
+from hloc.formats.proto_snapshot import hlo_proto_bytes
+from hloc.pjrt.native import PjrtError
+from hloc.pjrt.programs import Program
+
+_BEFORE, _AFTER = "before_optimizations", "cpu_after_optimizations"
+_STAGES = {
+    "buffers": "cpu_after_optimizations-buffer-assignment.txt",
+    "llvm-ir": "ir-no-opt.ll",
+    "llvm-ir-opt": "ir-with-opt.ll",
+    "object": "o",
+}
+"""The end of a file's name by the stage of compilation that it shows."""
+
+
+def dump(program: Program, debug_options: Any, overrides: Iterable[tuple[str, Any]]) -> None:
+    """Write the files that the options of a program ask for.
+
+    Raises:
+        PjrtError: the folder cannot be written.
+    """
+    wishes = dict(overrides)
+
+    def option(name: str) -> Any:
+        found = wishes.get(name)
+        return getattr(debug_options, name) if found is None else found
+
+    folder, only = option("xla_dump_to"), option("xla_dump_hlo_module_re")
+    name = program.boundary.name
+    if not folder or (only and not re.search(only, name)):
+        return
+    as_proto = bool(option("xla_dump_hlo_as_proto"))
+    as_text = bool(option("xla_dump_hlo_as_text")) or not as_proto
+    try:
+        os.makedirs(folder, exist_ok=True)
+        start = os.path.join(folder, f"module_{program.number:04d}.{name}.")
+        _write_module(f"{start}{_BEFORE}", _before(program), as_text=as_text, as_proto=as_proto)
+        _write_module(f"{start}{_AFTER}", _after(program), as_text=as_text, as_proto=as_proto)
+        for stage, end in _STAGES.items():
+            _write(f"{start}{end}", program.run.stage(stage))
+    except OSError as fault:
+        raise PjrtError(
+            "INVALID_ARGUMENT", f"xla_dump_to={folder}: {fault.strerror or fault}"
+        ) from None
+
+
+def _before(program: Program) -> Any:
+    return driver.read_snapshot(program.request.proto, name=program.boundary.name).module
+
+
+def _after(program: Program) -> Any:
+    text = program.run.stage("hlo")
+    return driver.parse_text(text, name=program.boundary.name)
+
+
+def _write_module(path: str, module: Any, *, as_text: bool, as_proto: bool) -> None:
+    if as_text:
+        _write(f"{path}.txt", module.to_text())
+    if as_proto:
+        _write(f"{path}.hlo.pb", hlo_proto_bytes(module))
+
+
+def _write(path: str, content: str | bytes) -> None:
+    data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else content
+    with open(path, "wb") as file:
+        file.write(data)
