@@ -56,9 +56,14 @@ def partition_gather(
     batch = [d for d in range(inst.array.rank) if d not in at.offset_dims]
     rows = [d for d in range(indices.whole.rank) if d != at.index_vector_dim]
     starts = replicated(region.mesh, indices.whole.rank)
+    batched = dict(zip(at.start_indices_batching_dims, at.operand_batching_dims, strict=True))
     for dim, row in zip(batch, rows, strict=True):
         axes = indices.tiling.dims[row]
-        if row not in at.start_indices_batching_dims and not set(axes) & kept.axes:
+        if row in batched:
+            axes = x.tiling.dims[batched[row]] or axes
+        if not set(axes) & kept.axes:
+            if row in batched:
+                kept = kept.with_dim(batched[row], axes)
             starts, result = starts.with_dim(row, axes), result.with_dim(dim, axes)
     sums = tuple(axis for dim in split for axis in kept.dims[dim])
     n, local = region.mesh.size(sums), result.local_dims(inst.array.dims)
