@@ -21,7 +21,9 @@ TO_GLOBAL = ("SPMDShardToFullShape", "xla.sdy.LocalToGlobalShape")
 CONSTRAINTS = ("Sharding", "xla.sdy.FuncResultSharding", "xla.sdy.ShardingConstraint")
 IDENTITIES = ("xla.sdy.PropagationBarrier", "xla.sdy.ShardingGroup")
 
-_IN, _OUT, _OWN = "xla.sdy.in_shardings", "xla.sdy.out_shardings", "xla.sdy.sharding"
+SHARDY = _IN, _OUT, _ = "xla.sdy.in_shardings", "xla.sdy.out_shardings", "xla.sdy.sharding"
+"""Frontend attributes that hold the shardings of an instruction."""
+
 _MANUAL = "xla.sdy.manual_axes"
 
 
@@ -35,18 +37,27 @@ def shardings_of(inst: Instruction) -> Sequence[LeafSharding | None]:
 
     Of a custom call into a manual region, those of its operands; out of one, of its results.
     """
-    meshes = meshes_of(inst.computation.module)
-    attributes = dict(inst.common.frontend_attributes)
+    meshes, text = meshes_of(inst.computation.module), shardy_text(inst)
     count = sum(1 for _ in leaves(inst.shape))
-    for key in (_IN, _OUT, _OWN):
-        if key in attributes:
-            found = [leaf_sharding(s, meshes) for s in shardy_shardings(attributes[key], meshes)]
-            return found if len(found) == count else [found[0]] * count
+    if text is not None:
+        found = [leaf_sharding(s, meshes) for s in shardy_shardings(text, meshes)]
+        return found if len(found) == count else [found[0]] * count
     sharding = inst.common.sharding
     if sharding is None:
         return [None] * count
     elements = sharding.for_leaves(count).elements
     return list(elements) if len(elements) == count else [None] * count
+
+
+def shardy_text(inst: Instruction) -> str | None:
+    """Return what Shardy's attributes say of the arrays of `inst`, None if nothing.
+
+    Compilers hand attributes on to instructions they make, of other shapes. So the sharding counts
+    on parameters and custom calls only, as for XLA.
+    """
+    attributes = dict(inst.common.frontend_attributes)
+    keys = SHARDY if inst.is_a("parameter", "custom-call") else (_IN, _OUT)
+    return next((attributes[key] for key in keys if key in attributes), None)
 
 
 def manual_sharding(inst: Instruction) -> LeafSharding | None:

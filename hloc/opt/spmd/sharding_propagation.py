@@ -16,6 +16,7 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.spmd.annotations import (
     CONSTRAINTS,
     IDENTITIES,
+    SHARDY,
     TO_GLOBAL,
     TO_LOCAL,
     all_shardings,
@@ -28,7 +29,7 @@ from hloc.opt.spmd.manual_regions import manual_instructions
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.propagation import ArrayState, Propagation
 from hloc.opt.spmd.propagation_rules import PropagationRule, identity_rule, propagation_rule
-from hloc.opt.spmd.starting_points import SHARDY, Start, is_annotated, starts_of, whole_of
+from hloc.opt.spmd.starting_points import Start, is_annotated, starts_of, whole_of
 from hloc.opt.spmd.tiling import Tiling
 from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
 

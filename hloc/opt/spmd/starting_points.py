@@ -11,14 +11,11 @@ from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
 from hloc.ir.instruction import Instruction
 from hloc.ir.sharding import REPLICATED, LeafSharding
 from hloc.lazy_dataclass import dataclass
-from hloc.opt.spmd.annotations import TO_GLOBAL, TO_LOCAL, leaf_sharding, target_of
+from hloc.opt.spmd.annotations import TO_GLOBAL, TO_LOCAL, leaf_sharding, shardy_text, target_of
 from hloc.opt.spmd.array_classes import Leaf, array_leaves, array_of
 from hloc.opt.spmd.mesh_axes import tiling_of
 from hloc.opt.spmd.tiling import NO_AXES, Axes, Mesh
 from hloc.shapes import ArrayShape
-
-SHARDY = ("xla.sdy.in_shardings", "xla.sdy.out_shardings", "xla.sdy.sharding")
-"""Frontend attributes that hold the shardings of an instruction."""
 
 _UNSPECIFIED = re.compile(r"unspecified_dims=\[([\d,]*)\]")
 
@@ -45,8 +42,7 @@ class Start:
 
 def is_annotated(inst: Instruction) -> bool:
     """True if the text says how the result of `inst` is split, at least in part."""
-    keys = dict(inst.common.frontend_attributes)
-    return inst.common.sharding is not None or any(key in keys for key in SHARDY) or _is_edge(inst)
+    return inst.common.sharding is not None or shardy_text(inst) is not None or _is_edge(inst)
 
 
 def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
@@ -62,11 +58,9 @@ def starts_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
 
 def annotations_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
     """Yield what the text says of the arrays of `inst`, where dimensions may be open."""
-    attributes = dict(inst.common.frontend_attributes)
-    key = next((key for key in SHARDY if key in attributes), None)
-    found = array_leaves(inst)
-    if key is not None:
-        written = shardy_shardings(attributes[key], meshes_of(inst.computation.module))
+    text, found = shardy_text(inst), array_leaves(inst)
+    if text is not None:
+        written = shardy_shardings(text, meshes_of(inst.computation.module))
         for i, leaf in enumerate(found):
             if len(written) in (1, len(found)):
                 yield _by_axes(leaf, written[i if len(written) > 1 else 0], mesh)

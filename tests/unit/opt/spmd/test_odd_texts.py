@@ -226,6 +226,20 @@ def test_custom_calls_that_do_not_fit_are_refused(line: str, words: str) -> None
     assert ":6:" in str(fault.value)
 
 
+def test_shardings_that_attributes_have_carried_to_other_instructions_do_not_count() -> None:
+    """XLA hands attributes on; Shardy's sharding counts on parameters and custom calls."""
+    text = """HloModule m, num_partitions=2, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2]>}}
+
+    ENTRY e {
+      x = f32[4,2] parameter(0), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@mesh, [{\\"x\\"}, {}]>"}
+      ROOT y = f32[8] reshape(x), frontend_attributes={xla.sdy.sharding="#sdy.sharding<@other, [{\\"x\\"}, {}]>"}
+    }
+    """
+    local = hloc.partition(text)
+    verify(local)
+    assert [p.array.dims for p in local.entry.parameters] == [(2, 2)]
+
+
 def test_a_region_whose_parts_no_sharding_gives_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"f32\[1,8\].* \[8, 8\]"):
         hloc.partition(NO_SHARDING_BEFORE)
