@@ -64,6 +64,8 @@ class RandomSharded(RandomModule):
         draw = self.random.random()
         if draw < 0.15:
             return LeafSharding("replicated")
+        if draw < 0.3 and draw > 0.2:
+            return LeafSharding("named", name=self.by_axes(rank))
         if draw < 0.18:
             return LeafSharding("maximal", device=int(self.random.integers(self.devices)))
         dims = [1] * (rank + 1)
@@ -71,7 +73,7 @@ class RandomSharded(RandomModule):
             dims[self.random.integers(rank + 1)] *= prime
         subgroups = ("replicated",) if dims[-1] > 1 else ()
         shape = tuple(dims if subgroups else dims[:-1])
-        if draw < 0.3:
+        if draw < 0.4:
             devices = tuple(int(d) for d in self.random.permutation(self.devices))
             return LeafSharding("tiled", Tiles(shape, devices), subgroups)
         sizes = [int(p) for p in self.random.permutation(_primes(self.devices))]
@@ -79,6 +81,16 @@ class RandomSharded(RandomModule):
         return LeafSharding(
             "tiled", Tiles(shape, iota(tuple(sizes), tuple(int(i) for i in order))), subgroups
         )
+
+    def by_axes(self, rank: int) -> str:
+        """Return the named form: `mesh['a'=2,'b'=3], [{'b'}, {}]`."""
+        sizes = [int(p) for p in self.random.permutation(_primes(self.devices))]
+        dims: list[list[str]] = [[] for _ in range(rank)]
+        for name, _ in zip("abc", sizes, strict=False):
+            if rank and self.random.random() < 0.7:
+                dims[self.random.integers(rank)].append(f"'{name}'")
+        axes = ",".join(f"'{name}'={size}" for name, size in zip("abc", sizes, strict=False))
+        return f"mesh[{axes}], [{', '.join('{' + ', '.join(dim) + '}' for dim in dims)}]"
 
     # ---- growing
 

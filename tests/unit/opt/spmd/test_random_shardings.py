@@ -1,8 +1,8 @@
 """Random modules with random shardings: partitioned, they give bit for bit what they give whole.
 
 In a manual region over one axis they give what the body of the region gives on each of its parts.
-The shardings are lists of devices, iotas and their transposes, partial replication, single devices,
-and tiles that do not divide; on 2 to 8 devices.
+The shardings are lists of devices, iotas and their transposes, mesh axes by name, partial
+replication, single devices, and tiles that do not divide; on 2 to 8 devices.
 """
 
 from __future__ import annotations
