@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
 from hloc.errors import HloError
 from hloc.ir.axis_sharding import AxisSharding
-from hloc.ir.axis_sharding_text import manual_axes, meshes_of, shardy_shardings
+from hloc.ir.axis_sharding_text import manual_axes, meshes_of, named_sharding, shardy_shardings
 from hloc.ir.device_groups import module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -46,7 +47,7 @@ def shardings_of(inst: Instruction) -> Sequence[LeafSharding | None]:
     if sharding is None:
         return [None] * count
     elements = sharding.for_leaves(count).elements
-    return list(elements) if len(elements) == count else [None] * count
+    return list(map(unnamed, elements)) if len(elements) == count else [None] * count
 
 
 def shardy_text(inst: Instruction) -> str | None:
@@ -70,6 +71,15 @@ def manual_sharding(inst: Instruction) -> LeafSharding | None:
     axes = tuple(MeshAxis(name) for name in manual_axes(attributes[_MANUAL]))
     known = edges and {name for name, _ in edges[0].mesh.axes}.issuperset(a.name for a in axes)
     return leaf_sharding(AxisSharding(edges[0].mesh, (axes,)), {}) if known else None
+
+
+def unnamed(sharding: LeafSharding) -> LeafSharding:
+    """Return a sharding by named axes as one by tiles; others, and sums left open, as they are."""
+    if sharding.kind != "named":
+        return sharding
+    axes = named_sharding(sharding.name)
+    is_plain = not (axes.manual or axes.unreduced)
+    return replace(leaf_sharding(axes, {}), metadata=sharding.metadata) if is_plain else sharding
 
 
 def leaf_sharding(sharding: AxisSharding, _meshes: Mapping[str, DeviceMesh]) -> LeafSharding:
@@ -152,9 +162,9 @@ def all_shardings(module: Module) -> Iterator[LeafSharding]:
         for inst in computation.instructions:
             common = inst.common
             if isinstance(common.sharding, TupleSharding):
-                yield from common.sharding.elements
+                yield from map(unnamed, common.sharding.elements)
             elif common.sharding is not None:
-                yield common.sharding
+                yield unnamed(common.sharding)
             if any(key.startswith("xla.sdy.") for key, _ in common.frontend_attributes):
                 yield from (s for s in shardings_of(inst) if s is not None)
                 if (along := manual_sharding(inst)) is not None:

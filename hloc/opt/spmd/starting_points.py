@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from hloc.ir.axis_sharding import AxisSharding
-from hloc.ir.axis_sharding_text import meshes_of, shardy_shardings
+from hloc.ir.axis_sharding_text import meshes_of, named_sharding, shardy_shardings
 from hloc.ir.instruction import Instruction
 from hloc.ir.sharding import REPLICATED, LeafSharding
 from hloc.lazy_dataclass import dataclass
@@ -72,8 +72,9 @@ def annotations_of(inst: Instruction, mesh: Mesh) -> Iterator[Start]:
             unspecified = _UNSPECIFIED.search(str(inst.common.backend_config or ""))
             dims = unspecified[1].split(",") if unspecified else ()
             for leaf, element in zip(found, elements, strict=True):
-                start = _written(leaf, element, mesh)
-                if start is not None:
+                if element.kind == "named":
+                    yield _by_axes(leaf, named_sharding(element.name), mesh)
+                elif (start := _written(leaf, element, mesh)) is not None:
                     yield replace(start, open_dims=frozenset(int(dim) for dim in dims if dim))
     elif _is_edge(inst):
         for leaf in found:

@@ -64,10 +64,10 @@ class RandomSharded(RandomModule):
         draw = self.random.random()
         if draw < 0.15:
             return LeafSharding("replicated")
-        if draw < 0.3 and draw > 0.2:
-            return LeafSharding("named", name=self.by_axes(rank))
         if draw < 0.18:
             return LeafSharding("maximal", device=int(self.random.integers(self.devices)))
+        if draw < 0.28:
+            return LeafSharding("named", name=self.by_axes(rank))
         dims = [1] * (rank + 1)
         for prime in _primes(self.devices):
             dims[self.random.integers(rank + 1)] *= prime

@@ -240,6 +240,20 @@ def test_shardings_that_attributes_have_carried_to_other_instructions_do_not_cou
     assert [p.array.dims for p in local.entry.parameters] == [(2, 2)]
 
 
+def test_shardings_by_named_axes_split_arrays() -> None:
+    text = """HloModule m, num_partitions=8
+
+    ENTRY e {
+      x = f32[8,4] parameter(0), sharding={mesh['x'=2,'y'=4], [{'y'}, {'x'}]}
+      ROOT y = f32[8,4] negate(x), sharding={mesh['x'=2,'y'=4], [{'x'}, {}]}
+    }
+    """
+    local = hloc.partition(text)
+    verify(local)
+    assert local.entry.parameters[0].array.dims == (2, 2)
+    assert local.entry.root.array.dims == (4, 4)
+
+
 def test_a_region_whose_parts_no_sharding_gives_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"f32\[1,8\].* \[8, 8\]"):
         hloc.partition(NO_SHARDING_BEFORE)
