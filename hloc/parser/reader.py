@@ -75,6 +75,7 @@ class SourceReader(ABC):
         self.module = Module("", source=source)
         self._computations: dict[str, Computation | None] = {}
         self._places: dict[str, int] = {}
+        self._of_broken: list[Instruction] = []  # read, but their computation has faults
         self._last_of_text: Computation | None = None
         self._depth = 0
         self._parentheses: dict[tuple[str, str, int], Any] = {}

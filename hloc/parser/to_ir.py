@@ -5,6 +5,7 @@ One pass: everything is defined before it is used, so nothing is patched later.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hloc.errors import HloError
@@ -49,6 +50,12 @@ class ModuleReader(InstructionReader):
             self.module.name = tree.name.lstrip("%") if tree.name else f"module_{entry.name}"
             self._check_aliases(entry_at)
         return self.module
+
+    def sound_instructions(self) -> Iterator[Instruction]:
+        """Yield all instructions that could be read, those of broken computations included."""
+        for computation in self.module.computations:
+            yield from computation.instructions
+        yield from self._of_broken
 
     def _all_computations(self, tree: ModuleAst) -> tuple[Computation | None, int]:
         entry: Computation | None = None
@@ -165,6 +172,7 @@ class ModuleReader(InstructionReader):
         """Name the instructions, set the root, check what concerns the whole computation."""
         computation = scope.computation
         if not scope.complete:
+            self._of_broken += scope.order
             return None
         root = scope.roots[0] if scope.roots else scope.order[-1]
         if root is None or not self._parameters_in_order(scope):

@@ -36,6 +36,6 @@ def check(module: Module) -> list[Diagnostic]:
         found += broken
         if broken:
             continue
-        faults = instructions.check(computation)
+        faults = instructions.check(computation.instructions)
         found += faults or check_structure(computation)
     return found or list(check_header(module))

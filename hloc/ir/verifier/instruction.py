@@ -6,6 +6,8 @@ attributes, so what was found for one holds for the next of the same.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hloc.errors import Diagnostic, HloError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -35,11 +37,11 @@ class InstructionChecks:
         # Shape rules permute layouts, so they never see one that is no permutation.
         self._without_layout: set[Instruction] = set()
 
-    def check(self, computation: Computation) -> list[Diagnostic]:
-        """Return the faults of the instructions of `computation`."""
+    def check(self, instructions: Iterable[Instruction]) -> list[Diagnostic]:
+        """Return the faults of `instructions`, each looked at with its operands alone."""
         found: list[Diagnostic] = []
         sound = self._sound
-        for inst in computation.instructions:
+        for inst in instructions:
             row = inst.opcode
             attributes = 0 if row.parenthesis == "number" else id(inst.attributes)
             shapes = [id(operand.shape) for operand in inst.operands]
