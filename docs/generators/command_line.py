@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from textwrap import wrap
 
+from hloc.cli.commands import COMMANDS, COMPILE_COMMAND
 from hloc.cli.help import summaries
 from hloc.cli.options import ALL, OPTIONS, Option
 from hloc.report.exits import EXIT_CODES
@@ -50,6 +51,12 @@ def page() -> str:
         "`-` is stdin.",
         "",
         *_rows("Command", (*_FIRST, *summaries())),
+        "",
+        "For example:",
+        "",
+        "```",
+        *(f"hloc {e}" for row in (COMPILE_COMMAND, *COMMANDS.values()) for e in row.examples),
+        "```",
     ]
     for group in dict.fromkeys(option.group for option in OPTIONS):
         rows = ((o.spelling, f"{o.help} ({_takers(o)})") for o in OPTIONS if o.group == group)

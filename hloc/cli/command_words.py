@@ -46,8 +46,22 @@ def _command_to_explain(words: Sequence[str]) -> Sequence[str]:
     """Return the command that `hloc help` asks about, nothing for the program itself."""
     for word in words[:1]:
         if word not in COMMANDS:
-            raise UsageError(f"no command named {word!r}{did_you_mean(word, COMMANDS)}")
+            raise UsageError(f"no command named {word!r}{_elsewhere(word)}")
     return words[:1]
+
+
+def _elsewhere(word: str) -> str:
+    """Return where there is help on `word`: another command, a pass, a rule, an opcode."""
+    near = did_you_mean(word, COMMANDS)
+    if near:
+        return near
+    from hloc.report.explanation import explanation_of
+
+    try:
+        explanation_of(word)
+    except HloError:
+        return ""
+    return f"; `hloc explain {word}` tells what it is"
 
 
 def _rows(word: str) -> list[Option]:

@@ -23,12 +23,14 @@ class Command:
 
     Attributes:
         usage: the words after `hloc`.
+        examples: command lines, also without `hloc`.
         function: `module:name`, imported on first use.
     """
 
     usage: str
     summary: str
     function: str
+    examples: tuple[str, ...] = ()
 
     def load(self) -> CommandFunction:
         """Import the function."""
@@ -36,110 +38,172 @@ class Command:
         return cast(CommandFunction, getattr(import_module(module), name))
 
 
-COMPILE_COMMAND = Command("FILE...", "compile", "hloc.cli.run_command:compile_files")
+COMPILE_COMMAND = Command(
+    "FILE...",
+    "compile",
+    "hloc.cli.run_command:compile_files",
+    ("m.hlo --passes=fusion,dce --print-changed", "m.hlo -O3 --emit=asm -o m.s"),
+)
 
 COMMANDS: dict[str, Command] = {
     "run": Command(
         "run FILE...",
         "compile and run, like `hloc FILE... --run`",
         "hloc.cli.run_command:run_files",
+        (
+            "run m.hlo --input 'x=normal(0,1)' --compare-with=interp",
+            "run m.hlo --profile --print-output=0",
+        ),
     ),
     "parse": Command(
-        "parse FILE...", "parse, verify and print HLO text", "hloc.cli.read_commands:parse_files"
+        "parse FILE...",
+        "parse, verify and print HLO text",
+        "hloc.cli.read_commands:parse_files",
+        (
+            "parse m.hlo --style=short",
+            "parse dump.txt -o m.hlo",
+        ),
     ),
     "verify": Command(
-        "verify FILE...", "parse and verify, print nothing", "hloc.cli.read_commands:verify_files"
+        "verify FILE...",
+        "parse and verify, print nothing",
+        "hloc.cli.read_commands:verify_files",
+        (
+            "verify a.hlo b.hlo",
+            "verify m.hlo --format=json",
+        ),
     ),
     "convert": Command(
         "convert FILE -o FILE",
         "write a module in another format: HLO text, protocol buffer, StableHLO",
         "hloc.cli.convert_command:convert_file",
+        (
+            "convert m.hlo -o m.pb",
+            "convert m.pb --to=stablehlo -o m.mlir",
+        ),
     ),
     "diff": Command(
         "diff A B",
         "compare two modules by instruction (exit code 0: same, 1: different, 2: error)",
         "hloc.cli.diff_command:diff_files",
+        (
+            "diff before.hlo after.hlo",
+            "diff before.hlo after.hlo --ignore=none --stat",
+        ),
     ),
     "stats": Command(
         "stats FILE...",
         "count opcodes, operations, bytes and constants",
         "hloc.cli.stats_command:print_statistics",
+        ("stats m.hlo --by=opcode",),
     ),
     "extract": Command(
         "extract FILE %NAME",
         "print the part of a module that an instruction depends on",
         "hloc.cli.extract_command:extract_module",
+        ("extract m.hlo %dot.3 --height=2 -o part.hlo",),
     ),
     "graph": Command(
         "graph FILE [%NAME] -o OUT",
         "draw a module, or the neighbourhood of an instruction, as .html, .svg or .dot",
         "hloc.cli.graph_command:graph_file",
+        (
+            "graph m.hlo -o m.html",
+            "graph m.hlo %dot.3 --radius=3 -o near.svg",
+        ),
     ),
     "roofline": Command(
         "roofline FILE -o OUT.svg",
         "plot each kernel against the peaks of this machine",
         "hloc.cli.roofline_command:roofline_file",
+        ("roofline m.hlo --run -o roofline.svg",),
     ),
     "bisect": Command(
         "bisect FILE",
         "find the pass and rewrite that break a module, and reduce the module",
         "hloc.cli.bisect_command:bisect_file",
+        ("bisect m.hlo -O2 -o small.hlo",),
     ),
     "reduce": Command(
         "reduce FILE --test 'COMMAND {}'",
         "reduce a module while a command exits with 0",
         "hloc.cli.reduce_command:reduce_file",
+        ("reduce m.hlo --test 'grep -q tanh {}' -o small.hlo",),
     ),
     "check": Command(
         "check FILE...",
         "run the `// RUN: hloc %s ...` lines of a file and match its `// CHECK:` lines",
         "hloc.cli.check_command:check_files",
+        (
+            "check tests/*.hlo",
+            "check m.hlo --update",
+        ),
     ),
     "fmt": Command(
         "fmt FILE...",
         "format HLO text, keeping comments and order",
         "hloc.cli.fmt_command:format_files",
+        (
+            "fmt m.hlo",
+            "fmt --check *.hlo",
+        ),
     ),
     "explain": Command(
         "explain CODE|NAME",
         "explain a diagnostic, pass, rule, opcode, or exit-codes",
         "hloc.cli.explain_command:explain",
+        (
+            "explain HLOC0105",
+            "explain fusion",
+        ),
     ),
     "explain-sharding": Command(
         "explain-sharding FILE",
         "list the collectives of a sharded module: why each is there, bytes, modelled time",
         "hloc.cli.explain_sharding_command:explain_sharding_file",
+        ("explain-sharding m.hlo --mesh=x=4,y=2 --links=nvlink",),
     ),
     "partition": Command(
         "partition FILE",
         "print the program of each device of an annotated program",
         "hloc.cli.partition_command:partition_file",
+        ("partition m.hlo -o device.hlo",),
     ),
     "passes": Command(
-        "passes [NAME]", "list passes, or describe one", "hloc.cli.list_commands:list_passes"
+        "passes [NAME]",
+        "list passes, or describe one",
+        "hloc.cli.list_commands:list_passes",
+        ("passes fusion",),
     ),
     "rules": Command(
         "rules [NAME]",
         "list rewrite rules, or those whose name contains NAME",
         "hloc.cli.list_commands:list_rules",
+        ("rules add",),
     ),
     "ops": Command(
-        "ops [NAME]", "list opcodes, or describe one", "hloc.cli.list_commands:list_opcodes"
+        "ops [NAME]",
+        "list opcodes, or describe one",
+        "hloc.cli.list_commands:list_opcodes",
+        ("ops dot",),
     ),
     "targets": Command(
         "targets [NAME]",
         "list targets and their processors",
         "hloc.cli.targets_command:list_targets",
+        ("targets nvptx64",),
     ),
     "doctor": Command(
         "doctor",
         "print versions, processor, cache and optional packages of this machine",
         "hloc.cli.doctor_command:doctor",
+        ("doctor",),
     ),
     "cache": Command(
         "cache",
         "show or trim the compile cache",
         "hloc.cli.cache_command:cache",
+        ("cache --trim=256M",),
     ),
     "learn": Command(
         "learn [N|check|new|export]",
@@ -147,13 +211,21 @@ COMMANDS: dict[str, Command] = {
         "solution, "
         "`learn new NAME` creates one, `learn export 3 -o FILE` writes .md, .html or .ipynb",
         "hloc.cli.learn_command:learn",
+        (
+            "learn 3",
+            "learn check 3 answer.py",
+        ),
     ),
     "completion": Command(
         "completion bash|zsh|fish",
         "print a script that completes commands, options and names in a shell",
         "hloc.cli.completion_command:print_completion",
+        ("completion bash > ~/.local/share/bash-completion/completions/hloc",),
     ),
     "repl": Command(
-        "repl [FILE]", "start the interactive program hlo-repl", "hloc.cli.repl_command:start_repl"
+        "repl [FILE]",
+        "start the interactive program hlo-repl",
+        "hloc.cli.repl_command:start_repl",
+        ("repl m.hlo",),
     ),
 }

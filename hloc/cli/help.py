@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from textwrap import wrap
 
-from hloc.cli.commands import COMMANDS, Command
+from hloc.cli.commands import COMMANDS, COMPILE_COMMAND, Command
 from hloc.cli.options import options_of
 from hloc.report.exits import EXIT_CODES
 
@@ -32,14 +32,26 @@ def help_text(command: str) -> str:
 def _usage(command: str) -> list[str]:
     if command:
         row: Command = COMMANDS[command]
-        return [f"usage: hloc {row.usage} [options]", "", *wrap(_sentence(row.summary), _width())]
+        return [
+            f"usage: hloc {row.usage} [options]",
+            "",
+            *wrap(_sentence(row.summary), _width()),
+            "",
+            *_examples(row),
+        ]
     return [
         "usage: hloc FILE... [options]        compile HLO text, and run it with --run",
         "       hloc COMMAND ...              one of the commands below",
         "       hloc help COMMAND             the options of a command",
         "",
         "FILE `-` is stdin. Write ./diff for a file with the name of a command.",
+        "",
+        *_examples(COMPILE_COMMAND),
     ]
+
+
+def _examples(row: Command) -> list[str]:
+    return ["for example", *(f"  hloc {example}" for example in row.examples)]
 
 
 def _sentence(text: str) -> str:

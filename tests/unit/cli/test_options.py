@@ -1,11 +1,13 @@
 """The command line is read as users of compilers write it; mistakes are answered with a hint."""
 
+import shlex
 from contextlib import suppress
 
 import pytest
 
 from hloc.cli.arguments import parse_arguments
-from hloc.cli.commands import COMMANDS
+from hloc.cli.command_words import command_and_words
+from hloc.cli.commands import COMMANDS, COMPILE_COMMAND
 from hloc.cli.help import help_text
 from hloc.cli.option_values import EMIT_KINDS
 from hloc.cli.options import OPTIONS, options_of
@@ -116,3 +118,35 @@ def test_help_of_the_program_names_every_command_and_exit_code() -> None:
     text = help_text("")
     assert all(f"hloc {name}" in text for name in COMMANDS)
     assert all(f"\n  {code} " in text for code in (0, 1, 2, 3, 4, 70, 130))
+
+
+EXAMPLES = {
+    example: name
+    for name, row in {"": COMPILE_COMMAND, **COMMANDS}.items()
+    for example in row.examples
+}
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_of_the_help_can_be_read(example: str) -> None:
+    words = shlex.split(example.partition(" > ")[0])
+    command, rest = command_and_words(words)
+    assert command == EXAMPLES[example]
+    if command != "repl":
+        assert not parse_arguments(command, rest).ignored
+
+
+def test_every_help_has_an_example() -> None:
+    for name in ("", *COMMANDS):
+        assert "\nfor example\n  hloc " in help_text(name), name
+
+
+def test_help_names_the_way_to_what_is_no_command() -> None:
+    for word, hint in {
+        "biscet": "no command named 'biscet'; did you mean bisect?",
+        "tanh": "no command named 'tanh'; `hloc explain tanh` tells what it is",
+        "nosuch": "no command named 'nosuch'",
+    }.items():
+        with pytest.raises(UsageError) as caught:
+            command_and_words(["help", word])
+        assert str(caught.value) == hint
