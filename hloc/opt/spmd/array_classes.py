@@ -18,7 +18,9 @@ from hloc.shapes import ArrayShape, ShapeIndex, leaves, shape_at
 
 Leaf = tuple[Instruction, ShapeIndex]
 
-_CALLERS = ("call", "while", "conditional")
+CALLERS = ("call", "while", "conditional")
+"""Opcodes whose computations run as such, on whole arrays."""
+
 HANDING_ON = ("opt-barrier", "domain", "add-dependency")
 """Opcodes whose result is their first operand, besides those of tuples and control flow."""
 
@@ -63,7 +65,7 @@ def walked(module: Module) -> Iterator[Instruction]:
     waiting = [module.entry]
     while waiting:
         for inst in waiting.pop().instructions:
-            if inst.is_a(*_CALLERS):
+            if inst.is_a(*CALLERS):
                 fresh = [c for c in inst.called if c not in run]
                 run.update(fresh)
                 waiting += fresh

@@ -24,7 +24,7 @@ from hloc.opt.spmd.annotations import (
     target_of,
 )
 from hloc.opt.spmd.array_classes import Leaf, array_classes, array_leaves, walked
-from hloc.opt.spmd.custom_call_checks import check_custom_calls
+from hloc.opt.spmd.checks import check_custom_calls
 from hloc.opt.spmd.manual_regions import manual_instructions
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.propagation import ArrayState, Propagation

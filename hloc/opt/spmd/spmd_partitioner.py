@@ -29,7 +29,7 @@ from hloc.opt.spmd.annotations import (
     shardings_of,
     target_of,
 )
-from hloc.opt.spmd.custom_call_checks import check_custom_calls
+from hloc.opt.spmd.checks import check_custom_calls, check_device_numbers
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.region import Region, Shared
 from hloc.opt.spmd.starting_points import annotations_of
@@ -66,6 +66,7 @@ class SpmdPartitioner(RewritingPass):
 def partition(module: Module, partitions: int) -> None:
     """Replace the entry of `module` by the program of one of `partitions` devices."""
     check_custom_calls(module)
+    check_device_numbers(module)
     module.set_config(replace(module.config, num_partitions=partitions))
     whole = module.entry
     shared = Shared.of(module, prime_mesh(mesh_of(all_shardings(module), partitions)))

@@ -62,7 +62,7 @@ ALLOWED = {
     "opt/rematerialization: _is_cheap": "what is never done twice",
     "opt/rematerialization: _SLOW": "what is never done twice",
     "opt/spmd/array_classes: HANDING_ON": "what forwards arrays without a factor rule",
-    "opt/spmd/array_classes: _CALLERS": "what calls computations with arrays as they are",
+    "opt/spmd/array_classes: CALLERS": "what calls computations with arrays as they are",
     "opt/spmd/families: FAMILIES": "opcodes that the partitioner has a way of its own for",
     "opt/spmd/propagation_rules: _MOVED": "where the order of propagation departs from factors",
     "opt/spmd/propagation_rules: _HANDS_ON": "where the order of propagation departs from factors",

@@ -240,6 +240,24 @@ def test_shardings_that_attributes_have_carried_to_other_instructions_do_not_cou
     assert [p.array.dims for p in local.entry.parameters] == [(2, 2)]
 
 
+NUMBERED = """HloModule m, num_partitions=4
+
+ENTRY e {
+  x = u32[8] parameter(0), sharding={devices=[4]<=[4]}
+  c = u32[8] custom-call(x), custom_call_target="Sharding", sharding={devices=[4]<=[4]}
+  p = u32[] partition-id()
+  b = u32[8] broadcast(p), dimensions={}
+  ROOT s = u32[8] add(c, b)
+}
+"""
+
+
+def test_results_that_depend_on_the_number_of_the_device_are_refused() -> None:
+    """As XLA: `PartitionId instruction is not supported for SPMD partitioning`."""
+    with pytest.raises(UnsupportedError, match=r"p: the results depend .* outside of a manual"):
+        hloc.partition(NUMBERED)
+
+
 def test_shardings_by_named_axes_split_arrays() -> None:
     text = """HloModule m, num_partitions=8
 
