@@ -5,7 +5,7 @@ transposes around it. It sums in an order of its own, so sums whose bits depend 
 exchange of parts and a kernel of hloc, which adds them in the order of the ranks:
 
     all-reduce      all-gather and sum if it is small, else all-to-all, sum and all-gather
-    reduce-scatter  all-to-all and sum
+    reduce-scatter  all-to-all and sum; all-gather where the groups mix replicas and partitions
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.codegen.gpu.nccl_sums import nccl_operation
 from hloc.codegen.lower.collectives import join_started_collectives
 from hloc.codegen.plan.exchange import reducer_name
+from hloc.dtypes import S32, U32
 from hloc.errors import UnsupportedError
 from hloc.ir.computation import Computation
-from hloc.ir.device_groups import device_groups, module_devices
+from hloc.ir.device_groups import GroupMode, device_groups, group_mode, module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.replica_groups import GroupLists
@@ -117,7 +120,7 @@ class _Form:
         old = self.inst
         known = {"channel_id": old.attributes.channel_id, "dimensions": (0,)}
         if opcode == "all-to-all":
-            known |= self._listed_groups()
+            known |= self._groups_without_ids()
         else:
             known["replica_groups"] = old.attributes.replica_groups
             known["use_global_device_ids"] = getattr(old.attributes, "use_global_device_ids", None)
@@ -126,21 +129,41 @@ class _Form:
             result.span = old.span
         return result
 
-    def _listed_groups(self) -> dict[str, Any]:
-        """Return groups for an opcode that takes no flattened ids.
-
-        Raises:
-            UnsupportedError: there are both replicas and partitions.
-        """
+    @property
+    def has_pieces(self) -> bool:
+        """Whether an all-to-all may have the same groups: it takes no flattened ids."""
         counts = module_devices(self.inst.computation.module)
-        if counts.replicas > 1 and counts.partitions > 1:
-            raise UnsupportedError(
-                f"{self.inst.name}: on GPUs this runs with replicas or with partitions, not both",
-                self.inst.span,
-            )
-        channel = self.inst.attributes.channel_id or 1
-        groups = GroupLists(device_groups(self.inst))
-        return {"replica_groups": groups, "channel_id": channel if counts.replicas == 1 else None}
+        modes = (GroupMode.REPLICAS, GroupMode.PARTITIONS)
+        return group_mode(self.inst) in modes or min(counts.replicas, counts.partitions) == 1
+
+    def _groups_without_ids(self) -> dict[str, Any]:
+        """Return the groups as replicas or as partitions."""
+        assert self.has_pieces
+        attributes = self.inst.attributes
+        if group_mode(self.inst) in (GroupMode.REPLICAS, GroupMode.PARTITIONS):
+            return {"replica_groups": attributes.replica_groups}
+        counts = module_devices(self.inst.computation.module)
+        channel = (attributes.channel_id or 1) if counts.replicas == 1 else None
+        return {"replica_groups": GroupLists(device_groups(self.inst)), "channel_id": channel}
+
+    def own_rank(self) -> Instruction:
+        """Return the rank of the device in its group, from a table by flattened id."""
+        counts = module_devices(self.inst.computation.module)
+        table = np.zeros(counts.total, np.int32)
+        for group in device_groups(self.inst):
+            table[list(group)] = range(len(group))
+        b, number = self.b, ArrayShape(U32, ())
+        replica = b.instruction("replica-id", shape=number)
+        partition = b.instruction("partition-id", shape=number)
+        first = b.multiply(replica, b.constant(counts.partitions, U32))
+        device = b.convert(b.add(first, partition), S32)
+        one = b.instruction(
+            "dynamic-slice",
+            (b.constant(table), device),
+            shape=ArrayShape(S32, (1,)),
+            dynamic_slice_sizes=(1,),
+        )
+        return b.reshape(one, ())
 
     def alone(self, number: int) -> Instruction:
         """Return operand `number` of a variadic collective as a collective of its own."""
@@ -228,9 +251,9 @@ def _all_reduce(form: _Form, operand: Instruction, shape: ArrayShape) -> Instruc
     if _operation(form, dtype, largest) is not None or not shape.size_bytes:
         return None
     members, b = form.members, form.b
-    counts, size = module_devices(form.inst.computation.module), prod(shape.dims)
+    size = prod(shape.dims)
     flat = b.reshape(form.plain(operand), (size,))
-    if shape.size_bytes <= SMALL_BYTES or min(counts.replicas, counts.partitions) > 1:
+    if shape.size_bytes <= SMALL_BYTES or not form.has_pieces:
         whole = ArrayShape(dtype, (members, size))
         gathered = form.exchange("all-gather", b.reshape(flat, (1, size)), whole)
         return b.reshape(form.combined(gathered), shape.dims)
@@ -257,7 +280,26 @@ def _reduce_scatter(form: _Form, operand: Instruction, shape: ArrayShape) -> Ins
         own = ArrayShape(dtype, (1, outer * inner))
         called = form.inst.called
         return b.reshape(form.exchange("reduce-scatter", parts, own, called=called), shape.dims)
-    return b.reshape(form.combined(form.exchange("all-to-all", parts, parts.array)), shape.dims)
+    if form.has_pieces:
+        moved = form.exchange("all-to-all", parts, parts.array)
+    else:
+        moved = _own_piece_of_all(form, parts)
+    return b.reshape(form.combined(moved), shape.dims)
+
+
+def _own_piece_of_all(form: _Form, parts: Instruction) -> Instruction:
+    """Return the pieces `[members, n]` that are for this device; all get all `[members, n]`."""
+    b, (members, size), dtype = form.b, parts.array.dims, parts.array.dtype
+    own = b.reshape(parts, (1, members, size))
+    whole = form.exchange("all-gather", own, ArrayShape(dtype, (members, members, size)))
+    zero = b.constant(0, S32)
+    column = b.instruction(
+        "dynamic-slice",
+        (whole, zero, form.own_rank(), zero),
+        shape=ArrayShape(dtype, (members, 1, size)),
+        dynamic_slice_sizes=(members, 1, size),
+    )
+    return b.reshape(column, (members, size))
 
 
 def _operation(form: _Form, dtype: Any, members: int) -> int | None:

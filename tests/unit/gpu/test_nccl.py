@@ -198,6 +198,28 @@ def test_stopping_ends_a_loop_without_end() -> None:
     assert time.monotonic() - started < 60, "it would have gone on for ever"
 
 
+MODES = {
+    "replicas": "replica_groups={{1,0}}",
+    "both": "replica_groups={{0,1}}, channel_id=1, use_global_device_ids=false",
+    "flattened": "replica_groups={{5,0,2},{1,3,4}}, channel_id=1, use_global_device_ids=true",
+}
+
+
+@pytest.mark.parametrize(("mode", "members"), [("replicas", 2), ("both", 6), ("flattened", 3)])
+def test_groups_of_every_mode_among_replicas_and_partitions(mode: str, members: int) -> None:
+    """An all-to-all takes no flattened ids; sums scattered over such groups go another way."""
+    text = f"""HloModule m, replica_count=2, num_partitions=3
+    add {{ a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }}
+    ENTRY e {{ x = f32[2,{members * 2}] parameter(0)
+      s = f32[2,2] reduce-scatter(x), {MODES[mode]}, dimensions={{1}}, to_apply=add
+      t = f32[2,{members * 2}] all-reduce(x), {MODES[mode]}, to_apply=add
+      g = f32[2,{members * 2}] all-gather(s), {MODES[mode]}, dimensions={{1}}
+      ROOT r = (f32[2,2], f32[2,{members * 2}], f32[2,{members * 2}]) tuple(s, t, g) }}"""
+    rng = np.random.default_rng(5)
+    values = [[rng.standard_normal((2, members * 2)).astype(np.float32) for _ in range(6)]]
+    assert_same(compiled(text).run_devices(values), evaluate_devices(hloc.parse(text), values))
+
+
 def test_sums_of_unequal_groups_need_nccl_s_own() -> None:
     text = """HloModule m, num_partitions=3
     add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
