@@ -7,18 +7,14 @@ Runs in a checkout, since the cases are in tests/golden/opt.
 
 from __future__ import annotations
 
-import inspect
 import pkgutil
-import re
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from hloc.opt import rules
-from hloc.opt.pattern import P
 from hloc.opt.rule import Rule
 from hloc.opt.rules import ALL_RULES
+from hloc.report.law_text import law
 
 INTRODUCTION = """# Rewrite rules
 
@@ -69,12 +65,6 @@ def _row(rule: Rule, cases: dict[str, str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def law(rule: Rule) -> str:
-    """Return `` `add(x, negate(y))` → `subtract(x, y)` `` with what it needs."""
-    text = f"`{_pattern(rule.pattern)}` → {_answer(rule.build)}"
-    return f"{text}, if {_guard(rule.when)}" if rule.when is not None else text
-
-
 def _themes() -> dict[str, list[Rule]]:
     """Return the rules by the first line of the file they stand in, in their order there."""
     found: dict[str, list[Rule]] = {}
@@ -87,95 +77,6 @@ def _themes() -> dict[str, list[Rule]]:
                 if isinstance(rule, Rule) and left.pop(rule.name, None) is not None:
                     found.setdefault(title, []).append(rule)
     return found
-
-
-# ---------------------------------------------------------------- patterns
-
-
-def _pattern(pattern: P) -> str:
-    text = "|".join(pattern.opcodes)
-    if pattern.operands is not None:
-        inner = [_pattern(operand) for operand in pattern.operands] + ["..."] * pattern.more
-        text = f"{text}({', '.join(inner)})"
-    condition = _condition(pattern.when) if pattern.when is not None else ""
-    text = f"{text} {condition}".strip()
-    if not pattern.bind:
-        return text or "any"
-    if not pattern.opcodes:
-        return f"{pattern.bind} {condition}".strip()
-    return f"{pattern.bind} = {text}"
-
-
-def _condition(when: Callable[..., Any]) -> str:
-    name = getattr(when, "__qualname__", "").partition(".")[0]
-    if name == "splat_of":
-        return f"{inspect.getclosurevars(when).nonlocals['value']:g}"
-    return _SHORT.get(name) or f"<{_name(when)}>"
-
-
-_SHORT = {
-    "is_zero": "0",
-    "is_positive_zero": "+0",
-    "is_negative_zero": "-0",
-    "is_all_ones": "<all ones>",
-    "has_one_user": "<used once>",
-}
-
-
-def _answer(build: Callable[..., Any]) -> str:
-    """Return what a builder makes: as a term, or in the words of its author."""
-    if build.__qualname__.partition(".")[0] in ("answer", "filled", "apply"):
-        return f"`{_term(build)}`"
-    return _said(build) or _name(build)
-
-
-def _term(build: Callable[..., Any]) -> str:
-    held = inspect.getclosurevars(build).nonlocals
-    match build.__qualname__.partition(".")[0]:
-        case "answer":
-            return str(held["name"])
-        case "filled":
-            return f"{held['value']:g}"
-        case _:
-            return f"{held['opcode']}({', '.join(map(_term, held['parts']))})"
-
-
-def _guard(when: Callable[..., Any]) -> str:
-    maker = when.__qualname__.partition(".")[0]
-    if maker in ("root", "first_operand"):
-        what = _name(inspect.getclosurevars(when).nonlocals["test"])
-        return what if maker == "root" else f"operand 0 is {what}"
-    said = _said(when)
-    return _name(when) + (f" ({said})" if said else "")
-
-
-def _said(function: Callable[..., Any]) -> str:
-    """Return the first sentence of the documentation of `function`, "" if it has none."""
-    documentation = inspect.getdoc(function)
-    if not documentation:
-        return ""
-    first = " ".join(documentation.split("\n\n")[0].split())
-    first = re.split(r"(?<=[a-z)`])\. ", first)[0].rstrip(".")
-    return first if first[1:2].isupper() else first[0].lower() + first[1:]
-
-
-def _name(function: Callable[..., Any]) -> str:
-    """Return the name of `function` in words, and the values that it was made with."""
-    names = [part for part in function.__qualname__.split(".") if part not in _INNER]
-    if not names:
-        return _OPEN
-    words = names[0].strip("_").removeprefix("is_").replace("_", " ")
-    told: list[str] = []
-    for value in inspect.getclosurevars(function).nonlocals.values():
-        for part in value if isinstance(value, tuple) else (value,):
-            if isinstance(part, int | float | str):
-                told.append(f"{part:g}" if isinstance(part, float) else str(part))
-    return " ".join([words, *told])
-
-
-_OPEN = "what the case shows"
-
-_INNER = ("<locals>", "<lambda>", "build", "condition", "guard", "check")
 
 
 if __name__ == "__main__":

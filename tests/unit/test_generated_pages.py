@@ -9,6 +9,7 @@ from docs.generators import command_line, passes, rules
 from hloc.cli.options import OPTIONS
 from hloc.opt.registry import ALIASES, PASSES, is_in_library
 from hloc.opt.rules import ALL_RULES
+from hloc.report.law_text import law as law_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -70,4 +71,4 @@ def test_every_rule_has_a_row_with_law_and_case() -> None:
 )
 def test_laws_are_read_from_pattern_builder_and_guard(name: str, law: str) -> None:
     (rule,) = (rule for rule in ALL_RULES if rule.name == name)
-    assert rules.law(rule) == law
+    assert law_of(rule) == law
