@@ -11,9 +11,11 @@ from hloc.ir.attributes import AttributeField, attribute_fields
 from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES, Opcode
 from hloc.opt import registry
+from hloc.opt.authoring.rules import AuthoredRule
 from hloc.opt.pass_base import option_kind
 from hloc.opt.registry import ALIASES, PASSES, canonical_name, has_pass, is_in_library, pass_class
 from hloc.opt.rule import Rule
+from hloc.report.law_text import law
 from hloc.report.opcode_examples import example_of
 
 
@@ -91,14 +93,18 @@ def all_rules() -> list[Rule]:
 
 
 def rule_summary(rule: Rule) -> str:
-    """Return the opcodes a rule begins at, and how exact it is."""
-    opcodes = ", ".join(rule.pattern.opcodes) or "any opcode"
-    return opcodes if rule.exactness == "exact" else f"{opcodes}  ({rule.exactness})"
+    """Return the law of a rule and how exact it is; one of a plug-in says its law itself."""
+    if isinstance(rule, AuthoredRule):
+        text = ", ".join(rule.pattern.opcodes) or "any opcode"
+    else:
+        text = law(rule).replace("`", "")
+    return text if rule.exactness == "exact" else f"{text}  ({rule.exactness})"
 
 
 def rule_data(rule: Rule) -> dict[str, Any]:
     """Return what JSON says of a rule; without opcodes it begins at any."""
-    return {"name": rule.name, "opcodes": rule.pattern.opcodes, "exactness": rule.exactness}
+    kind = {"opcodes": rule.pattern.opcodes, "exactness": rule.exactness}
+    return {"name": rule.name, "law": rule_summary(rule), **kind}
 
 
 # ---------------------------------------------------------------- opcodes

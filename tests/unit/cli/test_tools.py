@@ -157,3 +157,10 @@ def test_files_of_several_modules_are_taken_one_by_one(folder: Path, capsys: Cap
     (folder / "two.hlo").write_text(f"{TEXT}// -----\n{OTHER.replace('tanh', 'tahn')}")
     assert main(["verify", "two.hlo"]) == 1
     assert "two.hlo:13:19: error[HLOC0104]" in capsys.readouterr().err
+
+
+def test_every_rule_is_explained_by_its_law(capsys: Capture) -> None:
+    for rule in all_rules():
+        assert " → " in explanation_of(rule.name), rule.name
+    assert main(["explain", "add-constants"]) == 0
+    assert "add(add(x, c <splat>), d <splat>) → combine add add" in capsys.readouterr().out
