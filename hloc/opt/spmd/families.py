@@ -14,6 +14,7 @@ from hloc.opt.spmd.dynamic_slices import (
     partition_dynamic_update_slice,
 )
 from hloc.opt.spmd.indexing import partition_gather, partition_scatter
+from hloc.opt.spmd.reductions import partition_reduce
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshapes import partition_reshape
 from hloc.opt.spmd.tiling import Tiling
@@ -25,7 +26,9 @@ from hloc.opt.spmd.windows import (
     partition_slice,
 )
 
-Family = Callable[[Region, Instruction, Sequence[Value], "Tiling | None"], "Value | None"]
+Family = Callable[
+    [Region, Instruction, Sequence[Value], "Tiling | None"], "Value | tuple[Value, ...] | None"
+]
 
 FAMILIES: dict[str, Family] = {
     "concatenate": partition_concatenate,
@@ -34,6 +37,7 @@ FAMILIES: dict[str, Family] = {
     "dynamic-update-slice": partition_dynamic_update_slice,
     "gather": partition_gather,
     "pad": partition_pad,
+    "reduce": partition_reduce,
     "reduce-window": partition_reduce_window,
     "reverse": partition_reverse,
     "reshape": partition_reshape,
