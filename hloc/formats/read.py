@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
+
 from hloc.errors import HloError, UnsupportedError
 from hloc.formats.compressed import decompress
 from hloc.formats.snapshot import Snapshot
@@ -16,14 +18,14 @@ _READABLE = (
 
 
 def uncompressed(data: bytes, name: str) -> bytes:
-    """Return `data`, or what it holds if it is a gzip file.
+    """Return `data` without a byte-order mark, or what it holds if it is a gzip file.
 
     Raises:
         HloError: a gzip file that is damaged, too large, or inside another.
     """
     if kind_of(data) != GZIP:
-        return data
-    data = decompress(data, name)
+        return data.removeprefix(BOM_UTF8)
+    data = decompress(data, name).removeprefix(BOM_UTF8)
     if kind_of(data) == GZIP:
         raise HloError(f"{name} is a gzip file inside a gzip file")
     return data

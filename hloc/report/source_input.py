@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from codecs import BOM_UTF8
 
 from hloc import driver
 from hloc.errors import Diagnostic, HloError, printable, reason_of
@@ -70,7 +71,8 @@ _SEPARATOR = SEPARATOR.encode()
 
 
 def _source(name: str, data: bytes) -> SourceFile:
-    return SourceFile(data.decode("utf-8", "surrogateescape"), shown_name(name))
+    text = data.removeprefix(BOM_UTF8).decode("utf-8", "surrogateescape")
+    return SourceFile(text, shown_name(name))
 
 
 def _read_bytes(name: str) -> bytes:

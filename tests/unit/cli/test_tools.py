@@ -1,6 +1,12 @@
 """The tools around the front end, as a user meets them: diff, stats, extract, fmt, explain."""
 
+import gzip
 import json
+import os
+import resource
+import subprocess
+import sys
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
@@ -164,3 +170,41 @@ def test_every_rule_is_explained_by_its_law(capsys: Capture) -> None:
         assert " → " in explanation_of(rule.name), rule.name
     assert main(["explain", "add-constants"]) == 0
     assert "add(add(x, c <splat>), d <splat>) → combine add add" in capsys.readouterr().out
+
+
+def test_a_byte_order_mark_at_the_start_of_a_file_is_ignored(folder: Path, capsys: Capture) -> None:
+    (folder / "m.hlo").write_bytes(BOM_UTF8 + TEXT.encode())
+    (folder / "m.hlo.gz").write_bytes(gzip.compress(BOM_UTF8 + TEXT.encode()))
+    (folder / "both.hlo").write_bytes(BOM_UTF8 + f"{TEXT}// -----\n{OTHER}".encode())
+    for command in (["parse", "m.hlo"], ["parse", "m.hlo.gz"], ["parse", "both.hlo"]):
+        assert main(command) == 0
+        assert "\ufeff" not in capsys.readouterr().out
+    assert main(["fmt", "m.hlo"]) == 0
+    wrong = TEXT.replace("HloModule", "HloModul")
+    (folder / "m.hlo").write_bytes(BOM_UTF8 + wrong.encode())
+    assert main(["verify", "m.hlo"]) == 1
+    assert "m.hlo:1:10: error" in capsys.readouterr().err
+
+
+def test_a_folder_is_for_the_repl(folder: Path, capsys: Capture) -> None:
+    (folder / "dump").mkdir()
+    assert main(["dump"]) == 1
+    expected = "cannot read dump: is a directory\nnote: hlo-repl dump steps through"
+    assert expected in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="RLIMIT_DATA counts all on Linux")
+def test_small_modules_run_in_512_mib(folder: Path) -> None:
+    """Containers and batch systems limit memory; reading never asks for more than the file."""
+    limit = 512 << 20
+    for command in (["run", "a.hlo"], ["parse", "a.hlo"], ["run", "-"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "hloc", *command],
+            input=TEXT,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (limit, limit)),
+        )
+        assert done.returncode == 0, done.stderr
