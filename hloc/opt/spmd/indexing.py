@@ -17,6 +17,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.spmd.one_holder import joined
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshard import reshard, reshard_bytes
+from hloc.opt.spmd.scatter_sums import scatter_parts
 from hloc.opt.spmd.sums import reducer
 from hloc.opt.spmd.tiling import Tiling, replicated
 
@@ -101,7 +102,7 @@ def partition_scatter(
     tiling = x.tiling if wanted is None or not x.tiling.is_replicated else wanted
     plan = _scatter_tilings(region, inst, x, indices, updates, tiling)
     if plan is None:
-        return None
+        return scatter_parts(region, inst, values, wanted)
     split, kept, starts, parts = plan
     cost = reshard_bytes(x, kept) + reshard_bytes(updates, parts) + reshard_bytes(indices, starts)
     gathered = reshard_bytes(x, _without(kept, split))
