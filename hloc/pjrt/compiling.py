@@ -19,9 +19,7 @@ from hloc.pjrt.layouts import wishes_of, with_layouts
 from hloc.pjrt.native import PjrtError, bytes_at
 from hloc.pjrt.partitioned import (
     Shards,
-    needs_partitioner,
-    partitioned_module,
-    partitioned_shards,
+    partitioned,
     shards_of,
 )
 from hloc.pjrt.programs import Program, Request
@@ -84,9 +82,10 @@ def compiled(client: int, code: bytes, kind: str, options_bytes: bytes) -> Progr
     count = build.num_replicas * build.num_partitions
     if build.num_replicas > 1:
         raise PjrtError("UNIMPLEMENTED", "hloc runs programs of one replica only")
-    if count > 1 and needs_partitioner(proto):
-        module = partitioned_module(transformed(proto), boundary.name, count)
-        shards: Shards | None = partitioned_shards(module, proto, boundary)
+    found = partitioned(transformed(proto), proto, boundary, count) if count > 1 else None
+    shards: Shards | None
+    if found is not None:
+        module, shards = found
         run = driver.compile_module(module.to_text(large_constants=True))
     else:
         shards = shards_of(proto, boundary, count) if count > 1 else None

@@ -1,9 +1,9 @@
 """Programs of several devices: shardings of their edges, and how they run.
 
-JAX hands over the global program with shardings on its parameters and results. It runs once, as a
-whole: arguments are gathered from their shards, and results are cut into shards; a result without a
-sharding is replicated, which JAX then sees in `spmd_output_sharding` of the module. Programs with
-parts written for one device each (`shard_map`, `pmap`) are partitioned, and every device runs.
+JAX hands over the global program with shardings on its parameters and results. It is partitioned,
+and every device runs it on its shards. What cannot be partitioned runs once, as a whole: arguments
+are gathered from their shards, and results are cut into shards; a result without a sharding is
+replicated. JAX sees the shardings of results in `spmd_output_sharding` of the module.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from hloc import driver
+from hloc.errors import HloError
 from hloc.formats.proto_devices import fill_sharding
 from hloc.formats.runtime import message_class
 from hloc.ir.edges import Edge, edges_of
+from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.pjrt.boundary import Boundary, Leaf, message_field
@@ -35,6 +37,9 @@ _MANUAL = (
     b"SPMDShardToFullShape",
 )
 """Custom calls into and out of parts that are written for one device each."""
+
+_ABOUT_SHARDING = ("Sharding", "SPMD", "ShardBarrier", "xla.sdy.", "LayoutConstraint")
+"""How custom calls begin that compute nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +65,68 @@ class Shards:
         )
 
 
-def needs_partitioner(proto: bytes) -> bool:
-    """Tell whether parts of a serialized HloModuleProto are written for one device each."""
-    return any(target in proto for target in _MANUAL)
+def partitioned(
+    proto: bytes, global_proto: bytes, boundary: Boundary, devices: int
+) -> tuple[Module, Shards] | None:
+    """Return the program of each of `devices` devices, None for one that runs as a whole.
 
+    Those are programs without a sharding, programs that call functions of the host, which they call
+    once, programs that the partitioner refuses, and those with results that JAX cannot have in
+    parts of different sizes.
 
-def partitioned_module(proto: bytes, name: str, devices: int) -> Module:
-    """Return the program of each of `devices` devices."""
-    module = driver.read_snapshot(proto, name=name).module
+    Args:
+        proto: the program of whole arrays, after the user's passes.
+        global_proto: the same as it came.
+        boundary: of the program of whole arrays.
+        devices: how many.
+
+    Raises:
+        HloError: parts are written for one device each, so it cannot run as a whole either.
+    """
+    is_manual = any(target in proto for target in _MANUAL)
+    module = driver.read_snapshot(proto, name=boundary.name).module
+    if not is_manual and (_calls_host(module) or not _is_sharded(module)):
+        return None
     module.set_config(replace(module.config, num_partitions=devices))
-    return driver.partition(module)
+    try:
+        module = driver.partition(module)
+        shards = partitioned_shards(module, global_proto, boundary)
+    except (HloError, PjrtError):
+        if is_manual:
+            raise
+        return None
+    if is_manual or all(_is_even(parts) for parts in shards.results):
+        return module, shards
+    return None
+
+
+def _is_even(parts: Sequence[Part]) -> bool:
+    """True if all parts have one size, the only kind of sharding that arrays of JAX have."""
+    return len({tuple(s.stop - s.start for s in part) for part in parts}) <= 1
+
+
+def _calls_host(module: Module) -> bool:
+    """True if a custom call may run a function of the user or of a library."""
+    targets = {inst.attributes.custom_call_target for inst in _all(module, "custom-call")}
+    return any(not target.startswith(_ABOUT_SHARDING) for target in targets)
+
+
+def _is_sharded(module: Module) -> bool:
+    """True if an instruction is to be cut into tiles."""
+    for inst in _all(module):
+        sharding = inst.common.sharding
+        if sharding is not None and any(
+            leaf.kind in ("tiled", "named") for leaf in sharding.for_leaves(1).elements
+        ):
+            return True
+    return False
+
+
+def _all(module: Module, *opcodes: str) -> Iterator[Instruction]:
+    for computation in module.computations:
+        for inst in computation.instructions:
+            if not opcodes or inst.is_a(*opcodes):
+                yield inst
 
 
 def partitioned_shards(module: Module, proto: bytes, boundary: Boundary) -> Shards:
@@ -124,6 +181,9 @@ def shards_of(proto: bytes, boundary: Boundary, devices: int) -> Shards:
         _parts(taken.get(i, b""), leaf, devices) for i, leaf in enumerate(boundary.parameters)
     )
     given += [b""] * (len(boundary.results) - len(given))
+    for i, leaf in enumerate(boundary.results):
+        if not _is_even(_parts(given[i], leaf, devices)):
+            given[i] = b""  # XLA replicates such results too
     results = tuple(
         _parts(sharding, leaf, devices)
         for sharding, leaf in zip(given, boundary.results, strict=True)

@@ -1,4 +1,4 @@
-"""Several devices: whole programs run once; those with parts for one device run on all."""
+"""Several devices: programs are partitioned; what cannot be partitioned runs once, as a whole."""
 
 # One line per statement, however long.
 # ruff: noqa: E501
@@ -35,6 +35,27 @@ assert [s.data.shape for s in out.addressable_shards] == [(4, 1)] * 8
 out, total = jax.jit(lambda v, w: (v @ w.T, v.sum()))(put(P("i", "j")), put(P(None, "j")))
 np.testing.assert_allclose(out, A @ A.T)
 assert total == A.sum()
+""",
+    "results are split as the partitioner splits them": """
+out = jax.jit(lambda v: jnp.sin(v) * 2)(put(P("i", "j")))
+assert out.sharding.is_equivalent_to(NamedSharding(mesh, P("i", "j")), 2)
+assert [s.data.shape for s in out.addressable_shards] == [(4, 1)] * 8
+""",
+    "parts of different sizes are replicated": """
+split = lambda v: lax.with_sharding_constraint(v, NamedSharding(mesh, P("j")))
+out, even = jax.jit(lambda v: (split(v[:7]) * 2, v + 1))(put(P("i")))
+assert out.sharding.is_fully_replicated
+np.testing.assert_array_equal(out, A[:7] * 2)
+np.testing.assert_array_equal(even, A + 1)
+""",
+    "a callback is called once": """
+seen = []
+def host(v):
+    seen.append(v.shape)
+    return v
+call = lambda v: jax.pure_callback(host, jax.ShapeDtypeStruct((8, 4), np.float32), v) * 2
+np.testing.assert_array_equal(jax.jit(call)(put(P("i"))), A * 2)
+assert seen == [(8, 4)]
 """,
     "donation": """
 given = put(P("i", "j"))
