@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import hloc
 from hloc import evaluate
 from hloc.driver import parse_text
 from hloc.errors import UnsupportedError
-from hloc.runtime.gpu.cuda import first_device, native_chip
+from hloc.evaluator import evaluate_devices
+from hloc.runtime.communicator.nccl.library import installed_library
+from hloc.runtime.gpu.cuda import first_device, first_devices, native_chip
+from hloc.runtime.gpu.devices_executable import GpuDevicesExecutable
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.profile import profile
 from tests.inputs import inputs_for
@@ -50,3 +54,33 @@ def test_results_are_taken_by_other_packages_without_a_copy(device: Any) -> None
         taken = torch.from_dlpack(result)
         assert taken.data_ptr() == result.address
         assert_close(taken.cpu().numpy(), np.asarray(wanted))
+
+
+TWO = """HloModule m, num_partitions=2
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY e {
+  x = f32[64,6] parameter(0)
+  s = f32[64,6] all-reduce(x), replica_groups={{0}}, channel_id=1, to_apply=add
+  g = f32[64,12] all-gather(x), replica_groups={{0}}, channel_id=1, dimensions={1}
+  p = f32[64,6] collective-permute(s), source_target_pairs={{0,1},{1,0}}, channel_id=1
+  b = f32[64,6] collective-broadcast(x), replica_groups={{1,0}}, channel_id=1
+  ROOT t = (f32[64,12], f32[64,6], f32[64,6]) tuple(g, p, b)
+}
+"""
+
+
+def test_two_gpus_exchange_data_through_nccl() -> None:
+    try:
+        first_devices(2)
+        installed_library()
+    except UnsupportedError as fault:
+        pytest.skip(fault.message)
+    rng = np.random.default_rng(0)
+    arguments = [[rng.standard_normal((64, 6)).astype(np.float32) for _ in range(2)]]
+    program = hloc.compile(TWO, target="nvptx64")
+    assert isinstance(program, GpuDevicesExecutable)
+    for _ in range(3):
+        found = program.run_devices(arguments)
+        for parts, wanted in zip(found, evaluate_devices(parse_text(TWO), arguments), strict=True):
+            for x, y in zip(parts, wanted, strict=True):
+                assert x.tobytes() == y.tobytes()
