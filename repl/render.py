@@ -16,6 +16,7 @@ from hloc.analysis.provenance import Origin
 from hloc.errors import HloError, printable
 from hloc.report.text import plural
 from repl import render_kernel, render_session
+from repl.commands.examples import EXAMPLES
 from repl.commands.row import Help
 from repl.diff import TextDiff
 from repl.history import HistoryEntry
@@ -184,6 +185,7 @@ def _help(result: Help) -> Iterator[Text]:
         (command,) = result.commands
         yield _text(command.usage, "bold")
         yield _text(f"  {command.summary}")
+        yield _text(f"  for example: {EXAMPLES[command.name]}")
         return
     group = ""
     for command in result.commands:

@@ -113,7 +113,8 @@ OPTIONS: tuple[Option, ...] = (
     Option(("-O",), "Optimise", OPTIMISING, "optimisation level (default 2)", "-O0..-O3", "2",
            OneOf(tuple("0123")), "2", target="opt_level"),
     Option(("--passes",), "Optimise", OPTIMISING, "run these passes instead of those of the "
-           "level, with options in braces: `cse,fusion{max-operands=8}`", "PIPELINE",
+           "level, with options in braces and groups that are repeated until nothing changes: "
+           "`cse,fusion{max-operands=8},fixpoint(cse,dce)`", "PIPELINE",
            convert=pipeline),
     Option(("--disable-pass",), "Optimise", OPTIMISING, "skip the named passes",
            "NAME[,NAME]", convert=names, default=(), repeated=True),

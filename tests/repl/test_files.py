@@ -10,6 +10,7 @@ import pytest
 import hloc
 from repl.app import run_program
 from repl.commands import ALIASES, COMMANDS, GROUPS, execute
+from repl.commands.examples import EXAMPLES
 from repl.scripts import autosave, command_lines, session_text
 from repl.session import Session
 from tests.repl.conftest import Say
@@ -220,8 +221,18 @@ def test_every_command_has_help(say: Say) -> None:
         assert not row.summary.endswith(".")
         assert row.usage.startswith(row.name), row.usage
         assert row.group in [name for name, _ in GROUPS]
-        assert row.summary in say(f"help {row.name}")
+        told = say(f"help {row.name}")
+        assert row.summary in told
+        assert f"for example: {EXAMPLES[row.name]}" in told
     assert not set(ALIASES) & set(COMMANDS)
+
+
+def test_examples_are_of_their_commands() -> None:
+    assert set(EXAMPLES) == set(COMMANDS)
+    for name, example in EXAMPLES.items():
+        assert example.startswith(name)
+        flags = {word.partition("=")[0] for word in example.split() if word.startswith("--")}
+        assert all(flag in COMMANDS[name].usage for flag in flags), example
 
 
 WRONG = {
