@@ -54,13 +54,14 @@ def follow(
         walk: from its cursor on.
         keeps_cursor: remember in each state where the walk stands.
         until: stop before the pass of this name.
-        count: run at most this many passes.
+        count: stop after this many passes that changed something.
         resumed: a breakpoint has stopped before the first pass already.
     """
     session.pending = None
-    done = 0
-    while (what := walk.upcoming) is not None and (count is None or done < count):
-        if until and what.name == until and done:
+    start = session.current
+    is_begun, changes = False, 0
+    while (what := walk.upcoming) is not None and (count is None or changes < count):
+        if until and what.name == until and is_begun:
             break
         hit = None if resumed else session.breaks.before_pass(what.name)
         resumed = False
@@ -74,7 +75,10 @@ def follow(
             yield outcome
             return
         walk = walk.advanced(outcome.state is not None)
-        done += 1
+        is_begun = True
+        if outcome.state is not None:
+            changes += 1
+            _keep_start(session, start, outcome.state)
         if walk.exhausted:
             yield Message(f"  warning: {walk.exhausted} did not converge within its limit", "bad")
         if keeps_cursor:
@@ -86,6 +90,13 @@ def follow(
             session.pending = Pending(walk, outcome.state, keeps_cursor, until)
             yield Stopped(why, outcome.state)
             return
+
+
+def _keep_start(session: Session, start: State, made: State) -> None:
+    """Remember where the command began for the last state that it made."""
+    if made.parent is not None and made.parent is not start:
+        session.starts.pop(made.parent, None)
+    session.starts[made] = start
 
 
 def _why_stop(session: Session, outcome: Applied) -> str:

@@ -49,6 +49,7 @@ class Session:
         disabled_rules: rules that may not fire.
         breaks: breakpoints.
         walks: by state, where the pipeline stands that `next` walks through.
+        starts: by state that ended a command, the one at which the command began.
         stepping: the pass that `step` is in the middle of.
         pending: what `continue` does after it.
         last_step: the pass that was stepped last.
@@ -71,6 +72,7 @@ class Session:
     disabled_rules: dict[str, None] = field(default_factory=dict)
     breaks: Breakpoints = field(default_factory=Breakpoints)
     walks: dict[State, Walk] = field(default_factory=dict)
+    starts: dict[State, State] = field(default_factory=dict)
     stepping: Stepping | None = None
     pending: Pending | None = None
     last_step: str = ""
@@ -110,6 +112,7 @@ class Session:
         self.inputs.clear()
         self.watched.clear()
         self.walks.clear()
+        self.starts.clear()
         self.stepping = self.pending = self.kernel = None
         self.last_step = self.source_path = ""
         self.highest_uid = module.new_uid()

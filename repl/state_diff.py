@@ -3,8 +3,8 @@
     diff [A] [B] [@computation|%name] [--side|--unified|--stat|--json|--text] [--expand] [--all]
          [--names] [--order]
 
-Without states it compares the previous and the current one; with one state, that and the current
-one.
+Without states it shows what the last command that ran passes did; with one state, it compares that
+and the current one.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class DiffRequest:
     """What was asked for.
 
     Attributes:
+        before: a state, "" for the one where the last command began.
         mode: one of MODES.
         about: `@computation` or `%name`, "" for everything.
     """
@@ -135,7 +136,7 @@ class DiffRequest:
             )
         if len(states) > 2 or len(modes) > 1:
             raise HloError(f"cannot read {rest!r}", notes=(_USAGE,))
-        before, after = [*states, *["prev", "$"][len(states) :]]
+        before, after = [*states, *["", "$"][len(states) :]]
         return DiffRequest(
             before,
             after,
@@ -151,6 +152,9 @@ class DiffRequest:
 def diff_command(session: Session, rest: str) -> Iterator[object]:
     """Carry out `diff`, with the settings of the session where nothing else is said."""
     request = DiffRequest.parse(rest, session.settings.text("diff"))
+    if not request.before:
+        start = session.starts.get(session.current)
+        request = replace(request, before=start.label if start else "prev")
     names = request.names or session.settings.text("names") == "full"
     yield from diff_results(replace(request, names=names), session.state)
 

@@ -118,7 +118,7 @@ def _walked(session: Session, walk: Walk, *, until: str = "", count: int | None 
     if walk.upcoming is None:
         raise HloError(f"pipeline {walk.name} is finished", notes=("pipeline -O2 restarts it",))
     outcomes = follow(session, walk, keeps_cursor=True, until=until, count=count)
-    yield from outcomes if count is not None else counting_idle(outcomes)
+    yield from counting_idle(outcomes)
     after = session.walks.get(session.current)
     if after is not None and session.pending is None:
         upcoming = after.upcoming
@@ -150,7 +150,8 @@ ROWS = (
     Command("pipeline", "pipeline [-O2|PASS,PASS...]",
             "choose the pipeline for next, and show its position",
             _pipeline, "pass", True),
-    Command("next", "next [N]", "run the next pass of the pipeline", _next, "", True),
+    Command("next", "next [N]", "run the pipeline up to its next change, or N changes", _next,
+            "", True),
     Command("until", "until PASS", "run the pipeline up to a pass", _until, "pass", True,
             question="until which pass?"),
     Command("finish", "finish", "run the rest of the pipeline", _finish, "", True),

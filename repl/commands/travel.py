@@ -60,7 +60,7 @@ ROWS = (
         "diff",
         "diff [A] [B] [@comp|%name] [--unified|--side|--stat|--json|--text] "
         "[--expand] [--all] [--names] [--order]",
-        "compare two states (default: previous and current)",
+        "compare two states (default: before and after the last command)",
         _diff,
         "state",
     ),

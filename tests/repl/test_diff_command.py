@@ -19,7 +19,7 @@ def said(say: Say) -> Say:
 
 
 def test_json_holds_rows_rules_and_deltas(said: Say) -> None:
-    data = json.loads(said("diff --json"))
+    data = json.loads(said("diff prev --json"))
     assert (data["before"], data["after"], data["by"]) == ("s1", "s2", "algebraic-simplifier")
     assert data["counts"] == {"removed": 12, "rewired": 3}
     assert data["delta"]["instructions"] == -12
@@ -66,3 +66,22 @@ def test_two_columns_are_the_default_when_set(said: Say) -> None:
 def test_a_range_is_two_states() -> None:
     request = DiffRequest.parse("s1..s3 --expand")
     assert (request.before, request.after, request.expand) == ("s1", "s3", True)
+
+
+def test_the_default_is_what_the_last_command_did(said: Say) -> None:
+    assert "s0 → s2" in said("diff")
+    assert "s1 → s2" in said("diff prev")
+    said("undo")
+    assert "s0 → s1" in said("diff")
+    said("redo\napply dce\napply -O2")
+    after = said("diff --stat").split()[2]
+    assert int(after[1:]) > 4, "more than one pass changed something"
+    assert said("diff --stat").startswith(f"s3 → {after}")
+
+
+def test_next_goes_on_to_the_next_change(said: Say) -> None:
+    said("goto s0\npipeline -O2")
+    text = said("next")
+    assert "call-inliner" in text
+    assert "1 run of passes changed nothing" in text
+    assert "s0 → s3 call-inliner" in said("diff --stat")
