@@ -20,7 +20,9 @@ _NOTES = {
         "nothing. Diffs follow the identity of instructions, which survives renaming and moving, "
         "and name the rule that made each change. The files of `--dump-dir` are complete modules: "
         "`hloc DIR/07-cse.hlo --passes=fusion` goes on with other passes, "
-        "`hloc --resume-from=DIR/7` with those of the dump, on a file that may have been edited."
+        "`hloc --resume-from=DIR/7` with those of the dump, on a file that may have been edited. "
+        "On a terminal the module does not follow a report, which it would scroll away; `-o -` "
+        "prints it."
     ),
     "Check": (
         "When a pass or the check after it fails, hloc exits with 70 and writes a reproducer: the "

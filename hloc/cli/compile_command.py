@@ -208,7 +208,8 @@ class _Job:
                 differs = compare_each(module, inputs, Bounds(a.rtol, a.atol), self.talk)
             library = implied_kinds(a)
             is_data = a.time_passes in ("json", "trace") or a.format == "json"
-            silent = bool(library) or ((told or is_data) and not a.output_file)
+            is_hidden = self._is_hidden()
+            silent = bool(library) or ((told or is_data or is_hidden) and not a.output_file)
             emit = a.emit or (() if silent else ("hlo",))
             emit = tuple(dict.fromkeys((*emit, *library)))
             compiled = self._generate(module) if told or set(emit) - {"hlo", *PICTURES} else None
@@ -221,9 +222,17 @@ class _Job:
             write_library(emit, compiled, a, self.name, self.talk)
         if emit:
             write_products(emit, module, compiled, a.output_file, a.style, self.talk)
+        if is_hidden and not (emit or told or is_data):
+            self.talk.say("(the module is not printed after a report; -o - prints it)")
         if executable is None:
             return Exit.OK
         return max(differs, self._execute(kept, executable, inputs, module))
+
+    def _is_hidden(self) -> bool:
+        """Return whether the module would push a report off the terminal."""
+        a, talk = self.arguments, self.talk
+        reports = (a.print_changed, a.remarks, a.time_passes, a.check_each, a.dump_dir)
+        return any(reports) and not talk.quiet and talk.out.isatty() and talk.err.isatty()
 
     def _device_task(self, module: Module) -> DeviceTask | None:
         """Return how the module runs on several devices, None on one."""

@@ -215,6 +215,31 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.parametrize(
+    "option", ["--time-passes", "--remarks", "--check-each", "--print-changed=diff"]
+)
+def test_a_report_does_not_scroll_off_the_terminal(
+    option: str, twice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, err = Terminal(), Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    assert main([twice, "-O2", option]) == 0
+    assert out.getvalue() == ""
+    assert "-o - prints it" in err.getvalue()
+    assert main([twice, "-O2", option, "-o", "-"]) == 0
+    assert out.getvalue().startswith("HloModule")
+
+
+def test_the_module_follows_a_report_that_goes_elsewhere(
+    twice: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = Terminal()
+    monkeypatch.setattr("sys.stdout", out)
+    assert main([twice, "-O2", "--remarks"]) == 0
+    assert out.getvalue().startswith("HloModule")
+
+
 def test_progress_shows_after_a_while_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hloc.cli.progress._PATIENCE", 0.01)
     monkeypatch.setattr("hloc.cli.progress._TICK", 0.01)
