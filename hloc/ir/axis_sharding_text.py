@@ -143,6 +143,8 @@ class _Reader:
             name = self.word()
             self.take("=")
             axes.append((name, self.number()))
+            if axes[-1][1] < 1:
+                raise HloError(f"axis '{name}' of the mesh in {self._text} has size {axes[-1][1]}")
             self.takes(",")
         mesh = DeviceMesh(tuple(axes))
         if self._tokens[self._at : self._at + 2] == [",", "device_ids"]:
@@ -238,6 +240,10 @@ class _Reader:
                 before = self.number()
                 self.take(")")
                 axis = MeshAxis(axis.name, before, self.number())
+                part = before * axis.size
+                if part < 1 or names[axis.name] % part:
+                    whole = f"axis '{axis.name}' of size {names[axis.name]}"
+                    raise HloError(f"{whole} has no part ({before}){axis.size}: {self._text}")
             axes.append(axis)
             self.takes(",")
         return tuple(axes), is_open

@@ -240,6 +240,30 @@ def test_shardings_that_attributes_have_carried_to_other_instructions_do_not_cou
     assert [p.array.dims for p in local.entry.parameters] == [(2, 2)]
 
 
+@pytest.mark.parametrize(
+    ("sharding", "words"),
+    [
+        ("{mesh['x'=2,'y'=0], [{'y'}, {}]}", "axis 'y' of the mesh in .* has size 0"),
+        ("{mesh['x'=8], [{'x':(0)2}, {}]}", r"axis 'x' of size 8 has no part \(0\)2"),
+    ],
+)
+def test_axes_of_no_size_are_refused(sharding: str, words: str) -> None:
+    text = f"HloModule m, num_partitions=8\n\nENTRY e {{\n  ROOT x = f32[8,4] parameter(0), sharding={sharding}\n}}\n"
+    with pytest.raises(HloError, match=words):
+        hloc.partition(text)
+
+
+@pytest.mark.parametrize("part", ["(0)2", "(1)3", "(2)0"])
+def test_parts_that_an_axis_does_not_have_are_refused(part: str) -> None:
+    sharding = f'xla.sdy.sharding="#sdy.sharding<@mesh, [{{\\"x\\":{part}}}, {{}}]>"'
+    text = (
+        'HloModule m, num_partitions=8, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=8]>}}\n\n'
+        f"ENTRY e {{\n  ROOT x = f32[8,4] parameter(0), frontend_attributes={{{sharding}}}\n}}\n"
+    )
+    with pytest.raises(HloError, match="axis 'x' of size 8 has no part"):
+        hloc.partition(text)
+
+
 NUMBERED = """HloModule m, num_partitions=4
 
 ENTRY e {

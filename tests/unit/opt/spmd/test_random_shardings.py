@@ -69,7 +69,7 @@ def test_parts_of_a_region_make_the_whole(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([30, 45, 70]))
 def test_many_parts_make_the_whole(seed: int, size: int) -> None:
     check(seed, size)
