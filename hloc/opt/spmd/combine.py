@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hloc.dtypes import DType
+from hloc.ir.computation import Computation
 from hloc.ir.factors import FactorRule
 from hloc.ir.instruction import Instruction
 from hloc.opt.spmd.assignment import Assignment
@@ -27,7 +28,12 @@ def is_combinable(inst: Instruction) -> bool:
 
 def reducer_opcode(inst: Instruction) -> str:
     """Return the opcode that the reducer of `inst` applies to its two parameters, "" if others."""
-    root, parameters = inst.called[0].root, inst.called[0].parameters
+    return opcode_of(inst.called[0])
+
+
+def opcode_of(computation: Computation) -> str:
+    """Return the opcode that a computation applies to its two parameters, "" if others."""
+    root, parameters = computation.root, computation.parameters
     if root.opcode.name in _REDUCERS and set(root.operands) == set(parameters):
         return root.opcode.name
     return ""

@@ -17,6 +17,7 @@ from hloc.opt.spmd.indexing import partition_gather, partition_scatter
 from hloc.opt.spmd.reductions import partition_reduce
 from hloc.opt.spmd.region import Region, Value
 from hloc.opt.spmd.reshapes import partition_reshape
+from hloc.opt.spmd.select_and_scatter import partition_select_and_scatter
 from hloc.opt.spmd.tiling import Tiling
 from hloc.opt.spmd.windows import (
     partition_concatenate,
@@ -42,5 +43,6 @@ FAMILIES: dict[str, Family] = {
     "reverse": partition_reverse,
     "reshape": partition_reshape,
     "scatter": partition_scatter,
+    "select-and-scatter": partition_select_and_scatter,
     "slice": partition_slice,
 }
