@@ -10,7 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 
-from hloc.analysis.module_diff import ModuleDiff
+from hloc.analysis.diff_rows import DiffTable, table_of
 from hloc.errors import HloError, InternalError
 from hloc.ir.module import Module
 from hloc.ir.verifier import check
@@ -22,7 +22,7 @@ from hloc.report.repro_file import repro_path, write_with_header
 from repl.recipe import OnRewrite, Recipe, Replay
 from repl.results import Effect
 from repl.session import Session
-from repl.state import State
+from repl.state import State, snapshot_of
 from repl.verifying import Culprit, Verified, culprit_in, verify_states
 from repl.walk import Stepping
 
@@ -40,7 +40,7 @@ class Applied:
     state: State | None
     before: int
     after: int
-    diff: ModuleDiff
+    diff: DiffTable
     rewrites: tuple[tuple[str, int], ...]
     wall_ms: float
     warnings: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Appl
     count = base.instructions
     if not replay.events:
         return Applied(
-            name, None, count, count, ModuleDiff(()), rewrites, replay.wall_ms, tuple(warnings)
+            name, None, count, count, DiffTable(()), rewrites, replay.wall_ms, tuple(warnings)
         )
     state = session.add_state(
         base,
@@ -119,7 +119,7 @@ def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Appl
         state,
         count,
         state.instructions,
-        session.diff_of(base, state, replay.events),
+        table_of(snapshot_of(base), snapshot_of(state), tuple(replay.events)),
         rewrites,
         replay.wall_ms,
         tuple(warnings),

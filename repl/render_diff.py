@@ -72,15 +72,14 @@ def _states(shown: ShownDiff) -> str:
 
 
 def deltas(shown: ShownDiff) -> str:
-    """Return `-9 instrs, 0 FLOP, -15.0 KiB`: what the change adds or saves."""
+    """Return `-2 kernels, -15.0 KiB, 0 FLOP, -9 instrs`: what the change adds or saves."""
     old, new = shown.measures
-    instructions = new.instructions - old.instructions
-    sign = "+" if instructions > 0 else ""
     return ", ".join(
         (
-            f"{sign}{instructions:,} instr{'' if abs(instructions) == 1 else 's'}",
-            _signed(new.cost.flops - old.cost.flops, lambda n: count_text(n, "FLOP")),
+            _signed(new.kernels - old.kernels, lambda n: plural(n, "kernel")),
             _signed(new.cost.bytes - old.cost.bytes, size_text),
+            _signed(new.cost.flops - old.cost.flops, lambda n: count_text(n, "FLOP")),
+            _signed(new.instructions - old.instructions, lambda n: plural(n, "instr")),
         )
     )
 
@@ -106,6 +105,7 @@ def _stat(shown: ShownDiff) -> Iterator[Text]:
     for by, count in sorted(rules.items(), key=lambda item: (-item[1], item[0])):
         yield Text(f"  {plural(count, 'row')} by {printable(by)}", style="dim")
     for name, before, after in (
+        ("kernels", f"{old.kernels:,}", f"{new.kernels:,}"),
         ("instructions", f"{old.instructions:,}", f"{new.instructions:,}"),
         ("arithmetic", count_text(old.cost.flops, "FLOP"), count_text(new.cost.flops, "FLOP")),
         ("memory traffic", size_text(old.cost.bytes), size_text(new.cost.bytes)),

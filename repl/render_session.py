@@ -11,6 +11,7 @@ from rich.text import Text
 from hloc.errors import printable
 from hloc.report.compare import Comparison
 from hloc.report.inputs import result_leaves
+from hloc.report.measure_text import effect_text
 from hloc.report.run_report import comparison_text, output_lines
 from hloc.report.text import aligned, duration, plural
 from hloc.shapes import ArrayShape
@@ -19,7 +20,8 @@ from repl.editing import BY
 from repl.render_diff import change_lines
 from repl.results import Edited, Message, PipelineView, Table, Tree
 from repl.running import Bench, RunResult, Value
-from repl.state_diff import compared
+from repl.state import State
+from repl.state_diff import compared, measure
 from repl.stepping import Rewrites, Stepped
 from repl.verifying import Culprit, Verified
 
@@ -72,7 +74,7 @@ def _applied(result: Applied) -> Iterator[Text]:
         count = sum(number for _, number in result.rewrites)
         yield Text.assemble(
             (f"  {result.state.label} ", "bold"),
-            f"{printable(result.what):{_PASS_WIDTH}s}   {result.before:,} → {result.after:,}   "
+            f"{printable(result.what):{_PASS_WIDTH}s}   {_effect(result.state)}   "
             f"{plural(count, 'rewrite')}, {result.diff.summary()}   {result.wall_ms:.1f} ms",
         )
         for name, count in result.rewrites:
@@ -88,6 +90,11 @@ def _applied(result: Applied) -> Iterator[Text]:
         yield from _verified(result.verified)
     if result.is_wrong:
         yield _text("  undo goes back", "dim")
+
+
+def _effect(state: State) -> str:
+    assert state.parent is not None
+    return effect_text(measure(state.parent), measure(state), "→")
 
 
 def _stepped(result: Stepped) -> Iterator[Text]:

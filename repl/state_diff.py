@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from hloc.analysis.cost import Cost, module_cost
 from hloc.analysis.diff_groups import only_about
 from hloc.analysis.diff_rows import (
     CONTENT,
@@ -23,6 +22,7 @@ from hloc.analysis.diff_rows import (
     RowOptions,
     table_of,
 )
+from hloc.analysis.measure import Measure, measure_of
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
@@ -55,14 +55,6 @@ for _setting in (
     add_setting(_setting)
 
 StateOf = Callable[[str], State]
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """What a state is and costs."""
-
-    instructions: int
-    cost: Cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +187,7 @@ def compared(before: State, after: State, options: RowOptions = CONTENT) -> Show
 @lru_cache(maxsize=_KEPT_STATES)
 def measure(state: State) -> Measure:
     """Return the size and cost of a state."""
-    return Measure(state.module.instruction_count, module_cost(state.module))
+    return measure_of(state.module)
 
 
 def _about(shown: ShownDiff, about: str) -> DiffTable:
@@ -232,6 +224,7 @@ def as_data(shown: ShownDiff) -> dict[str, object]:
         "by": shown.by,
         "delta": {
             "instructions": new.instructions - old.instructions,
+            "kernels": new.kernels - old.kernels,
             "flops": new.cost.flops - old.cost.flops,
             "bytes": new.cost.bytes - old.cost.bytes,
         },

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from hloc.analysis.call_graph import control_flow_computations
 from hloc.analysis.dataflow import analyse_dataflow
+from hloc.analysis.measure import Measure
 from hloc.analysis.memory_peak import memory_facts, no_reuse, peak_of
 from hloc.ir.clone import clone_module
 from hloc.ir.computation import Computation
@@ -20,7 +21,7 @@ from hloc.ir.print_order import instruction_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
-from hloc.report.text import count_text, size_text
+from hloc.report.text import count_text, plural, size_text
 from repl.state_diff import measure
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _KEPT = 32
 class Figures:
     """Costs of a state; None while they are not known."""
 
-    flops: int | None = None
+    measure: Measure | None = None
     peak_bytes: int | None = None
 
 
@@ -97,11 +98,13 @@ class StatusLine:
             return "no module"
         state = self.session.current
         figures = self._figures.get(state, Figures())
-        change = state.instructions - self.session.states[0].instructions
-        since = f" ({change:+,})" if change else ""
-        parts = [f"{state.instructions:,} instrs{since}"]
-        if figures.flops is not None:
-            parts.append(count_text(figures.flops, "FLOP"))
+        parts = []
+        if figures.measure is not None:
+            kernels = plural(figures.measure.kernels, "kernel")
+            parts += [kernels, size_text(figures.measure.cost.bytes)]
+        parts.append(f"{state.instructions:,} instrs")
+        if figures.measure is not None:
+            parts.append(count_text(figures.measure.cost.flops, "FLOP"))
         if figures.peak_bytes is not None:
             parts.append(f"peak {size_text(figures.peak_bytes)}")
         return " · ".join([*parts, self.badge()])
@@ -128,7 +131,7 @@ def _short(how: str) -> str:
 
 def _work_out(state: State, found: Figures) -> None:
     with suppress(Exception):  # a figure that cannot be computed is not shown
-        found.flops = measure(state).cost.flops
+        found.measure = measure(state)
         found.peak_bytes = peak_bytes(state.module)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from hloc.analysis.diff_groups import Unchanged, items_of
 from hloc.analysis.diff_rows import DiffRow, DiffTable, table_of
+from hloc.analysis.measure import Measure, measure_of
 from hloc.analysis.module_diff import MOVED, SAME, Snapshot, snapshot
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.pass_report import run_data
@@ -23,6 +24,7 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import PipelineObserver
+from hloc.report.measure_text import effect_data, effect_text
 from hloc.report.output_file import write_form
 from hloc.report.text import plural
 
@@ -54,6 +56,7 @@ class DumpDir(PipelineObserver):
     _inner: int = 0  # steps of this pass so far
     _steps: list[dict[str, Any]] = field(default_factory=list)
     _before: Snapshot | None = None
+    _figures: Measure | None = None
     _fired: Counter[str] = field(default_factory=Counter)
     _name: str = ""
 
@@ -69,7 +72,7 @@ class DumpDir(PipelineObserver):
         except OSError as fault:
             raise HloError(f"cannot write {self.folder}: {reason_of(fault)}") from None
         self._name = module.name
-        self._before = snapshot(module)
+        self._before, self._figures = snapshot(module), measure_of(module)
         self._write(INPUT, module)
 
     def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
@@ -91,6 +94,10 @@ class DumpDir(PipelineObserver):
             step["rules"] = dict((self.context.fired - self._fired).most_common())
             step["file"] = f"{run.number + 1:02d}-{run.what.name}.hlo"
             step["summary"] = found.summary()
+            assert self._figures is not None
+            figures, self._figures = self._figures, measure_of(module)
+            step["effect"] = effect_text(figures, self._figures, "→")
+            step |= effect_data(figures, self._figures)
             step["rows"] = _rows(found)
             self._write(str(step["file"]), module)
         self._steps.append(step)

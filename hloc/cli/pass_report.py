@@ -10,6 +10,7 @@ from difflib import unified_diff
 from fnmatch import fnmatchcase
 
 from hloc.analysis.diff_rows import DiffTable, table_of
+from hloc.analysis.measure import Measure, measure_of
 from hloc.analysis.module_diff import Snapshot, snapshot
 from hloc.cli.talk import Talk
 from hloc.errors import printable
@@ -19,6 +20,7 @@ from hloc.opt.pass_base import Pass, PassContext, PassRun
 from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
 from hloc.report.diff_data import diff_data
 from hloc.report.diff_lines import DiffView, side_lines, unified_lines
+from hloc.report.measure_text import effect_data, effect_text
 from hloc.report.text import plural
 
 _MOST_LINES = 120
@@ -42,12 +44,15 @@ class PassReport(PipelineObserver):
     style: str = "default"
     idle: int = 0
     _before: Snapshot | None = None
+    _figures: Measure | None = None
     _text: str = ""
     _fired: Counter[str] = field(default_factory=Counter)
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None:
         """Keep the lines of the module before the first change, and the counts so far."""
         self._fired = self.context.fired.copy()
+        if self.print_changed and self._figures is None:
+            self._figures = measure_of(module)
         if self._before is None and self.print_changed in ("diff", "side", "json"):
             self._before = snapshot(module)
         if not self._text and self.print_changed == "text":
@@ -74,13 +79,16 @@ class PassReport(PipelineObserver):
 
     def _print_changed(self, module: Module, run: PassRun) -> None:
         rules = dict((self.context.fired - self._fired).most_common())
+        assert self._figures is not None
+        before, self._figures = self._figures, measure_of(module)
         if self.print_changed == "json":
-            data = diff_data(self._diff(module, run))
+            data = effect_data(before, self._figures) | diff_data(self._diff(module, run))
             self.talk.say(json.dumps({**run_data(run), "rules": rules, **data}))
             return
         head = f"{run.number + 1} {text_of(run.what)}:"
         self.talk.say(
-            f"{self.talk.paint.strong(head)} {run.before:,} -> {run.after:,} instructions, "
+            f"{self.talk.paint.strong(head)} {effect_text(before, self._figures)}   "
+            f"{run.before:,} -> {run.after:,} instructions, "
             f"{plural(run.rewrites, 'rewrite')}{_rules_text(rules)}"
         )
         for line in self._lines(module, run):

@@ -9,12 +9,14 @@ from hloc.errors import HloError
 from hloc.opt.pipeline import Pipeline
 from hloc.opt.registry import canonical_name
 from hloc.options import CompileOptions
+from hloc.report.measure_text import effect_text
 from hloc.report.text import plural
 from repl.applying import Applied, Outcome, follow
 from repl.commands.row import Command, Results, number_of
 from repl.passes import effect_of
 from repl.results import Effect, Effects, Message, ModuleText, PipelineView, Table
 from repl.session import Session
+from repl.state_diff import measure
 from repl.walk import Walk
 
 _MANY = 6
@@ -70,8 +72,8 @@ def _apply(session: Session, rest: str) -> Results:
     now = session.current
     if len(pipeline.passes) > 1:
         yield Message(
-            f"{before.label} → {now.label}: {before.instructions:,} → {now.instructions:,} "
-            "instructions"
+            f"{before.label} → {now.label}: {effect_text(measure(before), measure(now), '→')}   "
+            f"{before.instructions:,} → {now.instructions:,} instructions"
         )
 
 

@@ -31,8 +31,8 @@ function shownSteps() {
 }
 
 function delta(step) {
-  const change = step.instructions[1] - step.instructions[0];
-  return (change > 0 ? "+" : "") + change;
+  const [before, after] = step.kernels;
+  return before === after ? `${after}` : `${before} \u2192 ${after}`;
 }
 
 function drawList() {
@@ -45,7 +45,7 @@ function drawList() {
     make("span", "", String(step.number), button);
     make("span", "", step.pass, button);
     make("span", "", step.changed ? delta(step) : "=", button);
-    make("small", "", `${step.rewrites} rewrites, ${step.wall_ms.toFixed(1)} ms` +
+    make("small", "", (step.effect ? `${step.effect}, ` : "") + `${step.rewrites} rewrites, ${step.wall_ms.toFixed(1)} ms` +
       (step.summary ? `, ${step.summary}` : ""), button);
     button.addEventListener("click", () => choose(number));
   }
@@ -88,6 +88,7 @@ function drawStep() {
   const step = data.steps[chosen];
   if (!step) return void make("p", "", "No pass changed anything.", view);
   make("h2", "", `${step.number} ${step.text}`, view);
+  make("p", "effect", step.effect || "", view);
   make("p", "", `${step.instructions[0]} \u2192 ${step.instructions[1]} instructions, ` +
     `${step.rewrites} rewrites, ${step.wall_ms.toFixed(2)} ms` +
     (step.file ? `, module: ${step.file}` : ", changed nothing"), view);

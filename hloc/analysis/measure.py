@@ -1,0 +1,28 @@
+"""What a module is and costs, in the figures that passes change."""
+
+from __future__ import annotations
+
+from hloc.analysis.cost import Cost, module_cost
+from hloc.analysis.kernel_count import kernel_counts
+from hloc.ir.module import Module
+from hloc.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The figures of one state of a module.
+
+    Attributes:
+        kernels: instructions that read and write arrays, as `kernel_count` counts them.
+        cost: of one run, loop bodies counted once.
+    """
+
+    instructions: int
+    kernels: int
+    cost: Cost
+
+
+def measure_of(module: Module) -> Measure:
+    """Return the figures of `module` as it is now."""
+    kernels = sum(kernel_counts(module).values())
+    return Measure(module.instruction_count, kernels, module_cost(module))

@@ -1,0 +1,28 @@
+"""What a pass did to the kernels and the memory traffic of a module, in words and in JSON."""
+
+from __future__ import annotations
+
+from hloc.analysis.measure import Measure
+from hloc.report.text import size_text
+
+
+def effect_text(before: Measure, after: Measure, arrow: str = "->") -> str:
+    """Return `kernels 33 -> 9, 1.2 MiB -> 612 KiB`: what makes a module faster or not.
+
+    A fusion adds instructions and takes kernels away; bytes are those that kernels read and write.
+    """
+    kernels = _change(f"{before.kernels:,}", f"{after.kernels:,}", arrow)
+    moved = _change(size_text(before.cost.bytes), size_text(after.cost.bytes), arrow)
+    return f"kernels {kernels}, {moved}"
+
+
+def _change(before: str, after: str, arrow: str) -> str:
+    return before if before == after else f"{before} {arrow} {after}"
+
+
+def effect_data(before: Measure, after: Measure) -> dict[str, list[int]]:
+    """Return kernels and bytes before and after, as JSON has them."""
+    return {
+        "kernels": [before.kernels, after.kernels],
+        "bytes": [before.cost.bytes, after.cost.bytes],
+    }
