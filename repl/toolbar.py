@@ -21,7 +21,7 @@ from hloc.ir.print_order import instruction_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
-from hloc.report.text import count_text, plural, size_text
+from hloc.report.text import plural, size_text
 from repl.state_diff import measure
 
 if TYPE_CHECKING:
@@ -103,8 +103,6 @@ class StatusLine:
             kernels = plural(figures.measure.kernels, "kernel")
             parts += [kernels, size_text(figures.measure.cost.bytes)]
         parts.append(f"{state.instructions:,} instrs")
-        if figures.measure is not None:
-            parts.append(count_text(figures.measure.cost.flops, "FLOP"))
         if figures.peak_bytes is not None:
             parts.append(f"peak {size_text(figures.peak_bytes)}")
         return " · ".join([*parts, self.badge()])

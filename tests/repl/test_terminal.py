@@ -271,7 +271,7 @@ def test_the_status_line_says_where_we_are(session: Session) -> None:
     status.verified[session.current] = True
     wait_until(lambda: "peak" in status.toolbar(), "the peak is known")
     assert status.toolbar() == (
-        "1 kernel · 32 B · 2 instrs · 4 FLOP · peak 0 B · ✓ verified · F2 diff:unified  "
+        "1 kernel · 32 B · 2 instrs · peak 0 B · ✓ verified · F2 diff:unified  "
         "F3 multiline:off  F4 emacs  F5 auto-verify:plugins  F6 names:short"
     )
     assert len(status.toolbar(120)) < 120
