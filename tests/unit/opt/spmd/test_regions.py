@@ -21,6 +21,7 @@ from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import verify
 from hloc.runtime.shards import cut_all, join_all
 from tests.inputs import inputs_for
+from tests.tolerance import assert_close
 
 FREE_AXIS = r"""HloModule m, num_partitions=8
 
@@ -138,7 +139,7 @@ def test_collectives_along_the_axis_of_the_region_take_the_parts_along_others() 
     (x,) = inputs_for(hloc.parse(FREE_AXIS))
     local, found = partitioned(FREE_AXIS, x)
     total = np.tanh(x).reshape(4, 4, 8).sum(0)
-    np.testing.assert_allclose(found, np.tile(total, (4, 1)), rtol=1e-5, atol=1e-5)
+    assert_close(found, np.tile(total, (4, 1)))
     assert {inst.array.dims for inst in collectives(local)} == {(4, 4)}
     assert len(collectives(local)) == 2
 
@@ -147,7 +148,7 @@ def test_a_product_is_summed_along_the_free_axis() -> None:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(dims).astype(np.float32) for dims in ((4, 8), (8, 6)))
     local, found = partitioned(SUMMED_ALONG_FREE_AXIS, a, b)
-    np.testing.assert_allclose(found, a @ b, rtol=1e-5, atol=1e-5)
+    assert_close(found, a @ b)
     sent = [(inst.opcode.name, inst.array.dims) for inst in collectives(local)]
     assert ("all-reduce", (2, 6)) in sent
     assert ("all-gather", (8, 6)) not in sent
