@@ -38,6 +38,9 @@ _MANUAL = (
 )
 """Custom calls into and out of parts that are written for one device each."""
 
+_UNREDUCED = b"unreduced"
+"""In shardings of arrays whose devices hold terms of a sum; such programs run as a whole."""
+
 _ABOUT_SHARDING = ("Sharding", "SPMD", "ShardBarrier", "xla.sdy.", "LayoutConstraint")
 """How custom calls begin that compute nothing."""
 
@@ -84,6 +87,8 @@ def partitioned(
         HloError: parts are written for one device each, so it cannot run as a whole either.
     """
     is_manual = any(target in proto for target in _MANUAL)
+    if not is_manual and _UNREDUCED in proto:
+        return None
     module = driver.read_snapshot(proto, name=boundary.name).module
     if not is_manual and (_calls_host(module) or not _is_sharded(module)):
         return None
