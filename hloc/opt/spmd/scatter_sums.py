@@ -7,6 +7,7 @@ the operand is combined with the sum of all.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hloc.ir.instruction import Instruction
 from hloc.opt.spmd.combine import identity, reducer_opcode
@@ -31,10 +32,15 @@ def scatter_parts(
     whole = [region.whole(value.whole.rank) for value in (indices, updates)]
     if sent >= reshard_bytes(indices, whole[0]) + reshard_bytes(updates, whole[1]):
         return None
-    own = reshard(region, indices, starts).inst, reshard(region, updates, parts).inst
-    base = b.splat(identity(opcode, x.whole.dtype), x.whole)
+    neutral, at = identity(opcode, x.whole.dtype), inst.attributes
+    rows = [dim for dim, own in enumerate(parts.dims) if own]
+    fill = b.constant(neutral, x.whole.dtype)
+    own = region.masked(reshard(region, updates, parts), rows, fill)
+    if own.inst is not reshard(region, updates, parts).inst:  # indices of padding may be any
+        at = replace(at, unique_indices=False, indices_are_sorted=False)
+    operands = b.splat(neutral, x.whole), reshard(region, indices, starts).inst, own.inst
     local = region.computation.add(
-        inst.opcode, inst.array, (base, *own), inst.attributes, inst.called, name=inst.name
+        inst.opcode, inst.array, operands, at, inst.called, name=inst.name
     )
     local = region.annotated(local)
     total = summed(region, local, inst.array, x.tiling, axes, inst.called[0], wanted)
@@ -47,15 +53,14 @@ def scatter_parts(
 def _rows(
     region: Region, inst: Instruction, indices: Value, updates: Value
 ) -> tuple[Tiling, Tiling, Axes]:
-    """Return how indices and updates are split by rows, in equal parts, and the axes of that."""
+    """Return how indices and updates are split by rows, and the axes of that."""
     at, axes = inst.attributes, list[int]()
     starts, parts = region.whole(indices.whole.rank), region.whole(updates.whole.rank)
     rows = [dim for dim in range(updates.whole.rank) if dim not in at.update_window_dims]
     places = [dim for dim in range(indices.whole.rank) if dim != at.index_vector_dim]
     for row, place in zip(rows, places, strict=True):
         own = updates.tiling.dims[row] or indices.tiling.dims[place]
-        is_even = updates.whole.dims[row] % region.mesh.size(own) == 0
-        if is_even and not set(own) & set(axes) and place not in at.scatter_indices_batching_dims:
+        if not set(own) & set(axes) and place not in at.scatter_indices_batching_dims:
             starts, parts = starts.with_dim(place, own), parts.with_dim(row, own)
             axes += own
     return starts, parts, tuple(axes)

@@ -108,3 +108,45 @@ def test_windows_over_padding_are_right() -> None:
     text = pooling_gradient(47, 3, 2).replace("stride=2x1", "stride=2x1 pad=1_1x0_0")
     text = text.replace("f32[23,3]", "f32[24,3]")
     check(text, np.full((47, 3), -np.inf, np.float32), integers(24, 3))
+
+
+# ---------------------------------------------------------------- scatters of split updates
+
+
+def segments(rows: int, combiner: str, operand: str, result: str, more: str = "") -> str:
+    return f"""HloModule m, num_partitions=4
+{REDUCERS}
+ENTRY e {{
+  x = f32[8,5] parameter(0)
+  zero = f32[] constant(0)
+  zeros = f32[8,5] broadcast(zero), dimensions={{}}
+  ids = s32[{rows},1] parameter(1), sharding={{devices=[4,1]<=[4]}}
+  updates = f32[{rows},5] parameter(2), sharding={{devices=[4,1]<=[4]}}
+  ROOT r = f32[8,5] scatter({operand}, ids, updates), update_window_dims={{1}}, inserted_window_dims={{0}}, scatter_dims_to_operand_dims={{0}}, index_vector_dim=1{more}, to_apply={combiner}, sharding={{{result}}}
+}}
+"""  # noqa: E501
+
+
+def places(rows: int) -> np.ndarray:
+    """Return indices, some of them outside of the operand."""
+    return np.random.default_rng(2).integers(-2, 11, (rows, 1)).astype(np.int32)
+
+
+@pytest.mark.parametrize("rows", [64, 61, 33])
+@pytest.mark.parametrize("combiner", ["add", "max"])
+@pytest.mark.parametrize("operand", ["x", "zeros"])
+def test_scatter_of_split_updates(rows: int, combiner: str, operand: str) -> None:
+    text = segments(rows, combiner, operand, "replicated")
+    module = check(text, integers(8, 5, seed=3), places(rows), integers(rows, 5))
+    assert opcodes(module) == {"all-reduce"}
+
+
+def test_padding_of_unique_indices_is_no_update() -> None:
+    text = segments(33, "add", "x", "replicated", ", unique_indices=true")
+    ids = np.where(np.arange(33) < 8, np.arange(33), 100)[:, None].astype(np.int32)
+    check(text, integers(8, 5, seed=3), ids, integers(33, 5))
+
+
+def test_few_updates_are_gathered() -> None:
+    module = check(segments(4, "add", "x", "replicated"), integers(8, 5), places(4), integers(4, 5))
+    assert opcodes(module) == {"all-gather"}
