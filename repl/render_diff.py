@@ -24,7 +24,7 @@ from repl.state_diff import DiffJson, ShownDiff
 
 
 def render_diff(shown: ShownDiff, width: int = 100) -> Iterator[Text]:
-    """Yield the lines of a diff; `width` matters side by side only."""
+    """Yield the lines of a diff in `width` columns."""
     if shown.table.is_empty:
         yield Text(f"{_states(shown)}: no difference")
         return
@@ -33,11 +33,12 @@ def render_diff(shown: ShownDiff, width: int = 100) -> Iterator[Text]:
         return
     by, costs = printable(shown.by), deltas(shown)
     if shown.mode == "side":
-        view = DiffView(shown.table, shown.by, f"{by}  {costs}", shown.expand)
+        view = DiffView(shown.table, shown.by, f"{by}   {costs}", shown.expand)
         lines = side_lines(view, width, shown.before.label, shown.after.label)
     else:
         about = f"{_states(shown)}   {by}   {costs}".replace("    ", "   ")
-        lines = unified_lines(DiffView(shown.table, shown.by, about, shown.expand))
+        view = DiffView(shown.table, shown.by, about, shown.expand, width=width)
+        lines = unified_lines(view)
     yield from map(_text, islice(lines, shown.limit))
     if next(lines, None) is not None:
         rows = sum(shown.table.counts().values())

@@ -56,7 +56,9 @@ class DiffView:
 
     Attributes:
         by: the passes that made it; rows do not repeat it.
-        about: what the first head says at its right: states, passes, costs.
+        about: what the first head says at its right: states, passes, costs, with three blanks
+            between them; above it if the line would be too long.
+        width: columns of the terminal.
         expand: show every changed row, also those that others stand for.
         context: unchanged rows shown before and after changed ones.
     """
@@ -66,6 +68,7 @@ class DiffView:
     about: str = ""
     expand: bool = False
     context: int = 0
+    width: int = 100
 
 
 def plain(line: SpanLine) -> str:
@@ -86,10 +89,36 @@ def _heads(view: DiffView) -> Iterator[tuple[ComputationRows, tuple[str, ...], S
         head = [(title_of(computation), f"{STYLES[computation.kind]} bold".strip())]
         if computation.note:
             head.append((f"   {printable(computation.note)}", "dim"))
-        if number == 0 and view.about:
-            head.append((" " * max(3, _HEAD_COLUMN - len(plain(tuple(head)))), ""))
+        if number == 0 and view.about and not _is_above(view):
+            head.append((_blanks_before_about(plain(tuple(head))), ""))
             head.append((printable(view.about), "diff.head"))
         yield computation, others, tuple(head)
+
+
+def _blanks_before_about(head: str) -> str:
+    return " " * max(3, _HEAD_COLUMN - len(head))
+
+
+def _is_above(view: DiffView) -> bool:
+    """Return whether `about` is too long for the first head."""
+    if not view.about or not view.table.computations:
+        return False
+    first = view.table.computations[0]
+    head = title_of(first) + (f"   {printable(first.note)}" if first.note else "")
+    return len(head + _blanks_before_about(head) + printable(view.about)) > view.width
+
+
+def _about_lines(view: DiffView) -> Iterator[SpanLine]:
+    """Yield `about`, broken between its parts."""
+    line = ""
+    for part in printable(view.about).split("   "):
+        if line and len(line) + 3 + len(part) > view.width:
+            yield ((line, "diff.head"),)
+            line = part
+        else:
+            line = f"{line}   {part}" if line else part
+    if line:
+        yield ((line, "diff.head"),)
 
 
 # ---------------------------------------------------------------- one under the other
@@ -97,6 +126,8 @@ def _heads(view: DiffView) -> Iterator[tuple[ComputationRows, tuple[str, ...], S
 
 def unified_lines(view: DiffView) -> Iterator[SpanLine]:
     """Yield the lines of a diff, what was under what is."""
+    if _is_above(view):
+        yield from _about_lines(view)
     for row in view.table.header:
         yield ((f"{row.kind} {printable(row.text)}", STYLES[row.kind]),)
     for computation, others, head in _heads(view):
@@ -199,7 +230,11 @@ def side_lines(view: DiffView, width: int, before: str = "", after: str = "") ->
     for number, (computation, others, head) in enumerate(_heads(replace(view, about=""))):
         if number == 0 and (before or after):
             name = title_of(computation)
-            left, right = f"{before} {name}", f"{after} {name}   {view.about}"
+            left, right = f"{before} {name}", f"{after} {name}"
+            if len(right) + 3 + len(view.about) <= half:
+                right = f"{right}   {view.about}"
+            else:
+                yield from _about_lines(replace(view, width=width))
             yield ((f"{left[:half]:{half}s} │ {right}", "bold"),)
             yield (("─" * half + "─┼─" + "─" * half, "dim"),)
         else:

@@ -104,3 +104,15 @@ def _rows(text: str) -> list[str]:
         for line in lines
         if (line[:2] in ("+ ", "» ", "⇄ ", "~ ") and "=" in line) or "» 3" in line
     ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120])
+def test_what_the_head_says_is_never_broken_inside_a_figure(width: int) -> None:
+    parts = ("s0 → s1", "call-inliner, fusion", "-12 instrs, -2.5 KiB")
+    view = DiffView(fused(), about="   ".join(parts), width=width)
+    lines = list(map(plain, unified_lines(view)))
+    heads = lines[: next(n for n, line in enumerate(lines) if line.startswith("  "))]
+    assert all(len(line) <= width for line in heads)
+    assert all(any(part in line for line in heads) for part in parts)
+    above = list(map(plain, side_lines(view, width, "s0", "s1")))[:4]
+    assert all(any(part in line for line in above) for part in parts)
