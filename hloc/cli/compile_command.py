@@ -171,6 +171,7 @@ class _Job:
     _stages: list[StageTime] = field(default_factory=list)
     _snapshot: Snapshot | None = None
     _task: DeviceTask | None = None
+    _flops: int = 0
 
     def run(self) -> int:
         """Read, optimise, emit, run every module of the file; return the highest exit code."""
@@ -264,7 +265,7 @@ class _Job:
         return driver.kept_or_compiled(text, self.options, compiled)
 
     def _summary(self, module: Module) -> None:
-        flops = driver.flops_of(module)
+        self._flops = flops = driver.flops_of(module)  # of the module as given, in all reports
         line = f"{shown_name(self.name)}: {headline(module, flops)}"
         counts = {
             "instructions": module.instruction_count,
@@ -314,7 +315,7 @@ class _Job:
             outputs,
             timing,
             shapes,
-            driver.flops_of(module) if task is None else 0,
+            self._flops if task is None else 0,
             getattr(executable, "threads", 1),  # programs of other targets need not say
             devices=1 if task is None else task.devices,
             stacked=() if task is None else task.stacked_outputs,

@@ -26,7 +26,7 @@ def resume(arguments: Namespace) -> str:
         HloError: no such step, or its folder has no manifest that says where it was.
     """
     if arguments.files or arguments.passes:
-        raise UsageError("--resume-from takes file and pipeline from the dump")
+        raise UsageError("--resume-from needs no FILE and no --passes: the dump has both")
     folder, name = os.path.split(arguments.resume_from)
     manifest = _manifest(folder)
     try:

@@ -1,5 +1,6 @@
 """A second run of a file reports what the first one did, without parsing the text."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,6 +105,15 @@ def test_faults_are_those_of_a_first_run(lookup: str, read: list[str], capsys: C
     assert errors[0] == errors[1]
     assert main(["run", lookup, "--random=1", "--inputs=x.npz"]) == 2
     assert read == [lookup]
+
+
+def test_rates_count_the_operations_of_the_module_as_given(lookup: str, capsys: Capture) -> None:
+    found = []
+    for _ in range(2):
+        assert main(["run", lookup, "--format=json", "--memory"]) == 0
+        (module,) = json.loads(capsys.readouterr().out)["modules"]
+        found.append((module["module"]["flops"], module["run"]["flops"]))
+    assert found == [(3, 3), (3, 3)]
 
 
 def test_arrays_of_dynamic_sizes_are_run_the_usual_way(

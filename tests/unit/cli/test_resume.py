@@ -63,8 +63,8 @@ def test_an_edited_step_is_what_goes_on(dump: Path, tmp_path: Path, capsys: Capt
 WRONG = {
     "no such step": (["--resume-from={}/99"], 1, "the dump has no step '99'\nnote: it has 00-"),
     "no dump": (["--resume-from={}/again/x/3"], 1, "takes a file of a folder that --dump-dir"),
-    "a file as well": (["x.hlo", "--resume-from={}/0"], 2, "takes file and pipeline"),
-    "a pipeline": (["--passes=dce", "--resume-from={}/0"], 2, "takes file and pipeline"),
+    "a file as well": (["x.hlo", "--resume-from={}/0"], 2, "the dump has both"),
+    "a pipeline": (["--passes=dce", "--resume-from={}/0"], 2, "the dump has both"),
 }
 
 
