@@ -6,10 +6,9 @@
     // -----
 
 One ANSWER line per array of the result, as a literal. ON-DEVICES gives the one array of the result
-on each device instead; a call as if there were one device, and the GPU, refuse such a module.
-REFUSED in its place gives words of the
-message with which every way of running must refuse the module. NOT-ON-GPU gives the reason why a
-case is not asked of the simulated GPU.
+on each device instead; a call as if there were one device is refused then. REFUSED in its place
+gives words of the message with which every way of running must refuse the module. NOT-ON-GPU gives
+the reason why a case is not asked of the simulated GPU.
 """
 
 from collections.abc import Callable
@@ -25,13 +24,10 @@ from hloc.errors import HloError, UnsupportedError
 from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.module import Module
 from hloc.parser.literals import parse_literal
-from hloc.runtime.gpu.executable import GpuExecutable
-from hloc.runtime.gpu.simulated import SimulatedDevice
 from hloc.shapes import Shape, leaves
 from hloc.source import SourceFile
 from tests.goldens import GOLDEN, SEPARATOR
 from tests.tolerance import assert_close
-from tests.unit.gpu.simulate import compiled
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -75,22 +71,22 @@ def _case(part: str) -> Case:
     return Case(name, not_on_gpu, tuple(answers), on_devices, refused, "\n".join(body))
 
 
-def on_simulated_gpu(module: Module) -> list[Array]:
-    """Run `module` as PTX in the interpreter."""
-    executable = GpuExecutable(compiled(module.to_text(large_constants=True)), SimulatedDevice())
-    return executable()
+def on_simulated_gpu(module: Module) -> Any:
+    """Return the program of `module` as PTX in the interpreter, on as many GPUs as it needs."""
+    return hloc.compile(module, target="nvptx64", simulate="ptx", opt_level=0)
 
 
 WAYS: dict[str, Callable[[Module], list[Array]]] = {
     "evaluator": hloc.evaluate,
     "O0": lambda module: hloc.compile(module, opt_level=0)(),
     "O2": lambda module: hloc.compile(module, opt_level=2)(),
-    "GPU": on_simulated_gpu,
+    "GPU": lambda module: on_simulated_gpu(module)(),
 }
 ON_DEVICES: dict[str, Callable[[Module], list[list[Array]]]] = {
     "evaluator": lambda module: evaluate_devices(module, []),
     "O0": lambda module: hloc.compile(module, opt_level=0).run_devices([]),
     "O2": lambda module: hloc.compile(module, opt_level=2).run_devices([]),
+    "GPU": lambda module: on_simulated_gpu(module).run_devices([]),
 }
 CASES = [
     (file.stem, case)
@@ -118,10 +114,9 @@ def test_answer(case: Case, way: str) -> None:
     if case.on_devices:
         with pytest.raises(HloError, match=r"devices|partitions apart"):
             WAYS[way](module)
-        if way in ON_DEVICES:
-            (parts,) = ON_DEVICES[way](module)
-            for got, text in zip(parts, case.answers, strict=True):
-                np.testing.assert_array_equal(got, _literal(case, module.entry.root.shape, text))
+        (parts,) = ON_DEVICES[way](module)
+        for got, text in zip(parts, case.answers, strict=True):
+            np.testing.assert_array_equal(got, _literal(case, module.entry.root.shape, text))
         return
     found = WAYS[way](module)
     for got, want in zip(found, _expected(module, case), strict=True):
