@@ -31,7 +31,7 @@ def output_of(script: str, capsys: pytest.CaptureFixture[str]) -> str:
 
 def test_diff(capsys: pytest.CaptureFixture[str]) -> None:
     output = output_of("jax_diff.py", capsys)
-    assert "<- algebraic-simplifier/" in output
+    assert "   ← maximum-lowest" in output
     assert "arena" in output
     assert "The same answer as XLA: True" in output
 
