@@ -101,7 +101,7 @@ def _lessons() -> tuple[str, ...]:
     from hloc.learn.catalogue import all_lessons
 
     numbers = (str(number) for number, _ in enumerate(all_lessons(), 1))
-    return ("check", "new", "export", *numbers)
+    return ("start", "check", "new", "export", *numbers)
 
 
 def _none() -> tuple[str, ...]:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from argparse import Namespace
+from pathlib import Path
 from typing import NoReturn
 
 from hloc.cli.talk import Talk
 from hloc.learn import catalogue
 from hloc.learn.catalogue import Lesson, find_lesson
+from hloc.learn.workplace import make_workplace
 from hloc.report.exits import Exit, UsageError
 
-_USAGE = "expected: learn, learn N, learn check N FILE..., learn new NAME, learn export N -o FILE"
+_USAGE = (
+    "expected: learn, learn N, learn start N, learn check N FILE..., learn new NAME, "
+    "learn export N -o FILE"
+)
+_MODULE, _SKELETON = "input.hlo", "exercise.py"
+_LINE = 96
 
 
 def learn(arguments: Namespace, talk: Talk) -> int:
@@ -20,6 +28,8 @@ def learn(arguments: Namespace, talk: Talk) -> int:
     if not words:
         talk.product(_list())
         return Exit.OK
+    if words[0] == "start":
+        return _start(words[1:], arguments.output_file, talk)
     if words[0] == "check":
         return _check(words[1:], arguments.format, talk)
     if words[0] == "new":
@@ -31,7 +41,44 @@ def learn(arguments: Namespace, talk: Talk) -> int:
     lesson = find_lesson(words[0])
     if arguments.script:
         _run_script(lesson)
-    talk.product(lesson.read("lesson.md"))
+    _show(lesson.read("lesson.md"), talk)
+    return Exit.OK
+
+
+def _show(text: str, talk: Talk) -> None:
+    """Print the text of a lesson, set for reading if it goes to a terminal."""
+    if not talk.product_paint.enabled:
+        talk.product(text)
+        return
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.theme import Theme
+
+    light_or_dark = Theme({"markdown.code": "bold cyan"})  # no background, as rich would have
+    console = Console(force_terminal=True, width=min(talk.width, _LINE), theme=light_or_dark)
+    with console.capture() as captured:
+        console.print(Markdown(text, code_theme="ansi_dark", hyperlinks=False))
+    talk.product(captured.get())
+
+
+def _start(words: list[str], path: str | None, talk: Talk) -> int:
+    """Copy a lesson to work on, say how to go on, and open hlo-repl on a terminal."""
+    if len(words) != 1:
+        raise UsageError("expected: learn start N, with -o FOLDER for another folder")
+    lesson = find_lesson(words[0])
+    made = make_workplace(lesson, Path(path or lesson.folder.name))
+    if made.copied:
+        talk.say(f"{made.folder}: {', '.join(made.copied)}")
+    if made.kept:
+        talk.say(f"kept as they are: {', '.join(made.kept)}")
+    answer = shlex.quote(str(made.folder / _SKELETON))
+    talk.say(f"write your answer in {answer}, then: hloc learn check {words[0]} {answer}")
+    module = made.folder / _MODULE
+    if sys.stdin.isatty() and talk.out.isatty():
+        from hloc.cli.repl_command import start_repl
+
+        start_repl([str(module)])
+    talk.say(f"open the module with: hlo-repl {shlex.quote(str(module))}")
     return Exit.OK
 
 
@@ -47,8 +94,8 @@ def _list() -> str:
         "",
         "hloc learn 1             read a lesson",
         "hloc learn 1 --script    run its commands in hlo-repl",
-        "hloc learn check 1 FILE  check your answer; the skeleton is exercise.py in",
-        f"                         {catalogue.lessons_folder()}",
+        "hloc learn start 1       copy it into a folder to work in, and open hlo-repl",
+        "hloc learn check 1 FILE  check your answer, the exercise.py of that folder",
     ]
     return "\n".join(lines)
 
@@ -93,7 +140,7 @@ def _export(words: list[str], path: str | None, talk: Talk) -> int:
     files = {
         file.name: lesson.read(file.name)
         for file in sorted(lesson.folder.iterdir())
-        if file.suffix == ".hlo" or file.name == "exercise.py"
+        if file.suffix == ".hlo" or file.name == _SKELETON
     }
     write_document(read_cells(lesson.read("lesson.md")), path, files)
     talk.say(f"wrote {path}")

@@ -176,9 +176,12 @@ class PseudoTerminal:
 
 @contextmanager
 def terminal(
-    words: Sequence[str], folder: Path, environment: Mapping[str, str] = {}
+    words: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] = {},
+    program: str = "repl",
 ) -> Iterator[PseudoTerminal]:
-    """Start hlo-repl with some arguments in `folder`; it is ended on the way out."""
+    """Start hlo-repl, or another module, with some arguments in `folder`; end it on the way out."""
     kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
     values = {
         **kept,
@@ -194,7 +197,7 @@ def terminal(
     if child == 0:
         os.chdir(folder)
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
-        os.execve(sys.executable, [sys.executable, "-m", "repl", *words], values)
+        os.execve(sys.executable, [sys.executable, "-m", program, *words], values)
     fcntl.ioctl(master, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     running = PseudoTerminal(child, master)
     try:

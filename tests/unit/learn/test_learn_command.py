@@ -9,7 +9,10 @@ import pytest
 
 from hloc.cli import main
 from hloc.learn.catalogue import find_lesson, read_progress
+from tests.repl.pseudo_terminal import terminal
 from tests.waiting import PATIENCE
+
+Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +31,50 @@ def test_the_list_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     main(["learn"])
     assert capsys.readouterr().out.splitlines()[0] == "✓ 100 1. What a program is"
+
+
+def test_a_lesson_is_copied_to_work_in_and_nothing_is_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["learn", "start", "3"]) == 0
+    folder = tmp_path / "03-dead-code"
+    names = sorted(file.name for file in folder.iterdir())
+    assert names == ["effects.hlo", "exercise.py", "input.hlo", "lesson.md"]
+    said = capsys.readouterr().err.splitlines()
+    assert said[1:] == [
+        "write your answer in 03-dead-code/exercise.py, then: "
+        "hloc learn check 3 03-dead-code/exercise.py",
+        "open the module with: hlo-repl 03-dead-code/input.hlo",
+    ]
+    (folder / "exercise.py").write_text("my answer")
+    (folder / "effects.hlo").unlink()
+    assert main(["learn", "start", "3"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == [
+        "03-dead-code: effects.hlo",
+        "kept as they are: exercise.py, input.hlo, lesson.md",
+    ]
+    assert (folder / "exercise.py").read_text() == "my answer"
+
+
+def test_where_a_lesson_is_copied_can_be_said(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["learn", "start", "algebra", "-o", str(tmp_path / "my work")]) == 0
+    assert (tmp_path / "my work" / "exercise.py").is_file()
+    assert f"'{tmp_path}/my work/exercise.py'" in capsys.readouterr().err
+    assert main(["learn", "start"]) == 2
+    assert main(["learn", "start", "3", "-o", "/proc/nowhere"]) == 1
+    assert "cannot write /proc/nowhere" in capsys.readouterr().err
+
+
+def test_on_a_terminal_the_text_is_set_and_hlo_repl_opened(tmp_path: Path) -> None:
+    with terminal(["learn", "3"], tmp_path, program="hloc") as screen:
+        screen.finish()
+        assert "```" not in screen.screen.text()
+    with terminal(["learn", "start", "3"], tmp_path, program="hloc") as screen:
+        screen.wait_for("dead_code s0› ")
+        screen.send("quit\r")
+        assert screen.finish() == 0
 
 
 def test_a_lesson_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
