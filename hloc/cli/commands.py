@@ -113,10 +113,10 @@ COMMANDS: dict[str, Command] = {
         ),
     ),
     "roofline": Command(
-        "roofline FILE -o OUT.svg",
-        "plot each kernel against the peaks of this machine",
+        "roofline FILE [-o OUT.svg]",
+        "compare each kernel with the peaks of this machine, in a table or a chart",
         "hloc.cli.roofline_command:roofline_file",
-        ("roofline m.hlo --run -o roofline.svg",),
+        ("roofline m.hlo --run", "roofline m.hlo --run -o roofline.svg"),
     ),
     "bisect": Command(
         "bisect FILE",

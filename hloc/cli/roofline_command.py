@@ -13,6 +13,7 @@ from hloc.analysis.extract import extract
 from hloc.analysis.fingerprints import Fingerprints
 from hloc.analysis.kernel_count import is_kernel
 from hloc.cli.pass_options import checked_pipeline, compile_options, load_plugins
+from hloc.cli.roofline_table import roofline_table
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
 from hloc.ir.instruction import Instruction
@@ -31,12 +32,12 @@ _MOST_SECONDS = 60.0
 
 
 def roofline_file(arguments: Namespace, talk: Talk) -> int:
-    """`hloc roofline FILE [-O2] [--run] -o OUT.svg`."""
+    """`hloc roofline FILE [-O2] [--run] [-o OUT.svg]`: a table, and a chart if a file is named."""
     from hloc.runtime.machine_peaks import measure_peaks
 
     (file,) = need_files(arguments.files, exactly=1)
     path = arguments.output_file or ""
-    if not path.lower().endswith(".svg"):
+    if path and not path.lower().endswith(".svg"):
         raise UsageError("expected -o with a file that ends in .svg")
     load_plugins(arguments)
     options = compile_options(arguments)
@@ -49,11 +50,13 @@ def roofline_file(arguments: Namespace, talk: Talk) -> int:
     if arguments.run:
         found = _measured(found, talk)
     kernels = [kernel for _, kernel in found]
-    write_form(path, roofline(f"{module.name}: roofline of one thread", roofs, kernels))
+    talk.product("".join(f"{text}\n" for text in roofline_table(roofs, kernels)))
+    if path:
+        write_form(path, roofline(f"{module.name}: roofline of one thread", roofs, kernels))
     memories = ", ".join(f"{name} {rate / 1e9:.0f} GB/s" for name, rate in roofs.memories)
     talk.say(
         f"{shown_name(file)}: {plural(len(kernels), 'kernel')} under {roofs.flops / 1e9:.0f} "
-        f"GFLOP/s, {memories}, in {printable(path)}"
+        f"GFLOP/s, {memories}" + (f", in {printable(path)}" if path else "")
     )
     return Exit.OK
 

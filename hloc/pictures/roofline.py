@@ -54,12 +54,19 @@ class Roofs:
         """Return the least time for so many operations and bytes from the slowest memory."""
         return max(flops / self.flops, size_bytes / self.memories[-1][1])
 
+    def bound(self, flops: int, size_bytes: int) -> str:
+        """Return `compute` or `memory`, whichever that least time is spent on."""
+        is_compute = flops / self.flops > size_bytes / self.memories[-1][1]
+        return "compute" if is_compute else "memory"
+
 
 def roofline(title: str, roofs: Roofs, kernels: Sequence[Kernel]) -> str:
     """Return the chart; kernels without operations or bytes have no place in it."""
     drawn = [k for k in kernels if k.flops and k.bytes and k.seconds > 0]
     drawn.sort(key=lambda k: (-k.seconds, k.name))
     scale = _Scale(roofs, drawn)
+    if drawn and not any(k.measured for k in drawn):
+        title += ", modelled times"
     marks = (
         *_grid(scale),
         *_roofs(roofs, scale),
@@ -145,7 +152,7 @@ def _dots(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
     for kernel in kernels:
         radius = max(3.0, _LARGEST * (kernel.seconds / most) ** 0.5)
         classes = kind_of(kernel.opcode) + ("" if kernel.measured else " model")
-        how = "measured" if kernel.measured else "by the cost model"
+        how = "measured" if kernel.measured else "modelled"
         title = (
             f"{kernel.name} {kernel.opcode}\n{kernel.flops:,} operations, {kernel.bytes:,} bytes\n"
             f"{_rate(kernel.rate)} operations/s, {kernel.seconds * 1e6:.1f} us {how}"
@@ -191,9 +198,9 @@ def _note(kernels: Sequence[Kernel], drawn: Sequence[Kernel]) -> Iterator[str]:
     modelled = sum(not k.measured for k in drawn)
     parts = [f"{len(drawn)} kernels, area by time"]
     if modelled == len(drawn):
-        parts.append("times by the cost model, which knows the roofs only")
+        parts.append("modelled times: the least that the roof allows")
     elif modelled:
-        parts.append(f"{modelled} pale ones by the cost model")
+        parts.append(f"{modelled} pale ones with modelled times")
     if len(kernels) > len(drawn):
         parts.append(f"{len(kernels) - len(drawn)} without arithmetic not drawn")
     yield label(_WIDTH - _RIGHT, 22, "; ".join(parts), "end", "soft")

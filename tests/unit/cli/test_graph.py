@@ -94,13 +94,32 @@ def test_roofline_measures_kernels(file: str, tmp_path: Path, capsys: Capture) -
     out = tmp_path / "o.svg"
     assert main(["roofline", file, "--run", "-o", str(out)]) == 0
     assert "kernels under" in capsys.readouterr().err
-    assert "by the cost model" not in out.read_text()
+    assert "modelled" not in out.read_text()
 
 
 def test_roofline_without_run_says_that_it_guesses(file: str, tmp_path: Path) -> None:
     out = tmp_path / "o.svg"
     assert main(["roofline", file, "-q", "-O0", "-o", str(out)]) == 0
-    assert any("times by the cost model" in text for text in texts(out))
+    assert sum("modelled times" in text for text in texts(out)) >= 2  # title and note
+
+
+def test_roofline_prints_a_table_of_modelled_times(file: str, capsys: Capture) -> None:
+    assert main(["roofline", file, "-q"]) == 0
+    header, *rows, note = capsys.readouterr().out.splitlines()
+    assert header.split("  ")[0] == "kernel"
+    assert "modelled time" in header
+    assert "modelled" in note
+    assert "--run" in note
+    assert rows
+    assert all(row.split()[-2:] in (["-", "memory"], ["-", "compute"]) for row in rows)
+
+
+def test_a_measured_table_shows_the_share_of_the_roof(file: str, capsys: Capture) -> None:
+    assert main(["roofline", file, "-q", "--run"]) == 0
+    header, *rows = capsys.readouterr().out.splitlines()
+    assert "modelled" not in header
+    assert rows
+    assert all(row.split()[-2].endswith("%") for row in rows)
 
 
 def test_roofline_refuses_another_ending(file: str, capsys: Capture) -> None:

@@ -179,7 +179,7 @@ def test_a_roofline_has_a_dot_per_kernel_and_says_what_is_guessed() -> None:
     circles = list(tree.iter(f"{SVG}circle"))
     assert [c.get("class") for c in circles] == ["contraction", "plain model"]
     texts = " ".join(e.text or "" for e in tree.iter(f"{SVG}text"))
-    assert "1 pale ones by the cost model; 1 without arithmetic not drawn" in texts
+    assert "1 pale ones with modelled times; 1 without arithmetic not drawn" in texts
     assert "memory 20 GB/s" in texts
 
 

@@ -1,0 +1,60 @@
+"""The table of `hloc roofline`: each kernel's time and rates beside the roof of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from hloc.errors import printable
+from hloc.pictures.roofline import Kernel, Roofs
+from hloc.report.text import aligned, duration, plural
+
+_MOST_ROWS = 40
+_WIDEST_NAME = 26
+_WIDEST_RATE = 99_999.9
+
+MODELLED = "modelled times, the least that the roof allows (--run measures)"
+
+
+def roofline_table(roofs: Roofs, kernels: Sequence[Kernel]) -> list[str]:
+    """Return the lines of the table, the longest time first; within 80 columns.
+
+    A modelled time follows from the roof, so only a measured one has a share of it.
+    """
+    if not kernels:
+        return []
+    ordered = sorted(kernels, key=lambda kernel: (-kernel.seconds, kernel.name))
+    measured = sum(kernel.measured for kernel in ordered)
+    time = "time" if measured else "modelled time"
+    header = ("kernel", time, "GFLOP/s", "GB/s", "of roof", "bound by")
+    rows = [_row(roofs, kernel, bool(measured)) for kernel in ordered[:_MOST_ROWS]]
+    lines = aligned([header, *rows], right=range(1, 5))
+    return [*lines, *_notes(ordered, measured)]
+
+
+def _row(roofs: Roofs, kernel: Kernel, is_mixed: bool) -> tuple[str, ...]:
+    name = printable(kernel.name)
+    if len(name) > _WIDEST_NAME:
+        name = name[: _WIDEST_NAME - 3] + "..."
+    least, time = roofs.seconds(kernel.flops, kernel.bytes), duration(kernel.seconds)
+    if is_mixed and not kernel.measured:
+        time += " modelled"
+    share = "-"
+    if kernel.measured and kernel.seconds:
+        reached = least / kernel.seconds
+        share = f"{reached:.0%}" if reached < 10 else ">999%"
+    rates = (_giga(amount, kernel.seconds) for amount in (kernel.flops, kernel.bytes))
+    return (name, time, *rates, share, roofs.bound(kernel.flops, kernel.bytes))
+
+
+def _giga(amount: int, seconds: float) -> str:
+    rate = amount / seconds / 1e9 if seconds else 0.0
+    return f"{rate:.1f}" if rate <= _WIDEST_RATE else f"{rate:.2g}"
+
+
+def _notes(ordered: Sequence[Kernel], measured: int) -> Iterator[str]:
+    rest = ordered[_MOST_ROWS:]
+    if rest:
+        share = sum(k.seconds for k in rest) / (sum(k.seconds for k in ordered) or 1.0)
+        yield f"and {plural(len(rest), 'kernel')} more with {share:.0%} of the time"
+    if not measured:
+        yield MODELLED
