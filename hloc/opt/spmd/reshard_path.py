@@ -84,7 +84,8 @@ def _search(
             if step.tiling not in done and total < costs.get(step.tiling, float("inf")):
                 costs[step.tiling] = total
                 came[step.tiling] = (now, step)
-                rank = total + hurry * local * _misplaced(step.tiling, target)
+                ahead = _misplaced(step.tiling, target) if hurry else 0
+                rank = total + hurry * local * ahead
                 heapq.heappush(queue, (rank, next(order), step.tiling))
     return None
 

@@ -55,7 +55,10 @@ class Mesh:
 
     def size(self, axes: Iterable[int]) -> int:
         """Return how many partitions differ along `axes` only."""
-        return prod(self.sizes[axis] for axis in axes)
+        found = 1
+        for axis in axes:  # a loop: a search over tilings asks this millions of times
+            found *= self.sizes[axis]
+        return found
 
     def except_for(self, axes: Iterable[int]) -> Axes:
         """Return the other axes."""
@@ -142,7 +145,8 @@ class Tiling:
 
     def with_dim(self, dim: int, axes: Axes) -> Tiling:
         """Return this tiling with other axes along one dimension."""
-        return replace(self, dims=(*self.dims[:dim], axes, *self.dims[dim + 1 :]))
+        dims = (*self.dims[:dim], axes, *self.dims[dim + 1 :])
+        return Tiling(self.mesh, dims, self.manual, self.unreduced)
 
     def refines(self, other: Tiling) -> bool:
         """True if each tile of this lies in the tile of `other` on the same partition.
