@@ -103,10 +103,10 @@ class Metrics:
         start = np.searchsorted(warps, warps)
         part = warps * WARP + (order - start) // part_size
         word = addresses.astype(np.int64)[:, None] // _BANK_BYTES + np.arange(words)
-        touched = np.unique(np.stack([np.repeat(part, words), word.reshape(-1)], axis=1), axis=0)
-        _, row = np.unique(touched[:, 0], return_inverse=True)
-        counts = np.zeros((int(row.max()) + 1, _BANKS), np.int64)
-        np.add.at(counts, (row, touched[:, 1] % _BANKS), 1)
+        parts, touched = _distinct_pairs(np.repeat(part, words), word.reshape(-1))
+        row = np.cumsum(np.diff(parts, prepend=parts[:1]) != 0)
+        places = row * _BANKS + touched % _BANKS
+        counts = np.bincount(places, minlength=(int(row[-1]) + 1) * _BANKS).reshape(-1, _BANKS)
         self.shared_wavefronts += int(counts.max(axis=1).sum())
         self.shared_accesses += len(counts)
 
@@ -116,4 +116,13 @@ def _distinct(warps: Array, addresses: Array, size: int, unit: int) -> int:
     first = addresses.astype(np.uint64) // np.uint64(unit)
     last = (addresses.astype(np.uint64) + np.uint64(size - 1)) // np.uint64(unit)
     both = np.concatenate([first, last]).astype(np.int64)
-    return len(np.unique(np.stack([np.tile(warps, 2), both], axis=1), axis=0))
+    return len(_distinct_pairs(np.tile(warps, 2), both)[0])
+
+
+def _distinct_pairs(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the pairs of two arrays in order, each once; `np.unique` of rows is slower."""
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    new = np.ones(len(first), bool)
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    return first[new], second[new]
