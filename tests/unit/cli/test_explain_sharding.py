@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from hloc.cli import main
+from hloc.report import sharding_plan
+from hloc.report.sharding_advice import Trials
 
 PARTITIONED = """HloModule mlp, num_partitions=8, is_scheduled=true
 
@@ -236,9 +238,13 @@ def test_collectives_of_loops_count_every_iteration(capsys: Capture) -> None:
     assert rows
 
 
-def test_one_program_for_any_number_of_devices(capsys: Capture) -> None:
+def test_one_program_for_any_number_of_devices(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("a.hlo").write_text(ANNOTATED)
     found = []
+    # Annotations are tried in tests of their own: that partitions the module 50 times.
+    monkeypatch.setattr(sharding_plan, "advice_for", lambda *_: Trials((), 0))
     for mesh in ("data=4,model=2", "data=16,model=16", "data=64,model=64"):
         assert main(["explain-sharding", "a.hlo", f"--mesh={mesh}", "--format=json"]) == 0
         found.append(json.loads(capsys.readouterr().out))
@@ -251,6 +257,13 @@ def test_one_program_for_any_number_of_devices(capsys: Capture) -> None:
     assert [data["total_bytes"] for data in found] == [16384, 7680, 2016]
     local = [data["arguments"][1]["shape"] for data in found]
     assert local == ["f32[256,256]", "f32[256,32]", "f32[256,8]"]
+
+
+@pytest.mark.slow  # 3 s: the smaller mesh below goes the same way
+def test_annotations_are_tried_on_thousands_of_devices(capsys: Capture) -> None:
+    Path("a.hlo").write_text(ANNOTATED)
+    assert main(["explain-sharding", "a.hlo", "--mesh=data=64,model=64", "--format=json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tried"] > 0
 
 
 def test_the_first_axis_grows_with_the_number_of_devices(capsys: Capture) -> None:
