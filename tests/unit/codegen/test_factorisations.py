@@ -130,7 +130,19 @@ def letter(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-EACH = pytest.mark.parametrize(("way", "batch", "n"), CASES)
+SHORT = (("cpu", (), 5), ("cpu", (2, 20), 3))
+"""Cases of every type: one matrix, and matrices in lanes with some left over."""
+
+
+def _marks(letter: str, case: tuple[str, tuple[int, ...], int]) -> list[pytest.MarkDecorator]:
+    # f64 and c64 are written by the same lines as f32 and c128, with another type in them.
+    return [pytest.mark.slow] if letter in "dc" and case not in SHORT else []
+
+
+EACH = pytest.mark.parametrize(
+    ("letter", "way", "batch", "n"),
+    [pytest.param(t, *case, marks=_marks(t, case)) for t in TYPES for case in CASES],
+)
 
 
 @EACH
@@ -313,12 +325,16 @@ def test_eigenvectors_of_one_triangle(
 
 
 @pytest.mark.parametrize(
-    ("way", "batch", "n", "kind"),
+    ("letter", "way", "batch", "n", "kind"),
     [
-        *(("cpu", (), n, "full") for n in (0, 1, 5, 17)),
-        *(("cpu", (), 5, kind) for kind in ("rank 1", "zero")),
-        *(("cpu", (2, 20), 3, kind) for kind in ("full", "rank 1", "zero")),
-        ("gpu", (3,), 2, "full"),
+        pytest.param(t, *case, kind, marks=_marks(t, case))
+        for t in TYPES
+        for case, kind in (
+            *((("cpu", (), n), "full") for n in (0, 1, 5, 17)),
+            *((("cpu", (), 5), kind) for kind in ("rank 1", "zero")),
+            *((("cpu", (2, 20), 3), kind) for kind in ("full", "rank 1", "zero")),
+            (("gpu", (3,), 2), "full"),
+        )
     ],
 )
 def test_singular_values_and_orthogonal_vectors(

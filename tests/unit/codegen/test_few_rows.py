@@ -13,7 +13,10 @@ from tests.unit.codegen.test_products import narrower, product, tolerances
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
-@pytest.mark.parametrize("rows", [1, 2, 3, 8, 9, 16])
+# One row, a tile of rows, and tiles with a rest; the others are whole tiles again.
+@pytest.mark.parametrize(
+    "rows", [1, 3, 9, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (2, 8, 16))]
+)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
 def test_both_sides_along_k(bits: int, rows: int, dtype: str) -> None:
     """Depth and columns that no vector and no tile divides."""
@@ -87,7 +90,10 @@ def test_streams_of_odd_sizes(rows: int, pieces: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
-@pytest.mark.parametrize("columns", [1, 2, 3, 7, 8])
+# One column is not copied; 2 and 7 are copied as 3 is.
+@pytest.mark.parametrize(
+    "columns", [1, 3, 8, *(pytest.param(columns, marks=pytest.mark.slow) for columns in (2, 7))]
+)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
 def test_few_columns_are_copied_along_k(bits: int, columns: int, dtype: str) -> None:
     """Depths with and without a rest; the copy holds elements of the type of sums."""

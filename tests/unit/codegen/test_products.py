@@ -77,7 +77,8 @@ TYPES = [
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
 @pytest.mark.parametrize(("dtype", "result"), TYPES)
-@pytest.mark.parametrize("depth", [72, 75])
+# 75 has the whole steps of 72, and a rest after them.
+@pytest.mark.parametrize("depth", [75, pytest.param(72, marks=pytest.mark.slow)])
 def test_types_on_narrower_machines(bits: int, dtype: str, result: str, depth: int) -> None:
     for right in (0, 1):
         rhs = dtype + dims(depth, 53, right)
@@ -87,7 +88,10 @@ def test_types_on_narrower_machines(bits: int, dtype: str, result: str, depth: i
 
 
 @pytest.mark.parametrize("bits", [128, 256, 512])
-@pytest.mark.parametrize("rows", [1, 2, 5, 8, 11])
+# A row alone, a group of rows, and a group with a rest; 2 and 8 are groups as 5 is.
+@pytest.mark.parametrize(
+    "rows", [1, 5, 11, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (2, 8))]
+)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "bf16"])
 def test_few_rows_stream(bits: int, rows: int, dtype: str) -> None:
     text = product(f"{dtype}[{rows},1040]", f"{dtype}[1040,208]", f"{dtype}[{rows},208]", 1, 0)
