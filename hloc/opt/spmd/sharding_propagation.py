@@ -29,7 +29,13 @@ from hloc.opt.spmd.manual_regions import manual_instructions
 from hloc.opt.spmd.mesh_axes import mesh_of, prime_mesh
 from hloc.opt.spmd.propagation import ArrayState, Propagation
 from hloc.opt.spmd.propagation_rules import PropagationRule, identity_rule, propagation_rule
-from hloc.opt.spmd.starting_points import Start, is_annotated, starts_of, whole_of
+from hloc.opt.spmd.starting_points import (
+    Start,
+    annotations_of,
+    is_annotated,
+    starts_of,
+    whole_of,
+)
 from hloc.opt.spmd.tiling import Tiling
 from hloc.shapes import ArrayShape, ShapeIndex, TupleShape, leaves
 
@@ -42,6 +48,8 @@ _DIRECTION = re.compile(r'"?([0-3])\b')
 class ShardingPropagation(RewritingPass):
     """Give every instruction outside of manual regions a `sharding` of its own.
 
+    The exceptions are elementwise users of a region's result with open dimensions: the partitioner
+    splits them as it finds that result split, along free axes that the propagation does not see.
     Annotations are kept: `sharding`, constraints, and what Shardy leaves in frontend attributes,
     where open dimensions may be split further. Results and parameters without one stay whole
     unless the header allows another sharding. Cost: a few walks, O(instructions) each.
@@ -56,10 +64,11 @@ class ShardingPropagation(RewritingPass):
         check_custom_calls(module)
         found = _Shardings(module)
         found.propagate()
+        left_open = found.left_open()
         changes = [
             (inst, common)
             for inst in walked(module)
-            if (common := found.common_of(inst)) != inst.common
+            if inst not in left_open and (common := found.common_of(inst)) != inst.common
         ]
         if changes:
             with context.rewriting(module, self.name):
@@ -82,9 +91,13 @@ class _Shardings:
         followers = frozenset(self._followers())
         self.result = Propagation(self.mesh, self.classes, followers)
 
+    def _shared(self) -> set[Leaf]:
+        """Return the arrays that are in a class with others."""
+        return {leaf for pair in self.classes.parents.items() for leaf in pair}
+
     def _followers(self) -> Iterator[Leaf]:
         """Yield what is computed from constants alone, and is in no class with others."""
-        shared = {leaf for pair in self.classes.parents.items() for leaf in pair}
+        shared = self._shared()
         constant: set[Instruction] = set()
         for inst in self.insts:
             leaf: Leaf = (inst, ())
@@ -152,6 +165,26 @@ class _Shardings:
         sharding = leaf[0].common.sharding
         if isinstance(sharding, LeafSharding) and sharding.group and leaf[1] == ():
             yield from _with_group(leaf, sharding.group.split()[-1], groups)
+
+    def left_open(self) -> set[Instruction]:
+        """Return the elementwise users of regions' open results, where they are split no finer."""
+        edges: set[Instruction] = set()
+        found: set[Instruction] = set()
+        shared = self._shared()
+        for inst in self.insts:
+            if not isinstance(inst.shape, ArrayShape):
+                continue
+            if target_of(inst) in TO_GLOBAL:
+                if any(start.open_dims for start in annotations_of(inst, self.mesh)):
+                    edges.add(inst)
+            elif inst.opcode.elementwise and not is_annotated(inst) and (inst, ()) not in shared:
+                dims = self.result.state((inst, ())).dims
+                sources = [
+                    operand for operand in inst.operands if operand in edges or operand in found
+                ]
+                if any(self.result.state((operand, ())).dims == dims for operand in sources):
+                    found.add(inst)
+        return found
 
     def common_of(self, inst: Instruction) -> CommonAttributes:
         """Return the attributes of `inst` with its sharding."""

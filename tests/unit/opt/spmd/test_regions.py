@@ -121,6 +121,20 @@ ENTRY e {
 }
 """
 
+USED_AFTER_REGION = r"""HloModule m, allow_spmd_sharding_propagation_to_output={true}, num_partitions=4, frontend_attributes={xla.sdy.meshes={mesh = #sdy.mesh<["x"=2, "z"=2]>}}
+
+ENTRY e {
+  x = f32[4,8] parameter(0), sharding={devices=[2,2]<=[4]}
+  l = f32[2,8] custom-call(x), custom_call_target="xla.sdy.GlobalToLocalShape", frontend_attributes={xla.sdy.in_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\", ?}, {?}]>]>",xla.sdy.manual_axes="#sdy<manual_axes{\"x\"}>"}
+  t = f32[2,8] tanh(l)
+  w = f32[4,8] custom-call(t), custom_call_target="xla.sdy.LocalToGlobalShape", frontend_attributes={xla.sdy.manual_axes="#sdy<manual_axes{\"x\"}>",xla.sdy.out_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\", ?}, {?}]>]>"}
+  n = f32[4,8] negate(w)
+  c = f32[] constant(2)
+  b = f32[4,8] broadcast(c), dimensions={}
+  ROOT y = f32[4,8] multiply(n, b)
+}
+"""
+
 
 def partitioned(text: str, *arrays: Any) -> tuple[Module, np.ndarray[Any, Any]]:
     """Return the program of each device, and its joined result."""
@@ -176,3 +190,23 @@ def test_a_loop_in_a_region_keeps_its_state_split() -> None:
     wanted = np.concatenate([x[2:], x[:2]]) + 3 * np.arange(8, dtype=np.int32)
     np.testing.assert_array_equal(found, wanted)
     assert {inst.array.dims for inst in collectives(local)} == {(2, 4)}
+
+
+def test_elementwise_users_of_an_open_result_stay_split_along_the_free_axis() -> None:
+    (x,) = inputs_for(hloc.parse(USED_AFTER_REGION))
+    local, found = partitioned(USED_AFTER_REGION, x)
+    assert_close(found, -2 * np.tanh(x))
+    assert not collectives(local)
+    assert local.entry.root.array.dims == (2, 4)
+
+
+def test_users_of_a_closed_result_are_whole_along_the_free_axis() -> None:
+    closed = USED_AFTER_REGION.replace(
+        r'out_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\", ?}, {?}]>]>"',
+        r'out_shardings="#sdy.sharding_per_value<[<@mesh, [{\"x\"}, {}]>]>"',
+    )
+    assert closed != USED_AFTER_REGION
+    (x,) = inputs_for(hloc.parse(closed))
+    local, found = partitioned(closed, x)
+    assert_close(found, -2 * np.tanh(x))
+    assert local.entry.root.array.dims == (2, 8)
