@@ -21,6 +21,20 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     cache_directory.cache_clear()
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, bytes]:
+    """The name and the bytes of the file that a new parser leaves: made once, which takes long."""
+    folder = tmp_path_factory.mktemp("kept")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HLOC_CACHE_DIR", str(folder))
+        patch.setattr(tables, "INSTALLED_FILES", folder / "none")
+        cache_directory.cache_clear()
+        _shape_by_a_new_parser()
+    cache_directory.cache_clear()
+    (file,) = folder.iterdir()
+    return file.name, file.read_bytes()
+
+
 def _shape_by_a_new_parser() -> object:
     parser = tables.make_parser(STARTS, "contextual", _ToValue())
     return parser.parse("f32[2,3]{0,1}", start="shape")
@@ -42,27 +56,26 @@ _DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.mark.parametrize("kind", _DAMAGE)
-def test_a_damaged_file_is_made_again(directory: Path, kind: str) -> None:
-    made = _shape_by_a_new_parser()
-    (kept,) = directory.iterdir()
-    whole = kept.read_bytes()
+def test_a_damaged_file_is_made_again(kept: tuple[str, bytes], directory: Path, kind: str) -> None:
+    name, whole = kept
     damaged = _DAMAGE[kind](whole)
     assert damaged != whole
-    kept.write_bytes(damaged)
-    assert _shape_by_a_new_parser() == made
-    assert unsealed(kept.name, kept.read_bytes()) is not None
+    (directory / name).write_bytes(damaged)
+    assert _shape_by_a_new_parser() == array_of("f32[2,3]{0,1}")
+    again = (directory / name).read_bytes()
+    assert unsealed(name, again) is not None
 
 
-def test_a_table_with_another_number_is_made_again(directory: Path) -> None:
+def test_a_table_with_another_number_is_made_again(
+    kept: tuple[str, bytes], directory: Path
+) -> None:
     """It was believed, and failed inside Lark on texts that went through the changed place."""
-    _shape_by_a_new_parser()
-    (kept,) = directory.iterdir()
-    made = kept.read_bytes()
+    name, made = kept
     place = made.rindex(b"3")
     changed = made[:place] + b"4" + made[place + 1 :]
-    kept.write_bytes(changed)
+    (directory / name).write_bytes(changed)
     _shape_by_a_new_parser()
-    assert kept.read_bytes() != changed
+    assert (directory / name).read_bytes() != changed
 
 
 def test_a_directory_that_others_may_write_to_is_not_used(directory: Path) -> None:
