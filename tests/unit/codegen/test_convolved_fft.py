@@ -21,8 +21,19 @@ def transformed(x: np.ndarray, kind: str, n: int) -> np.ndarray:
     return np.asarray(found)
 
 
-@pytest.mark.parametrize("rows", [1, 5, 20])
-@pytest.mark.parametrize("n", [23, 46, 97, 254, 713, 1009, 2018])
+def _marks(n: int, rows: int) -> list[pytest.MarkDecorator]:
+    # How many rows there are and what their length is are decided apart.
+    return [] if rows == 5 or n in (23, 2018) else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize(
+    ("n", "rows"),
+    [
+        pytest.param(n, rows, marks=_marks(n, rows))
+        for n in (23, 46, 97, 254, 713, 1009, 2018)
+        for rows in (1, 5, 20)
+    ],
+)
 def test_all_kinds(n: int, rows: int) -> None:
     assert is_convolved(n)
     rng = np.random.default_rng(n)

@@ -90,7 +90,10 @@ def test_scatter_of_rows() -> None:
     check_root(text, random_arrays(text))
 
 
-@pytest.mark.parametrize("dims", ["5", "3,5", "2,7,3", "", "6,4"])
+# An odd number of elements, an even one in several dimensions, and one; then the first two again.
+@pytest.mark.parametrize(
+    "dims", ["5", "2,7,3", "", *(pytest.param(d, marks=pytest.mark.slow) for d in ("3,5", "6,4"))]
+)
 @pytest.mark.parametrize("dtype", ["u8", "u16", "u32", "u64"])
 @pytest.mark.parametrize(
     ("algorithm", "words"), [("rng_three_fry", 2), ("rng_philox", 2), ("rng_philox", 3)]

@@ -41,9 +41,21 @@ ENTRY e {{
 }}"""
 
 
-@pytest.mark.parametrize("rows", [3, pytest.param(64, marks=pytest.mark.slow), 1027])
-@pytest.mark.parametrize("size", [4, 5, 7, 8, 9, 13, 16, 17, 33, 65])
-@pytest.mark.parametrize("dtype", ["f32", "f64", "bf16", "f16"])
+def _marks(dtype: str, rows: int, size: int) -> list[pytest.MarkDecorator]:
+    # 1027 rows leave 3 over in vectors of any length; f16 is widened to f32 as bf16 is.
+    wanted = rows == 1027 and (dtype != "f16" or size in (5, 8, 33))
+    return [] if wanted or (rows == 3 and dtype == "f32") else [pytest.mark.slow]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows", "size"),
+    [
+        pytest.param(dtype, rows, size, marks=_marks(dtype, rows, size))
+        for dtype in ("f32", "f64", "bf16", "f16")
+        for rows in (3, 64, 1027)
+        for size in (4, 5, 7, 8, 9, 13, 16, 17, 33, 65)
+    ],
+)
 def test_softmax(dtype: str, rows: int, size: int) -> None:
     rng = np.random.default_rng(0)
     x = (3 * rng.standard_normal((rows, size))).astype(DTYPES[dtype].numpy)

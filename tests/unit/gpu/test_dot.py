@@ -275,7 +275,9 @@ def test_a_dot_under_a_transposition_is_taken_apart() -> None:
 @pytest.mark.parametrize(
     ("types", "order"),
     [
-        *(("bf16 bf16 bf16", order) for order in ORDERS),
+        *(("bf16 bf16 bf16", order) for order in ("plain", "right")),
+        # c64 and s32 below have these orders, which are not read in wide pieces.
+        *(pytest.param("bf16 bf16 bf16", o, marks=pytest.mark.slow) for o in ("left", "both")),
         ("f32 f32 f32", "plain"),
         ("f32 f32 f32", "right"),
         ("c64 c64 c64", "left"),

@@ -56,7 +56,14 @@ MODULES = {
 }
 
 
-@pytest.mark.parametrize("name", MODULES)
+_SLOW = ("product of f16",)
+"""The kernel of bf16, with another type in its instructions."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in _SLOW else []) for name in MODULES],
+)
 def test_results_are_right_and_do_not_depend_on_the_order_of_threads(name: str) -> None:
     """Threads that race would see each other's values in one order and not in the other."""
     text = MODULES[name]

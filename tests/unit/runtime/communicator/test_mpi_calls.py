@@ -156,13 +156,34 @@ def lists_of(exchange: Exchange, processes: Processes, manner: Manner) -> list[C
     return [call_list(exchange, 0, device, processes, manner) for device in range(DEVICES)]
 
 
-@pytest.mark.parametrize("per_process", [1, 2, 4])
+MANNERS = {
+    "": Manner(checked=False),
+    "checked": Manner(checked=True),
+    "in-pieces": Manner(checked=False, most_bytes=8),
+}
+
+
+def _marks(name: str, manner: str, per_process: int) -> list[pytest.MarkDecorator]:
+    # Thousands of pieces, which small arrays have a few of for any number of devices.
+    large = name in ("large all-reduce", "shares without elements")
+    return [pytest.mark.slow] if large and manner == "in-pieces" and per_process > 1 else []
+
+
 @pytest.mark.parametrize(
-    "manner",
-    [Manner(checked=False), Manner(checked=True), Manner(checked=False, most_bytes=8)],
-    ids=["", "checked", "in-pieces"],
+    ("name", "manner", "per_process"),
+    [
+        pytest.param(
+            name,
+            MANNERS[manner],
+            count,
+            id=f"{name}-{manner}-{count}",
+            marks=_marks(name, manner, count),
+        )
+        for name in COLLECTIVES
+        for manner in MANNERS
+        for count in (1, 2, 4)
+    ],
 )
-@pytest.mark.parametrize("name", COLLECTIVES)
 def test_every_collective_gives_the_bits_of_the_evaluator(
     name: str, manner: Manner, per_process: int
 ) -> None:
