@@ -3,29 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc.errors import HloError
+from hloc.ir.clone import clone_module
+from hloc.ir.edges import is_per_device
 from hloc.ir.module import Module
+from hloc.report.inputs import result_leaves
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
-def results_of_xla(
-    module: Module, inputs: Sequence[Array], *, on_devices: bool = False
-) -> list[Array]:
+def results_of_xla(module: Module, inputs: Sequence[Array], *, devices: int = 1) -> list[Array]:
     """Compile and run `module` by XLA on this machine's CPU.
 
-    Raises:
-        HloError: jax is not installed, or XLA refuses the module.
-    """
-    from hloc.jax.xla_program import is_installed, run_by_xla
+    Args:
+        module: as it was read; on several devices a program of whole arrays.
+        inputs: its arguments.
+        devices: XLA partitions the module for so many virtual devices.
 
-    if on_devices:
-        raise HloError("--compare-with=xla runs a module on one device")
+    Raises:
+        HloError: jax is not installed, XLA refuses the module, or it is that of one device of many.
+    """
+    from hloc.jax.xla_program import is_installed, run_by_xla, run_sharded_by_xla
+
     if not is_installed():
         raise HloError("--compare-with=xla needs jax", notes=("pip install 'hloc[jax]'",))
-    text = module.to_text("default", large_constants=True)
-    return [np.asarray(result) for result in run_by_xla(text, inputs)[0]]
+    if devices == 1:
+        return [np.asarray(result) for result in run_by_xla(_text(module), inputs)[0]]
+    if is_per_device(module):
+        raise HloError(
+            "--compare-with=xla on several devices takes a program of whole arrays, which XLA "
+            "partitions; this is the program of one device"
+        )
+    dims = [shape.dims for shape in result_leaves(module)]
+    counted = clone_module(module)
+    counted.set_config(replace(module.config, num_partitions=devices))
+    return run_sharded_by_xla(_text(counted), inputs, dims, devices)
+
+
+def _text(module: Module) -> str:
+    return module.to_text("default", large_constants=True)

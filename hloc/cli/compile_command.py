@@ -399,7 +399,9 @@ class _Job:
             plain = CompileOptions(opt_level=0, fill_constants=fill)
             return self._timed(driver.compile_module(module, plain), inputs, 1)[0]
         if other == "xla":
-            return results_of_xla(module, inputs, on_devices=task is not None)
+            assert self._snapshot is not None
+            given = module if task is None else self._snapshot.module
+            return results_of_xla(given, inputs, devices=1 if task is None else task.devices)
         if other == "snapshot":
             if self._snapshot is None or self._snapshot.result is None:
                 raise HloError(f"{shown_name(self.name)} has no stored result to compare with")

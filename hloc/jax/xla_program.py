@@ -5,6 +5,8 @@ All that is not public in jaxlib is used here only; hlo-repl runs it in its chil
 
 from __future__ import annotations
 
+import os
+import sys
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -62,3 +64,58 @@ def run_proto_by_xla(
     except Exception as fault:  # jaxlib raises what it likes
         raise HloError(f"XLA refuses the module: {str(fault).splitlines()[0]}") from fault
     return tuple(np.asarray(result[0]) for result in results), tuple(seconds)
+
+
+def run_sharded_by_xla(
+    text: str, arrays: Sequence[Array], result_dims: Sequence[tuple[int, ...]], devices: int
+) -> list[Array]:
+    """Let XLA partition the text of a program of whole arrays, and run it on virtual devices.
+
+    Args:
+        text: an annotated module, with the number of partitions in its header.
+        arrays: whole arguments.
+        result_dims: dimensions of the whole results.
+        devices: how many partitions there are.
+
+    Raises:
+        HloError: XLA does not take the module, or has started with fewer devices.
+    """
+    flag = f"--xla_force_host_platform_device_count={devices}"
+    if "jax" not in sys.modules:  # XLA reads its flags when it starts
+        os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
+    import jax
+    from jax._src.sharding_impls import GSPMDSharding
+    from jaxlib import _hlo, _jax, xla_client
+
+    found = jax.devices("cpu")
+    if len(found) < devices:
+        raise HloError(f"XLA has {len(found)} of {devices} devices", notes=(f"XLA_FLAGS={flag}",))
+    list_of_devices = _jax.DeviceList(tuple(found[:devices]))
+    options = xla_client.CompileOptions()
+    build = options.executable_build_options
+    assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
+    for part in (options, build):
+        part.num_replicas, part.num_partitions = 1, devices
+        part.device_assignment = assignment
+    build.use_spmd_partitioning = True
+    build.use_shardy_partitioner = "xla.sdy." in text
+    try:
+        proto = _hlo.hlo_module_from_text(text).as_serialized_hlo_module_proto()
+        stablehlo = _jax.mlir.hlo_to_stablehlo(proto)
+        program = found[0].client.compile_and_load(stablehlo, list_of_devices, options)
+        given = [
+            jax.device_put(array, GSPMDSharding(list_of_devices, sharding))
+            for array, sharding in zip(arrays, program.get_parameter_shardings(), strict=True)
+        ]
+        parts = program.execute_sharded(given).disassemble_into_single_device_arrays()
+        shardings = program.get_output_shardings()
+        return [
+            np.asarray(
+                jax.make_array_from_single_device_arrays(
+                    dims, GSPMDSharding(list_of_devices, sharding), own
+                )
+            )
+            for dims, sharding, own in zip(result_dims, shardings, parts, strict=True)
+        ]
+    except Exception as fault:  # jaxlib raises what it likes
+        raise HloError(f"XLA refuses the module: {str(fault).splitlines()[0]}") from fault
