@@ -167,7 +167,7 @@ def test_imports_go_down_and_packages_stay_in_their_rooms() -> None:
 MUTUAL_TYPES: tuple[tuple[str, str, str], ...] = (
     (
         "hloc.ir",
-        "computation events instruction module opcode print_order printer",
+        "compact_elements computation events instruction module opcode print_order printer",
         "one recursive data type: a module holds computations, which hold instructions, which call "
         "computations; Module.to_text prints it",
     ),

@@ -18,7 +18,7 @@ from hloc.cli.aot_command import check_library, implied_kinds, write_library
 from hloc.cli.command_words import check_not_a_command
 from hloc.cli.compare_each import compare_each
 from hloc.cli.compare_with_xla import results_of_xla
-from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, write_products
+from hloc.cli.emit import LIBRARY_KINDS, PICTURES, check_kinds, text_options, write_products
 from hloc.cli.exchange_report import exchange_lines
 from hloc.cli.guard import guarded_each
 from hloc.cli.input_options import inputs_of
@@ -222,7 +222,7 @@ class _Job:
         if set(emit) & LIBRARY_KINDS:
             write_library(emit, compiled, a, self.name, self.talk)
         if emit:
-            write_products(emit, module, compiled, a.output_file, a.style, self.talk)
+            write_products(emit, module, compiled, a.output_file, text_options(a), self.talk)
         if is_hidden and not (emit or told or is_data):
             self.talk.say("(the module is not printed after a report; -o - prints it)")
         if executable is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 
+from hloc.cli.emit import text_options
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable
 from hloc.formats.write import FORMAT_OF_ENDING, format_of_path, module_bytes
@@ -25,7 +26,7 @@ def convert_file(arguments: Namespace, talk: Talk) -> int:
             notes=[f"endings are {endings}, each with .gz too; --to=FORMAT goes with any name"],
         )
     module = read_module(name, verify=not arguments.no_verify)
-    data = module_bytes(module, form, style=arguments.style, compress=compress)
+    data = module_bytes(module, form, **text_options(arguments), compress=compress)
     if path == "-":
         is_text = form in ("hlo", "stablehlo")
         talk.product(data.decode("utf-8", "surrogateescape") if is_text else data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -56,32 +57,40 @@ def check_kinds(kinds: Sequence[str], target: str) -> None:
             )
 
 
+def text_options(arguments: Namespace) -> dict[str, str]:
+    """Return the arguments of `Module.to_text` that the command line asks for."""
+    return {"style": arguments.style, "tuple_style": arguments.tuple_style}
+
+
 def write_products(
     kinds: Sequence[str],
     module: Module,
     compiled: CompiledModule | None,
     path: str | None,
-    style: str,
+    text: dict[str, str],
     talk: Talk,
 ) -> None:
     """Write the texts of `kinds`; with several and a path, FILE.hlo, FILE.ll ...
 
+    `text` is what `text_options` returns.
     Kinds of libraries are counted, but written elsewhere.
 
     Raises:
         HloError: a file cannot be written.
     """
     for kind in (kind for kind in kinds if kind not in LIBRARY_KINDS):
-        form = _form(kind, module, compiled, style)
+        form = _form(kind, module, compiled, text)
         target = path
         if path not in (None, "-") and len(kinds) > 1:
             target = os.path.splitext(str(path))[0] + _ending(kind, compiled)
         deliver(form, target, talk)
 
 
-def _form(kind: str, module: Module, compiled: CompiledModule | None, style: str) -> str | bytes:
+def _form(
+    kind: str, module: Module, compiled: CompiledModule | None, text: dict[str, str]
+) -> str | bytes:
     if kind == "hlo":
-        return module.to_text(style, large_constants=True)
+        return module.to_text(**text, large_constants=True)
     if kind in PICTURES:
         from hloc.pictures.graph import drawing
 

@@ -27,6 +27,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.options import DEFAULT_LINK, GROUPINGS, LINKS, SIMULATORS
 
 STYLES = ("default", "short", "canonical")
+TUPLE_STYLES = ("full", "compact")
 COLOR = ("auto", "always", "never")
 CHANGE_FORMS = ("summary", "diff", "side", "text", "json")
 BACKENDS = ("native", "interp")
@@ -165,6 +166,10 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--style",), "Output", ("", "parse", "convert", "extract", "partition"), "style of "
            "HLO text, as in XLA's print options: default, short, canonical", "STYLE",
            convert=OneOf(STYLES), default="default"),
+    Option(("--tuple-style",), "Output", ("", "parse", "convert", "extract", "partition"),
+           "elements of tuples in HLO text: full, an instruction each; compact, `p#0` where one is "
+           "used, as XLA prints them since July 2026 (docs/text-versions.md)", "STYLE",
+           convert=OneOf(TUPLE_STYLES), default="full"),
     Option(("--format",), "Output", REPORTING, "output format: text, or json: all reports that "
            "are asked for as one document on stdout (docs/json.md)",
            "FORMAT", convert=OneOf(("text", "json")), default="text"),

@@ -34,6 +34,7 @@ class PassReport(PipelineObserver):
         context: counts the rewrites.
         print_changed: one of `CHANGE_FORMS` (`options.py`), or "".
         print_after: patterns of pass names whose result is printed.
+        text_options: arguments of `Module.to_text` for those.
         idle: steps that changed nothing.
     """
 
@@ -41,7 +42,7 @@ class PassReport(PipelineObserver):
     context: PassContext
     print_changed: str = ""
     print_after: tuple[str, ...] = ()
-    style: str = "default"
+    text_options: dict[str, str] = field(default_factory=dict)
     idle: int = 0
     _before: Snapshot | None = None
     _figures: Measure | None = None
@@ -70,7 +71,7 @@ class PassReport(PipelineObserver):
         names = names_of(run.what)
         if any(fnmatchcase(name, pattern) for pattern in self.print_after for name in names):
             self.talk.product(f"// after {text_of(run.what)}")
-            self.talk.product(module.to_text(self.style, large_constants=False))
+            self.talk.product(module.to_text(**self.text_options, large_constants=False))
 
     def finish(self) -> None:
         """Say how many passes had nothing to do."""

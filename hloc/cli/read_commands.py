@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from hloc.cli.emit import deliver
+from hloc.cli.emit import deliver, text_options
 from hloc.cli.guard import guarded_each
 from hloc.cli.talk import Talk
 from hloc.errors import HloError
@@ -24,7 +24,8 @@ def parse_files(arguments: Namespace, talk: Talk) -> int:
 
     def parse_one(name: str) -> int:
         modules = read_modules(name, verify=not arguments.no_verify)
-        texts = (module.to_text(arguments.style, large_constants=True) for module in modules)
+        style = text_options(arguments)
+        texts = (module.to_text(**style, large_constants=True) for module in modules)
         text = f"{SEPARATOR}\n".join(texts)
         deliver(text, arguments.output_file or None, talk)
         return Exit.OK

@@ -10,7 +10,7 @@ from hloc.cli.talk import Talk
 def run_files(arguments: Namespace, talk: Talk) -> int:
     """`hloc run FILE...`."""
     arguments.run, arguments.emit, arguments.output_file = True, (), None
-    arguments.style, arguments.repro = "default", False
+    arguments.style, arguments.tuple_style, arguments.repro = "default", "full", False
     arguments.compile_only, arguments.shared = False, False
     return compile_files(arguments, talk)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hloc import driver
 from hloc.cli.dump_dir import RESUMED, DumpDir
+from hloc.cli.emit import text_options
 from hloc.cli.pass_report import PassReport
 from hloc.cli.pass_table import PassTimes
 from hloc.cli.progress import PassProgress, Progress
@@ -93,7 +94,7 @@ class WatchedPasses:
         found: list[PipelineObserver] = []
         if a.print_changed or a.print_after:
             changed = a.print_changed or ""
-            report = PassReport(self.talk, context, changed, a.print_after, a.style)
+            report = PassReport(self.talk, context, changed, a.print_after, text_options(a))
             self._finishers.append(report)
             found.append(report)
         if a.dump_dir:

@@ -26,9 +26,14 @@ def format_of_path(path: str) -> tuple[str, bool]:
 
 
 def module_bytes(
-    module: Module, form: str, *, style: str = "default", compress: bool = False
+    module: Module,
+    form: str,
+    *,
+    style: str = "default",
+    tuple_style: str = "full",
+    compress: bool = False,
 ) -> bytes:
-    """Return `module` in `form`, one of `FORMATS`.
+    """Return `module` in `form`, one of `FORMATS`; the styles are those of `Module.to_text`.
 
     Raises:
         HloError: a value that the format cannot hold; a package that writes it is missing.
@@ -41,7 +46,8 @@ def module_bytes(
         data = _stablehlo_bytes(module)
     else:
         assert form in FORMATS, form
-        data = module.to_text(style, large_constants=True).encode("utf-8", "surrogateescape")
+        text = module.to_text(style, large_constants=True, tuple_style=tuple_style)
+        data = text.encode("utf-8", "surrogateescape")
     return gzip.compress(data, mtime=0) if compress else data
 
 

@@ -79,17 +79,25 @@ class Module(NotebookView):
         result: R = found[1]
         return result
 
-    def to_text(self, style: str = "default", *, large_constants: bool | None = None) -> str:
+    def to_text(
+        self,
+        style: str = "default",
+        *,
+        large_constants: bool | None = None,
+        tuple_style: str = "full",
+    ) -> str:
         """Return the module as HLO text.
 
         Args:
             style: `default`, `short` or `canonical`, XLA's print options of these names.
             large_constants: print constants of more than 10 elements in full; None takes the
                 style's own choice.
+            tuple_style: `full` has get-tuple-element instructions; `compact` writes elements of
+                tuples as `p#0` where they are used, as XLA does since July 2026.
         """
         from hloc.ir.printer import print_module
 
-        return print_module(self, style, large_constants=large_constants)
+        return print_module(self, style, large_constants=large_constants, tuple_style=tuple_style)
 
     # ---- changing
 

@@ -20,6 +20,7 @@ from hloc.ir.attributes import (
     metadata_text,
     quoted,
 )
+from hloc.ir.compact_elements import CompactElements
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.literal_text import literal_text
@@ -47,7 +48,11 @@ class PrintOptions:
     canonical_names: bool = False
     bodies: bool = False
     operand_index: bool = True
+    compact_elements: bool = False
 
+
+TUPLE_STYLES = ("full", "compact")
+"""Elements of tuples: a get-tuple-element each, or `p#0` at the use (docs/text-versions.md)."""
 
 STYLES = {
     "default": PrintOptions(),
@@ -64,7 +69,11 @@ STYLES = {
 
 
 def print_module(
-    module: Module, style: str = "default", *, large_constants: bool | None = None
+    module: Module,
+    style: str = "default",
+    *,
+    large_constants: bool | None = None,
+    tuple_style: str = "full",
 ) -> str:
     """Return the text of `module`.
 
@@ -72,13 +81,17 @@ def print_module(
         module: any module.
         style: `default`, `short` or `canonical`.
         large_constants: print constants of more than 10 elements; None takes the style's choice.
+        tuple_style: `full`, or `compact`, which reads as `p#0` what is otherwise a
+            get-tuple-element; those that carry more than their index keep a line.
 
     Raises:
         HloError: there is no such style.
     """
     if style not in STYLES:
         raise HloError(f"unknown print style {style}; there are {', '.join(STYLES)}")
-    options = STYLES[style]
+    if tuple_style not in TUPLE_STYLES:
+        raise HloError(f"unknown tuple style {tuple_style}; there are {', '.join(TUPLE_STYLES)}")
+    options = replace(STYLES[style], compact_elements=tuple_style == "compact")
     if large_constants is not None:
         options = replace(options, large_constants=large_constants)
     return _Printer(options, module).module()
@@ -98,6 +111,7 @@ class _Printer:
         # Texts by identity of what the module holds: equal attributes are mostly one object.
         self._attributes_known: dict[int, str] = {}
         self._common_known: dict[int, str] = {}
+        self.elements = CompactElements(module) if options.compact_elements else None
 
     # ---- module
 
@@ -185,6 +199,8 @@ class _Printer:
         numbers: dict[Instruction, int] = {}
         root = computation.root
         for inst in instruction_order(computation, scheduled=name):
+            if self.elements and inst is not root and inst in self.elements:
+                continue
             if self.options.canonical_names:
                 numbers[inst] = len(numbers)
             mark = "ROOT " if inst is root else ""
@@ -202,7 +218,7 @@ class _Printer:
 
     def instruction(self, inst: Instruction, numbers: dict[Instruction, int], indent: int) -> str:
         """Return `name = shape opcode(operands), attributes`."""
-        name = f"tmp_{numbers[inst]}" if inst in numbers else inst.name
+        name = self._name(inst, numbers)
         opcode, wrapped = sugar_of(inst)
         text = f"{self.percent}{name} = {inst.shape} {opcode}({self._operands(inst, numbers)})"
         if inst.common.parameter_replication:
@@ -239,6 +255,9 @@ class _Printer:
             found = self._common_known[key] = self._common(inst, inst.common)
         return found
 
+    def _name(self, inst: Instruction, numbers: dict[Instruction, int]) -> str:
+        return f"tmp_{numbers[inst]}" if numbers and inst in numbers else inst.name
+
     def _operands(self, inst: Instruction, numbers: dict[Instruction, int]) -> str:
         parenthesis = inst.opcode.parenthesis
         if parenthesis == "literal":
@@ -246,22 +265,23 @@ class _Printer:
         if parenthesis:
             return str(getattr(inst.attributes, parenthesis))
         operands = inst.operands
+        if self.elements:
+            named = map(self.elements.split, operands)
+            shown = [self._name(operand, numbers) + path for operand, path in named]
+        else:
+            shown = [self._name(operand, numbers) for operand in operands]
         if not self.options.operand_shape:
             percent = self.percent
             if len(operands) <= 5 or not self.options.operand_index:
-                return ", ".join([percent + operand.name for operand in operands])
+                return ", ".join([percent + name for name in shown])
             return ", ".join(
-                f"/*index={i}*/{percent}{operand.name}"
-                if i and i % 5 == 0
-                else percent + operand.name
-                for i, operand in enumerate(operands)
+                f"/*index={i}*/{percent}{name}" if i and i % 5 == 0 else percent + name
+                for i, name in enumerate(shown)
             )
-        texts = []
-        for operand in operands:
-            name = f"tmp_{numbers[operand]}" if operand in numbers else operand.name
-            shown = self.options.canonical_names or self.options.operand_names
-            texts.append(f"{operand.shape} {self.percent}{name}" if shown else str(operand.shape))
-        return ", ".join(texts)
+        if not (self.options.canonical_names or self.options.operand_names):
+            return ", ".join(str(operand.shape) for operand in operands)
+        pairs = zip(operands, shown, strict=True)
+        return ", ".join(f"{operand.shape} {self.percent}{name}" for operand, name in pairs)
 
     def _own_attributes(
         self, inst: Instruction, wrapped: Instruction | None, indent: int

@@ -95,11 +95,12 @@ class ModuleAst(NamedTuple):
 
 
 class NamedOperand(NamedTuple):
-    """`[shape] name`."""
+    """`[shape] name`, or `[shape] name#1#0`, whose `path` is (1, 0)."""
 
     name: str
     at: int
     shape: Piece | None
+    path: tuple[int, ...] = ()
 
 
 class NestedOperand(NamedTuple):

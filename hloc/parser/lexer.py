@@ -24,6 +24,7 @@ from hloc.parser.scanner import (
     fault,
     unterminated,
 )
+from hloc.parser.value_tools import BadValue, int_of
 from hloc.parser.whole_text import WholeText
 from hloc.source import SourceFile
 
@@ -46,6 +47,7 @@ _PIECE = re.compile(
     rf"(?P<name>%{IDENT})|(?P<attribute>({IDENT})=)|(?P<ident>{IDENT})|(?P<arrow>->)"
     r"|(?P<punctuation>[(){},=])"
 )
+_INT = re.compile(terminal("INT"))
 _NOTES = {
     ";": "instructions follow each other without a separator",
     "\ufeff": "this is a byte-order mark; save the file as UTF-8 without one",
@@ -164,6 +166,8 @@ class Lexer:
     def _piece(self, at: int) -> Token:
         found = _PIECE.match(self.text, at, self.end)
         if found is None:
+            if self.mode == "operands" and self.text[at] == "#":
+                return self._element(at)
             raise self._no_token(at)
         kind = found.lastgroup
         if kind == "name":
@@ -179,6 +183,17 @@ class Lexer:
         if found.group() == ")":
             raise fault(self.source, at, at + 1, "unexpected ')'", "HLOC0101")
         return Token(_PUNCTUATION[found.group()], found.group(), at, found.end())
+
+    def _element(self, at: int) -> Token:
+        """Return the token for `#1`, which picks an element of a tuple."""
+        number = _INT.match(self.text, after_blanks(self.text, at + 1, self.end), self.end)
+        if number is None:
+            note = "`p#0` is element 0 of the tuple `p`"
+            raise fault(self.source, at, at + 1, "no index behind '#'", "HLOC0101", note)
+        try:
+            return Token("ELEMENT", int_of(number.group()), at, number.end())
+        except BadValue as error:
+            raise fault(self.source, at, number.end(), str(error), "HLOC0101") from None
 
     def _no_token(self, at: int) -> Exception:
         c = self.text[at]

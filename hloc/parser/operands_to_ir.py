@@ -20,7 +20,7 @@ from hloc.parser.attributes import InstructionAttributes
 from hloc.parser.reader import Scope, SourceReader, Unknown
 from hloc.parser.scanner import NAME
 from hloc.parser.to_ast import parse_piece
-from hloc.shapes import compatible
+from hloc.shapes import TupleShape, compatible
 from hloc.source import Span
 
 
@@ -63,14 +63,46 @@ class OperandReader(SourceReader):
             if scope.makes_parameters and tree.shape is not None:
                 return self._new_parameter(name, tree.shape, scope)
             raise self._no_instruction(tree, name, scope)
+        if tree.path:
+            inst = self._element(inst, tree, scope)
         if tree.shape is not None:
             shape = self.values.shape(tree.shape.text, tree.shape.at)
             if not compatible(shape, inst.shape):
                 raise self._fault(
                     tree.shape.at, len(tree.shape.text),
-                    f"operand {name} is written with shape {shape.text_without_layout}, but it has "
-                    f"shape {inst.shape.text_without_layout}", "HLOC0207",
+                    f"operand {_element_name(name, tree.path)} is written with shape "
+                    f"{shape.text_without_layout}, but it has shape "
+                    f"{inst.shape.text_without_layout}", "HLOC0207",
                 )  # fmt: skip
+        return inst
+
+    def _element(self, inst: Instruction, tree: NamedOperand, scope: Scope) -> Instruction:
+        """Return `tree.path` of the tuple `inst`: each get-tuple-element is made at its first use.
+
+        They are kept in the scope as `p#1`, which no name can be, so the fast way finds them too.
+        """
+        row = OPCODES["get-tuple-element"]
+        assert row.attributes is not None
+        name = tree.name.removeprefix("%")
+        for depth, index in enumerate(tree.path, 1):
+            elements = inst.shape.elements if isinstance(inst.shape, TupleShape) else None
+            if elements is None or not 0 <= index < len(elements):
+                written = _element_name(name, tree.path[: depth - 1])
+                reason = "is not a tuple" if elements is None else f"has no element {index}"
+                raise self._fault(
+                    tree.at, len(tree.name), f"{written} {reason}; its shape is "
+                    f"{inst.shape.text_without_layout}", "HLOC0206",
+                )  # fmt: skip
+            written = _element_name(name, tree.path[:depth])
+            known = scope.named.get(written)
+            if known is None:
+                known = self._add(
+                    scope, written.replace("#", "_"), row, elements[index], (inst,),
+                    row.attributes(index=index), (), NO_COMMON, (),
+                    Span(self.source, tree.at, tree.at + len(tree.name)),
+                )  # fmt: skip
+                scope.define(written, tree.at, known)
+            inst = known
         return inst
 
     def _no_instruction(self, tree: NamedOperand, name: str, scope: Scope) -> HloError:
@@ -130,15 +162,20 @@ def _typed_names(text: str, at: int) -> list[OperandAst] | None:
     """Split `f32[2]{0} %a, /*index=1*/%b` by pattern; None for any other operand."""
     found: list[OperandAst] = []
     for part in _OPERAND.finditer(text):
-        shape, name, rest = part.groups()
+        shape, name, path, rest = part.groups()
         if rest is not None:
             return None
         piece = Piece(shape, at + part.start(1)) if shape else None
-        found.append(NamedOperand(name, at + part.start(2), piece))
+        indices = tuple(map(int, path[1:].split("#"))) if path else ()
+        found.append(NamedOperand(name, at + part.start(2), piece, indices))
     return found
+
+
+def _element_name(name: str, path: tuple[int, ...]) -> str:
+    return "".join([name, *(f"#{index}" for index in path)])
 
 
 _OPERAND = re.compile(
     r"(?:/\*index=[0-9]++\*/[ ]?)?([a-z][a-z0-9]*+\[[0-9,<=]*+\](?:\{[^{}()]*+\})?)?+ ?"
-    rf"({NAME})(?:, (?=[^ \t\r\n])|\Z)|([\s\S])"
+    rf"({NAME})((?:#[0-9]{{1,9}})*+)(?:, (?=[^ \t\r\n])|\Z)|([\s\S])"
 )

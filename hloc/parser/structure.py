@@ -146,8 +146,10 @@ class _ToAst(Transformer[Any, Any]):
         return children[::2]
 
     def named_operand(self, children: list[Any]) -> NamedOperand:
-        *shape, name = children
-        return NamedOperand(name.value, name.start, _piece(shape))
+        shape = children[: children[0].type == "SHAPE"]
+        name, *elements = children[len(shape) :]
+        path = tuple(element.value for element in elements)
+        return NamedOperand(name.value, name.start, _piece(shape), path)
 
     def nested_operand(self, children: list[Any]) -> NestedOperand:
         *shape, opcode, operands = children
