@@ -27,10 +27,11 @@ FOREIGN = (
     "99999999999999999999", "negate-start(x)", "\0", "\ud800",
 )  # fmt: skip
 STYLES = ("default", "short", "canonical")
+TUPLE_STYLES = ("full", "compact")
 
 SEEDS = [
-    text for folder in ("parser", "opt") for path in sorted((GOLDEN / folder).iterdir())
-    for _, text, _ in cases(path)
+    text for folder in ("parser", "parser_2026", "opt")
+    for path in sorted((GOLDEN / folder).iterdir()) for _, text, _ in cases(path)
 ]  # fmt: skip
 
 
@@ -50,9 +51,11 @@ def read_and_print(text: str) -> None:
         error.__str__()
     for style in STYLES:
         module.to_text(style, large_constants=True)
-    printed = module.to_text("short", large_constants=True)
-    again = parse(SourceFile(printed), verify=False)
-    assert again.to_text("short", large_constants=True) == printed
+    # With `%`, without which a name that is a keyword (`%ROOT`) cannot be read.
+    for tuple_style in TUPLE_STYLES:
+        printed = module.to_text(large_constants=True, tuple_style=tuple_style)
+        again = parse(SourceFile(printed), verify=False)
+        assert again.to_text(large_constants=True, tuple_style=tuple_style) == printed
 
 
 def damaged(text: str, damage: Damage) -> str:

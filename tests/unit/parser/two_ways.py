@@ -35,7 +35,8 @@ _FOREIGN = (
     "nan(0x1)", "99999999999999999999", "x", "b", "%x", "hello", "f32[2]", "f32[]{}", "f32[2]{0}",
     "token[]", "(f32[], s32[])", "ROOT", "ENTRY", "HloModule m", "constant(1)", "parameter(0)",
     "to_apply={a = f32[] parameter(0)}", "sharding={devices=[2]<=[2]}", "index=9", "metadata={}",
-    'metadata={op_name="a\\q"}', "mesh['x'=2]", "negate-start(x)", "/*index=5*/", "true", "T(8)", "#", "#0", "#1#0",
+    'metadata={op_name="a\\q"}', "mesh['x'=2]", "negate-start(x)", "/*index=5*/", "true", "T(8)",
+    "#", "#0", "#1#0",
 )  # fmt: skip
 
 
