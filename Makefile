@@ -3,10 +3,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 JAX_CHECKOUT ?= ../jax
+XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -138,6 +139,9 @@ conformance-gpu: setup ## the same for GPU code in the PTX interpreter, on a sam
 
 jax-tests: setup ## JAX's own tests, plain and on hloc: JAX_CHECKOUT=folder of jax-ml/jax (its version's tag); FILES="lax api"
 	$(BIN)/python benchmarks/jax_tests/run.py $(JAX_CHECKOUT) $(FILES)
+
+xla-texts: setup ## every text of XLA's source judged as XLA's tests judge it: XLA_CHECKOUT=folder of openxla/xla
+	$(BIN)/python -m tests.xla_texts $(XLA_CHECKOUT) $(NAMES)
 
 ci: ## what CI runs: the README's test line, then the conformance gate
 	.ci/run
