@@ -270,18 +270,15 @@ class _Printer:
             shown = [self._name(operand, numbers) + path for operand, path in named]
         else:
             shown = [self._name(operand, numbers) for operand in operands]
-        if not self.options.operand_shape:
-            percent = self.percent
-            if len(operands) <= 5 or not self.options.operand_index:
-                return ", ".join([percent + name for name in shown])
-            return ", ".join(
-                f"/*index={i}*/{percent}{name}" if i and i % 5 == 0 else percent + name
-                for i, name in enumerate(shown)
-            )
-        if not (self.options.canonical_names or self.options.operand_names):
-            return ", ".join(str(operand.shape) for operand in operands)
-        pairs = zip(operands, shown, strict=True)
-        return ", ".join(f"{operand.shape} {self.percent}{name}" for operand, name in pairs)
+        texts = [self.percent + name for name in shown]
+        if self.options.operand_shape:
+            shapes = [str(operand.shape) for operand in operands]
+            if self.options.canonical_names or self.options.operand_names:
+                shapes = [f"{shape} {text}" for shape, text in zip(shapes, texts, strict=True)]
+            texts = shapes
+        if len(texts) > 5 and self.options.operand_index:
+            texts = [f"/*index={i}*/{t}" if i and i % 5 == 0 else t for i, t in enumerate(texts)]
+        return ", ".join(texts)
 
     def _own_attributes(
         self, inst: Instruction, wrapped: Instruction | None, indent: int

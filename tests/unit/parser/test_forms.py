@@ -6,6 +6,7 @@ import pytest
 
 import hloc
 from hloc.errors import HloError
+from hloc.ir.printer import PrintOptions, _Printer
 
 _TEXT = """HloModule m
 
@@ -76,3 +77,16 @@ ENTRY e {
 }"""
     *_, x, y = hloc.parse(text).entry.instructions
     assert [str(x.attributes.epsilon), str(y.attributes.epsilon)] == ["0.0", "-0.0"]
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_a_comment_ends_with_its_line_in_files_of_every_system(line_end: str) -> None:
+    lines = ("HloModule m // x", "// y", "ENTRY e { // z", "ROOT c = s32[] constant(7) // 8", "}")
+    assert hloc.parse(line_end.join(lines)).entry.root.attributes.literal.value == 7
+
+
+def test_operands_with_shapes_are_numbered_too() -> None:
+    """Every fifth operand, as in prints without shapes."""
+    module = hloc.parse("ENTRY e { a = u8[] parameter(0) ROOT t = tuple(a, a, a, a, a, a) }")
+    options = PrintOptions(operand_shape=True)
+    assert "u8[] %a, /*index=5*/u8[] %a)" in _Printer(options, module).module()
