@@ -296,6 +296,7 @@ _BY_NAME: dict[str, Codec] = {
     "input_batching_dims": _ints(_SCATTER + "input_batching_dims"),
     "inserted_window_dims": _ints(_SCATTER + "inserted_window_dims"),
     "iota_dimension": _one_int("dimensions"),
+    "has_dynamic_root": _flag("has_dynamic_root"),
     "is_associative": Codec(_read_associative, _write_associative),
     "is_composite": _flag("is_composite"),
     "is_host_transfer": _flag("is_host_transfer"),
@@ -342,16 +343,21 @@ _BY_NAME: dict[str, Codec] = {
     "use_global_device_ids": _flag("use_global_device_ids"),
     "window": Codec(read_window, fill_window),
 }
+# Protos of before June 2026 have no flag, and their topk is stable; a stable one is never wrong.
+_TOPK_IS_STABLE = Codec(lambda _inst, _context: True, _flag("is_stable").write)
 _PERMUTE_SIZES = Codec(_read_permute_sizes, _write_permute_sizes)
 _RAGGED_DOT = _RAGGED + _DOT
+_DOT_ALGORITHM = _enum("precision_config.algorithm", "dot_algorithm")
 _BY_OPCODE: dict[tuple[str, str], Codec] = {
     ("all-to-all", "dimensions"): _ints("dimensions", None),
     ("cholesky", "lower"): _flag("cholesky_options.lower"),
     ("collective-permute", "slice_sizes"): _PERMUTE_SIZES,
     ("collective-permute-start", "slice_sizes"): _PERMUTE_SIZES,
-    ("dot", "algorithm"): _enum("precision_config.algorithm", "dot_algorithm"),
-    ("scaled-dot", "algorithm"): _enum("precision_config.algorithm", "dot_algorithm"),
+    ("convolution", "algorithm"): _DOT_ALGORITHM,
+    ("dot", "algorithm"): _DOT_ALGORITHM,
+    ("scaled-dot", "algorithm"): _DOT_ALGORITHM,
     ("rng-bit-generator", "algorithm"): _enum("rng_algorithm", "rng_algorithm"),
+    ("topk", "is_stable"): _TOPK_IS_STABLE,
     ("gather", "index_vector_dim"): _scalar(_GATHER + "index_vector_dim"),
     ("scatter", "index_vector_dim"): _scalar(_SCATTER + "index_vector_dim"),
     ("ragged-dot", "lhs_batch_dims"): _ints(_RAGGED_DOT + "lhs_batch_dimensions"),

@@ -128,6 +128,7 @@ HloInstructionProto
   97 conv_kind int32
   98 sparsity_config SparsityConfig
   99 backend_config_payload Payload
+  100 has_dynamic_root bool
 SliceDimensions
   1 start int64
   2 limit int64

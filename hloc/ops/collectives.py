@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from hloc.dtypes import S32
 from hloc.ir.attributes import attr
 from hloc.ir.factors import WHOLE, FactorDraft
 from hloc.ir.instruction import Instruction
@@ -45,7 +46,7 @@ from hloc.ops.exchanges import (
     reduce_scatter,
 )
 from hloc.ops.reducers import one_or_tuple
-from hloc.shapes import ArrayShape, Shape, TupleShape
+from hloc.shapes import ArrayShape, Shape, TupleShape, array_shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,13 @@ class AllToAllAttributes(GroupAttributes):
 
     constrain_layout: bool = attr("bool", default=False)
     dimensions: tuple[int, ...] | None = attr("int_list", default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveBroadcastAttributes(GroupAttributes):
+    """With `has_dynamic_root` the last operand has the rank of the root for each other operand."""
+
+    has_dynamic_root: bool = attr("bool", default=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,10 +218,20 @@ def infer_all_to_all(request: ShapeRequest) -> Shape:
     return declared
 
 
-def infer_as_operands(request: ShapeRequest) -> Shape:
-    """Return the operands' shapes, a tuple if there are several."""
-    require(bool(request.operands), "collective-broadcast: expected at least 1 operand")
-    return one_or_tuple(array_operands("collective-broadcast", request))
+def infer_collective_broadcast(request: ShapeRequest) -> Shape:
+    """Return the shapes of the operands that are sent, a tuple if there are several.
+
+    With a dynamic root the last operand is `s32[n]` for n others.
+    """
+    name = "collective-broadcast"
+    shapes = array_operands(name, request)
+    if request.attributes.has_dynamic_root:
+        require(len(shapes) > 1, f"{name}: with has_dynamic_root expected at least 2 operands")
+        shapes, roots = shapes[:-1], shapes[-1]
+        expected = array_shape(S32, len(shapes))
+        check_compatible(name, "the last operand, of roots,", roots, expected)
+    require(bool(shapes), f"{name}: expected at least 1 operand")
+    return one_or_tuple(shapes)
 
 
 def infer_ragged_all_to_all(request: ShapeRequest) -> Shape:
@@ -403,10 +421,10 @@ _define(
 )
 _define(
     "collective-broadcast",
-    "is the x of the first participant of each group",
-    infer_as_operands,
+    "is the x of the first participant of each group, or of the one that the last operand names",
+    infer_collective_broadcast,
     collective_broadcast,
-    GroupAttributes,
+    CollectiveBroadcastAttributes,
     factors=_dims_together,
     phases=("relay",),
 )

@@ -15,7 +15,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass
 from hloc.ops.checks import array_operand, require, result_type, same_size, wider
-from hloc.ops.contraction import is_integer, rounded_sum, wide_matmul
+from hloc.ops.contraction import ALGORITHMS, is_integer, rounded_sum, wide_matmul
 from hloc.ops.shared import Array
 from hloc.ops.windows import overlap, window_of, windowed_dims
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape
@@ -34,6 +34,7 @@ class ConvolutionAttributes:
     operand_precision: tuple[str, ...] = attr(
         "enum_list", default=(), choices=PRECISIONS, fold_case=True
     )
+    algorithm: str = attr("enum", default="", choices=ALGORITHMS, fold_case=True)
     sparsity_config: RawText | None = attr("raw", default=None)
 
 

@@ -21,27 +21,11 @@ from hloc.ops.checks import (
     same_size,
     wider,
 )
-from hloc.ops.contraction import contract, free_dims
+from hloc.ops.contraction import ALGORITHMS, contract, free_dims
 from hloc.ops.shared import Array
 from hloc.shapes import ArrayShape, Shape
 
 PRECISIONS = ("default", "high", "highest", "packed_nibble")
-ALGORITHMS = (
-    "dot_any_f8_any_f8_f32",
-    "dot_any_f8_any_f8_f32_fast_accum",
-    "dot_f16_f16_f16",
-    "dot_f16_f16_f32",
-    "dot_bf16_bf16_bf16",
-    "dot_bf16_bf16_f32",
-    "dot_bf16_bf16_f32_x3",
-    "dot_bf16_bf16_f32_x6",
-    "dot_bf16_bf16_f32_x9",
-    "dot_tf32_tf32_f32",
-    "dot_tf32_tf32_f32_x3",
-    "dot_f32_f32_f32",
-    "dot_f64_f64_f64",
-    "dot_unset",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,9 +49,18 @@ def all_to_all(inst: Instruction, meeting: Meeting) -> list[HostValue]:
     return [np.concatenate(received, axis=dim) for received in zip(*pieces, strict=True)]
 
 
-def collective_broadcast(_inst: Instruction, meeting: Meeting) -> list[HostValue]:
-    """Send the operands of rank 0 to all."""
-    return [_one_or_tuple(meeting.parts[0])] * len(meeting.parts)
+def collective_broadcast(inst: Instruction, meeting: Meeting) -> list[HostValue]:
+    """Send the operands of rank 0 to all, or each operand of the rank that the receiver names.
+
+    A rank beyond the group is taken as the nearest one in it, as by dynamic-slice.
+    """
+    if not inst.attributes.has_dynamic_root:
+        return [_one_or_tuple(meeting.parts[0])] * len(meeting.parts)
+    results = []
+    for part in meeting.parts:
+        roots = np.clip(part[-1], 0, len(meeting.parts) - 1)
+        results.append(_one_or_tuple([meeting.parts[root][i] for i, root in enumerate(roots)]))
+    return results
 
 
 def collective_permute(inst: Instruction, meeting: Meeting) -> list[HostValue]:

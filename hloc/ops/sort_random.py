@@ -52,8 +52,11 @@ class SortAttributes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopKAttributes:
+    """`is_stable` False lets equal values come in any order; here they keep theirs all the same."""
+
     k: int = attr("int")
     largest: bool = attr("bool", default=True, always=True)
+    is_stable: bool = attr("bool", default=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ _PREPARE = ("sharding-remover", "call-inliner", "all-reduce-simplifier")
 
 _EXPAND = (
     "batch-norm-expander",
+    "collective-broadcast-expander",
     "lapack-rewriter",
     "ragged-dot-rewriter",
     "rng-expander",

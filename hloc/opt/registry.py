@@ -19,6 +19,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "algebraic-simplifier",
         "batch-norm-expander",
         "call-inliner",
+        "collective-broadcast-expander",
         "constant-folding",
         "copy-insertion",
         "dynamic-padder",

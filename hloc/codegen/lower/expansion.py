@@ -18,8 +18,9 @@ from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 
 EXPANSION = (
-    "tuple-simplifier,all-reduce-simplifier,dce,batch-norm-expander,ragged-dot-rewriter,rng-expander,"
-    "scaled-dot-rewriter,scan-expander,dynamic-padder,dce"
+    "tuple-simplifier,all-reduce-simplifier,dce,batch-norm-expander,"
+    "collective-broadcast-expander,ragged-dot-rewriter,rng-expander,scaled-dot-rewriter,"
+    "scan-expander,dynamic-padder,dce"
 )
 """Tuples that are taken apart and dead code go first: unused instructions are not refused."""
 

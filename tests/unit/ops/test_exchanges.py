@@ -88,6 +88,17 @@ def test_collective_broadcast_sends_what_rank_0_has() -> None:
     assert meet(X + "ROOT r = f32[4] collective-broadcast(x)", (A,), (B,)) == [A.tolist()] * 2
 
 
+def test_a_dynamic_root_is_the_rank_that_the_receiver_names() -> None:
+    """A rank beyond the group is the nearest one, as dynamic-slice clamps."""
+    entry = (
+        "x = f32[4] parameter(0) y = f32[4] parameter(1) k = s32[2] parameter(2) "
+        "ROOT r = (f32[4], f32[4]) collective-broadcast(x, y, k), has_dynamic_root=true"
+    )
+    a, b = A.tolist(), B.tolist()
+    assert meet(entry, (A, B, s32([1, 0])), (B, A, s32([1, 0]))) == [(b, b)] * 2
+    assert meet(entry, (A, B, s32([-1, 9])), (B, A, s32([0, 1]))) == [(a, a)] * 2
+
+
 def test_collective_permute_leaves_zeros_where_none_sends() -> None:
     entry = X + "ROOT r = f32[4] collective-permute(x), source_target_pairs={{0,2},{2,1}}"
     zeros = [0, 0, 0, 0]

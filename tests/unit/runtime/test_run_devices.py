@@ -171,6 +171,26 @@ def test_all_to_all_permute_and_broadcast(dtype: DType, mode: str) -> None:
     check(module(entry), arguments(*[(dtype, (3, size * 2))] * size))
 
 
+@pytest.mark.parametrize("mode", PLAIN_MODES)
+def test_a_broadcast_from_a_device_that_is_known_at_run_time(mode: str) -> None:
+    size, groups = PLAIN_MODES[mode]
+    entry = (
+        "  x = f32[3,2] parameter(0)\n  y = u8[5] parameter(1)\n"
+        f"  r = s32[2] constant({{{size - 1}, 0}})\n"
+        f"  ROOT t = (f32[3,2], u8[5]) collective-broadcast(x, y, r), {groups}, has_dynamic_root=true"
+    )
+    check(module(entry), arguments((DTYPES["f32"], (3, 2)), (DTYPES["u8"], (5,))))
+
+
+def test_a_dynamic_root_needs_groups_of_one_size() -> None:
+    entry = (
+        "  x = f32[3] parameter(0)\n  r = s32[1] parameter(1)\n"
+        "  ROOT t = f32[3] collective-broadcast(x, r), replica_groups={{0}}, has_dynamic_root=true"
+    )
+    with pytest.raises(HloError, match="all devices are in groups of one size"):
+        hloc.compile(module(entry))
+
+
 @pytest.mark.parametrize("elements", [1, 7, 4096, 4097, 100_003])
 def test_arrays_of_all_sizes(elements: int) -> None:
     """Small ones are one piece of work, large ones many, which the threads share."""
