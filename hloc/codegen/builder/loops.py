@@ -20,6 +20,18 @@ from hloc.errors import UnsupportedError
 IndexValue = int | Value
 """A position along one dimension: known at compile time, or an s64 in a register."""
 
+_MOST_TRIPS = 12
+"""Trips of a short loop."""
+
+_MOST_BODY_LINES = 64
+"""Lines in a short loop: a body of more is better as a vector than once for each trip."""
+
+_MOST_UNROLLED_LINES = 2400
+"""Lines of a short loop and those in it when they are unrolled."""
+
+_SHORT_LOOP = " ; short loop"
+"""The comment at the end of a short loop; `unrolled_text` makes a request of it."""
+
 MAX_LINES = 60_000
 """Lines of one kernel, after which it is refused rather than eat memory and time."""
 
@@ -29,12 +41,15 @@ class Body:
 
     Attributes:
         values: what the code so far has computed and this region may use, by the key of its maker.
+        keeps_loops: no loop is marked as short.
     """
 
     def __init__(self, fn: FunctionWriter, b: LlvmBuilder) -> None:
         self.fn = fn
         self.b = b
         self.values: ChainMap[Hashable, Any] = ChainMap()
+        self.keeps_loops = False
+        self._added_lines = 0
 
     @contextmanager
     def scope(self) -> Iterator[None]:
@@ -74,6 +89,7 @@ class Body:
         fn.start_block(head)
         counter, following = fn.reserve_value(), fn.reserve_value()
         slot = fn.reserve_line()
+        size, added = fn.size, self._added_lines
         with self.scope():
             yield Value(S64, counter)
         fn.fill_line(
@@ -81,9 +97,24 @@ class Body:
         )
         fn.line(f"{following} = add nuw nsw i64 {counter}, {_text(step)}")
         again = fn.value(f"icmp slt i64 {following}, {last}")
-        marked = vectors and self.b.target.has_vectors
-        fn.branch(again, head, after, self._vector_mark() if marked else "")
+        mark = ""
+        if vectors and self.b.target.has_vectors:
+            mark = self._vector_mark()
+        elif runs and isinstance(step, int):
+            trips = -((start - stop) // step)  # type: ignore[operator]
+            mark = self._short_mark(trips, fn.size - size, self._added_lines - added)
+        fn.branch(again, head, after, mark)
         fn.start_block(after)
+
+    def _short_mark(self, trips: int, lines: int, added: int) -> str:
+        """Return the comment for a loop of `lines`, with `added` ones from unrolled inner loops."""
+        whole = trips * (lines + added)
+        if trips > _MOST_TRIPS or lines > _MOST_BODY_LINES or whole > _MOST_UNROLLED_LINES:
+            return ""
+        if self.keeps_loops:
+            return ""
+        self._added_lines += whole - lines - added
+        return _SHORT_LOOP
 
     def _vector_mark(self) -> str:
         self.fn.declare("!0 = distinct !{!0, !1}")
@@ -178,6 +209,12 @@ class WhileRegion:
         inside = self._fn.new_block()
         self._fn.branch(condition.text, inside, self._after)
         self._fn.start_block(inside)
+
+
+def unrolled_text(text: str) -> str:
+    """Return LLVM text whose short loops LLVM unrolls: running results then are in registers."""
+    request = '!3 = distinct !{!3, !4}\n!4 = !{!"llvm.loop.unroll.full"}\n'
+    return text.replace(f"{_SHORT_LOOP}\n", ", !llvm.loop !3\n") + request
 
 
 def _text(index: IndexValue) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import field, replace
 
 from hloc.codegen.backend import Stage
+from hloc.codegen.builder.loops import unrolled_text
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
 from hloc.codegen.cpu.fusible import needs_defusion
 from hloc.codegen.cpu.kernel import Kernel, emit_kernel, plan_kernel, routine_names
@@ -28,6 +29,7 @@ from hloc.codegen.llvm.object_file import (
     optimized_text,
     with_attributes,
 )
+from hloc.codegen.llvm.routine import SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, target_for
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
@@ -263,14 +265,18 @@ def _units(
     mode = _float_mode(machine, options)
     loops = loop_functions(plan, kernels)
     attributes = f'nounwind "prefer-vector-width"="{machine.vector_bits}"'
-    texts = [(loop_text(plan, kernels, loop, attributes), level) for loop in loops.values()]
+    loop_level = SHORT_LOOPS if level == 2 else level
+    texts = [(loop_text(plan, kernels, loop, attributes), loop_level) for loop in loops.values()]
     inlined = only_inlined(plan, loops)
     by_level: dict[int, list[Kernel]] = {}
     runs_once = _called_once(plan)
     for number, (kernel, request) in enumerate(zip(kernels, plan.kernels, strict=True)):
         if number not in inlined:
-            is_tiny = number in runs_once and _is_tiny(request.inst)
-            kernel_level = 0 if is_tiny else _llvm_level(kernel, request.inst, level)
+            kernel_level = _llvm_level(kernel, request.inst, level)
+            if number in runs_once:
+                kernel_level = 0 if _is_tiny(request.inst) else kernel_level
+            elif kernel_level == 2 and _is_short(request.inst, machine):
+                kernel_level = SHORT_LOOPS
             by_level.setdefault(kernel_level, []).append(kernel)
     # Each object costs as much as a kernel that is made without passes.
     is_short = mode is None and len(by_level.get(0, ())) <= _KERNELS_WITH_ENTRY
@@ -280,6 +286,9 @@ def _units(
         (_unit_text(part[i : i + _KERNELS_PER_UNIT]), llvm_level)
         for llvm_level, part in sorted(by_level.items(), reverse=True)
         for i in range(0, len(part), _KERNELS_PER_UNIT)
+    ]
+    texts = [
+        (unrolled_text(text) if level == SHORT_LOOPS else text, level) for text, level in texts
     ]
     if mode is not None:
         texts = [(with_attributes(text, ATTRIBUTE), level) for text, level in texts]

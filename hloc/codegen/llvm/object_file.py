@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import llvmlite.binding as llvm
 
-from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS
+from hloc.codegen.llvm.routine import FINAL_FORM, FINAL_WITH_SLOTS, SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
 from hloc.errors import InternalError
 
@@ -60,6 +60,8 @@ def llvm_options(level: int) -> dict[str, int]:
     Level 2 is LLVM's level 1 and the vectoriser: the rest of LLVM's level 2 makes kernels no
     faster (hloc's own passes have left nothing to eliminate), and takes a tenth of the time.
     """
+    if level == SHORT_LOOPS:
+        return llvm_options(2) | {"slp_vectorization": True, "loop_interleaving": False}
     return {
         "speed_level": 1 if level == 2 else level,
         "loop_vectorization": level > 1,
@@ -67,6 +69,11 @@ def llvm_options(level: int) -> dict[str, int]:
         "slp_vectorization": level > 2,
         "loop_unrolling": level > 2,
     }
+
+
+def code_level(level: int) -> int:
+    """Return LLVM's level for machine code from text of `level`, without the passes before it."""
+    return 2 if level == SHORT_LOOPS else abs(level)
 
 
 def optimize_module(
@@ -107,7 +114,7 @@ def compile_object(
 
     The object may ask for allowed symbols and for those in `also`.
     """
-    machine = create_target_machine(target, abs(level))
+    machine = create_target_machine(target, code_level(level))
     data: bytes = machine.emit_object(optimize_module(parse_module(text), machine, level))
     check_symbols(data, also=also)
     return data
@@ -115,19 +122,19 @@ def compile_object(
 
 def optimized_text(text: str, target: Target, level: int) -> str:
     """Return LLVM text after LLVM's own passes of `level`."""
-    machine = create_target_machine(target, abs(level))
+    machine = create_target_machine(target, code_level(level))
     return str(optimize_module(parse_module(text), machine, level))
 
 
 def assembly_text(text: str, target: Target, level: int) -> str:
     """Return the assembly of LLVM text, compiled as `compile_object` does."""
-    machine = create_target_machine(target, abs(level))
+    machine = create_target_machine(target, code_level(level))
     return str(machine.emit_assembly(optimize_module(parse_module(text), machine, level)))
 
 
 def link_object(units: Sequence[tuple[str, int]], target: Target) -> bytes:
     """Return one object of several LLVM texts, each with the level of its passes."""
-    machine = create_target_machine(target, max(level for _, level in units))
+    machine = create_target_machine(target, max(code_level(level) for _, level in units))
     modules = [optimize_module(parse_module(text), machine, level) for text, level in units]
     for other in modules[1:]:
         modules[0].link_in(other)

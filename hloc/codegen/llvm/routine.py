@@ -19,6 +19,11 @@ FINAL_WITH_SLOTS = -2
 """The level of text in final form, but for values that stack memory holds: they go to registers."""
 
 
+SHORT_LOOPS = -3
+"""The level of text that runs often, with short loops: level 2 without interleaving, and with
+vectors of what the unrolled loops become."""
+
+
 @dataclass(frozen=True, slots=True)
 class Routines:
     """Functions in a unit of their own.

@@ -12,6 +12,9 @@ import pytest
 
 import hloc
 from hloc.codegen.cpu.loop_function import loop_functions, parameters_text
+from hloc.codegen.llvm.object_file import optimized_text
+from hloc.codegen.llvm.routine import SHORT_LOOPS
+from hloc.codegen.llvm.target import host_target
 from tests.tolerance import bounds
 from tests.waiting import PATIENCE
 
@@ -129,6 +132,52 @@ ENTRY e {{
 """
 
 
+BEST_PATHS = """HloModule best_paths
+
+larger {{
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  b = f32[] parameter(2)
+  j = s32[] parameter(3)
+  takes = pred[] compare(a, b), direction=GE
+  x = f32[] select(takes, a, b)
+  k = s32[] select(takes, i, j)
+  ROOT r = (f32[], s32[]) tuple(x, k)
+}}
+below {{
+  s = (s32[], f32[{n}], s32[{n}], f32[{m},{n}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(5)
+  ROOT r = pred[] compare(i, n), direction=LT
+}}
+step {{
+  s = (s32[], f32[{n}], s32[{n}], f32[{m},{n}]) parameter(0)
+  i = s32[] get-tuple-element(s), index=0
+  one = s32[] constant(1)
+  next = s32[] add(i, one)
+  scores = f32[{n}] get-tuple-element(s), index=1
+  moves = f32[{m},{n}] get-tuple-element(s), index=3
+  each = f32[{m},{n}] broadcast(scores), dimensions={{1}}
+  sums = f32[{m},{n}] add(each, moves)
+  rows = s32[{m},{n}] iota(), iota_dimension=0
+  least = f32[] constant(-inf)
+  zero = s32[] constant(0)
+  best = (f32[{n}], s32[{n}]) reduce(sums, rows, least, zero), dimensions={{0}}, to_apply=larger
+  values = f32[{n}] get-tuple-element(best), index=0
+  places = s32[{n}] get-tuple-element(best), index=1
+  ROOT r = (s32[], f32[{n}], s32[{n}], f32[{m},{n}]) tuple(next, values, places, moves)
+}}
+ENTRY e {{
+  scores = f32[{n}] parameter(0)
+  moves = f32[{m},{n}] parameter(1)
+  zero = s32[] constant(0)
+  places = s32[{n}] broadcast(zero), dimensions={{}}
+  start = (s32[], f32[{n}], s32[{n}], f32[{m},{n}]) tuple(zero, scores, places, moves)
+  ROOT w = (s32[], f32[{n}], s32[{n}], f32[{m},{n}]) while(start), condition=below, body=step
+}}
+"""
+
+
 def _loops(executable: Any) -> Sequence[Any]:
     compiled = executable.compiled
     return tuple(loop_functions(compiled.plan, compiled.kernels).values())
@@ -207,3 +256,24 @@ def test_a_loop_of_many_rounds_ends_soon() -> None:
     assert done
     assert time.process_time() - started < 5
     assert done[0] == 100_000_000
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 3), (3, 1), (3, 3), (12, 12), (13, 5), (4, 40)])
+def test_short_loops_in_a_loop(m: int, n: int) -> None:
+    """Values and places of the largest in each column: unrolled, and as the evaluator has them."""
+    text = BEST_PATHS.format(m=m, n=n)
+    generator = np.random.default_rng(m * 100 + n)
+    scores = generator.standard_normal(n).astype(np.float32)
+    moves = generator.integers(-2, 3, (m, n)).astype(np.float32)
+    expected = hloc.evaluate(text, scores, moves)
+    for got, value in zip(hloc.compile(text)(scores, moves), expected, strict=True):
+        np.testing.assert_array_equal(got, value)
+
+
+def test_sums_of_few_elements_stay_in_registers() -> None:
+    """Of twelve rows by twelve columns no running result is left in stack memory."""
+    compiled: Any = hloc.compile(BEST_PATHS.format(m=12, n=12)).compiled
+    (unit,) = [unit for unit in compiled.units if unit.level == SHORT_LOOPS]
+    optimized = optimized_text(unit.text, host_target(), unit.level)
+    assert "alloca" in unit.text
+    assert "alloca" not in optimized

@@ -14,7 +14,12 @@ from hloc.codegen.cpu.aot.variants import initialize_choice, levels_of, variant_
 from hloc.codegen.cpu.aot.wrapper import visible_names, wrapper_text
 from hloc.codegen.cpu.backend import CpuBackend, CpuModule
 from hloc.codegen.llvm.matrix_registers import permission_text, uses_matrix_registers
-from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS, optimize_module, parse_module
+from hloc.codegen.llvm.object_file import (
+    ALLOWED_SYMBOLS,
+    code_level,
+    optimize_module,
+    parse_module,
+)
 from hloc.codegen.llvm.target import create_target_machine, target_for
 from hloc.errors import InternalError
 from hloc.lazy_dataclass import dataclass
@@ -69,7 +74,7 @@ def build_library(
         variants=levels,
     )
     units = _units(compiled)
-    machine = create_target_machine(compiled.machine, max(level for _, level in units))
+    machine = create_target_machine(compiled.machine, max(code_level(level) for _, level in units))
     linked = optimize_module(parse_module(wrapper_text(compiled.plan, interface)), machine, 1)
     if levels:
         for name in levels:

@@ -12,7 +12,12 @@ import llvmlite.binding as llvm
 
 from hloc.codegen.cpu.aot.cpuid import LEVELS, detection_text
 from hloc.codegen.cpu.entry_function import ENTRY
-from hloc.codegen.llvm.object_file import optimize_module, parse_module, with_features
+from hloc.codegen.llvm.object_file import (
+    code_level,
+    optimize_module,
+    parse_module,
+    with_features,
+)
 from hloc.codegen.llvm.target import Target, create_target_machine, host_target
 from hloc.errors import HloError, UnsupportedError
 
@@ -104,7 +109,7 @@ def variant_module(units: Sequence[tuple[str, int]], target: Target) -> llvm.Mod
     Only the entry function can be seen from outside, by the name of `entry_of`. Each function
     names its processor, so that variants can lie in one module.
     """
-    machine = create_target_machine(target, max(level for _, level in units))
+    machine = create_target_machine(target, max(code_level(level) for _, level in units))
     linked, *others = (
         optimize_module(
             parse_module(with_features(text, target.cpu, target.features)), machine, level

@@ -27,6 +27,8 @@ from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
+_FEW_ELEMENTS = 16
+
 
 @dataclass(frozen=True, slots=True)
 class _Loops:
@@ -65,6 +67,8 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 def _emit(loops: _Loops, k: KernelContext) -> None:
     """Write the loops, one nest per group of results with equal sizes."""
+    elements = sum(shape.elements for shape in array_leaves(k.inst.shape))
+    k.body.keeps_loops = elements > _FEW_ELEMENTS  # they are for LLVM to make vectors of
     lanes = repeated_rows.lanes_for(k, loops.rows) if loops.rows else None
     if loops.rows is not None and lanes is not None:
         repeated_rows.emit(k, loops.rows, lanes)
