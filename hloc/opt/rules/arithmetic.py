@@ -32,7 +32,18 @@ one, minus_one, zero = P(when=splat_of(1)), P(when=splat_of(-1)), P(when=is_zero
 
 
 def _signed_or_float(inst: Instruction, _found: Found) -> bool:
-    return is_float(inst) or (is_integer(inst) and not is_unsigned(inst))
+    dtype = inst.array.dtype
+    return dtype.is_signed or (dtype.is_float and dtype.has_sign)
+
+
+def _has_negatives(inst: Instruction, _found: Found) -> bool:
+    """The negative of a float without a sign bit is NaN."""
+    return not is_float(inst) or inst.array.dtype.has_sign
+
+
+def _float_with_sign(inst: Instruction, _found: Found) -> bool:
+    """The negative of a float without a sign bit is NaN."""
+    return is_float(inst) and inst.array.dtype.has_sign
 
 
 def _finite(inst: Instruction, found: Found) -> bool:
@@ -131,8 +142,18 @@ ARITHMETIC = (
     Rule(
         "subtract-self", P("subtract", (x, x)), filled(0), when=root(is_integer)
     ),  # inf - inf is NaN
-    Rule("add-negate", P("add", (x, P("negate", (y,)))), apply("subtract", "x", "y")),
-    Rule("subtract-negate", P("subtract", (x, P("negate", (y,)))), apply("add", "x", "y")),
+    Rule(
+        "add-negate",
+        P("add", (x, P("negate", (y,)))),
+        apply("subtract", "x", "y"),
+        when=_has_negatives,
+    ),
+    Rule(
+        "subtract-negate",
+        P("subtract", (x, P("negate", (y,)))),
+        apply("add", "x", "y"),
+        when=_has_negatives,
+    ),
     Rule(
         "add-constants",
         P("add", (P("add", (x, c)), d)),
@@ -162,6 +183,7 @@ ARITHMETIC = (
         "multiply-negates",
         P("multiply", (P("negate", (x,)), P("negate", (y,)))),
         apply("multiply", "x", "y"),
+        when=_has_negatives,
     ),
     Rule(
         "multiply-constants",
@@ -201,7 +223,7 @@ ARITHMETIC = (
         "divide-negates",
         P("divide", (P("negate", (x,)), P("negate", (y,)))),
         apply("divide", "x", "y"),
-        when=root(is_float),
+        when=_float_with_sign,
     ),
     Rule(
         "divide-power-of-two",
@@ -256,7 +278,7 @@ ARITHMETIC = (
     ),
     assumes_finite("log-exponential", P("log", (P("exponential", (x,)),)), answer("x")),
     # ---- sign
-    Rule("negate-negate", P("negate", (P("negate", (x,)),)), answer("x")),
+    Rule("negate-negate", P("negate", (P("negate", (x,)),)), answer("x"), when=_has_negatives),
     Rule("abs-abs", P("abs", (P("abs", (x,), bind="y"),)), answer("y"), when=_signed_or_float),
     Rule("abs-negate", P("abs", (P("negate", (x,)),)), apply("abs", "x"), when=_signed_or_float),
     # ---- complex parts
