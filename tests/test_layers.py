@@ -35,7 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
     ("hloc.parser",),
     ("hloc.analysis", "hloc.evaluator", "hloc.formats", "hloc.ptx", "hloc.stablehlo"),
     ("hloc.opt",),
-    ("hloc.memory", "hloc.pictures"),
+    ("hloc.memory", "hloc.pictures", "hloc.prove"),
     ("hloc.codegen.backend_names",),
     ("hloc.codegen.llvm", "hloc.codegen"),
     ("hloc.codegen.builder",),
@@ -72,6 +72,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
     "jaxlib": ("hloc.formats", "hloc.jax", "hloc.pjrt", "repl"),
     "scipy": ("hloc.ops",),
     "torch": ("hloc.torch",),
+    "z3": ("hloc.prove",),
     "functorch": ("hloc.torch",),
 }
 ONLY_INSIDE_FUNCTIONS = {
@@ -86,6 +87,7 @@ ONLY_INSIDE_FUNCTIONS = {
     ("hloc.pjrt", "jaxlib"),
     ("hloc.torch", "functorch"),
     ("hloc.torch", "torch"),
+    ("hloc.prove", "z3"),
     ("repl", "jax"),
     ("repl", "jaxlib"),
 }  # `hloc --version` must not wait for it
