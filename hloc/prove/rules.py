@@ -1,0 +1,201 @@
+"""Proves rewrite rules, from their own pattern and builder.
+
+A rule is let loose on every module that can be drawn from its pattern within a bound, in every
+element type; the module before and the one after are then compared for all inputs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import field
+from typing import Any
+
+from hloc.dtypes import DType
+from hloc.errors import HloError
+from hloc.ir.clone import clone_module
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.opcode import opcode_row
+from hloc.ir.verifier import verify
+from hloc.lazy_dataclass import dataclass
+from hloc.opt.pass_base import PassContext
+from hloc.opt.pattern import P, match
+from hloc.opt.rewriter import rewrite
+from hloc.opt.rule import Rule, RuleSet
+from hloc.opt.values import is_float as is_float_array
+from hloc.prove.bounds import LEVELS, ONE_VALUE, SHAPE_TYPES, VALUE_TYPES, Bound
+from hloc.prove.choices import Choices, every
+from hloc.prove.drawing_opcodes import draw
+from hloc.prove.exhaustive import can_enumerate, first_difference
+from hloc.prove.hints import HINTS, Hint
+from hloc.prove.solver import ask
+from hloc.prove.symbolic import SymbolicRun
+from hloc.prove.terms import CannotFollowError, Value
+
+MOVES, Z3, IEEE, ALL_VALUES = "moves", "z3", "ieee", "all values"
+"""How one module was proven: same terms, Z3's bit-vectors, Z3's IEEE numbers, all inputs run."""
+
+_TIMEOUT_MS = 20_000
+
+
+class WrongRuleError(Exception):
+    """A rule changed a result; the text shows the module before and after, and inputs."""
+
+
+@dataclass(eq=False, slots=True)
+class RuleProof:
+    """What was tried for a rule, and how it was proven.
+
+    Attributes:
+        rule: its name.
+        about_shapes: whether sizes and attributes were enumerated, or values alone.
+        cases: modules in which it fired.
+        ways: by element type, how often each way was needed.
+        open: by element type, the first reason why a module was not proven.
+        bound: the largest bound within which every module was tried; None if none was.
+    """
+
+    rule: str
+    about_shapes: bool
+    cases: int = 0
+    ways: dict[str, Counter[str]] = field(default_factory=dict)
+    open: dict[str, str] = field(default_factory=dict)
+    bound: Bound | None = None
+
+
+def is_about_shapes(rule: Rule) -> bool:
+    """True if the pattern has an opcode that is not elementwise, or its root may have any."""
+    hint = HINTS.get(rule.name)
+    return (hint is not None and hint.shapes) or not _is_elementwise(rule.pattern)
+
+
+def _is_elementwise(pattern: P, *, root: bool = True) -> bool:
+    own = all(opcode_row(name).elementwise and name != "copy" for name in pattern.opcodes)
+    inner = all(_is_elementwise(p, root=False) for p in pattern.operands or ())
+    return own and inner and (bool(pattern.opcodes) or not root)
+
+
+def prove_rule(rule: Rule, *, budget: int = 40_000, hint: Hint | None = None) -> RuleProof:
+    """Prove `rule` in every element type, and within the largest bound the budget allows.
+
+    Args:
+        rule: any rule; one that is not exact is held to what it promises (`can_be_proven`).
+        budget: modules that are drawn within one bound, at most; most fit no guard.
+        hint: instead of the rule's own in `HINTS`.
+
+    Raises:
+        WrongRuleError: it changes a result.
+        HloError: Z3 is not installed.
+    """
+    hint = hint or HINTS.get(rule.name, Hint())
+    proof = RuleProof(rule.name, is_about_shapes(rule))
+    if not proof.about_shapes:
+        for kind in hint.kinds or VALUE_TYPES:
+            if not _prove_within(rule, hint, kind, ONE_VALUE, budget, proof):
+                proof.open.setdefault(kind.name, f"more than {budget} modules")
+        return proof
+    for bound in LEVELS:
+        attempt = RuleProof(rule.name, True)
+        whole = all(
+            _prove_within(rule, hint, kind, bound, budget, attempt)
+            for kind in hint.kinds or SHAPE_TYPES
+        )
+        if not whole:
+            break
+        proof = attempt
+        proof.bound = bound
+        if hint.dims:
+            break
+    return proof
+
+
+def can_be_proven(rule: Rule) -> bool:
+    """True for exact rules, and for those that promise all but the sign of a zero."""
+    return rule.exactness in ("exact", "ignores-zero-sign")
+
+
+def instances(
+    rule: Rule, hint: Hint, kind: DType, bound: Bound
+) -> Iterator[tuple[Module, Instruction] | None]:
+    """Yield every module and root within `bound` in which `rule` matches, None for the others."""
+
+    def build(choices: Choices) -> tuple[Module, Instruction]:
+        return draw(rule, hint, kind, bound, choices)
+
+    for made in every(build):
+        yield made if made is not None and _matches(rule, made[1]) else None
+
+
+def _matches(rule: Rule, root: Instruction) -> bool:
+    found = match(rule.pattern, root)
+    if found is None or (rule.when is not None and not rule.when(root, found)):
+        return False
+    try:
+        verify(root.computation.module)
+    except HloError:
+        return False
+    return True
+
+
+def _prove_within(
+    rule: Rule, hint: Hint, kind: DType, bound: Bound, budget: int, proof: RuleProof
+) -> bool:
+    """Prove all modules of one type and bound; False if there are more than the budget."""
+    for drawn, made in enumerate(instances(rule, hint, kind, bound)):
+        if drawn >= budget:
+            return False
+        if made is None:
+            continue
+        before = made[0]
+        after = clone_module(before)
+        if not rewrite(after, RuleSet.of((rule,)), PassContext(fast_math=True), "proof"):
+            continue  # the builder declined
+        proof.cases += 1
+        way = _way(rule, before, after)
+        if way in (MOVES, Z3, IEEE, ALL_VALUES):
+            proof.ways.setdefault(kind.name, Counter())[way] += 1
+        else:
+            proof.open.setdefault(kind.name, way)
+    return True
+
+
+def _way(rule: Rule, before: Module, after: Module) -> str:
+    """Return how two modules were proven equal, else why they were not."""
+    loose = rule.exactness == "ignores-zero-sign"
+    pairs: list[Any] | None = None
+    reason = ""
+    try:
+        run = SymbolicRun()
+        inputs = run.inputs(before.entry)
+        results = [run.call(module.entry, *inputs) for module in (before, after)]
+        pairs = pairs_of(*results)
+        if all(a is b for a, b in pairs):
+            return MOVES
+    except CannotFollowError as fault:
+        reason = f"{fault.opcode}: {fault.reason}"
+    is_float = any(is_float_array(inst) for inst in before.entry.instructions)
+    if (is_float or pairs is None) and can_enumerate(before.entry):
+        found = first_difference(before.entry, after.entry, ignores_zero_sign=loose)
+        if found is not None:
+            raise WrongRuleError(_report(rule, before, after, found))
+        return ALL_VALUES
+    if pairs is None:
+        return reason
+    answer = ask(pairs, timeout_ms=_TIMEOUT_MS, ignores_zero_sign=loose)
+    if answer.verdict == "different":
+        raise WrongRuleError(_report(rule, before, after, answer.inputs))
+    if answer.verdict == "unknown":
+        return answer.reason
+    return IEEE if is_float else Z3
+
+
+def pairs_of(a: Value, b: Value) -> list[Any]:
+    """Return the elements of two results of one shape side by side, tuples flattened."""
+    if isinstance(a, tuple):
+        return [pair for x, y in zip(a, b, strict=True) for pair in pairs_of(x, y)]
+    return list(zip(a.reshape(-1), b.reshape(-1), strict=True))
+
+
+def _report(rule: Rule, before: Module, after: Module, inputs: Any) -> str:
+    return f"{rule.name} is wrong for {inputs}\n{before.to_text()}\n{after.to_text()}"
