@@ -63,7 +63,7 @@ def test_every_rule_has_a_row_with_law_and_case() -> None:
 @pytest.mark.parametrize(
     ("name", "law"),
     [
-        ("add-negate", "`add(x, negate(y))` → `subtract(x, y)`"),
+        ("select-not", "`select(not(p), x, y)` → `select(p, y, x)`"),
         ("abs-abs", "`abs(y = abs(x))` → `y`, if signed or float"),
         ("add-zero", "`add(x, 0)` → `x`, if integer"),
         ("multiply-minus-one", "`multiply(x, -1)` → `negate(x)`, if signed or float"),
