@@ -323,8 +323,9 @@ _ROWS = (
     ),
     _row(
         "HLOC0316", "start and done do not pair",
-        "An asynchronous operation is ended by exactly one `-done` of its own kind, perhaps with "
-        "`async-update` between; nothing else uses its start.",
+        "An asynchronous operation is ended by exactly one `-done` of its own kind, and nothing "
+        "else uses its start. Between `async-start` and `async-done` there may be `async-update`, "
+        "tuples, copies, barriers and loops; the done needs all operands of the computation.",
         _entry(
             "a = f32[2] parameter(0)", "s = (f32[2], f32[2], u32[]) copy-start(a)",
             "ROOT b = f32[2] get-tuple-element(s), index=0",

@@ -10,6 +10,7 @@ from dataclasses import field
 from typing import TypeAlias
 
 from hloc.analysis.call_graph import control_flow_computations
+from hloc.ir.async_chain import async_start_of, is_complete
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -78,7 +79,9 @@ class Dataflow:
         if name == "async-start":
             return _async_start(inst, index)
         if name == "async-done":
-            return inst.operands[0], (1, *index)
+            return (inst.operands[0], (1, *index)) if _has_result(inst) else None
+        if name == "async-update" and inst.shape != inst.operands[0].shape:
+            return None
         if name == "copy-done":
             return inst.operands[0], (0,)
         if name == "copy-start" and index != (2,):
@@ -105,7 +108,14 @@ class Dataflow:
 def _async_start(inst: Instruction, index: ShapeIndex) -> Position | None:
     if index[0] == 0:
         return inst.operands[index[1]], index[2:]
-    return (inst.called[0].root, index[1:]) if index[0] == 1 else None
+    ran = index[0] == 1 and is_complete(inst, inst)
+    return (inst.called[0].root, index[1:]) if ran else None
+
+
+def _has_result(done: Instruction) -> bool:
+    """Tell whether the start has run, so that the operand of the done has its result."""
+    start = async_start_of(done)
+    return start is None or is_complete(start, start)
 
 
 def analyse_dataflow(module: Module) -> Dataflow:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hloc.ir.async_chain import async_start_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 
@@ -89,10 +90,8 @@ def sugar_of(inst: Instruction) -> tuple[str, Instruction | None]:
     name = inst.opcode.name
     if not name.startswith("async-"):
         return name, None
-    start = inst
-    while start.opcode.name != "async-start" and start.operands:
-        start = start.operands[0]
-    if start.opcode.name != "async-start" or not start.called or not _is_wrapper(start.called[0]):
+    start = async_start_of(inst)
+    if start is None or not start.called or not _is_wrapper(start.called[0]):
         return name, None
     inside = start.called[0].root
     half = name.removeprefix("async")

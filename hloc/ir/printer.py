@@ -284,8 +284,6 @@ class _Printer:
         self, inst: Instruction, wrapped: Instruction | None, indent: int
     ) -> Iterator[str]:
         """Yield the row's attributes and called computations, each with its `, `."""
-        if inst.opcode.name in ("async-update", "async-done"):
-            return
         late = []
         for field, value in _printed_values(inst):
             text = f", {field.name}={KINDS[field.kind](value)}"

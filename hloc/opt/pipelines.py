@@ -9,7 +9,12 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Fixpoint, Pipeline
 
-_PREPARE = ("sharding-remover", "call-inliner", "all-reduce-simplifier")
+_PREPARE = (
+    "sharding-remover",
+    "late-binding-expander",
+    "call-inliner",
+    "all-reduce-simplifier",
+)
 
 _EXPAND = (
     "batch-norm-expander",

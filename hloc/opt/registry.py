@@ -25,6 +25,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "dynamic-padder",
         "flatten-call-graph",
         "lapack-rewriter",
+        "late-binding-expander",
         "layout-assignment",
         "map-inliner",
         "rng-expander",

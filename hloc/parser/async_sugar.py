@@ -6,13 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 from hloc.errors import HloError
+from hloc.ir.async_chain import async_start_of, is_prefix, producer_of
 from hloc.ir.attributes import CommonAttributes
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import Opcode
 from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
-from hloc.shapes import Shape, TupleShape, compatible
+from hloc.shapes import Shape, TupleShape
 from hloc.source import Span
 
 _SUFFIXES = ("-start", "-update", "-done")
@@ -49,13 +50,6 @@ def wrapped_shape(shape: Shape | None, row: Opcode, span: Span) -> Shape:
     return shape.elements[1]
 
 
-def async_start_of(inst: Instruction) -> Instruction | None:
-    """Return the async-start at the head of the chain that `inst` belongs to."""
-    while inst.opcode.name in ("async-update", "async-done") and inst.operands:
-        inst = inst.operands[0]
-    return inst if inst.opcode.name == "async-start" else None
-
-
 def set_thread(computation: Computation, thread: str) -> None:
     """Put `computation` and everything it calls on `thread`, as XLA does for an async-start."""
     stack = [computation]
@@ -90,40 +84,50 @@ def check_async(
     """Check one of async-start, async-update, async-done, and set the thread of what is started.
 
     Raises:
-        HloError: a shape of the wrong form, a computation started twice, or an update or done
-            whose operand is not a start or update of the same opcode.
+        HloError: a shape of the wrong form, or an update or done whose operand is a done or a
+            link of another opcode. Whether it is a link at all, the verifier sees: the loop whose
+            state it may be has not been read yet.
     """
-    if row.name == "async-start":
+    if row.name != "async-done":
         wrapped_shape(shape, row, span)
-        if any(caller.opcode.name == "async-start" for caller in called[0].callers):
-            raise HloError(
-                f"computation {called[0].name} is called by more than one async-start",
-                span, (), "HLOC0205",
-            )  # fmt: skip
+    if row.name == "async-start":
         set_thread(called[0], record.async_execution_thread)
         return
-    _check_chain(row, wrapped, operands[0], span)
-    if row.name == "async-update":
-        wrapped_shape(shape, row, span)
-        if shape is not None and not compatible(shape, operands[0].shape):
-            raise HloError(
-                f"async-update has the shape of its operand, {operands[0].shape}, not {shape}",
-                span, (), "HLOC0201",
-            )  # fmt: skip
-
-
-def _check_chain(row: Opcode, wrapped: Opcode | None, operand: Instruction, span: Span) -> None:
-    """Raise `HloError` unless `operand` is a start or update of the same opcode."""
+    if not operands:
+        raise HloError(f"{row.name} has no operand to go on with", span, (), "HLOC0206")
+    operand = operands[0]
+    if operand.opcode.name == "async-done":
+        raise HloError(
+            f"the operand of {row.name} is an async-start or async-update, not async-done",
+            span, (), "HLOC0206",
+        )  # fmt: skip
     start = async_start_of(operand)
-    if start is None or operand.opcode.name == "async-done":
+    inside = start.called[0].root.opcode if start is not None else None
+    if wrapped is not None and inside is not None and wrapped is not inside:
         raise HloError(
-            f"the operand of {row.name} is an async-start or async-update, not "
-            f"{operand.opcode.name}",
+            f"{wrapped.name} is finished here, but {operand.name} started {inside.name}",
             span, (), "HLOC0206",
         )  # fmt: skip
-    inside = start.called[0].root.opcode
-    if wrapped is not None and wrapped is not inside:
-        raise HloError(
-            f"{wrapped.name} is finished here, but {start.name} started {inside.name}",
-            span, (), "HLOC0206",
-        )  # fmt: skip
+
+
+def bind_late(inst: Instruction) -> None:
+    """Give what `X-start` wraps the operands and the result of an `X-update` or `X-done`."""
+    start = async_start_of(inst)
+    before = producer_of(inst.operands[0])
+    if start is None or before is None:
+        return
+    computation = start.called[0]
+    root, parameter = computation.root, OPCODES["parameter"]
+    assert parameter.attributes is not None
+    for operand in inst.operands[1:]:
+        number = len(computation.parameters)
+        new = computation.add(
+            parameter, operand.shape, (), parameter.attributes(number=number), name="async_param"
+        )
+        computation.set_operands(root, (*root.operands, new))
+    result = inst.shape
+    if inst.opcode.name == "async-update":
+        assert isinstance(result, TupleShape)
+        result = result.elements[1]
+    if not is_prefix(result, root.shape):
+        computation.set_shape(root, result)

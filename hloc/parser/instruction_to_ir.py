@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from hloc.dtypes import DTYPES
 from hloc.errors import Diagnostic, HloError
+from hloc.ir.async_chain import async_start_of
 from hloc.ir.attributes import NO_COMMON, CommonAttributes, Metadata, attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -16,8 +17,8 @@ from hloc.ops import OPCODES
 from hloc.parser.ast import AttributeAst, InstructionAst, Piece
 from hloc.parser.async_sugar import (
     AsyncSugar,
-    async_start_of,
     async_sugar,
+    bind_late,
     check_async,
     set_thread,
     share_common,
@@ -187,7 +188,10 @@ class InstructionReader(OperandReader, CalledReader):
         control = self._control(attributes, tree, scope) if attributes.control else ()
         if wrapped is None:
             self._remember(tree, row, shape, attributes)
-        return self._add(scope, name, row, shape, operands, record, called, common, control, span)
+        inst = self._add(scope, name, row, shape, operands, record, called, common, control, span)
+        if wrapped is not None:
+            bind_late(inst)
+        return inst
 
     def _async_start(
         self, tree: InstructionAst, name: str, scope: Scope, sugar: AsyncSugar
@@ -195,8 +199,9 @@ class InstructionReader(OperandReader, CalledReader):
         """Build `X-start`: X goes into a computation of its own, which an async-start calls."""
         row, wrapped = sugar.row, sugar.wrapped
         span = Span(self.source, tree.at, tree.opcode_at + len(tree.opcode))
-        own = tuple(a for a in tree.attributes if a.key == "async_execution_thread")
-        inner = tuple(a for a in tree.attributes if a.key != "async_execution_thread")
+        of_start = ("async_execution_thread", "output_to_operand_aliasing")
+        own = tuple(a for a in tree.attributes if a.key in of_start)
+        inner = tuple(a for a in tree.attributes if a.key not in of_start)
         attributes = self.attributes.read(row, own, tree.attributes_at)
         inner_attributes = self.attributes.read(wrapped, inner, tree.attributes_at)
         shape = None if tree.shape is None else self.values.shape(tree.shape, tree.shape_at)
@@ -215,7 +220,9 @@ class InstructionReader(OperandReader, CalledReader):
             for number, operand in enumerate(operands)
         )  # fmt: skip
         inner_called = self._called(wrapped, inner_attributes, operands, tree, span)
-        check_operand_count(wrapped, operands, inner_called, span)
+        is_late = len(operands) < (wrapped.arity or 0) or inner_shape == TupleShape(())
+        if not is_late:  # else updates bring the others, and the verifier counts them
+            check_operand_count(wrapped, operands, inner_called, span)
         common = self._common(tree, inner_attributes, shape, span)
         root = self._add(
             body, wrapped.name, wrapped, inner_shape, parameters,

@@ -18,7 +18,7 @@ from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 
 EXPANSION = (
-    "tuple-simplifier,all-reduce-simplifier,dce,batch-norm-expander,"
+    "late-binding-expander,tuple-simplifier,all-reduce-simplifier,dce,batch-norm-expander,"
     "collective-broadcast-expander,ragged-dot-rewriter,rng-expander,scaled-dot-rewriter,"
     "scan-expander,dynamic-padder,dce"
 )

@@ -11,6 +11,7 @@ from hloc.ir.attributes import attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import OPCODES, Opcode
+from hloc.ir.verifier.async_chains import check_continued, check_link
 from hloc.ir.verifier.devices import collective_fault, sharding_fault
 from hloc.ir.verifier.faults import braced, fault, part_at
 
@@ -23,10 +24,15 @@ def check_structure(computation: Computation) -> list[Diagnostic]:
     found = list(_check_fusion_callers(computation))
     for inst in computation.instructions:
         name, second_halves = inst.opcode.name, inst.opcode.ended_by
-        if second_halves:
-            found += _check_started(inst, second_halves)
         first_halves = _started_by(name)
-        if first_halves:
+        if name.startswith("async-"):
+            if second_halves:
+                found += check_link(inst)
+            if first_halves:
+                found += check_continued(inst)
+        elif second_halves:
+            found += _check_started(inst, second_halves)
+        elif first_halves:
             found += _check_ended(inst, first_halves)
         if inst.common.sharding is not None and name != "outfeed":  # there it is of the data
             message = sharding_fault(inst.common.sharding, inst.shape)

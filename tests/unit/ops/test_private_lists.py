@@ -34,6 +34,8 @@ ALLOWED = {
     "codegen/kernels/row_region: _divides": "views that keep a row together",
     "codegen/kernels/vectors: folded": "methods of the builder",
     "codegen/lower/fusible: STRUCTURAL": "opcodes that kernels of this code generator end with",
+    "ir/async_chain: _hands_on": "what XLA lets stand between the links of a chain",
+    "ir/verifier/async_chains: _USERS": "what XLA lets take a started computation",
     "ir/device_groups: TRANSFERS": "the four that share a channel",
     "ir/verifier/devices: _factor_fault": "collectives whose shapes tell the size of a group",
     "jax/buffers: _ALIASES": "what JAX's buffers alias",
