@@ -81,6 +81,7 @@ def without_signature(config: ModuleConfig) -> ModuleConfig:
         propagate_sharding_to_parameters=(False,),
         propagate_sharding_to_output=(False,),
         origin_recovery_table=None,
+        debug_attributes=None,
     )
 
 

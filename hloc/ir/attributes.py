@@ -188,6 +188,7 @@ class ModuleConfig:
     num_partitions: int = 1
     frontend_attributes: tuple[tuple[str, str], ...] = ()
     origin_recovery_table: RawText | None = None
+    debug_attributes: RawText | None = None
 
 
 @dataclass(frozen=True, slots=True)

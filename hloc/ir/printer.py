@@ -170,7 +170,8 @@ class _Printer:
             parts.append(f"frontend_attributes={_pairs_text(config.frontend_attributes)}")
         if config.origin_recovery_table is not None:
             parts.append(f"origin_recovery_table={config.origin_recovery_table}\n")
-        return ", ".join(parts)
+        debug = f",\ndebug_attributes={config.debug_attributes}" if config.debug_attributes else ""
+        return ", ".join(parts) + debug
 
     def entry_layout(self) -> EntryLayout:
         """Return the layout the header states or, without one, that of the entry computation."""

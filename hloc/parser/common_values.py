@@ -45,6 +45,31 @@ class CommonValueCallbacks:
     def origin_of_call(self, children: list[Any]) -> RawText:
         return RawText(f"{{[{children[0]}]}}")
 
+    def debug_field(self, children: list[Any]) -> tuple[str, str]:
+        return debug_field_of(str(children[0]), children[1])
+
+    def debug_record(self, children: list[Any]) -> str:
+        fields = dict(children)
+        return "{" + ",".join(fields[name] for name in _DEBUG_FIELDS if fields.get(name)) + "}"
+
+    debug_list = of_all()
+
+    def debug_entry(self, children: list[Any]) -> tuple[tuple[str, tuple[int, ...]], Any]:
+        name, *index, records = children
+        return (unquote(name), index[0] if index else ()), records
+
+    def debug_attributes(self, children: list[Any]) -> RawText | None:
+        """Return the table in XLA's order, a line each; the last entry of an array counts.
+
+        Records at their default say nothing, and XLA cannot read `{}`: they are left out.
+        """
+        lines = []
+        for (name, index), found in sorted(dict(children).items()):
+            if records := [record for record in found if record != "{}"]:
+                array = quoted(name) + (f" {index_text(index)}" if index else "")
+                lines.append(f"  {{{array}}}:({','.join(records)})")
+        return RawText("{\n" + ",\n".join(lines) + "\n}") if lines else None
+
     def statistic(self, children: list[Any]) -> tuple[str, int | float]:
         return str(children[0]), children[1]
 
@@ -68,6 +93,29 @@ class CommonValueCallbacks:
     buffer_donor = of_all()
     one_bool = of_all()
     propagation = of_first()
+
+
+_DEBUG_FIELDS = ("log_mode", "callback_id", "partitioned", "op_id")
+_LOG_MODES = ("default", "fusion_debugger")
+
+
+def debug_field_of(name: str, token: Any) -> tuple[str, str]:
+    """Return a debug attribute and its print, which is empty for its default.
+
+    Raises:
+        BadValue: an unknown name, or a value of another kind.
+    """
+    if name not in _DEBUG_FIELDS:
+        raise BadValue(f"unknown debug attribute {name}{did_you_mean(name, _DEBUG_FIELDS)}")
+    if name == "log_mode" and token not in _LOG_MODES:
+        raise BadValue(f"log_mode is {' or '.join(_LOG_MODES)}, not {token}")
+    if name == "partitioned" and token not in ("true", "false"):
+        raise BadValue(f"partitioned is true or false, not {token}")
+    if name in ("callback_id", "op_id"):
+        if token.type != "INT":
+            raise BadValue(f"{name} takes an integer, not {token}")
+        return name, f"{name}={number}" if (number := int_of(token)) else ""
+    return name, "" if token == "false" else f"{name}={token}"
 
 
 def alias_of(

@@ -31,10 +31,12 @@ _FIELD_OF = {
     "num_partitions": "num_partitions",
     "frontend_attributes": "frontend_attributes",
     "origin_recovery_table": "origin_recovery_table",
+    "debug_attributes": "debug_attributes",
 }
 _RULE_OF = {
     "input_output_alias": "input_output_alias",
     "buffer_donor": "buffer_donor",
+    "debug_attributes": "debug_attributes",
     "entry_computation_layout": "entry_computation_layout",
     "allow_spmd_sharding_propagation_to_parameters": "propagation",
     "allow_spmd_sharding_propagation_to_output": "propagation",

@@ -22,7 +22,7 @@ STARTS = [
     "shape", "parameters", "number", "int_list", "int_lists", "bool_list", "words", "names",
     "shapes", "window",
     "dim_labels", "slice", "padding", "result_accuracy", "output_to_operand_aliasing",
-    "replica_groups", "sharding", "domain", "metadata", "statistics", "origin",
+    "replica_groups", "sharding", "domain", "metadata", "statistics", "origin", "debug_attributes",
     "entry_computation_layout", "input_output_alias", "buffer_donor", "propagation",
 ]  # fmt: skip
 """The rules at which a text may begin."""
