@@ -50,6 +50,7 @@ ENUMS: dict[str, dict[str, int]] = {
         "replicated": 0, "maximal": 1, "tuple": 2, "tiled": 3, "manual": 4, "unknown": 5,
         "unreduced": 6,
     },
+    "reduction": {"": 0, "max": 1, "min": 2},
     "alias": {"undefined": 0, "may": 1, "must": 2},
     "shard_group": {"shard_as": 0, "shard_like": 1},
     "tri_state": {"unspecified": 0, "true": 1, "false": 2},

@@ -18,6 +18,9 @@ from hloc.ir.sharding import Iota, LeafSharding, Sharding, TupleSharding
 
 MAX_DEVICES = 1 << 20
 
+_REDUCTION_TYPE = "sdy::reduction_op"
+"""Type of the metadata that says how parts of an unreduced array without a mesh are reduced."""
+
 # ---------------------------------------------------------------- shardings: message to text
 
 
@@ -37,7 +40,11 @@ def sharding_text(proto: Any, payloads: tuple[bytes, ...]) -> str:
         words = _tile_words(proto) if kind == "tiled" else [kind]
     if proto.is_shard_group:
         words.append(f"{name_of('shard_group', proto.shard_group_type)} {proto.shard_group_id}")
-    found = [_metadata_text(metadata_of(m, payloads)) for m in proto.metadata]
+    metadata = [metadata_of(m, payloads) for m in proto.metadata]
+    if kind == "unreduced" and metadata and metadata[-1].op_type == _REDUCTION_TYPE:
+        reduction = metadata.pop().op_name.lower()
+        words[0] += f"={reduction}" if reduction in ("max", "min") else ""
+    found = [_metadata_text(each) for each in metadata]
     if found:
         words.append("metadata=" + (found[0] if len(found) == 1 else f"{{{', '.join(found)}}}"))
     return "{" + " ".join(words) + "}"
@@ -84,11 +91,13 @@ def _named_text(proto: Any, payloads: tuple[bytes, ...]) -> str:
         "unreduced": proto.unreduced_axes,
         "manual": proto.manual_axes,
     }
+    reduction = name_of("reduction", proto.reduction_op)
     everywhere = [kind for kind, axes in lists.items() if _are_all_axes(axes, mesh)]
     if not proto.dim_shardings and not any(lists.values()):
         parts.append("replicated")
     elif not proto.dim_shardings and everywhere:
-        parts.append(everywhere[0])
+        by = f"={reduction}" if everywhere[0] == "unreduced" and reduction else ""
+        parts.append(everywhere[0] + by)
     else:
         dims = []
         for dim in proto.dim_shardings:
@@ -97,7 +106,9 @@ def _named_text(proto: Any, payloads: tuple[bytes, ...]) -> str:
         parts.append(f"[{', '.join(dims)}]")
         for kind, axes in lists.items():
             if axes:
-                parts.append(f"{kind}={{{', '.join(_axis_text(axis, mesh) for axis in axes)}}}")
+                by = reduction if kind == "unreduced" else ""
+                shown = ", ".join(_axis_text(axis, mesh) for axis in axes)
+                parts.append(f"{kind}={by}{{{shown}}}")
     found = [_metadata_text(metadata_of(m, payloads)) for m in proto.metadata]
     if found:
         parts.append(f"metadata={{{', '.join(found)}}}")
@@ -172,12 +183,18 @@ def fill_sharding(proto: Any, sharding: Sharding) -> None:
         proto.shard_group_id = int(number)
     for metadata in sharding.metadata:
         fill_metadata(proto.metadata.add(), metadata)
+    if sharding.reduction:
+        fill_metadata(
+            proto.metadata.add(),
+            Metadata(op_type=_REDUCTION_TYPE, op_name=sharding.reduction.upper()),
+        )
 
 
 _AXIS = re.compile(r"['\"]([^'\"]*)['\"](?::\((\d+)\)(\d+))?|(\?)")
 _AXIS_SIZE = re.compile(r"['\"]([^'\"]*)['\"]=(\d+)")
 _DEVICE_IDS = re.compile(r", device_ids=\((?:\[([\d,]+)\](?:T\(([\d,]+)\))?|([\d,]+))\)")
-_AXES = re.compile(r"(replicated|unreduced|manual)=\{([^}]*)\}")
+_AXES = re.compile(r"(replicated|unreduced|manual)=(?:max|min)?\{([^}]*)\}")
+_REDUCTION = re.compile(r"unreduced=(max|min)")
 _MAXIMAL = re.compile(r"maximal_mesh\[device_id=(-?\d+)\]")
 
 
@@ -195,6 +212,9 @@ def _fill_named(proto: Any, sharding: LeafSharding) -> None:
         "manual": proto.manual_axes,
         "replicated": proto.replicated_axes,
     }
+    if by := _REDUCTION.search(rest):
+        proto.reduction_op = number_of("reduction", by[1])
+        word = word if "{" in word else "unreduced"
     if word in ("unreduced", "manual"):
         for place in range(len(places)):
             lists[word].add(mesh_axis_index=place)

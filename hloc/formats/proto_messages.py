@@ -341,6 +341,7 @@ NamedShardingProto
   5 unreduced_axes AxisRefProto*
   6 metadata OpMetadata*
   7 manual_axes AxisRefProto*
+  8 reduction_op int32
 DimensionSharding
   1 axes AxisRefProto*
   2 is_closed bool

@@ -19,8 +19,9 @@ class AxisSharding:
         open_dims: the dimensions that may be split further.
         priorities: per dimension; 0 is first.
         replicated: axes along which the array must stay whole; so it is along those not named.
-        unreduced: axes along which each device holds a summand.
+        unreduced: axes along which each device holds a part of a reduction.
         manual: axes whose split is in the shape already.
+        reduction: of what is unreduced: `sum`, `max` or `min`.
     """
 
     mesh: DeviceMesh
@@ -30,3 +31,4 @@ class AxisSharding:
     replicated: Axes = ()
     unreduced: Axes = ()
     manual: Axes = ()
+    reduction: str = "sum"

@@ -25,6 +25,7 @@ Meshes: TypeAlias = Mapping[str, DeviceMesh]
 MESHES = "xla.sdy.meshes"
 """The attribute of the header that names the meshes."""
 
+_REDUCTIONS = ("sum", "max", "min")
 _TOKEN = re.compile(
     r"""\s*(?:(?P<string>"[^"]*"|'[^']*')|(?P<name>[@#]?[A-Za-z_][\w.]*)|(?P<number>\d+)|(?P<mark>.))"""
 )
@@ -38,6 +39,7 @@ class _Fields:
     open_dims: set[int] = field(default_factory=set)
     priorities: list[int] = field(default_factory=list)
     lists: dict[str, Axes] = field(default_factory=dict)
+    reduction: str = "sum"
 
 
 def meshes_of(module: Module) -> dict[str, DeviceMesh]:
@@ -198,7 +200,9 @@ class _Reader:
                 self._dims(found, mesh)
                 continue
             kind = self.word()
-            if self.takes("="):
+            if self.takes("=") and self.next() in _REDUCTIONS:
+                found.reduction = self.word()
+            if self.next() == "{":
                 found.lists[kind], _ = self._axes(mesh)
             else:  # `replicated`, `manual` or `unreduced` along all axes
                 found.lists[kind] = tuple(MeshAxis(name) for name, _ in mesh.axes)
@@ -210,6 +214,7 @@ class _Reader:
             found.lists.get("replicated", ()),
             found.lists.get("unreduced", ()),
             found.lists.get("manual", ()),
+            found.reduction,
         )
 
     def _dims(self, found: _Fields, mesh: DeviceMesh) -> None:

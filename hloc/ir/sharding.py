@@ -131,6 +131,7 @@ class LeafSharding:
             (then `tiles`) or `named` (then `name`, the text between the braces).
         subgroups: what the trailing dimensions of `tiles` are: `manual`, `replicated` ...
         group: `shard_as N`, `shard_like N` or "".
+        reduction: of an unreduced one: `max`, `min`, or "" for sums.
     """
 
     kind: str
@@ -140,6 +141,7 @@ class LeafSharding:
     name: str = ""
     group: str = ""
     metadata: tuple[Metadata, ...] = ()
+    reduction: str = ""
 
     def __str__(self) -> str:
         return self.text(metadata=True)
@@ -171,7 +173,9 @@ class LeafSharding:
             return str(self.tiles)
         if self.kind == "maximal":
             return f"maximal device={self.device}"
-        return self.name if self.kind == "named" else self.kind
+        if self.kind == "named":
+            return self.name
+        return f"{self.kind}={self.reduction}" if self.reduction else self.kind
 
     def for_leaves(self, count: int) -> TupleSharding:
         """Return this sharding for each of `count` leaves."""

@@ -45,6 +45,7 @@ def leaf_sharding(items: list[tuple[str, Any]]) -> LeafSharding:
     """Return the sharding that the items between the braces describe."""
     fields = dict(items)
     kind = fields.get("kind", "tiled" if "tiles" in fields else "")
+    kind, _, reduction = kind.partition("=")
     if not kind or (kind != "tiled" and "tiles" in fields):
         raise BadValue(
             "a sharding is replicated, manual, maximal, unknown, unreduced or devices=..."
@@ -60,7 +61,7 @@ def leaf_sharding(items: list[tuple[str, Any]]) -> LeafSharding:
     return normalized(
         LeafSharding(
             kind, tiles, subgroups, fields.get("device", -1), "", fields.get("group", ""),
-            fields.get("metadata", ()),
+            fields.get("metadata", ()), reduction,
         )
     )  # fmt: skip
 
@@ -92,10 +93,15 @@ def named_sharding(mesh: DeviceMesh, fields: dict[str, Any]) -> LeafSharding:
             for axes in fields["dims"]
         )
         parts.append(f"[{dims}]")
-    for name in ("replicated", "unreduced", "manual"):
-        if fields.get(name):
-            axes = ", ".join(str(_checked_axis(mesh, axis)) for axis in fields[name])
-            parts.append(f"{name}={{{axes}}}")
+    reduction, unreduced = fields.get("unreduced", ("", ()))
+    for name, prefix, found in (
+        ("replicated", "", fields.get("replicated", ())),
+        ("unreduced", reduction, unreduced),
+        ("manual", "", fields.get("manual", ())),
+    ):
+        if found:
+            axes = ", ".join(str(_checked_axis(mesh, axis)) for axis in found)
+            parts.append(f"{name}={prefix}{{{axes}}}")
     return LeafSharding("named", name=", ".join(parts), metadata=fields.get("metadata", ()))
 
 
@@ -160,7 +166,14 @@ class DeviceCallbacks:
     replicated = constant(("kind", "replicated"))
     manual = constant(("kind", "manual"))
     unknown = constant(("kind", "unknown"))
-    unreduced = constant(("kind", "unreduced"))
+    # "" is the sum, which XLA leaves out.
+    sum = constant("")
+    max = constant("max")
+    min = constant("min")
+
+    def unreduced(self, children: list[Any]) -> tuple[str, str]:
+        return "kind", f"unreduced={children[0]}" if any(children) else "unreduced"
+
     maximal = constant(("kind", "maximal"))
     maximal_device = tagged("device", of_first(int_of))
     explicit_devices = tagged("tiles", lambda _self, children: Tiles(*children))
@@ -185,7 +198,11 @@ class DeviceCallbacks:
 
     dim_axes = tagged("dims", of_all())
     replicated_axes = tagged("replicated", of_first())
-    unreduced_axes = tagged("unreduced", of_first())
+
+    def unreduced_axes(self, children: list[Any]) -> tuple[str, Any]:
+        *reduction, axes = children
+        return "unreduced", (reduction[0] if reduction else "", axes)
+
     manual_axes = tagged("manual", of_first())
 
     def named_sharding(self, children: list[Any]) -> LeafSharding:
