@@ -17,8 +17,12 @@ x, y = P(bind="x"), P(bind="y")
 
 def holds_all_of(wide: DType, narrow: DType) -> bool:
     """True if `wide` represents every value of `narrow`, NaN and infinity included."""
-    if wide is narrow or narrow.is_pred:
+    if wide is narrow:
         return not wide.is_special
+    if wide.is_float and not wide.has_sign:
+        return False  # f8e8m0fnu has no zero
+    if narrow.is_pred:
+        return not wide.is_special and not (wide.is_signed and wide.bits == 1)
     if narrow.is_integer and wide.is_integer:
         if narrow.is_signed:
             return wide.is_signed and wide.bits >= narrow.bits
@@ -39,15 +43,14 @@ def _same_type(inst: Instruction, found: Found) -> bool:
 def _lossless_detour(inst: Instruction, found: Found) -> bool:
     """convert(convert(x)) is convert(x) if the type between holds all values of x.
 
-    An integer that came by way of a float saturates where a direct convert would wrap.
+    An integer (or true) that came by way of a float saturates where a direct convert would wrap.
     """
     start, between = found["x"].array.dtype, found["y"].array.dtype
     if not holds_all_of(between, start):
         return False
     end = inst.array.dtype
-    return not (between.is_float and end.is_integer and start.is_integer) or holds_all_of(
-        end, start
-    )
+    saturates = between.is_float and end.is_integer and (start.is_integer or start.is_pred)
+    return not saturates or holds_all_of(end, start)
 
 
 def _convert(computation: Computation, inst: Instruction, found: Found) -> Instruction | None:
