@@ -71,6 +71,7 @@ COMMANDS: dict[str, Command] = {
         (
             "verify a.hlo b.hlo",
             "verify m.hlo --format=json",
+            "verify --prove before.hlo after.hlo",
         ),
     ),
     "convert": Command(

@@ -270,6 +270,9 @@ OPTIONS: tuple[Option, ...] = (
     Option(("--html",), "Devices", SHARDING, "write a page with the mesh in colours", "FILE.html",
            convert=page_file),
     # ---- check
+    Option(("--prove",), "Check", ("verify",), "prove that two modules give equal results for all "
+           "inputs, or print inputs for which they do not; needs Z3 (docs/proofs.md); `unknown` "
+           "after SECONDS (default 60)", "SECONDS", "60", count(1)),
     Option(("--verify-each",), "Check", COMPILE, "verify the module after every pass"),
     Option(("--check-each",), "Check", COMPILE, "run the module before and after every pass on "
            "random inputs and special values, and compare the results"),

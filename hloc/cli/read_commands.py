@@ -35,6 +35,10 @@ def parse_files(arguments: Namespace, talk: Talk) -> int:
 
 def verify_files(arguments: Namespace, talk: Talk) -> int:
     """`hloc verify FILE...`: one line per good module, diagnostics for the others."""
+    if arguments.prove is not None:
+        from hloc.cli.prove_command import prove_equal
+
+        return prove_equal(arguments, talk)
     files = need_files(arguments.files)
     if arguments.format == "json":
         found = [_verified(name) for name in files]

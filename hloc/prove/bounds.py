@@ -55,11 +55,11 @@ class Bound:
 
 LEVELS: tuple[Bound, ...] = (
     Bound(1, (0, 1, 2, 3)),
-    Bound(2, (1, 2)),
+    Bound(2, (0, 1, 2)),
     Bound(2, (0, 1, 2, 3)),
-    Bound(3, (1, 2)),
+    Bound(3, (0, 1, 2)),
     Bound(3, (0, 1, 2, 3)),
-    Bound(4, (1, 2, 3)),
+    Bound(4, (0, 1, 2)),
 )
 """Bounds from small to large; a rule is tried in as many of them as its budget allows."""
 
@@ -70,9 +70,9 @@ ONE_VALUE = Bound(0, (1,))
 def constants(dtype: DType, places: int) -> list[object]:
     """Return the constants of `dtype` to be tried where a pattern has `places` of them.
 
-    All values of types up to 4 bits; of wider ones the ends, small numbers and, for a single
-    place, all powers of two. Floats: all of 8 bits for a single place, else zeros, ones, powers of
-    two, a number that is none, the ends, infinities and NaN.
+    All values of types up to 4 bits, for one or two places; of wider ones the ends, small numbers
+    and, for a single place, all powers of two. Floats: all of 8 bits for a single place, else
+    zeros, ones, powers of two, a number that is none, infinities and NaN.
     """
     if dtype.is_complex:
         return [np.asarray(v, dtype.numpy)[()] for v in (0, 1, -1, 2, -0.0)]
@@ -89,9 +89,11 @@ def constants(dtype: DType, places: int) -> list[object]:
 def _integers(dtype: DType, places: int) -> list[int]:
     bits = dtype.bits - dtype.is_signed
     low, high = (-(1 << bits) if dtype.is_signed else 0), (1 << bits) - 1
-    numbers = [0, 1, 2, high, low]
+    numbers = [0, 1, high, low]
+    if places <= 3:
+        numbers += [-1, 2]
     if places <= 2:
-        numbers += [3, 5, 7, low + 1, high - 1, -1, -2]
+        numbers += [3, 5, 7, low + 1, high - 1, -2]
     if places <= 1:
         numbers += [1 << bit for bit in range(bits)]
     return sorted({n for n in numbers if low <= n <= high})
@@ -101,7 +103,11 @@ def _floats(dtype: DType, places: int) -> list[object]:
     unsigned = np.dtype(f"u{dtype.storage_bytes}")
     if dtype.bits <= 8 and places <= 1:
         return list(np.arange(1 << dtype.bits).astype(unsigned).view(dtype.numpy))
-    numbers = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, np.inf, -np.inf, np.nan]
+    numbers = [0.0, -0.0, 1.0, np.nan]
+    if places <= 3:
+        numbers += [-1.0, 2.0, np.inf, -np.inf]
+    if places <= 2:
+        numbers += [0.5, 3.0]
     if places <= 1:
         reach = min(1 << (dtype.exponent_bits - 1), 40)
         numbers += [2.0**k for k in range(-reach - 10, reach)] + [-2.0, -4.0, -0.5, 7.0]

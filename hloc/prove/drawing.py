@@ -13,7 +13,7 @@ from hloc.dtypes import PRED, DType, component_of
 from hloc.errors import HloError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
+from hloc.ir.opcode import OPCODES, opcode_row
 from hloc.ops.builder import Builder
 from hloc.opt.pattern import P
 from hloc.opt.rule import Rule
@@ -23,6 +23,9 @@ from hloc.prove.hints import Hint
 from hloc.shapes import ArrayShape
 
 _BOUNDED = ("and", "remainder", "maximum", "minimum")
+
+MANY_PLACES = 4
+"""Constants of modules whose sizes and attributes are enumerated: as few as of so many places."""
 
 MAX_REMAINDER_BITS = 16
 """Z3 takes minutes over remainders of wider types by a known number."""
@@ -38,6 +41,7 @@ class Drawing:
     Attributes:
         kind: the element type in question, which some array of the module has.
         bound: of the sizes.
+        places: how many constants multiply the combinations.
         b: builds in the entry computation.
     """
 
@@ -60,7 +64,9 @@ class Drawing:
         self._parameters = 0
         self._depth = 0
         several = hint.against_constants + bool(hint.leaves)
-        self._places = constant_places(rule.pattern) + several
+        self.places = constant_places(rule.pattern) + several
+        if bound.rank:
+            self.places = MANY_PLACES
 
     def drawn(self) -> tuple[Module, Instruction]:
         """Return the module and the instruction that the rule may replace.
@@ -98,9 +104,18 @@ class Drawing:
             inst = self.opcode(self.pick(opcodes), pattern.operands, dtype, dims)
         else:
             inst = self._leaf(pattern.when, dtype, dims)
+        self.bind(pattern, inst)
+        return inst
+
+    def bind(self, pattern: P, inst: Instruction) -> None:
+        """Note what the name of a pattern stands for, if it has one."""
         if pattern.bind:
             self._found[pattern.bind] = inst
-        return inst
+
+    @property
+    def nested(self) -> bool:
+        """True while an open operand is drawn."""
+        return self._depth > 0
 
     def open(self, dtype: DType, dims: Dims) -> Instruction:
         """Return an operand of which the pattern says nothing."""
@@ -116,7 +131,8 @@ class Drawing:
             shape = ArrayShape(dtype, dims)
             makers += [lambda i=i: i for i in self._leaves if i.shape == shape]  # type: ignore[misc]
         if self._depth < 1 and not self._splats_asked(when):
-            makers += [self._under(name, dtype, dims) for name in self.hint.leaves]
+            leaves = (name for name in self.hint.leaves if name in OPCODES)
+            makers += [self._under(name, dtype, dims) for name in leaves]
         inst = self.pick(makers)()
         if when is not None and not when(inst):
             raise DoesNotFitError
@@ -147,7 +163,7 @@ class Drawing:
 
     def _splats(self, dtype: DType, dims: Dims) -> list[Callable[[], Instruction]]:
         shape = ArrayShape(dtype, dims)
-        values = constants(dtype, self._places)
+        values = constants(dtype, self.places)
         return [lambda value=value: self.b.splat(value, shape) for value in values]  # type: ignore[misc]
 
     def parameter(self, dtype: DType, dims: Dims) -> Instruction:

@@ -15,6 +15,7 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
+from hloc.opt.pattern import P
 from hloc.opt.rule import Rule
 from hloc.prove.bounds import Bound, Dims, constants
 from hloc.prove.choices import Choices, DoesNotFitError
@@ -104,7 +105,7 @@ def _constant(d: Drawing, _patterns: Patterns, dtype: DType, dims: Dims) -> Inst
     """Draw an array of one value, or one that counts along a dimension."""
     along = d.pick((-1, *range(len(dims))))
     if along < 0:
-        value = np.asarray(d.pick(constants(dtype, 2)))
+        value = np.asarray(d.pick(constants(dtype, d.places)))
         return d.b.constant(np.broadcast_to(value, dims), dtype)
     return d.b.constant(np.indices(dims)[along].astype(dtype.numpy), dtype)
 
@@ -180,7 +181,7 @@ def _pad(d: Drawing, patterns: Patterns, dtype: DType, dims: Dims) -> Instructio
                     (size + 1, -1, 0),
                     (max(size - 1, 0), 0, 1),
                 ),
-                tuple(product(range(size + 3), (-1, 0, 1, 2), (0, 1))),
+                tuple(product(range(size + 2), (-1, 0, 2), (0, 1))),
             )
         )
         high = size - low - source - interior * max(source - 1, 0)
@@ -192,10 +193,11 @@ def _pad(d: Drawing, patterns: Patterns, dtype: DType, dims: Dims) -> Instructio
 
 def _concatenate(d: Drawing, patterns: Patterns, dtype: DType, dims: Dims) -> Instruction:
     dim = d.pick(range(len(dims)))
-    counts = (1, 2, 3) if patterns is None else (len(patterns),)
+    counts: tuple[int, ...] = (1, 2) if d.nested else (1, 2, 3)
+    counts = counts if patterns is None else (len(patterns),)
     sizes = d.pick([s for n in counts for s in _parts(dims[dim], n)])
     wanted = [(dtype, (*dims[:dim], size, *dims[dim + 1 :])) for size in sizes]
-    if patterns is None and "slice" in d.hint.leaves and d.pick((True, False)):
+    if "neighbours" in d.hint.leaves:
         return d.b.concatenate(_neighbours(d, dtype, dims, dim, sizes), dim)
     return d.b.concatenate(d.operands(patterns, wanted), dim)
 
@@ -259,7 +261,7 @@ def _reducer(d: Drawing, dtype: DType) -> Computation:
 
 def _reduce(d: Drawing, patterns: Patterns, dtype: DType, dims: Dims) -> Instruction:
     options: list[tuple[Dims, Dims]] = []  # sizes of the operand, reduced dimensions
-    for count in range(3 if d.bound.rank <= 2 else 2):
+    for count in range(3 if len(d.bound.sizes) == 2 and d.bound.rank <= 2 else 2):
         for places in combinations(range(len(dims) + count), count):
             for sizes in product(d.bound.sizes, repeat=count):
                 kept, gone = iter(dims), iter(sizes)
@@ -270,14 +272,19 @@ def _reduce(d: Drawing, patterns: Patterns, dtype: DType, dims: Dims) -> Instruc
     if prod(whole) > 2 * d.bound.elements:
         raise DoesNotFitError
     reducer = _reducer(d, dtype)
-    x, init = d.operands(patterns, [(dtype, whole), (dtype, ())])
+    if "init" in d.hint.leaves:
+        (x,) = d.operands((patterns or ())[:1], [(dtype, whole)])
+        init = d.b.constant(d.pick((0, 1)), dtype)
+        d.bind((patterns or (P(), P()))[1], init)
+    else:
+        x, init = d.operands(patterns, [(dtype, whole), (dtype, ())])
     return d.b.reduce((x,), (init,), places, reducer)
 
 
 def _dot(d: Drawing, patterns: Patterns, dtype: DType, dims: Dims) -> Instruction:
     cuts = [(b, c) for b in range(min(len(dims), 1) + 1) for c in range(b, len(dims) + 1)]
     batch, cut = d.pick(cuts)
-    contracted = d.pick([s for n in (0, 1, 2) for s in product(d.bound.sizes[:3], repeat=n)])
+    contracted = d.pick(((), (0,), (1,), (2,), (1, 2), (2, 2))[: 6 if d.bound.rank <= 1 else 4])
     lhs, lhs_attributes = _side(d, "lhs", dims[:batch], dims[batch:cut], contracted)
     rhs, rhs_attributes = _side(d, "rhs", dims[:batch], dims[cut:], contracted)
     x, y = d.operands(patterns, [(dtype, lhs), (dtype, rhs)])

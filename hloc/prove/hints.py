@@ -18,7 +18,8 @@ class Hint:
 
     Attributes:
         opcodes: those that the root is drawn from, if the pattern leaves it open.
-        leaves: opcodes that open operands may have.
+        leaves: opcodes that open operands may have; `neighbours` stands for slices of one array
+            side by side, `init` for a known init of a reduce.
         dims: sizes of the result instead of those of the bound.
         kinds: element types instead of all.
         sources: types that a convert starts from; () for all.
@@ -56,7 +57,7 @@ HINTS: dict[str, Hint] = {
         opcodes=(*_ELEMENTWISE, "negate", "select", "compare"), leaves=("reshape", "constant")
     ),
     "concatenate-nested": Hint(leaves=("concatenate",)),
-    "concatenate-slices": Hint(leaves=("slice",)),
+    "concatenate-slices": Hint(leaves=("neighbours",)),
     "concatenate-splats": Hint(leaves=("constant",)),
     "dynamic-slice-constant": Hint(leaves=("constant",)),
     "dynamic-update-slice-as-pad": Hint(leaves=("constant",)),
@@ -66,7 +67,7 @@ HINTS: dict[str, Hint] = {
     "select-update-first": Hint(same=True),
     "dynamic-slice-of-update": Hint(same=True),
     "dynamic-update-slice-twice": Hint(same=True),
-    "reduce-reduce": Hint(leaves=("constant",)),
+    "reduce-reduce": Hint(leaves=("init",), dims=((), (2,))),
     "constant-as-iota": Hint(dims=_COUNTED, shapes=True),
     "select-same": Hint(same=True, leaves=("constant",)),
     "common-factor": Hint(same=True),
@@ -88,5 +89,6 @@ HINTS: dict[str, Hint] = {
     "and-or-bounds": Hint(
         same=True, kinds=(*INTEGERS, F16, DTYPES["f8e5m2"], F32), against_constants=True
     ),
+    "convert-wide-operation": Hint(kinds=INTEGERS, sources=INTEGERS),
     "dimension-size": Hint(kinds=(S32,)),
 }

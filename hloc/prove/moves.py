@@ -104,6 +104,8 @@ def _updated(
     dim: int,
     place: tuple[int, ...],
 ) -> Value:
+    if array.ndim == 0:
+        return update
     if dim == array.ndim:
         result = array.copy()
         ranges = tuple(slice(s, s + n) for s, n in zip(place, update.shape, strict=True))

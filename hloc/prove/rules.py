@@ -7,7 +7,7 @@ element type; the module before and the one after are then compared for all inpu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -27,11 +27,12 @@ from hloc.opt.values import is_float as is_float_array
 from hloc.prove.bounds import LEVELS, ONE_VALUE, SHAPE_TYPES, VALUE_TYPES, Bound
 from hloc.prove.choices import Choices, every
 from hloc.prove.drawing_opcodes import draw
+from hloc.prove.equivalence import pairs_of
 from hloc.prove.exhaustive import can_enumerate, first_difference
 from hloc.prove.hints import HINTS, Hint
 from hloc.prove.solver import ask
 from hloc.prove.symbolic import SymbolicRun
-from hloc.prove.terms import CannotFollowError, Value
+from hloc.prove.terms import CannotFollowError
 
 MOVES, Z3, IEEE, ALL_VALUES = "moves", "z3", "ieee", "all values"
 """How one module was proven: same terms, Z3's bit-vectors, Z3's IEEE numbers, all inputs run."""
@@ -50,10 +51,11 @@ class RuleProof:
     Attributes:
         rule: its name.
         about_shapes: whether sizes and attributes were enumerated, or values alone.
-        cases: modules in which it fired.
+        cases: modules in which it fired; those within several bounds count for each.
         ways: by element type, how often each way was needed.
         open: by element type, the first reason why a module was not proven.
-        bound: the largest bound within which every module was tried; None if none was.
+        bound: the largest bound within which every module was tried, of one type at least; None
+            if there is none, or the rule is not about shapes.
     """
 
     rule: str
@@ -76,7 +78,7 @@ def _is_elementwise(pattern: P, *, root: bool = True) -> bool:
     return own and inner and (bool(pattern.opcodes) or not root)
 
 
-def prove_rule(rule: Rule, *, budget: int = 40_000, hint: Hint | None = None) -> RuleProof:
+def prove_rule(rule: Rule, *, budget: int = 60_000, hint: Hint | None = None) -> RuleProof:
     """Prove `rule` in every element type, and within the largest bound the budget allows.
 
     Args:
@@ -95,16 +97,18 @@ def prove_rule(rule: Rule, *, budget: int = 40_000, hint: Hint | None = None) ->
             if not _prove_within(rule, hint, kind, ONE_VALUE, budget, proof):
                 proof.open.setdefault(kind.name, f"more than {budget} modules")
         return proof
+    kinds: Sequence[DType] = hint.kinds or SHAPE_TYPES
     for bound in LEVELS:
         attempt = RuleProof(rule.name, True)
-        whole = all(
-            _prove_within(rule, hint, kind, bound, budget, attempt)
-            for kind in hint.kinds or SHAPE_TYPES
-        )
-        if not whole:
+        if not all([_prove_within(rule, hint, k, bound, budget, attempt) for k in kinds]):
             break
+        for name, ways in proof.ways.items():
+            attempt.ways.setdefault(name, ways)
+        attempt.cases += proof.cases
+        attempt.bound = bound
         proof = attempt
-        proof.bound = bound
+        # Moves are the same for every type: one is enough for the larger bounds.
+        kinds = [kind for kind in kinds if kind.name in proof.ways][:1] or kinds
         if hint.dims:
             break
     return proof
@@ -188,13 +192,6 @@ def _way(rule: Rule, before: Module, after: Module) -> str:
     if answer.verdict == "unknown":
         return answer.reason
     return IEEE if is_float else Z3
-
-
-def pairs_of(a: Value, b: Value) -> list[Any]:
-    """Return the elements of two results of one shape side by side, tuples flattened."""
-    if isinstance(a, tuple):
-        return [pair for x, y in zip(a, b, strict=True) for pair in pairs_of(x, y)]
-    return list(zip(a.reshape(-1), b.reshape(-1), strict=True))
 
 
 def _report(rule: Rule, before: Module, after: Module, inputs: Any) -> str:

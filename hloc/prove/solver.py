@@ -108,8 +108,16 @@ def _expressions(z: Any, pairs: Sequence[tuple[Term, Term]]) -> dict[Term, Any]:
             below.add(term)
             stack.extend(term.args)
     known: dict[Term, Any] = {}
+    missing: dict[str, None] = {}
     for term in sorted(below, key=lambda term: term.number):
-        known[term] = expression(z, term, [known[arg] for arg in term.args])
+        if any(arg not in known for arg in term.args):
+            continue
+        try:
+            known[term] = expression(z, term, [known[arg] for arg in term.args])
+        except NoMeaningError as fault:
+            missing[str(fault)] = None
+    if missing:
+        raise NoMeaningError(", ".join(missing))
     return known
 
 

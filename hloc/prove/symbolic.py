@@ -13,6 +13,7 @@ import numpy as np
 
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ir.opcode import Opcode
 from hloc.ir.traversal import live_order
 from hloc.ops.select_compare import comparison_type
 from hloc.ops.shared import promote
@@ -103,6 +104,12 @@ class SymbolicRun:
 
 SPECIAL: dict[str, Special] = {**STRUCTURE, **FOLDS, **PLACES}
 """Opcodes that are neither elementwise nor a move along an index map."""
+
+
+def can_follow(opcode: Opcode) -> bool:
+    """True if some table or function here gives the opcode a meaning."""
+    known = opcode.name in SPECIAL or opcode.name == "parameter"
+    return known or opcode.elementwise or opcode.data_movement
 
 
 def _check_size(inst: Instruction) -> None:

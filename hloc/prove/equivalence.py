@@ -1,0 +1,152 @@
+"""Are two modules equal for all inputs? If not, with inputs that the evaluator confirms."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Literal
+
+import numpy as np
+
+from hloc.errors import HloError
+from hloc.evaluator.run import evaluate_module
+from hloc.ir.module import Module
+from hloc.ir.traversal import live_computations
+from hloc.lazy_dataclass import dataclass
+from hloc.prove.exhaustive import same_values
+from hloc.prove.solver import Answer, ask, z3_module
+from hloc.prove.symbolic import SymbolicRun, can_follow
+from hloc.prove.terms import CannotFollowError, Term, Value
+from hloc.shapes import ArrayShape, Shape, leaves, same_dims
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """What is known of two modules.
+
+    Attributes:
+        verdict: equal for all inputs, different for one at least, or unknown.
+        reason: why it is unknown.
+        elements: elements of the results that were compared.
+        inputs: of a difference, one array per leaf of the parameters.
+        outputs: of a difference, the evaluator's results of both modules for these inputs.
+    """
+
+    verdict: Literal["equal", "different", "unknown"]
+    reason: str = ""
+    elements: int = 0
+    inputs: tuple[Array, ...] = ()
+    outputs: tuple[tuple[Array, ...], tuple[Array, ...]] = ((), ())
+
+
+def compare_modules(first: Module, second: Module, *, seconds: float = 60.0) -> Equivalence:
+    """Return whether the entry computations give the same results for all inputs.
+
+    Args:
+        first: verified; static shapes.
+        second: with parameters and results of the same types and sizes.
+        seconds: of the solver altogether.
+
+    Raises:
+        HloError: parameters or results differ in type or size, or Z3 is not installed.
+    """
+    _check_signatures(first, second)
+    z3_module()
+    strange = sorted({*_not_followed(first), *_not_followed(second)})
+    if strange:
+        return Equivalence("unknown", f"no proofs of {', '.join(strange)}")
+    run = SymbolicRun()
+    try:
+        inputs = run.inputs(first.entry)
+        results = [run.call(module.entry, *inputs) for module in (first, second)]
+    except CannotFollowError as fault:
+        return Equivalence("unknown", f"{fault.opcode}: {fault.reason}")
+    pairs = list(dict.fromkeys(pairs_of(*results)))
+    return _compared(first, second, pairs, seconds)
+
+
+def pairs_of(a: Value, b: Value) -> list[tuple[Term, Term]]:
+    """Return the elements of two results of one shape side by side, tuples flattened."""
+    if isinstance(a, tuple):
+        return [pair for x, y in zip(a, b, strict=True) for pair in pairs_of(x, y)]
+    return list(zip(a.reshape(-1), b.reshape(-1), strict=True))
+
+
+def _compared(
+    first: Module, second: Module, pairs: list[tuple[Term, Term]], seconds: float
+) -> Equivalence:
+    """Ask for one element after another, within the time for all."""
+    end = time.monotonic() + seconds
+    unknown = ""
+    for pair in pairs:
+        left_ms = int(1000 * (end - time.monotonic()))
+        if left_ms <= 0:
+            return Equivalence("unknown", f"no answer within {seconds:g} s", len(pairs))
+        answer = ask([pair], timeout_ms=left_ms)
+        if answer.verdict == "different":
+            return _confirmed(first, second, answer, len(pairs))
+        unknown = unknown or answer.reason
+    return Equivalence("unknown" if unknown else "equal", unknown, len(pairs))
+
+
+def _confirmed(first: Module, second: Module, answer: Answer, count: int) -> Equivalence:
+    """Run both modules on the solver's inputs; what the evaluator does not show is unknown."""
+    inputs = tuple(_inputs(first, answer.inputs or {}))
+    left, right = (tuple(evaluate_module(module, inputs)) for module in (first, second))
+    if all(same_values(a, b).all() for a, b in zip(left, right, strict=True)):
+        return Equivalence("unknown", "the evaluator does not confirm Z3's counterexample", count)
+    return Equivalence("different", "", count, inputs, (left, right))
+
+
+def _inputs(module: Module, values: dict[Any, Any]) -> list[Array]:
+    """Return one array per leaf of the parameters; elements that do not matter are 0."""
+    arrays = []
+    for number, parameter in enumerate(module.entry.parameters):
+        for path, leaf in leaves(parameter.shape):
+            assert isinstance(leaf, ArrayShape)
+            array = np.zeros(leaf.elements, leaf.dtype.numpy)
+            for index in range(leaf.elements):
+                place = (number, *path, index)
+                if leaf.dtype.is_complex:
+                    parts = [values.get((*place, part), 0) for part in ("real", "imag")]
+                    array[index] = complex(*parts)
+                else:
+                    array[index] = values.get(place, array[index])
+            arrays.append(array.reshape(leaf.dims))
+    return arrays
+
+
+def _not_followed(module: Module) -> set[str]:
+    """Return the opcodes of the module that have no meaning in terms."""
+    live = live_computations(module)
+    return {i.opcode.name for c in live for i in c.instructions if not can_follow(i.opcode)}
+
+
+def _check_signatures(first: Module, second: Module) -> None:
+    ours, theirs = first.entry.parameters, second.entry.parameters
+    if len(ours) != len(theirs):
+        raise HloError(
+            f"module {first.name} has {len(ours)} parameters, but module {second.name} has "
+            f"{len(theirs)}"
+        )
+    for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+        _check_same(a.shape, b.shape, f"parameter {number}", first, second)
+    _check_same(first.entry.root.shape, second.entry.root.shape, "the result", first, second)
+
+
+def _check_same(a: Shape, b: Shape, what: str, first: Module, second: Module) -> None:
+    ours, theirs = list(leaves(a)), list(leaves(b))
+    same = len(ours) == len(theirs) and all(
+        isinstance(x, ArrayShape)
+        and isinstance(y, ArrayShape)
+        and x.dtype is y.dtype
+        and same_dims(x, y)
+        and path == other
+        for (path, x), (other, y) in zip(ours, theirs, strict=True)
+    )
+    if not same:
+        raise HloError(
+            f"{what} of module {first.name} has shape {a.text_without_layout}, but in module "
+            f"{second.name} {b.text_without_layout}"
+        )
