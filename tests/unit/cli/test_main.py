@@ -398,7 +398,7 @@ def test_diff_tells_same_from_different(sums: str, tmp_path: Path, capsys: Captu
 LISTS = {
     "passes": ("cse", "dce", "Remove"),
     "ops": ("dynamic-update-slice", "gather", "offset_dims"),
-    "rules": ("reshape-reshape", "add-negate", "add(x, negate(y)) → subtract(x, y)\n"),
+    "rules": ("reshape-reshape", "select-not", "select(not(p), x, y) → select(p, y, x)\n"),
 }
 
 
