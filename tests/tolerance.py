@@ -7,6 +7,7 @@ which can ask for more. NaN must meet NaN, and an infinity one of the same sign.
 
 from typing import Any, NamedTuple, TypedDict
 
+import ml_dtypes
 import numpy as np
 
 from hloc.dtypes import dtype_of_numpy
@@ -154,3 +155,21 @@ def bounds_of(name: str, dtype: str) -> Bounds:
     row = BY_TYPE[name]
     number = row.numbers.get(dtype, row.others)
     return {"rtol": number, "atol": number}
+
+
+_ROUNDINGS = 8
+"""Roundings per element of a row that a factorisation by reflections or eliminations may cost."""
+
+
+def assert_factored(got: Array, want: Array, dtype: Any, size: int) -> None:
+    """Fail unless `got`, made of factors of matrices of `size` in `dtype`, is close to `want`.
+
+    The bound of a backward stable factorisation: a few roundings times the size, of the largest
+    element, and of 1 at least.
+    """
+    known = dtype_of_numpy(np.dtype(dtype))
+    assert known is not None
+    epsilon = float(ml_dtypes.finfo(known.numpy).eps)  # type: ignore[no-untyped-call]
+    scale = max(1.0, float(np.max(np.abs(want), initial=0.0)))
+    error = float(np.max(np.abs(got - want), initial=0.0))
+    assert error <= _ROUNDINGS * size * epsilon * scale, f"{error:g} of {scale:g}"

@@ -170,6 +170,7 @@ TARGETS: dict[str, CustomCallTarget] = {
     "xla.sdy.PropagationBarrier": _IDENTITY,
     "xla.sdy.ShardingConstraint": _IDENTITY,
     "xla.sdy.ShardingGroup": CustomCallTarget("nothing", _fits_nothing, _no_value),
+    "control_dep": CustomCallTarget("nothing; orders its operands", _fits_nothing, _no_value),
     "dce_sink": CustomCallTarget("nothing; keeps its operand alive", _fits_nothing, _no_value),
     "LayoutConstraint": _PLACEMENT,
     "annotate_device_placement": _PLACEMENT,
@@ -198,6 +199,7 @@ TARGETS: dict[str, CustomCallTarget] = {
         sparse.fits_csr_times_dense,
         sparse.evaluate_csr_times_dense,
     ),
+    "AllocateBuffer": CustomCallTarget("memory, here zeros", _has_no_operands, _zeros),
     "TopK": CustomCallTarget("the k largest values of each row and where", _fits_topk, _topk),
 }
 """Custom-call targets by name; those of LAPACK stand in `lapack.py`."""

@@ -1,4 +1,4 @@
-"""LAPACK by custom call: the targets that JAX emits for one processor, most of them `lapack_*_ffi`.
+"""LAPACK by custom call: `lapack_*_ffi`, which JAX emits for one processor, and XLA's own targets.
 
 NumPy's linear algebra computes what it can, short loops over Householder reflectors the rest, with
 LAPACK's sign conventions. Only a Schur decomposition (`gees`) needs SciPy, the extra `lapack`.
@@ -44,7 +44,7 @@ def lapack_function(target: str) -> MatrixFunction | None:
     if target == PERTURBED_TRIDIAGONAL:
         return _perturbed_tridiagonal
     found = _TARGET.fullmatch(target)
-    return _FUNCTIONS.get(found[2]) if found else None
+    return _FUNCTIONS.get(found[2]) if found else _OF_XLA.get(target)
 
 
 def evaluate_lapack(inst: Instruction, operands: Sequence[Any]) -> Any:
@@ -59,6 +59,7 @@ def evaluate_lapack(inst: Instruction, operands: Sequence[Any]) -> Any:
     results = [np.zeros(s.dims, s.dtype.numpy) for s in shapes if isinstance(s, ArrayShape)]
     attributes = lapack_attributes(inst)
     depth = _batch_depth(inst, operands)
+    operands = [_computable(operand) for operand in operands]
     for place in np.ndindex(*operands[0].shape[:depth]):
         try:
             found = function(attributes, [operand[place] for operand in operands])
@@ -72,6 +73,13 @@ def evaluate_lapack(inst: Instruction, operands: Sequence[Any]) -> Any:
     return tuple(results) if isinstance(inst.shape, TupleShape) else results[0]
 
 
+def _computable(operand: Array) -> Array:
+    """Return floats of 16 bits and less as f32, in which NumPy's linear algebra computes."""
+    is_known = operand.dtype in (np.float32, np.float64, np.complex64, np.complex128)
+    is_index = operand.dtype.kind in "iub"
+    return operand if is_known or is_index else operand.astype(np.float32)
+
+
 def fits_lapack(inst: Instruction) -> bool:
     """True if operands and results are arrays of a common batch."""
     shapes = inst.shape.elements if isinstance(inst.shape, TupleShape) else (inst.shape,)
@@ -80,8 +88,17 @@ def fits_lapack(inst: Instruction) -> bool:
 
 
 def lapack_attributes(inst: Instruction) -> dict[str, Any]:
-    """Return attributes such as `uplo = 76 : ui8`; numbers of letters become letters."""
-    found = {}
+    """Return attributes such as `uplo = 76 : ui8`; numbers of letters become letters.
+
+    Raises:
+        HloError: the list of an `Eigh` is not `lower,sort,iterations,tolerance`.
+    """
+    found: dict[str, Any] = {}
+    if inst.attributes.custom_call_target == "Eigh":
+        listed = (inst.common.backend_config or "").split(",")
+        if len(listed) != 4 or listed[0].strip() not in ("0", "1"):
+            raise HloError('Eigh needs a backend_config such as "1,1,100,1e-6"', inst.span)
+        return {"uplo": "L" if listed[0].strip() == "1" else "U"}
     for name, text in _ATTRIBUTE.findall(inst.common.backend_config or ""):
         value = {"true": 1, "false": 0}.get(text)
         value = int(text) if value is None else value
@@ -313,3 +330,30 @@ _FUNCTIONS: dict[str, MatrixFunction] = {
     "trsm": _trsm,
     "gtsv": _gtsv,
 }
+
+
+# ---------------------------------------------------------------- targets that XLA expands itself
+
+
+def _eigh(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
+    """Return eigenvectors and eigenvalues, in ascending order whether asked for or not."""
+    vectors, values, _ = _syevd(a, operands)
+    return vectors, values
+
+
+def _lu(a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
+    """Return LU, pivots counted from 0, and the permutation of the rows that they make."""
+    lu, pivots, _ = _getrf(a, operands)
+    rows = np.arange(len(lu), dtype=np.int32)
+    for k, pivot in enumerate(pivots - 1):
+        rows[[k, pivot]] = rows[[pivot, k]]
+    return lu, pivots - 1, rows
+
+
+_OF_XLA: dict[str, MatrixFunction] = {
+    "Eigh": _eigh,
+    "LuDecomposition": _lu,
+    "ProductOfElementaryHouseholderReflectors": _orgqr,
+    "Qr": _geqrf,
+}
+"""Source: XLA's `qr.cc`, `self_adjoint_eig.cc` and `lu_decomposition.cc`."""

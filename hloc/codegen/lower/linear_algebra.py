@@ -29,6 +29,9 @@ from hloc.shapes import ArrayShape, TupleShape
 
 _TARGET = re.compile(r"lapack_[sdcz]([a-z0-9]+)_ffi")
 
+_NAMES_OF_XLA = {"Qr": "geqrf", "ProductOfElementaryHouseholderReflectors": "orgqr"}
+"""Targets that XLA expands itself, with operands and results of LAPACK's routines."""
+
 _SMALL = 8
 """Rows and columns of matrices that rotations in lanes suit better than LAPACK, one by one."""
 
@@ -61,10 +64,12 @@ def own_linear_algebra(module: Module, *, with_lapack: bool = False) -> None:
 
 def _target(inst: Instruction, *, with_lapack: bool) -> str:
     """Return the new target of a custom call, "" if it stays as it is."""
-    match = _TARGET.fullmatch(inst.attributes.custom_call_target)
-    if match is None:
+    target = inst.attributes.custom_call_target
+    match = _TARGET.fullmatch(target)
+    name = match[1] if match else _NAMES_OF_XLA.get(target)
+    if name is None:
         return ""
-    name, attributes = match[1], lapack_attributes(inst)
+    attributes = lapack_attributes(inst)
     uses_lapack = with_lapack and has_lapack() and not _is_small_batch_of_values(inst)
     if name in _LAPACK_LETTERS and uses_lapack:
         letters = "".join(attributes.get(key, usual) for key, usual in _LAPACK_LETTERS[name])
