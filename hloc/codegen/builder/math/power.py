@@ -7,9 +7,9 @@ from hloc.codegen.builder.math.parts import (
     NAN,
     absolute,
     c,
+    estrin,
     f32_function,
     fma,
-    horner,
     with_sign,
 )
 from hloc.codegen.builder.math_builder import MathBuilder
@@ -41,7 +41,7 @@ def _log2(b: MathBuilder, x: Value) -> Value:
     # The exponent of an f64 that was an f32 has few bits: made a float through the mantissa.
     magic = b.const(F64, _MAGIC)
     power = b.fsub(b.bitcast(b.iadd(exponent, b.bitcast(magic, S64)), F64), magic)
-    return fma(b, s, horner(b, b.fmul(s, s), _LOG2, F64), power)
+    return fma(b, s, estrin(b, b.fmul(s, s), _LOG2), power)
 
 
 def _exp2(b: MathBuilder, x: Value) -> Value:
@@ -51,7 +51,7 @@ def _exp2(b: MathBuilder, x: Value) -> Value:
     n = b.fsub(shifted, magic)
     exponent = b.isub(b.bitcast(shifted, S64), b.bitcast(magic, S64))
     power = b.bitcast(b.shl(b.iadd(exponent, b.const(S64, 1023)), b.const(S64, 52)), F64)
-    return b.fmul(power, horner(b, b.fsub(x, n), _EXP2, F64))
+    return b.fmul(power, estrin(b, b.fsub(x, n), _EXP2))
 
 
 @f32_function("pow")
@@ -66,16 +66,19 @@ def power(b: MathBuilder, x: Value, y: Value) -> Value:
 
 
 def at_special(b: MathBuilder, x: Value, y: Value, value: Value) -> Value:
-    """Return x**y in f32 or f64: `value`, which is |x|**y where that is nothing special."""
+    """Return x**y in f32 or f64: `value`, which is |x|**y where that is nothing special.
+
+    What it is elsewhere does not wait for `value`.
+    """
     dtype, bits = (F32, U32) if x.dtype is F32 else (F64, U64)
     base, height = absolute(b, x), absolute(b, y)
     zero, one, infinity = (b.const(dtype, v) for v in (0.0, 1.0, INFINITY))
     grows = b.compare("GT", y, zero)
-    value = b.select(b.compare("EQ", base, zero), b.select(grows, zero, infinity), value)
-    value = b.select(b.compare("EQ", base, infinity), b.select(grows, infinity, zero), value)
+    at_zero, at_infinity = b.compare("EQ", base, zero), b.compare("EQ", base, infinity)
     endless = b.compare("EQ", height, infinity)
-    at_end = b.select(b.xor(grows, b.compare("LT", base, one)), infinity, zero)
-    value = b.select(endless, b.select(b.compare("EQ", base, one), one, at_end), value)
+    # One of 0 and infinity: which one is turned around where a small number is raised.
+    end = b.select(b.xor(grows, b.compare("LT", base, one)), infinity, zero)
+    end = b.select(b.and_(endless, b.compare("EQ", base, one)), one, end)
 
     whole = b.compare("EQ", b.intrinsic("trunc", y), y)
     half = b.fmul(y, b.const(dtype, 0.5))
@@ -83,12 +86,14 @@ def at_special(b: MathBuilder, x: Value, y: Value, value: Value) -> Value:
     negative = b.compare(
         "NE", b.lshr(b.bitcast(x, bits), b.const(bits, bits.bits - 1)), b.const(bits, 0)
     )
-    value = b.select(b.and_(negative, odd), b.fneg(value), value)
     finite_negative = b.and_(b.compare("LT", x, zero), b.compare("LT", base, infinity))
     broken = b.and_(finite_negative, b.xor(whole, b.const(PRED, True)))
-    value = b.select(broken, b.const(dtype, NAN), value)
-    value = b.select(b.or_(b.is_nan(x), b.is_nan(y)), b.const(dtype, NAN), value)
+    no_number = b.or_(b.or_(b.is_nan(x), b.is_nan(y)), broken)
     unit = b.or_(b.compare("EQ", y, zero), b.compare("EQ", x, one))
+    end = b.select(no_number, b.const(dtype, NAN), end)
+    is_special = b.or_(b.or_(b.or_(at_zero, at_infinity), endless), no_number)
+    value = b.select(is_special, end, value)
+    value = b.select(b.and_(negative, odd), b.fneg(value), value)
     return b.select(unit, one, value)
 
 

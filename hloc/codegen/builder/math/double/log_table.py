@@ -37,8 +37,9 @@ _SERIES = (1 / 3, -1 / 4, 1 / 5, -1 / 6, 1 / 7, -1 / 8, 1 / 9)
 
 def logarithm(b: MathBuilder, x: Value) -> Pair:
     """Return log(x) in two parts for positive finite x."""
-    tiny = b.compare("LT", x, d(b, 2.0**-1022))
-    bits = b.bitcast(b.select(tiny, b.fmul(x, d(b, 2.0**54)), x), S64)
+    bits = b.bitcast(x, S64)
+    tiny = b.compare("LT", bits, word(b, 1 << 52))
+    bits = b.select(tiny, b.bitcast(b.fmul(x, d(b, 2.0**54)), S64), bits)
     above = b.isub(bits, word(b, _FIRST_BITS))
     exponent = b.ashr(above, word(b, 52))
     z = b.bitcast(b.isub(bits, b.shl(exponent, word(b, 52))), F64)
@@ -60,8 +61,9 @@ def logarithm(b: MathBuilder, x: Value) -> Pair:
     sum_2 = b.fadd(sum_1, square)
     rest_2 = b.fadd(b.fsub(sum_1, sum_2), square)
     cubic = b.fmul(b.fmul(r, b.fmul(r, r)), estrin(b, r, _SERIES))
-    rests = b.fadd(fma(b, e, d(b, ln2[1]), log_c_rest), b.fadd(rest_1, rest_2))
-    return sum_of(b, sum_2, b.fadd(b.fadd(rests, square_rest), cubic))
+    # In the order in which they are known, so that little waits for the last.
+    known_rests = b.fadd(b.fadd(fma(b, e, d(b, ln2[1]), log_c_rest), rest_1), square_rest)
+    return sum_of(b, sum_2, b.fadd(known_rests, b.fadd(rest_2, cubic)))
 
 
 def _table(b: MathBuilder) -> Value:

@@ -7,7 +7,7 @@ together as f - (f**2 / 2 - s * (f**2 / 2 + s**2 * p(s**2))) with f = m - 1, whi
 from __future__ import annotations
 
 from hloc.codegen.builder.math.double.parts import d, f64_function, word
-from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, fma, horner
+from hloc.codegen.builder.math.parts import INFINITY, NAN, absolute, estrin, fma
 from hloc.codegen.builder.math_builder import MathBuilder
 from hloc.codegen.builder.values import Value
 from hloc.dtypes import F64, S64
@@ -39,7 +39,7 @@ def _log(b: MathBuilder, x: Value, missing: Value | None = None) -> Value:
     s = b.fdiv(f, b.fadd(f, d(b, 2.0)))
     square = b.fmul(s, s)
     half = b.fmul(b.fmul(d(b, 0.5), f), f)
-    series = b.fmul(square, horner(b, square, _LOG, F64))
+    series = b.fmul(square, estrin(b, square, _LOG))
     low = b.fmul(e, d(b, _LN2_LOW))
     if missing is not None:
         low = b.fadd(low, missing)

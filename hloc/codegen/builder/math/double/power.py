@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.codegen.builder.math.double.exponential import less_one, remainder
+from hloc.codegen.builder.math.double.exponential import exp_of, remainder
 from hloc.codegen.builder.math.double.log_table import logarithm
 from hloc.codegen.builder.math.double.parts import (
     LOG2_E,
@@ -30,11 +30,13 @@ from hloc.dtypes import F64, S64
 
 def _exp(b: MathBuilder, x: Pair) -> Value:
     """Return e**x."""
-    bounded = upper(b, lower(b, x[0], 720.0), -750.0)
-    n, exponent = nearest_integer(b, bounded, LOG2_E)
-    rest = b.select(b.compare("EQ", bounded, x[0]), x[1], d(b, 0.0))
-    grown = less_one(b, *remainder(b, bounded, rest, n))
-    return scale(b, b.fadd(grown, d(b, 1.0)), exponent, n)
+    n, exponent = nearest_integer(b, x[0], LOG2_E)
+    value = scale(b, exp_of(b, *remainder(b, x[0], x[1], n)), exponent, n)
+    # Beyond these bounds all above is anything.
+    is_large = b.compare("GT", x[0], d(b, 720.0))
+    is_beyond = b.or_(is_large, b.compare("LT", x[0], d(b, -750.0)))
+    end = b.select(is_large, d(b, INFINITY), d(b, 0.0))
+    return b.select(is_beyond, end, value)
 
 
 @f64_function("pow")
