@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -36,9 +36,6 @@ from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.recycling import Recycler
 from hloc.runtime.shards import call_whole
 from hloc.runtime.threads import device_team
-
-if TYPE_CHECKING:
-    pass
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

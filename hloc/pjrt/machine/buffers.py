@@ -36,54 +36,6 @@ def PJRT_Buffer_Delete(args: Args) -> PJRT_Error:
     return None
 
 
-def PJRT_Buffer_IsDeleted(args: Args) -> PJRT_Error:
-    args.is_deleted = args.buffer.deleted
-    return None
-
-
-def PJRT_Buffer_ElementType(args: Args) -> PJRT_Error:
-    args.type = args.buffer.type
-    return None
-
-
-def PJRT_Buffer_Dimensions(args: Args) -> PJRT_Error:
-    args.dims = args.buffer.dims
-    args.num_dims = args.buffer.rank
-    return None
-
-
-def PJRT_Buffer_UnpaddedDimensions(args: Args) -> PJRT_Error:
-    args.unpadded_dims = args.buffer.dims
-    args.num_dims = args.buffer.rank
-    return None
-
-
-def PJRT_Buffer_DynamicDimensionIndices(args: Args) -> PJRT_Error:
-    args.dynamic_dim_indices = None
-    args.num_dynamic_dims = 0
-    return None
-
-
-def PJRT_Buffer_OnDeviceSizeInBytes(args: Args) -> PJRT_Error:
-    args.on_device_size_in_bytes = args.buffer.bytes
-    return None
-
-
-def PJRT_Buffer_Device(args: Args) -> PJRT_Error:
-    args.device = args.buffer.device
-    return None
-
-
-def PJRT_Buffer_Memory(args: Args) -> PJRT_Error:
-    args.memory = args.buffer.memory
-    return None
-
-
-def PJRT_Buffer_IsOnCpu(args: Args) -> PJRT_Error:
-    args.is_on_cpu = 1
-    return None
-
-
 def PJRT_Buffer_ReadyEvent(args: Args) -> PJRT_Error:
     event = args.buffer.event
     if event is None:
@@ -233,11 +185,6 @@ def PJRT_Buffer_GetMemoryLayout(args: Args) -> PJRT_Error:
     return None
 
 
-def PJRT_Layouts_PJRT_Buffer_MemoryLayout(args: Args) -> PJRT_Error:
-    args.layout = args.buffer.layout
-    return None
-
-
 def PJRT_Layouts_PJRT_Client_GetDefaultLayout(args: Args) -> PJRT_Error:
     args.layout = at(state.layouts[args.num_dims])
     return None
@@ -245,10 +192,6 @@ def PJRT_Layouts_PJRT_Client_GetDefaultLayout(args: Args) -> PJRT_Error:
 
 def PJRT_Layouts_PJRT_Topology_GetDefaultLayout(args: Args) -> PJRT_Error:
     args.layout = at(state.layouts[args.num_dims])
-    return None
-
-
-def PJRT_Layouts_MemoryLayout_Destroy(args: Args) -> PJRT_Error:
     return None
 
 

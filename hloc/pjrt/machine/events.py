@@ -62,11 +62,6 @@ def PJRT_Error_Message(args: Args) -> None:
     args.message_size = args.error.message_size
 
 
-def PJRT_Error_GetCode(args: Args) -> PJRT_Error:
-    args.code = args.error.code
-    return None
-
-
 # ---------------------------------------------------------------- events
 
 

@@ -44,38 +44,6 @@ def PJRT_LoadedExecutable_Delete(args: Args) -> PJRT_Error:
     return None
 
 
-def PJRT_LoadedExecutable_IsDeleted(args: Args) -> PJRT_Error:
-    args.is_deleted = args.executable.deleted
-    return None
-
-
-def PJRT_LoadedExecutable_AddressableDevices(args: Args) -> PJRT_Error:
-    args.addressable_devices = args.executable.devices
-    args.num_addressable_devices = args.executable.num_devices
-    return None
-
-
-def PJRT_Executable_Name(args: Args) -> PJRT_Error:
-    args.executable_name = args.executable.name
-    args.executable_name_size = args.executable.name_size
-    return None
-
-
-def PJRT_Executable_NumReplicas(args: Args) -> PJRT_Error:
-    args.num_replicas = args.executable.num_replicas
-    return None
-
-
-def PJRT_Executable_NumPartitions(args: Args) -> PJRT_Error:
-    args.num_partitions = args.executable.num_partitions
-    return None
-
-
-def PJRT_Executable_NumOutputs(args: Args) -> PJRT_Error:
-    args.num_outputs = args.executable.num_outputs
-    return None
-
-
 def PJRT_ExecuteContext_Create(args: Args) -> PJRT_Error:
     context = cast(PJRT_ExecuteContext, malloc(size_of(PJRT_ExecuteContext)))
     context.type_id = 0

@@ -19,11 +19,11 @@ from hloc.codegen.llvm.target import Target, host_target
 from hloc.lazy_dataclass import dataclass
 from hloc.pjrt import abi_table, objects
 from hloc.pjrt.abi import STRUCTURES
+from hloc.pjrt.machine.getters import getter_sources
 from hloc.runtime.cpu_loader import load_functions
 
 SOURCES = (
-    "events", "memory", "buffers", "executables", "devices", "put", "performing", "worker",
-    "execution",
+    "events", "memory", "buffers", "executables", "put", "performing", "worker", "execution",
 )  # fmt: skip
 
 _LEVEL = 1
@@ -54,7 +54,8 @@ _USES_TWIN = re.compile(r"\btwin\(args\)")
 
 def sources() -> str:
     """Return the text of all sources."""
-    return "\n".join(Path(__file__).with_name(f"{name}.py").read_text() for name in SOURCES)
+    written = (Path(__file__).with_name(f"{name}.py").read_text() for name in SOURCES)
+    return "\n".join([*written, *getter_sources()])
 
 
 def functions() -> Iterator[ast.FunctionDef]:
