@@ -229,18 +229,6 @@ def int_list_text(values: tuple[int, ...]) -> str:
     return "{" + ",".join(map(str, values)) + "}"
 
 
-def _nested_int_list_text(lists: tuple[tuple[int, ...], ...]) -> str:
-    return "{" + ",".join(int_list_text(values) for values in lists) + "}"
-
-
-def _bool_text(value: bool) -> str:
-    return "true" if value else "false"
-
-
-def _enum_list_text(values: tuple[str, ...]) -> str:
-    return "{" + ",".join(values) + "}"
-
-
 def _slice_text(dims: tuple[SliceDimension, ...]) -> str:
     strides = any(d.stride != 1 for d in dims)
     texts = (
@@ -306,21 +294,17 @@ def metadata_text(metadata: Metadata, frame: int) -> str:
     return " ".join(parts)
 
 
-def _shape_list_text(shapes: tuple[Shape, ...]) -> str:
-    return "{" + ", ".join(map(str, shapes)) + "}"
-
-
 KINDS: dict[str, Callable[[Any], str]] = {
-    "bool": _bool_text,
+    "bool": lambda value: "true" if value else "false",
     "int": str,
     "float": lambda value: f"{value:.6g}",
     "int_list": int_list_text,
-    "int_list_list": _nested_int_list_text,
+    "int_list_list": lambda lists: "{" + ",".join(int_list_text(values) for values in lists) + "}",
     "enum": str,
-    "enum_list": _enum_list_text,
+    "enum_list": lambda values: "{" + ",".join(values) + "}",
     "string": quoted,
     "shape": str,
-    "shape_list": _shape_list_text,
+    "shape_list": lambda shapes: "{" + ", ".join(map(str, shapes)) + "}",
     "window": str,
     "dim_labels": str,
     "slice": _slice_text,

@@ -191,10 +191,11 @@ class Opcode:
         phases: how a collective moves its data in rings: `scatter` (each member ends with 1/n),
             `gather` (each with n times as much), `swap` (each sends every other its share),
             `shift` (each sends all it has to one other), `relay` (all but the last hand it on).
-        elemental: emitter of one element; only for elementwise rows.
+        elemental: emitter of one element.
         factors: which dimensions of operands and results are split together; None if none are, or
             all as in every elementwise row.
-        elementwise: element i of the result depends on element i of the operands only.
+        elementwise: element i of the result depends on element i of the operands only; by default
+            so in rows with an `elemental`, and never in others.
         data_movement: each element of the result is an element of an operand, or the padding;
             nothing is computed, and no buffer is updated in place.
         contraction: sums products over dimensions; the program chooses the type of the result.
@@ -235,7 +236,7 @@ class Opcode:
     phases: tuple[str, ...] = ()
     elemental: ElementalFunction | None = None
     factors: FactorFunction | None = None
-    elementwise: bool = False
+    elementwise: bool = True
     data_movement: bool = False
     contraction: bool = False
     control_flow: bool = False
@@ -257,6 +258,8 @@ class Opcode:
     result_accuracy: bool = False
 
     def __post_init__(self) -> None:
+        if self.elemental is None:
+            object.__setattr__(self, "elementwise", False)
         if self.weight < 0:
             object.__setattr__(self, "weight", int(self.elementwise))
 

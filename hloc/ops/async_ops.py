@@ -160,14 +160,6 @@ def _evaluate_async_done(inst: Instruction, operands: Operands, call: CallFuncti
     return call(start.called[0], *operands[0][0])
 
 
-def _evaluate_copy_start(_inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
-    return operands[0], operands[0], np.uint32(0)
-
-
-def _evaluate_copy_done(_inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
-    return operands[0][0]
-
-
 ASYNC_START = define(
     name="async-start",
     reads="async-start(a, ...) starts calls(a, ...): ((operands), result, contexts...)",
@@ -210,7 +202,7 @@ COPY_START = define(
     infer=infer_copy_start,
     shape_required=True,
     attributes=CopyStartAttributes,
-    evaluate=_evaluate_copy_start,
+    evaluate=lambda _inst, operands, _call: (operands[0], operands[0], np.uint32(0)),
     ended_by=("copy-done",),
 )
 
@@ -220,6 +212,6 @@ COPY_DONE = define(
     arity=1,
     infer=infer_copy_done,
     shape_required=True,
-    evaluate=_evaluate_copy_done,
+    evaluate=lambda _inst, operands, _call: operands[0][0],
     nop=True,
 )

@@ -42,10 +42,6 @@ def _emit_not(b: ScalarBuilder, x: Value) -> Value:
     return b.xor(x, b.const(x.dtype, emit.all_ones(x.dtype)))
 
 
-def _emit_not_pred(b: ScalarBuilder, x: Value) -> Value:
-    return b.xor(x, b.const(PRED, True))
-
-
 def _evaluate_popcnt(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     dtype = inst.array.dtype
     return narrowed(np.bitwise_count(unsigned_bits(operands[0], dtype)), dtype)
@@ -82,8 +78,7 @@ NOT = define(
     arity=1,
     infer=same_shape(is_pred_or_integer),
     evaluate=pointwise(np.invert),
-    elemental=by_type(integers=_emit_not, pred=_emit_not_pred),
-    elementwise=True,
+    elemental=by_type(integers=_emit_not, pred=lambda b, x: b.xor(x, b.const(PRED, True))),
     modular=True,
 )
 POPCNT = define(
@@ -93,7 +88,6 @@ POPCNT = define(
     infer=same_shape(is_integer),
     evaluate=_evaluate_popcnt,
     elemental=by_type(integers=_emit_popcnt),
-    elementwise=True,
     weight=2,
 )
 COUNT_LEADING_ZEROS = define(
@@ -103,7 +97,6 @@ COUNT_LEADING_ZEROS = define(
     infer=same_shape(is_integer),
     evaluate=_evaluate_clz,
     elemental=by_type(integers=_emit_clz),
-    elementwise=True,
 )
 
 # ---------------------------------------------------------------- and, or, xor
@@ -117,7 +110,6 @@ def _define_bitwise(name: str, function: Any, emitter: emit.Emit) -> Opcode:
         infer=elementwise_binary(is_pred_or_integer),
         evaluate=pointwise(function),
         elemental=by_type(integers=emitter, pred=emitter),
-        elementwise=True,
         commutative=True,
         associative=True,
         idempotent=name != "xor",
@@ -188,7 +180,6 @@ def _define_shift(name: str, reads: str, evaluate: EvaluateFunction, integers: e
         infer=elementwise_binary(is_numeric, needed=is_integer),
         evaluate=evaluate,
         elemental=by_type(integers=integers),
-        elementwise=True,
     )
 
 

@@ -138,16 +138,6 @@ def infer_add_dependency(request: ShapeRequest) -> Shape:
 # ---------------------------------------------------------------- evaluation
 
 
-def _evaluate_tuple(_inst: Instruction, operands: Operands, _call: CallFunction) -> HostValue:
-    return tuple(operands)
-
-
-def _evaluate_get_tuple_element(
-    inst: Instruction, operands: Operands, _call: CallFunction
-) -> HostValue:
-    return operands[0][inst.attributes.index]
-
-
 def _evaluate_call(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
     return call(inst.called[0], *operands)
 
@@ -172,10 +162,6 @@ def _evaluate_conditional(inst: Instruction, operands: Operands, call: CallFunct
     return call(inst.called[branch], operands[1 + branch])
 
 
-def _evaluate_token(_inst: Instruction, _operands: Operands, _call: CallFunction) -> HostValue:
-    return None
-
-
 # ---------------------------------------------------------------- rows
 
 TUPLE = define(
@@ -183,7 +169,7 @@ TUPLE = define(
     reads="tuple(a, b, ...) is the tuple of its operands",
     arity=None,
     infer=infer_tuple,
-    evaluate=_evaluate_tuple,
+    evaluate=lambda _inst, operands, _call: tuple(operands),
     nop=True,
 )
 
@@ -193,7 +179,7 @@ GET_TUPLE_ELEMENT = define(
     arity=1,
     infer=infer_get_tuple_element,
     attributes=GetTupleElementAttributes,
-    evaluate=_evaluate_get_tuple_element,
+    evaluate=lambda inst, operands, _call: operands[0][inst.attributes.index],
     nop=True,
 )
 
@@ -258,7 +244,7 @@ AFTER_ALL = define(
     reads="after-all(a, ...) is a token that comes after all of them",
     arity=None,
     infer=infer_after_all,
-    evaluate=_evaluate_token,
+    evaluate=lambda _inst, _operands, _call: None,
     nop=True,
 )
 

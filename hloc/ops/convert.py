@@ -120,10 +120,6 @@ def _sticky_float64(x: Array) -> Array:
     return np.where(exact, x.astype(np.float64), odd.astype(np.float64))
 
 
-def _emit_convert(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
-    return b.convert(x, inst.array.dtype)
-
-
 CONVERT = define(
     name="convert",
     reads="the same value in another element type; to integers truncated and saturated",
@@ -131,8 +127,7 @@ CONVERT = define(
     infer=_infer_convert,
     shape_required=True,
     evaluate=_evaluate_convert,
-    elemental=_emit_convert,
-    elementwise=True,
+    elemental=lambda b, inst, x: b.convert(x, inst.array.dtype),
     flops=1,
     keeps_finite=True,
 )
@@ -230,6 +225,7 @@ BITCAST_CONVERT = define(
     shape_required=True,
     evaluate=_evaluate_bitcast_convert,
     elemental=_emit_bitcast_convert,
+    elementwise=False,
     factors=_factors_of_bitcast_convert,
 )
 
@@ -286,6 +282,5 @@ STOCHASTIC_CONVERT = define(
     shape_required=True,
     evaluate=_evaluate_stochastic_convert,
     elemental=_emit_stochastic_convert,
-    elementwise=True,
     flops=3,
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import gcd
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from hloc.ir.opcode import (
     CallFunction,
     HostValue,
     Operands,
-    ScalarBuilder,
     ShapeRequest,
     define,
 )
@@ -145,10 +143,6 @@ def _permuted_layout(operand: ArrayShape, dims: tuple[int, ...]) -> Layout:
     return replace(operand.layout or row_major(operand.rank), minor_to_major=order)
 
 
-def _evaluate_transpose(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
-    return operands[0].transpose(inst.attributes.dimensions)
-
-
 def _factors_of_broadcast(draft: FactorDraft, inst: Instruction) -> None:
     for dim, size in enumerate(inst.array.dims):
         draft.results[0][dim] = draft.factor(size)
@@ -219,17 +213,13 @@ TRANSPOSE = define(
     arity=1,
     infer=_infer_transpose,
     attributes=DimensionsAttributes,
-    evaluate=_evaluate_transpose,
+    evaluate=lambda inst, operands, _call: operands[0].transpose(inst.attributes.dimensions),
     factors=_factors_of_transpose,
     data_movement=True,
     gpu_weight=2,
 )
 
 # ---------------------------------------------------------------- copy, bitcast
-
-
-def _emit_copy(b: ScalarBuilder, inst: Instruction, x: Any) -> Any:
-    return x
 
 
 def _infer_bitcast(request: ShapeRequest) -> Shape:
@@ -258,8 +248,7 @@ COPY = define(
     arity=1,
     infer=as_operand,
     evaluate=first_operand,
-    elemental=_emit_copy,
-    elementwise=True,
+    elemental=lambda _b, _inst, x: x,
     data_movement=True,
 )
 BITCAST = define(

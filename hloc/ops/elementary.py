@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from hloc.ir.opcode import Opcode, ScalarBuilder, define
+from hloc.ir.opcode import Opcode, define
 from hloc.ops import complex_arithmetic, complex_functions, complex_values, emit
-from hloc.ops.emit import Emit, Value, by_type, in_f32, intrinsic
+from hloc.ops.emit import Emit, by_type, in_f32, intrinsic
 from hloc.ops.shared import Array, computed_wide, is_float, is_float_or_complex, same_shape
 
 
@@ -36,7 +36,6 @@ def _define(
         infer=same_shape(is_float if complexes is None else is_float_or_complex),
         evaluate=computed_wide(function),
         elemental=by_type(floats=floats, complexes=complexes),
-        elementwise=True,
         transcendental=True,
         weight=weight,
         gpu_weight=gpu_weight,
@@ -72,10 +71,6 @@ def _erf_array(x: Array) -> Array:
 
 
 # ---------------------------------------------------------------- emission
-
-
-def _emit_rsqrt(b: ScalarBuilder, x: Value) -> Value:
-    return b.fdiv(b.const(x.dtype, 1.0), b.intrinsic("sqrt", x))
 
 
 COS = _define(
@@ -168,7 +163,7 @@ RSQRT = _define(
     "rsqrt",
     "1 / sqrt(x)",
     _either(_rsqrt, complex_values.rsqrt),
-    in_f32(_emit_rsqrt),
+    in_f32(lambda b, x: b.fdiv(b.const(x.dtype, 1.0), b.intrinsic("sqrt", x))),
     complex_functions.rsqrt,
     weight=5,
     gpu_weight=6,

@@ -164,10 +164,6 @@ def _geqrf(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
     return qr(operands[0])
 
 
-def _geqp3(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
-    return pivoted_qr(operands[0], operands[1])
-
-
 def _orgqr(_a: dict[str, Any], operands: Sequence[Array]) -> tuple[Any, ...]:
     return (reflectors_product(operands[0], operands[1]),)
 
@@ -313,7 +309,7 @@ _FUNCTIONS: dict[str, MatrixFunction] = {
     "potrf": _potrf,
     "getrf": _getrf,
     "geqrf": _geqrf,
-    "geqp3": _geqp3,
+    "geqp3": lambda _a, operands: pivoted_qr(operands[0], operands[1]),
     "orgqr": _orgqr,
     "ungqr": _orgqr,
     "ormqr": _ormqr,

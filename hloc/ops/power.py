@@ -141,10 +141,6 @@ def _evaluate_complex(inst: Instruction, operands: Operands, call: CallFunction)
     return result
 
 
-def _emit_complex(b: ScalarBuilder, inst: Instruction, x: Value, y: Value) -> Value:
-    return b.complex(x, y)
-
-
 POWER = define(
     name="power",
     reads="power(x, y) = x^y; 1^y = x^0 = 1 also for NaN; integers wrap, 1 / x^-y truncates",
@@ -152,7 +148,6 @@ POWER = define(
     infer=elementwise_binary(is_numeric),
     evaluate=computed_wide(_power),
     elemental=_emit_power,
-    elementwise=True,
     transcendental=True,
     weight=40,
     gpu_weight=60,
@@ -164,7 +159,6 @@ ATAN2 = define(
     infer=elementwise_binary(is_float_or_complex),
     evaluate=computed_wide(_atan2),
     elemental=by_type(floats=emit.math("atan2"), complexes=complex_functions.atan2),
-    elementwise=True,
     transcendental=True,
     weight=40,
     gpu_weight=50,
@@ -175,6 +169,5 @@ COMPLEX = define(
     arity=2,
     infer=_infer_complex,
     evaluate=_evaluate_complex,
-    elemental=_emit_complex,
-    elementwise=True,
+    elemental=lambda b, _inst, x, y: b.complex(x, y),
 )

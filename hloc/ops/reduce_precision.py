@@ -141,6 +141,5 @@ REDUCE_PRECISION = define(
     attributes=ReducePrecisionAttributes,
     evaluate=_evaluate_reduce_precision,
     elemental=_emit_reduce_precision,
-    elementwise=True,
     flops=1,
 )

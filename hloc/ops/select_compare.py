@@ -140,7 +140,6 @@ COMPARE = define(
     attributes=CompareAttributes,
     evaluate=_evaluate_compare,
     elemental=_emit_compare,
-    elementwise=True,
     flops=1,
     keeps_finite=True,
 )
@@ -184,7 +183,6 @@ SELECT = define(
     infer=_infer_select,
     evaluate=_evaluate_select,
     elemental=_emit_select,
-    elementwise=True,
     flops=1,
     keeps_finite=True,
 )
@@ -239,7 +237,6 @@ CLAMP = define(
     infer=_infer_clamp,
     evaluate=pointwise(_clamp),
     elemental=_emit_clamp,
-    elementwise=True,
     flops=2,
     keeps_finite=True,
 )

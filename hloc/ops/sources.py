@@ -58,10 +58,6 @@ def _infer_constant(request: ShapeRequest) -> Shape:
     return request.declared
 
 
-def _evaluate_constant(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
-    return _literal_value(inst.attributes.literal)
-
-
 def _literal_value(literal: Literal) -> HostValue:
     if literal.value is None:
         raise HloError("the values of a constant were left out of the text: constant({...})")
@@ -113,7 +109,7 @@ CONSTANT = define(
     shape_required=True,
     attributes=ConstantAttributes,
     parenthesis="literal",
-    evaluate=_evaluate_constant,
+    evaluate=lambda inst, _operands, _call: _literal_value(inst.attributes.literal),
     nop=True,
 )
 IOTA = define(

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hloc.dtypes import F32, PRED, DType, component_of
+from hloc.dtypes import F32, PRED, component_of
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Opcode, Operands, ScalarBuilder, define
 from hloc.ops import complex_arithmetic, complex_values, emit
@@ -82,7 +82,6 @@ ABS = define(
     infer=same_shape(is_signed_numeric, component_of),
     evaluate=_evaluate_abs,
     elemental=_emit_abs,
-    elementwise=True,
     flops=1,
     keeps_finite=True,
 )
@@ -95,7 +94,6 @@ NEGATE = define(
     elemental=by_type(
         floats=lambda b, x: b.fneg(x), integers=_negate_integer, complexes=emit.negate
     ),
-    elementwise=True,
     flops=1,
     modular=True,
     keeps_finite=True,
@@ -111,7 +109,6 @@ SIGN = define(
         integers=one_bit_in_bytes(_sign_integer),
         complexes=complex_arithmetic.sign,
     ),
-    elementwise=True,
     flops=1,
     keeps_finite=True,
 )
@@ -141,7 +138,6 @@ def _define_rounding(name: str, reads: str, function: Any, emitter: emit.Emit) -
         infer=same_shape(is_float),
         evaluate=pointwise(function),
         elemental=by_type(floats=emitter),
-        elementwise=True,
         keeps_finite=True,
         flops=1,
     )
@@ -162,21 +158,9 @@ ROUND_NEAREST_AFZ = _define_rounding(
 # ---------------------------------------------------------------- is-finite, real, imag
 
 
-def _to_pred(dtype: DType) -> DType:
-    return PRED
-
-
-def _evaluate_is_finite(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
-    return np.asarray(np.isfinite(operands[0].astype(np.float64)))
-
-
 def _emit_is_finite(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
     wide = b.convert(x, F32) if x.dtype.bits < F32.bits else x
     return b.compare("LT", b.intrinsic("fabs", wide), b.const(wide.dtype, float("inf")))
-
-
-def _evaluate_real(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
-    return np.asarray(np.real(operands[0]))
 
 
 def _evaluate_imag(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
@@ -186,22 +170,13 @@ def _evaluate_imag(inst: Instruction, operands: Operands, call: CallFunction) ->
     return narrowed(np.zeros(x.shape, np.float32), inst.array.dtype)
 
 
-def _emit_real(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
-    return b.real(x) if x.dtype.is_complex else x
-
-
-def _emit_imag(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
-    return b.imag(x) if x.dtype.is_complex else b.const(x.dtype, 0.0)
-
-
 IS_FINITE = define(
     name="is-finite",
     reads="is-finite(x) is false for NaN and infinities",
     arity=1,
-    infer=same_shape(is_float, _to_pred),
-    evaluate=_evaluate_is_finite,
+    infer=same_shape(is_float, lambda _dtype: PRED),
+    evaluate=lambda _inst, operands, _call: np.asarray(np.isfinite(operands[0].astype(np.float64))),
     elemental=_emit_is_finite,
-    elementwise=True,
     flops=1,
 )
 REAL = define(
@@ -209,9 +184,8 @@ REAL = define(
     reads="real(x + iy) = x",
     arity=1,
     infer=same_shape(is_float_or_complex, component_of),
-    evaluate=_evaluate_real,
-    elemental=_emit_real,
-    elementwise=True,
+    evaluate=lambda _inst, operands, _call: np.asarray(np.real(operands[0])),
+    elemental=lambda b, _inst, x: b.real(x) if x.dtype.is_complex else x,
 )
 IMAG = define(
     name="imag",
@@ -219,6 +193,5 @@ IMAG = define(
     arity=1,
     infer=same_shape(is_float_or_complex, component_of),
     evaluate=_evaluate_imag,
-    elemental=_emit_imag,
-    elementwise=True,
+    elemental=lambda b, _inst, x: b.imag(x) if x.dtype.is_complex else b.const(x.dtype, 0.0),
 )

@@ -324,16 +324,12 @@ def _next_after(x: Value, y: Value) -> Value:
     return (x.compare("NE", x) | y.compare("NE", y)).choose(math.nan, value)
 
 
-def _is_infinite(x: Value) -> Value:
-    return abs(x).compare("EQ", math.inf)
-
-
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "bessel_i1e": _bessel_i1e,
     "digamma": _digamma,
     "erf_inv": _erf_inv,
     "erfc": _erfc,
-    "is_inf": _is_infinite,
+    "is_inf": lambda x: abs(x).compare("EQ", math.inf),
     "is_neg_inf": lambda x: x.compare("EQ", -math.inf),
     "is_pos_inf": lambda x: x.compare("EQ", math.inf),
     "lgamma": _lgamma,

@@ -47,10 +47,6 @@ def _first(value: tuple[int, ...]) -> int:
     return value[0]
 
 
-def _groups_matrix(value: Any) -> Any:
-    return codecs.matrix(value.lists())
-
-
 VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "all_gather_dim": (_one, _first),
     "broadcast_dimensions": (integers, tuple),
@@ -61,7 +57,7 @@ VALUES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "permutation": (integers, tuple),
     "precision_config": (codecs.precisions, codecs.precision_words),
     "algorithm": (codecs.algorithm, codecs.algorithm_record),
-    "replica_groups": (codecs.groups, _groups_matrix),
+    "replica_groups": (codecs.groups, lambda value: codecs.matrix(value.lists())),
     "rng_algorithm": (lambda word: f"rng_{word.lower()}", lambda word: word[4:].upper()),
     "rng_distribution": (lambda word: f"rng_{word.lower()}", lambda word: word[4:].upper()),
     "scatter_dimension": (_one, _first),

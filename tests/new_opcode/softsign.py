@@ -24,7 +24,6 @@ SOFTSIGN = define(
     infer=same_shape(is_float),
     evaluate=pointwise(_softsign),
     elemental=by_type(floats=in_f32(_emit)),
-    elementwise=True,
     flops=3,
     weight=6,
 )
