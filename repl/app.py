@@ -107,6 +107,8 @@ class App(Program):
     ) -> None:
         super().__init__(session, console, color=color)
         self.keep_going = keep_going
+        if is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb":
+            session.progress.stream = sys.stderr
         self.terminal: Terminal | None = None
 
     def run(self, arguments: Namespace) -> int:

@@ -69,6 +69,8 @@ def follow(
             session.pending = Pending(walk, session.current, keeps_cursor, until)
             yield Stopped(f"breakpoint {hit}, before it runs", session.current)
             return
+        session.progress.done, session.progress.total = walk.position
+        session.progress.detail = what.name
         outcome = run_one(session, session.current, recipe_for(session, what))
         if isinstance(outcome, Stopped):
             session.pending = Pending(walk, outcome.state, keeps_cursor, until)

@@ -53,6 +53,7 @@ class Program:
         return self._carry_out(execute(self.session, line))
 
     def _carry_out(self, results: Results) -> bool:
+        self.session.progress.hidden = self.session.settings.is_on("a11y")
         try:
             for result in results:
                 if isinstance(result, Quit):
@@ -89,7 +90,8 @@ class Program:
         if isinstance(result, ShownDiff) and self.session.settings.is_on("a11y"):
             result = replace(result, mode=result.mode.replace("side", "unified"))
         lines = list(render(result, self.console.width))
-        self._show_lines(lines, isinstance(result, _WITH_ROWS))
+        with self.session.progress.aside():
+            self._show_lines(lines, isinstance(result, _WITH_ROWS))
 
     def _show_lines(self, lines: Sequence[Text], rows: bool) -> None:
         for text in lines:
@@ -103,8 +105,9 @@ class Program:
 
     def _fault(self, fault: HloError) -> None:
         self.faults += 1
-        for text in render_error(fault):
-            self._print(text)
+        with self.session.progress.aside():
+            for text in render_error(fault):
+                self._print(text)
 
     def _print(self, text: Text, rows: bool = False) -> None:
         shown = in_words(text, rows=rows) if self.session.settings.is_on("a11y") else text

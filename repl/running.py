@@ -172,6 +172,7 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
         origin = state  # an edit has changed what the module takes
     arrays = input_arrays(session.inputs, origin.module)
     described = session.inputs.describe(origin.module)
+    session.progress.detail = f"{'evaluating' if interpret else 'compiling'} {state.label}"
     if interpret:
         started = time.perf_counter()
         outputs = evaluate(session, state.module, arrays)
@@ -186,6 +187,7 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
         same = result_leaves(state.module) == result_leaves(origin.module)
         if same and not (large and state is origin):
             runner = run_compiled if large else evaluate
+            session.progress.detail = f"{'compiling' if large else 'evaluating'} {origin.label}"
             want = runner(session, origin.module, arrays)
             comparison = compare(outputs, want, bounds_of(session))
             compared_with = f"{origin.label} {'compiled' if large else 'in the evaluator'}"
@@ -270,7 +272,8 @@ def bench(session: Session, labels: Sequence[str]) -> Bench:
         chosen = [session.origin, session.current]
     arrays = input_arrays(session.inputs, session.origin.module)
     rows = []
-    for state in dict.fromkeys(chosen):
+    states = list(dict.fromkeys(chosen))
+    for state in session.progress.track("bench", states, lambda state: state.label):
         check_runnable(session, state)
         _, seconds = _run_timed(session, state.module, arrays, _BENCH_SECONDS)
         timed = seconds[1:] or seconds

@@ -22,6 +22,7 @@ from hloc.ir.traversal import all_instructions
 from hloc.ir.verifier import check
 from hloc.lazy_dataclass import dataclass
 from hloc.near_names import near_name_notes
+from hloc.report.progress import Progress
 from hloc.report.run_inputs import Inputs
 from hloc.report.source_input import read_module
 from repl.breakpoints import Breakpoints
@@ -63,6 +64,7 @@ class Session:
         autosave_path: the commands are kept there after each of them, "" for nowhere.
         sourcing: scripts that are being run, one inside the other.
         kernel: the kernel that is being stepped through.
+        progress: shows on a terminal how far a long command is.
     """
 
     tree: History = field(default_factory=History)
@@ -86,6 +88,7 @@ class Session:
     autosave_path: str = ""
     sourcing: int = 0
     kernel: KernelSteps | None = None
+    progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
         self.child.plugins = self.plugins

@@ -161,7 +161,8 @@ class _Verification:
         first: InputSet | None = None
         refused = ""
         end = time.monotonic() + session.settings.number("verify-seconds")
-        for name in names:
+        what = f"verify {old.label} {new.label}"
+        for name in session.progress.track(what, names):
             given = _input_set(old.module, name)
             want = self._answer(old.module, given)
             if want is not None:

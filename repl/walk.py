@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass
-from hloc.opt.pipeline import Fixpoint, text_of
+from hloc.opt.pipeline import Fixpoint, steps_of, text_of
 from repl.recipe import Recipe, Replay
 from repl.state import State
 
@@ -68,6 +68,16 @@ class Walk:
         """The pass that is next, None at the end."""
         frame = self.frames[-1]
         return frame.passes[frame.index] if frame.index < len(frame.passes) else None
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """Passes that are done and passes in all; later rounds of a fixpoint are not counted."""
+        done = 0
+        for frame in self.frames:
+            done += steps_of(frame.passes if frame.round else frame.passes[: frame.index])
+            if frame.round:
+                break
+        return done, steps_of(self.frames[0].passes)
 
     @property
     def is_repeated(self) -> bool:

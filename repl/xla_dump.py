@@ -103,7 +103,8 @@ def load_dump(session: Session, folder: str, wanted: str = "") -> Iterator[State
     first = session.load_module(driver.load_module(files[0].path, verify=False))
     session.source_path = folder
     yield first
-    for file in files[1:]:
+    rest = files[1:]
+    for file in session.progress.track("reading the dump", rest, lambda file: file.how):
         module = driver.load_module(file.path, verify=False)
         last = session.current
         module = matched_by_structure(last.module, module, session.highest_uid)

@@ -29,7 +29,7 @@ from hloc.cli.pass_report import names_of
 from hloc.cli.pass_table import StageTime, show_times
 from hloc.cli.process_job import ProcessJob, process_job, together
 from hloc.cli.profile_report import cpu_profile, profile_lines
-from hloc.cli.progress import Progress, progress_of
+from hloc.cli.progress import progress_of
 from hloc.cli.reproducer import apply_header
 from hloc.cli.resume import resume
 from hloc.cli.run_outcome import Outcome, runs_to_time, tell_outcome
@@ -54,6 +54,7 @@ from hloc.report.interpreter import Interpreter
 from hloc.report.json_report import json_report
 from hloc.report.kernel_times import kernel_data, kernel_lines
 from hloc.report.module_facts import facts_of, headline
+from hloc.report.progress import Progress
 from hloc.report.repro_file import ENDING, HEADER, header_words
 from hloc.report.run_data import comparison_data
 from hloc.report.run_report import (
@@ -276,7 +277,7 @@ class _Job:
         self.talk.report("module", [line], data)
 
     def _generate(self, module: Module) -> CompiledModule:
-        self.progress.what, self.progress.detail = "code generation", ""
+        self.progress.begin("code generation")
         started = time.perf_counter()
         compiled = driver.generate(clone_module(module), self.options)
         seconds = time.perf_counter() - started
@@ -289,7 +290,7 @@ class _Job:
         return compiled
 
     def _load(self, compiled: CompiledModule) -> Runnable:
-        self.progress.what = "LLVM"
+        self.progress.begin("LLVM")
         started = time.perf_counter()
         executable = driver.load_compiled(compiled)
         seconds = time.perf_counter() - started

@@ -13,7 +13,7 @@ from hloc.cli.dump_dir import RESUMED, DumpDir
 from hloc.cli.emit import text_options
 from hloc.cli.pass_report import PassReport
 from hloc.cli.pass_table import PassTimes
-from hloc.cli.progress import PassProgress, Progress
+from hloc.cli.progress import PassProgress
 from hloc.cli.reproducer import Recorder, write_reproducer
 from hloc.cli.rewrite_report import (
     RewriteTrace,
@@ -30,6 +30,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import PipelineObserver, text_of
 from hloc.options import CompileOptions
+from hloc.report.progress import Progress
 from hloc.report.text import plural
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class WatchedPasses:
         passes = driver.pipeline_of(self.options).passes
         recorder = Recorder(clone_module(module) if passes else module, context)
         trace = self._trace(context)
-        observers: list[PipelineObserver] = [recorder, PassProgress(self.progress, context)]
+        observers: list[PipelineObserver] = [recorder, PassProgress(self.progress, context, passes)]
         observers += [trace] if trace else []
         observers += self._reports(module, context)
         observers += self._checks(recorder.original)

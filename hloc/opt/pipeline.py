@@ -81,6 +81,11 @@ def text_of(p: Pass) -> str:
     return str(p) if isinstance(p, Fixpoint) else pass_text(p)
 
 
+def steps_of(passes: Iterable[Pass]) -> int:
+    """Return how many passes run if each fixpoint takes one round."""
+    return sum(steps_of(p.passes) if isinstance(p, Fixpoint) else 1 for p in passes)
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """Passes in order.

@@ -35,12 +35,11 @@ def _passes(session: Session, rest: str) -> Results:
     chosen = [row for row in known if all(p in row[0] or p in row[1] for p in patterns)]
     if not chosen:
         raise HloError(f"no pass matches {rest!r}")
-    found = tuple(
-        effect_of(session, name, summary)
-        if try_out and session.is_loaded
-        else Effect(name, summary, None)
-        for name, summary in chosen
-    )
+    if try_out and session.is_loaded:
+        rows = session.progress.track("trying passes", chosen, lambda row: row[0])
+        found = tuple(effect_of(session, *row) for row in rows)
+    else:
+        found = tuple(Effect(*row, None) for row in chosen)
     if try_out and "--all" not in words:
         idle = [effect for effect in found if not effect.rewrites and not effect.failure]
         found = tuple(effect for effect in found if effect.rewrites or effect.failure)
@@ -68,7 +67,8 @@ def _apply(session: Session, rest: str) -> Results:
     pipeline = pipeline_of(rest)
     before = session.current
     outcomes = follow(session, Walk.of(rest, pipeline.passes))
-    yield from counting_idle(outcomes) if len(pipeline.passes) > _MANY else outcomes
+    with session.progress.work("passes"):
+        yield from counting_idle(outcomes) if len(pipeline.passes) > _MANY else outcomes
     now = session.current
     if len(pipeline.passes) > 1:
         yield Message(
@@ -120,7 +120,8 @@ def _walked(session: Session, walk: Walk, *, until: str = "", count: int | None 
     if walk.upcoming is None:
         raise HloError(f"pipeline {walk.name} is finished", notes=("pipeline -O2 restarts it",))
     outcomes = follow(session, walk, keeps_cursor=True, until=until, count=count)
-    yield from counting_idle(outcomes)
+    with session.progress.work("passes"):
+        yield from counting_idle(outcomes)
     after = session.walks.get(session.current)
     if after is not None and session.pending is None:
         upcoming = after.upcoming

@@ -53,7 +53,9 @@ def _run(session: Session, rest: str) -> Results:
     words = set(rest.split())
     if words - {"--interp", "--print"}:
         raise HloError(f"cannot read {rest!r}", notes=("use: run [--print] [--interp]",))
-    yield run(session, interpret="--interp" in words, print_all="--print" in words)
+    with session.progress.work("run"):
+        result = run(session, interpret="--interp" in words, print_all="--print" in words)
+    yield result
 
 
 def _eval(session: Session, rest: str) -> Results:

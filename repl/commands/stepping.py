@@ -48,8 +48,9 @@ def _back(session: Session) -> Moved:
 
 def _continue(session: Session, rest: str) -> Results:
     outcomes = go_on(session)
-    yield from islice(outcomes, 1)
-    yield from counting_idle(outcomes)
+    with session.progress.work("passes"):
+        yield from islice(outcomes, 1)
+        yield from counting_idle(outcomes)
 
 
 def _rewrites(session: Session, rest: str) -> Results:
