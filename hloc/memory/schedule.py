@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import Literal
@@ -191,11 +192,12 @@ def _readers_before_writers(
     in_place = InPlace()
     module = base[0].computation.module
     kept = _kept_parameters(module)
+    parts = cache(_parts)
     updates = _updates_of_state(final, in_place)
     budget = _SEARCH_BUDGET
     for writer in base:
         numbers = (*in_place.overwritten_operands(writer), *updates.get(writer, ()))
-        found = chain.from_iterable(_readers(writer.operands[n], kept) for n in numbers)
+        found = chain.from_iterable(_readers(writer.operands[n], kept, parts) for n in numbers)
         others = (user for user in found if user is not writer and user not in final)
         readers = list(islice(others, _MAX_READERS + 1))
         if not readers or len(readers) > _MAX_READERS:
@@ -241,7 +243,20 @@ def _kept_parameters(module: Module) -> frozenset[Instruction]:
     return frozenset(p for p in module.entry.parameters if p.attributes.number not in given)
 
 
-def _readers(inst: Instruction, kept: frozenset[Instruction]) -> Iterator[Instruction]:
+def _parts(inst: Instruction) -> dict[int, list[Instruction]]:
+    """Return the users of the tuple `inst` that take out an element, by its index."""
+    found: dict[int, list[Instruction]] = {}
+    for user in inst.users:
+        if user.is_a("get-tuple-element"):
+            found.setdefault(user.attributes.index, []).append(user)
+    return found
+
+
+def _readers(
+    inst: Instruction,
+    kept: frozenset[Instruction],
+    parts: Callable[[Instruction], dict[int, list[Instruction]]],
+) -> Iterator[Instruction]:
     """Yield the users of the array `inst`, through forwarding instructions.
 
     Nothing can overwrite a constant or the parameters `kept`, so their readers do not matter.
@@ -252,12 +267,7 @@ def _readers(inst: Instruction, kept: frozenset[Instruction]) -> Iterator[Instru
     if source in kept or source.is_a("constant"):
         return
     if source.is_a("get-tuple-element"):
-        index = source.attributes.index
-        stack = [
-            u
-            for u in source.operands[0].users
-            if u.is_a("get-tuple-element") and u.attributes.index == index
-        ]
+        stack = list(parts(source.operands[0])[source.attributes.index])
     else:
         stack = [source]
     seen: set[Instruction] = set(stack)
