@@ -213,6 +213,8 @@ class WhileRegion:
 
 def unrolled_text(text: str) -> str:
     """Return LLVM text whose short loops LLVM unrolls: running results then are in registers."""
+    if _SHORT_LOOP not in text:
+        return text
     request = '!3 = distinct !{!3, !4}\n!4 = !{!"llvm.loop.unroll.full"}\n'
     return text.replace(f"{_SHORT_LOOP}\n", ", !llvm.loop !3\n") + request
 

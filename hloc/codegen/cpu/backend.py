@@ -55,6 +55,9 @@ _SHORT_VECTORS = 16
 """Vectors up to which results of a loop's body are short: 64 numbers of f32, multiplied and added
 to, then take 1.2 ns instead of 3.4."""
 
+_MOST_STRAIGHT_LINES = 500
+"""Lines of a unit without short loops of which LLVM looks for vectors outside of loops."""
+
 _KERNELS_WITH_ENTRY = 4
 """At most this many kernels without passes join the unit of the control flow."""
 
@@ -287,9 +290,7 @@ def _units(
         for llvm_level, part in sorted(by_level.items(), reverse=True)
         for i in range(0, len(part), _KERNELS_PER_UNIT)
     ]
-    texts = [
-        (unrolled_text(text) if level == SHORT_LOOPS else text, level) for text, level in texts
-    ]
+    texts = [_unrolled(text, level) for text, level in texts]
     if mode is not None:
         texts = [(with_attributes(text, ATTRIBUTE), level) for text, level in texts]
     routines = dict.fromkeys(routines for kernel in kernels for routines in kernel.routines)
@@ -299,6 +300,18 @@ def _units(
         *(Unit(without_scalable(text, machine), llvm_level) for text, llvm_level in texts),
         *(Unit(r.source, r.level, r.name) for r in routines),
     )
+
+
+def _unrolled(text: str, level: int) -> tuple[str, int]:
+    """Return a unit whose short loops are unrolled if `level` says so, and its level.
+
+    A long text without such loops is not worth a search for vectors outside of loops.
+    """
+    if level != SHORT_LOOPS:
+        return text, level
+    result = unrolled_text(text)
+    is_long = result == text and text.count("\n") > _MOST_STRAIGHT_LINES
+    return result, 2 if is_long else level
 
 
 def _float_mode(machine: Target, options: CompileOptions) -> FloatMode | None:
