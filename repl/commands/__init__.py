@@ -6,6 +6,7 @@ the rest of the line as one text.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from os.path import abspath, exists, expanduser
 
@@ -72,7 +73,8 @@ def execute(session: Session, line: str) -> Results:
         raise HloError(f"{row.name} takes no arguments, found {rest!r}")
     if row.question and not rest:
         raise HloError(row.question, notes=(f"use: {row.usage}", row.summary))
-    for result in row.function(session, rest):
+    found = row.function(session, rest)
+    for result in found if isinstance(found, Iterator) else (found,):
         if isinstance(result, Script):
             yield from _run(session, result)
         elif isinstance(result, HelpOn):

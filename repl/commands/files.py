@@ -80,10 +80,6 @@ def _save_session(session: Session, rest: str) -> Results:
     yield Message(f"{count} commands written to {rest}; open-session replays them")
 
 
-def _cmdline(session: Session, rest: str) -> Results:
-    yield ModuleText(command_line_of(session))
-
-
 def _export(session: Session, rest: str) -> Results:
     from hloc.learn.export import writer_of
 
@@ -129,7 +125,7 @@ ROWS = (
             "rerun all commands and write them with their output", _export, "file",
             question="export where?"),
     Command("cmdline", "cmdline", "print the hloc command that produces the current state",
-            _cmdline),
+            lambda session, _rest: ModuleText(command_line_of(session))),
     Command("plugin", "plugin FILE.py",
             "load passes and rules; reloaded when the file changes",
             _plugin, "file", True, question="which plug-in?"),

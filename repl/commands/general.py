@@ -42,10 +42,6 @@ def _set(session: Session, rest: str) -> Results:
     yield Message(f"{key} = {value}")
 
 
-def _help(session: Session, rest: str) -> Results:
-    yield HelpOn(rest)
-
-
 def help_on(word: str, commands: Mapping[str, Command], aliases: Mapping[str, str]) -> object:
     """Return what there is to say about a command, pass, opcode or setting; of "" all commands.
 
@@ -88,10 +84,6 @@ def _shell(session: Session, rest: str) -> Results:
         raise HloError(f"the command ended with exit code {code}")
 
 
-def _theme(session: Session, rest: str) -> Results:
-    yield from _set(session, f"theme={rest}")
-
-
 def _py(session: Session, rest: str) -> Results:
     """Python of the user's own: an expression, or a statement; it runs in this process."""
     module = session.current.module if session.is_loaded else None
@@ -122,20 +114,16 @@ def _trace(session: Session, rest: str) -> Results:
     yield ModuleText(session.last_fault) if session.last_fault else Message("no pass has failed")
 
 
-def _quit(session: Session, rest: str) -> Results:
-    yield Quit()
-
-
 ROWS = (
     Command("set", "set [KEY=VALUE]", "change a setting, or list all", _set, "setting", True),
     Command("theme", "theme NAME", "colour theme: dark, light, mono or colorblind",
-            _theme, "theme", question="which theme?"),
+            lambda session, rest: _set(session, f"theme={rest}"), "theme", question="which theme?"),
     Command("py", "py EXPRESSION", "evaluate Python; m is the module, s the session, h hloc", _py,
             question="py what?"),
     Command("trace", "trace", "print the Python traceback of the last failed pass", _trace),
     Command("help", "help [WORD]", "help on commands, or on a command, pass, opcode or setting",
-            _help,
+            lambda _session, rest: HelpOn(rest),
             "command"),
     Command("!", "!COMMAND", "run a shell command", _shell, question="which command?"),
-    Command("quit", "quit", "leave", _quit),
+    Command("quit", "quit", "leave", lambda _session, _rest: Quit()),
 )  # fmt: skip

@@ -90,10 +90,6 @@ def _info(inst: Instruction) -> Info:
     )
 
 
-def _facts(session: Session, rest: str) -> Results:
-    yield facts_of(session.find(rest))
-
-
 def _users(session: Session, rest: str) -> Results:
     inst = session.find(rest)
     yield _lines_of(tuple(inst.users), f"{inst.name} has no users")
@@ -124,22 +120,6 @@ def _stats(session: Session, rest: str) -> Results:
         raise HloError(f"cannot read {rest!r}", notes=(f"use: stats [--by {'|'.join(GROUPINGS)}]",))
 
 
-def _cost(session: Session, rest: str) -> Results:
-    yield cost_table(session.current.module)
-
-
-def _src(session: Session, rest: str) -> Results:
-    yield source_table(session.find(rest))
-
-
-def _grep(session: Session, rest: str) -> Results:
-    yield grep(session.current.module, rest)
-
-
-def _find(session: Session, rest: str) -> Results:
-    yield find_pattern(session.current.module, rest.strip("\"'"))
-
-
 def _path(session: Session, rest: str) -> Results:
     words = rest.split()
     if len(words) != 2:
@@ -162,14 +142,6 @@ def _short_lines(session: Session) -> list[str]:
     return text.rstrip("\n").split("\n")
 
 
-def _why(session: Session, rest: str) -> Results:
-    yield trace(session.lineage(), rest.removeprefix("%"))
-
-
-def _blame(session: Session, rest: str) -> Results:
-    yield blame_table(session, rest)
-
-
 ROWS = (
     Command(
         "show", _SHOW,
@@ -177,7 +149,8 @@ ROWS = (
         _show, "instruction",
     ),
     Command("info", "info %name | info break",
-            "details of an instruction: shape, cost, live range, origin", _facts, "instruction",
+            "details of an instruction: shape, cost, live range, origin",
+            lambda session, rest: facts_of(session.find(rest)), "instruction",
             question="info what?"),
     Command("users", "users %name", "list the users of an instruction", _users, "instruction",
             question="users what?"),
@@ -186,20 +159,26 @@ ROWS = (
     Command("ls", "ls [@WORD]", "list computations", _ls, "computation"),
     Command("stats", "stats [--by opcode|dtype|scope|computation]",
             "count opcodes, computations and bytes", _stats),
-    Command("cost", "cost", "operations and bytes of one run, by instruction", _cost),
-    Command("src", "src %name", "the Python source lines of an instruction", _src,
+    Command("cost", "cost", "operations and bytes of one run, by instruction",
+            lambda session, _rest: cost_table(session.current.module)),
+    Command("src", "src %name", "the Python source lines of an instruction",
+            lambda session, rest: source_table(session.find(rest)),
             "instruction", question="src what?"),
-    Command("grep", "grep RE", "instructions matching a regular expression", _grep,
+    Command("grep", "grep RE", "instructions matching a regular expression",
+            lambda session, rest: grep(session.current.module, rest),
             question="grep what?"),
     Command("find", "find PATTERN",
-            "instructions matching a pattern: reduce(multiply(_,_)), add(x:_,x:_)", _find,
+            "instructions matching a pattern: reduce(multiply(_,_)), add(x:_,x:_)",
+            lambda session, rest: find_pattern(session.current.module, rest.strip("\"'")),
             question="find what?"),
     Command("path", "path %a %b", "a data-flow path between two instructions", _path,
             "instruction"),
     Command("head", "head [N]", "the first lines of the module", _head),
     Command("tail", "tail [N]", "the last lines of the module", _tail),
-    Command("why", "why %name", "the rewrites that led to an instruction", _why,
+    Command("why", "why %name", "the rewrites that led to an instruction",
+            lambda session, rest: trace(session.lineage(), rest.removeprefix("%")),
             "instruction", question="why what?"),
-    Command("blame", "blame %name", "the pass and rule behind each part of an instruction", _blame,
+    Command("blame", "blame %name", "the pass and rule behind each part of an instruction",
+            blame_table,
             "instruction", question="blame what?"),
 )  # fmt: skip

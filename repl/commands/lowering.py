@@ -16,24 +16,15 @@ def _emit(session: Session, rest: str) -> Results:
     yield ModuleText(emitted(session, kind, name.strip().lstrip("@")))
 
 
-def _asm(session: Session, rest: str) -> Results:
-    yield ModuleText(emitted(session, "asm", rest))
-
-
-def _schedule(session: Session, rest: str) -> Results:
-    yield ModuleText(emitted(session, "schedule"))
-
-
-def _mem(session: Session, rest: str) -> Results:
-    yield ModuleText(memory_text(session))
-
-
 ROWS = (
     Command("emit", f"emit {'|'.join(_ALL_KINDS)} [%name]",
             "print compiled code, of the module or of one instruction", _emit, "kind",
             question="emit what?"),
-    Command("asm", "asm [%name]", "print assembly, of all kernels or of one instruction's", _asm,
+    Command("asm", "asm [%name]", "print assembly, of all kernels or of one instruction's",
+            lambda session, rest: ModuleText(emitted(session, "asm", rest)),
             "instruction"),
-    Command("schedule", "schedule", "print the schedule", _schedule),
-    Command("mem", "mem", "print buffer sizes and the peak", _mem),
+    Command("schedule", "schedule", "print the schedule",
+            lambda session, _rest: ModuleText(emitted(session, "schedule"))),
+    Command("mem", "mem", "print buffer sizes and the peak",
+            lambda session, _rest: ModuleText(memory_text(session))),
 )  # fmt: skip

@@ -112,10 +112,6 @@ def _until(session: Session, rest: str) -> Results:
     yield from _walked(session, _walk(session), until=name)
 
 
-def _finish(session: Session, rest: str) -> Results:
-    yield from _walked(session, _walk(session))
-
-
 def _walked(session: Session, walk: Walk, *, until: str = "", count: int | None = None) -> Results:
     if walk.upcoming is None:
         raise HloError(f"pipeline {walk.name} is finished", notes=("pipeline -O2 restarts it",))
@@ -157,6 +153,7 @@ ROWS = (
             "", True),
     Command("until", "until PASS", "run the pipeline up to a pass", _until, "pass", True,
             question="until which pass?"),
-    Command("finish", "finish", "run the rest of the pipeline", _finish, "", True),
+    Command("finish", "finish", "run the rest of the pipeline",
+            lambda session, _rest: _walked(session, _walk(session)), "", True),
     Command("time", "time", "time spent in each pass so far", _time),
 )  # fmt: skip

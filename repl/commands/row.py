@@ -21,6 +21,7 @@ class Command:
 
     Attributes:
         usage: how it is written; several forms are divided by ` | `.
+        function: carries it out on the text after the name; returns `Results`, or one result.
         takes: what completes after it: `file`, `pass`, `rule`, `instruction`, `computation`,
             `state`, `setting`, `command` or "".
         is_kept: it changes the session, so a session file repeats it.
@@ -31,7 +32,7 @@ class Command:
     name: str
     usage: str
     summary: str
-    function: Callable[[Session, str], Results]
+    function: Callable[[Session, str], object]
     takes: str = ""
     is_kept: bool = False
     question: str = ""

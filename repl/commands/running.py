@@ -58,10 +58,6 @@ def _run(session: Session, rest: str) -> Results:
     yield result
 
 
-def _eval(session: Session, rest: str) -> Results:
-    yield value_of(session, rest)
-
-
 def _watch(session: Session, rest: str) -> Results:
     if not rest:
         yield Message(f"watching {', '.join(session.watched) or 'nothing'}")
@@ -82,10 +78,6 @@ def _verify(session: Session, rest: str) -> Results:
     if len(states) > 2:
         raise HloError("verify takes at most two states")
     yield verify(session, *states)
-
-
-def _bench(session: Session, rest: str) -> Results:
-    yield bench(session, rest.replace("..", " ").split())
 
 
 def _profile(session: Session, rest: str) -> Results:
@@ -121,14 +113,15 @@ ROWS = (
     Command("run", "run [--print] [--interp]",
             "compile, run and compare with s0; --interp uses the evaluator", _run),
     Command("eval", "eval %name", "print the value of an instruction of the entry computation",
-            _eval,
+            value_of,
             "instruction", question="eval what?"),
     Command("watch", "watch [%name | off]", "print a value in every run", _watch, "instruction",
             True),
     Command("verify", "verify [A] [B]",
             "compare two states on 24 input sets, and find the wrong rewrite",
             _verify, "state"),
-    Command("bench", "bench [A B ...]", "time states on the current inputs", _bench, "state"),
+    Command("bench", "bench [A B ...]", "time states on the current inputs",
+            lambda session, rest: bench(session, rest.replace("..", " ").split()), "state"),
     Command("profile", "profile", "time each kernel of this state", _profile),
     Command("compare", "compare xla", "compare this state with the loaded module run by XLA",
             _compare),

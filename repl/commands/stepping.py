@@ -53,10 +53,6 @@ def _continue(session: Session, rest: str) -> Results:
         yield from counting_idle(outcomes)
 
 
-def _rewrites(session: Session, rest: str) -> Results:
-    yield rewrites_of(session, rest)
-
-
 def _rules(session: Session, rest: str) -> Results:
     name = canonical_name(rest)
     rows = []
@@ -157,7 +153,7 @@ ROWS = (
     Command("continue", "continue", "finish the current pass and continue",
             _continue, "", True),
     Command("rewrites", "rewrites [PASS]", "list the rewrites of a pass: rule, instruction, size",
-            _rewrites, "pass"),
+            rewrites_of, "pass"),
     Command("rules", "rules PASS", "list the rules of a pass", _rules, "pass",
             question="rules of which pass?"),
     Command("disable", "disable RULE", "disable a rule", _disable, "rule", True,

@@ -9,14 +9,6 @@ from repl.session import Session
 from repl.state_diff import diff_command
 
 
-def _undo(session: Session, rest: str) -> Results:
-    yield Moved(session.tree.undo(number_of(rest)), "undo")
-
-
-def _redo(session: Session, rest: str) -> Results:
-    yield Moved(session.tree.redo(number_of(rest)), "redo")
-
-
 def _goto(session: Session, rest: str) -> Results:
     yield Moved(session.tree.goto(rest), "goto")
 
@@ -43,13 +35,11 @@ def _history(session: Session, rest: str) -> Results:
     yield HistoryTree(entries) if flags else entries
 
 
-def _diff(session: Session, rest: str) -> Results:
-    yield from diff_command(session, rest)
-
-
 ROWS = (
-    Command("undo", "undo [N]", "go back by N states", _undo, "", True),
-    Command("redo", "redo [N]", "go forward by N states", _redo, "", True),
+    Command("undo", "undo [N]", "go back by N states",
+            lambda session, rest: Moved(session.tree.undo(number_of(rest)), "undo"), "", True),
+    Command("redo", "redo [N]", "go forward by N states",
+            lambda session, rest: Moved(session.tree.redo(number_of(rest)), "redo"), "", True),
     Command("goto", "goto sN | MARK", "go to a state", _goto, "state", True, question="go where?"),
     Command("mark", "mark [NAME]", "name the current state, or list the names", _mark, "",
             True),
@@ -61,7 +51,7 @@ ROWS = (
         "diff [A] [B] [@comp|%name] [--unified|--side|--stat|--json|--text] "
         "[--expand] [--all] [--names] [--order]",
         "compare two states (default: before and after the last command)",
-        _diff,
+        diff_command,
         "state",
     ),
 )  # fmt: skip
