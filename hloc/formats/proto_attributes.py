@@ -8,6 +8,7 @@ from typing import Any
 
 from hloc.formats.faults import BadMessage, bytes_of, name_of, number_of, text_of
 from hloc.formats.proto_devices import fill_groups, groups_text
+from hloc.formats.proto_messages import messages
 from hloc.formats.proto_raw import (
     fill_aliasing,
     fill_custom_literal,
@@ -69,7 +70,7 @@ def _holder(inst: Any, path: tuple[str, ...]) -> Any:
     return inst
 
 
-def _scalar(path: str, absent: Any = 0) -> Codec:
+def _scalar(path: str, absent: Any) -> Codec:
     """A number or flag; 0 in the message stands for `absent`."""
     *outer, name = path.split(".")
     where = tuple(outer)
@@ -83,10 +84,6 @@ def _scalar(path: str, absent: Any = 0) -> Codec:
     return Codec(read, write)
 
 
-def _flag(path: str) -> Codec:
-    return _scalar(path, False)
-
-
 def _text(path: str, absent: str = "") -> Codec:
     def read(inst: Any, _context: Context) -> str:
         return text_of(getattr(inst, path)) or absent
@@ -97,7 +94,7 @@ def _text(path: str, absent: str = "") -> Codec:
     return Codec(read, write)
 
 
-def _ints(path: str, absent: tuple[int, ...] | None = ()) -> Codec:
+def _ints(path: str, absent: tuple[int, ...] | None) -> Codec:
     *outer, name = path.split(".")
     where = tuple(outer)
 
@@ -260,110 +257,73 @@ def _write_associative(inst: Any, value: bool, _context: Context) -> None:
 # ---------------------------------------------------------------- the table
 
 _DOT = "dot_dimension_numbers."
-_RAGGED = "ragged_dot_dimension_numbers."
-_GATHER = "gather_dimension_numbers."
-_SCATTER = "scatter_dimension_numbers."
-_SOLVE = "triangular_solve_options."
 
-_BY_NAME: dict[str, Codec] = {
+_PLACES = {
+    "index": "tuple_index",
+    "lhs_batch_dims": _DOT + "lhs_batch_dimensions",
+    "lhs_contracting_dims": _DOT + "lhs_contracting_dimensions",
+    "lhs_ragged_dims": "lhs_ragged_dimensions",
+    "rhs_batch_dims": _DOT + "rhs_batch_dimensions",
+    "rhs_contracting_dims": _DOT + "rhs_contracting_dimensions",
+    "rhs_group_dims": "rhs_group_dimensions",
+    "slice_sizes": "gather_slice_sizes",
+}
+"""Attribute -> its field, where that has another name."""
+
+_MESSAGES = {
+    "cholesky": "cholesky_options.",
+    "gather": "gather_dimension_numbers.",
+    "ragged-dot": "ragged_dot_dimension_numbers.",
+    "scatter": "scatter_dimension_numbers.",
+    "triangular-solve": "triangular_solve_options.",
+}
+"""Opcode -> the message of those of its attributes that are no fields of the instruction."""
+
+_SPECIAL: dict[str, Codec] = {
     "api_version": _enum("custom_call_api_version", "api_version", "API_VERSION_ORIGINAL"),
-    "async_execution_thread": _text("async_execution_thread", "main"),
-    "batch_group_count": _scalar("batch_group_count", 1),
     "channel_id": Codec(_read_channel, _write_channel),
-    "collapsed_slice_dims": _ints(_GATHER + "collapsed_slice_dims"),
-    "constrain_layout": _flag("constrain_layout"),
     "convolution_kind": _enum("conv_kind", "conv_kind"),
     "cross_program_prefetch_index": Codec(_read_prefetch, _write_prefetch),
-    "custom_call_has_side_effect": _flag("custom_call_has_side_effect"),
-    "custom_call_target": _text("custom_call_target"),
-    "delta": _scalar("delta"),
     "dim_labels": Codec(read_dim_labels, fill_dim_labels),
-    "dimensions": _ints("dimensions"),
     "direction": _text("comparison_direction"),
     "distribution": _enum("distribution", "distribution"),
     "domain": Codec(read_domain, fill_domain),
-    "dynamic_slice_sizes": _ints("dynamic_slice_sizes"),
-    "epsilon": _scalar("epsilon", 0.0),
-    "exponent_bits": _scalar("exponent_bits"),
-    "feature_group_count": _scalar("feature_group_count", 1),
-    "feature_index": _scalar("feature_index"),
-    "fft_length": _ints("fft_length"),
     "fft_type": _enum("fft_type", "fft_type"),
-    "index": _scalar("tuple_index"),
-    "indices_are_sorted": _flag("indices_are_sorted"),
-    "infeed_config": _text("infeed_config"),
     "inferred_dimension": _one_int("dimensions", -1),
-    "input_batching_dims": _ints(_SCATTER + "input_batching_dims"),
-    "inserted_window_dims": _ints(_SCATTER + "inserted_window_dims"),
     "iota_dimension": _one_int("dimensions"),
-    "has_dynamic_root": _flag("has_dynamic_root"),
     "is_associative": Codec(_read_associative, _write_associative),
-    "is_composite": _flag("is_composite"),
-    "is_host_transfer": _flag("is_host_transfer"),
-    "is_reverse": _flag("is_reverse"),
-    "is_stable": _flag("is_stable"),
-    "k": _scalar("k"),
     "kind": _text("fusion_kind"),
-    "largest": _flag("largest"),
-    "left_side": _flag(_SOLVE + "left_side"),
-    "lhs_batch_dims": _ints(_DOT + "lhs_batch_dimensions"),
-    "lhs_contracting_dims": _ints(_DOT + "lhs_contracting_dimensions"),
-    "lhs_ragged_dims": _ints(_RAGGED + "lhs_ragged_dimensions"),
     "literal": Codec(read_custom_literal, fill_custom_literal),
-    "lower": _flag(_SOLVE + "lower"),
-    "mantissa_bits": _scalar("mantissa_bits"),
-    "num_carries": _scalar("num_carries"),
-    "offset_dims": _ints(_GATHER + "offset_dims"),
-    "operand_batching_dims": _ints(_GATHER + "operand_batching_dims"),
     "operand_layout_constraints": Codec(_read_constraints, _write_constraints),
     "operand_precision": Codec(_read_precision, _write_precision),
-    "outfeed_config": _text("outfeed_config"),
     "outfeed_shape": Codec(_read_outfeed_shape, _write_outfeed_shape),
     "output_to_operand_aliasing": Codec(read_aliasing, fill_aliasing),
     "padding": Codec(read_padding, fill_padding),
     "padding_type": _enum("padding_type", "padding_type"),
     "replica_groups": Codec(_read_groups, _write_groups),
-    "rhs_batch_dims": _ints(_DOT + "rhs_batch_dimensions"),
-    "rhs_contracting_dims": _ints(_DOT + "rhs_contracting_dimensions"),
-    "rhs_group_dims": _ints(_RAGGED + "rhs_group_dimensions"),
-    "scatter_dims_to_operand_dims": _ints(_SCATTER + "scatter_dims_to_operand_dims"),
-    "scatter_indices_batching_dims": _ints(_SCATTER + "scatter_indices_batching_dims"),
     "schedule": _enum("custom_call_schedule", "schedule"),
     "slice": Codec(read_slice, fill_slice),
-    "slice_sizes": _ints("gather_slice_sizes"),
     "source_target_pairs": Codec(_read_pairs, _write_pairs),
     "sparsity_config": Codec(read_sparsity, fill_sparsity),
-    "start_index_map": _ints(_GATHER + "start_index_map"),
-    "start_indices_batching_dims": _ints(_GATHER + "start_indices_batching_dims"),
-    "transpose_a": _enum(_SOLVE + "transpose_a", "transpose"),
+    "transpose_a": _enum("triangular_solve_options.transpose_a", "transpose"),
     "type": Codec(_read_comparison, _write_comparison),
-    "unique_indices": _flag("unique_indices"),
-    "unit_diagonal": _flag(_SOLVE + "unit_diagonal"),
-    "update_window_dims": _ints(_SCATTER + "update_window_dims"),
-    "use_global_device_ids": _flag("use_global_device_ids"),
     "window": Codec(read_window, fill_window),
 }
+"""Attributes that are not a number, flag, text or list of numbers of one field."""
+
 # Protos of before June 2026 have no flag, and their topk is stable; a stable one is never wrong.
-_TOPK_IS_STABLE = Codec(lambda _inst, _context: True, _flag("is_stable").write)
+_TOPK_IS_STABLE = Codec(lambda _inst, _context: True, _scalar("is_stable", False).write)
 _PERMUTE_SIZES = Codec(_read_permute_sizes, _write_permute_sizes)
-_RAGGED_DOT = _RAGGED + _DOT
 _DOT_ALGORITHM = _enum("precision_config.algorithm", "dot_algorithm")
-_BY_OPCODE: dict[tuple[str, str], Codec] = {
-    ("all-to-all", "dimensions"): _ints("dimensions", None),
-    ("cholesky", "lower"): _flag("cholesky_options.lower"),
+_SPECIAL_OF_OPCODE: dict[tuple[str, str], Codec] = {
     ("collective-permute", "slice_sizes"): _PERMUTE_SIZES,
     ("collective-permute-start", "slice_sizes"): _PERMUTE_SIZES,
     ("convolution", "algorithm"): _DOT_ALGORITHM,
     ("dot", "algorithm"): _DOT_ALGORITHM,
+    ("map", "dimensions"): _ints("dimensions", ()),
     ("scaled-dot", "algorithm"): _DOT_ALGORITHM,
     ("rng-bit-generator", "algorithm"): _enum("rng_algorithm", "rng_algorithm"),
     ("topk", "is_stable"): _TOPK_IS_STABLE,
-    ("gather", "index_vector_dim"): _scalar(_GATHER + "index_vector_dim"),
-    ("scatter", "index_vector_dim"): _scalar(_SCATTER + "index_vector_dim"),
-    ("ragged-dot", "lhs_batch_dims"): _ints(_RAGGED_DOT + "lhs_batch_dimensions"),
-    ("ragged-dot", "rhs_batch_dims"): _ints(_RAGGED_DOT + "rhs_batch_dimensions"),
-    ("ragged-dot", "lhs_contracting_dims"): _ints(_RAGGED_DOT + "lhs_contracting_dimensions"),
-    ("ragged-dot", "rhs_contracting_dims"): _ints(_RAGGED_DOT + "rhs_contracting_dimensions"),
 }
 
 
@@ -371,6 +331,31 @@ _BY_OPCODE: dict[tuple[str, str], Codec] = {
 def codecs_of(opcode: str) -> tuple[tuple[AttributeField, Codec], ...]:
     """Return the attributes of an opcode and where they stand."""
     return tuple(
-        (field, _BY_OPCODE.get((opcode, field.name)) or _BY_NAME[field.name])
+        (
+            field,
+            _SPECIAL_OF_OPCODE.get((opcode, field.name))
+            or _SPECIAL.get(field.name)
+            or _plain(opcode, field),
+        )
         for field in attribute_fields(OPCODES[opcode].attributes)
     )
+
+
+def _plain(opcode: str, field: AttributeField) -> Codec:
+    """Return the codec of a number, flag, text or list of numbers."""
+    place = _PLACES.get(field.name, field.name)
+    if all(row.name != place for row in messages()["HloInstructionProto"].values()):
+        place = _MESSAGES.get(opcode, "") + place
+    if field.kind == "bool":
+        return _scalar(place, False)
+    make, empty = _BY_KIND[field.kind]
+    return make(place, empty if field.required else field.default)
+
+
+_BY_KIND: dict[str, tuple[Callable[[str, Any], Codec], Any]] = {
+    "float": (_scalar, 0.0),
+    "int": (_scalar, 0),
+    "int_list": (_ints, ()),
+    "string": (_text, ""),
+}
+"""Kind of an attribute -> its codec, and the value of an absent one that has no default."""
