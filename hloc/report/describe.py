@@ -127,7 +127,7 @@ def describe_opcode(name: str) -> str:
     for role in row.calls:
         kind = "list of computations" if role.many else "computation"
         lines.append(f"  attribute: {role.name}  {kind}{', optional' if role.optional else ''}")
-    flags = (field.name for field in dataclasses.fields(Opcode) if field.default is False)
+    flags = (field.name for field in dataclasses.fields(Opcode) if isinstance(field.default, bool))
     named = [flag.replace("_", " ") for flag in flags if getattr(row, flag)]
     if named:
         lines.append(f"  flags: {', '.join(named)}")
