@@ -14,7 +14,6 @@ from hloc.opt.expander import Expander, working_type
 from hloc.shapes import ArrayShape, TupleShape
 
 
-@dataclass(frozen=True)
 class BatchNormExpander(Expander):
     """Replace `batch-norm-training`, `-inference` and `-grad`.
 

@@ -9,13 +9,11 @@ from hloc.errors import UnsupportedError
 from hloc.ir.device_groups import GroupMode, device_groups, group_mode, module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.replica_groups import GroupLists
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, tuple_like
 from hloc.shapes import ArrayShape, TupleShape
 
 
-@dataclass(frozen=True)
 class CollectiveBroadcastExpander(Expander):
     """Replace a collective-broadcast with a dynamic root by an all-gather and a dynamic-slice.
 

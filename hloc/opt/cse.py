@@ -12,11 +12,9 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
 
 
-@dataclass(frozen=True)
 class CommonSubexpressionElimination(RewritingPass):
     """Merge instructions of a computation that compute the same value.
 

@@ -11,11 +11,9 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order_from, reachable_computations
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
 
 
-@dataclass(frozen=True)
 class DeadCodeElimination(RewritingPass):
     """Remove dead instructions without side effects, then uncalled computations.
 

@@ -8,14 +8,12 @@ import numpy as np
 
 from hloc.dtypes import F32, F64, S32
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.ops.contraction import free_dims
 from hloc.opt.expander import Expander
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class RaggedDotRewriter(Expander):
     """Replace `ragged-dot` by one dot over all groups and a mask.
 
@@ -48,7 +46,6 @@ class RaggedDotRewriter(Expander):
         return _ragged_rows(b, inst, groups)
 
 
-@dataclass(frozen=True)
 class ScaledDotRewriter(Expander):
     """Replace `scaled-dot` by a dot of operands times their scales, in f32 (f64 if one is)."""
 

@@ -18,7 +18,6 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call_targets import is_call_of
 from hloc.opt.call_inliner import CallInliner
 from hloc.opt.dce import DeadCodeElimination
@@ -38,7 +37,6 @@ Place: TypeAlias = tuple[ShapeIndex, int]
 """A dimension of a leaf."""
 
 
-@dataclass(frozen=True)
 class DynamicPadder(RewritingPass):
     """Make every shape static except those of entry parameters and results.
 

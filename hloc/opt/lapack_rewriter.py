@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.lapack import lapack_attributes
 from hloc.opt.expander import Expander, is_static
 from hloc.opt.make import make
@@ -15,7 +14,6 @@ _TARGETS = frozenset(f"lapack_{kind}trsm_ffi" for kind in "sdcz")
 _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
-@dataclass(frozen=True)
 class LapackRewriter(Expander):
     """Replace the custom calls `lapack_*trsm_ffi` by `triangular-solve`.
 

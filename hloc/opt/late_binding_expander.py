@@ -7,12 +7,10 @@ from typing import ClassVar
 from hloc.errors import UnsupportedError
 from hloc.ir.async_chain import async_start_of, is_complete, links_of
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander
 
 
-@dataclass(frozen=True)
 class LateBindingExpander(Expander):
     """Replace the async-done of a late-bound chain by a call of the computation.
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.movement.walk import candidates, is_elementwise
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.values import is_splat
@@ -17,7 +16,6 @@ _LONGEST_CHAIN = 8
 _LARGEST_REGION = 32
 
 
-@dataclass(frozen=True)
 class LayoutAssignment(RewritingPass):
     """Let a dot write its result in the layout that a transpose or copy needs.
 

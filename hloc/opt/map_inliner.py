@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.scalar_body import applied, is_elementwise_body
@@ -14,7 +13,6 @@ from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class MapInliner(RewritingPass):
     """Replace a `map` whose body is elementwise by the body on whole arrays.
 

@@ -151,8 +151,12 @@ class Pass(Protocol):
     def run(self, module: Module, context: PassContext) -> bool: ...
 
 
+@dataclass(frozen=True)
 class RewritingPass:
-    """Base of passes whose every change is a rewrite: `rewrite` makes them, `run` answers."""
+    """Base of passes whose every change is a rewrite: `rewrite` makes them, `run` answers.
+
+    A pass with options is decorated as this class is; one without them need not be.
+    """
 
     name: ClassVar[str]
 

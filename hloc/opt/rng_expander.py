@@ -11,13 +11,11 @@ import numpy as np
 
 from hloc.dtypes import F32, F64, PRED, S64, U32, U64, DType
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander
 from hloc.shapes import ArrayShape, TupleShape
 
 
-@dataclass(frozen=True)
 class RngExpander(Expander):
     """Replace `rng` by `rng-bit-generator` whose state is a constant: the instruction's id."""
 

@@ -8,13 +8,11 @@ import numpy as np
 
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, tuple_like
 from hloc.shapes import ArrayShape, TupleShape
 
 
-@dataclass(frozen=True)
 class ScanExpander(Expander):
     """Replace `scan` by `while`; the state is (step, carries, outputs, inputs)."""
 

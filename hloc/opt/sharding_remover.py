@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
@@ -24,7 +23,6 @@ TARGETS = frozenset(
 """Targets whose result is their operand."""
 
 
-@dataclass(frozen=True)
 class ShardingRemover(RewritingPass):
     """Replace custom calls that annotate a sharding by their operand.
 

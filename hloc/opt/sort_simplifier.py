@@ -6,13 +6,11 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
-@dataclass(frozen=True)
 class SortSimplifier(RewritingPass):
     """Replace a sort along a dimension of size 0 or 1 by its operands.
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
 from hloc.opt.make import make
@@ -15,7 +14,6 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
-@dataclass(frozen=True)
 class TopkRewriter(RewritingPass):
     """Replace a sort of values, or of values and indices, by topk if only k are read.
 

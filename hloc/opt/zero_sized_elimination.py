@@ -11,7 +11,6 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
-from hloc.lazy_dataclass import dataclass
 from hloc.literal import MAX_EMPTY_GROUPS, Literal, empty_groups
 from hloc.ops.builder import Builder
 from hloc.opt.make import make
@@ -19,7 +18,6 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class ZeroSizedElimination(RewritingPass):
     """Replace instructions whose result has no elements by an empty constant of that shape.
 

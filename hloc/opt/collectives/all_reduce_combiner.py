@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.collectives.combiner import Combiner
 
 
-@dataclass(frozen=True)
 class AllReduceCombiner(Combiner):
     """Combine all-reduce instructions that do not need each other into one of several operands.
 

@@ -11,7 +11,6 @@ from hloc.ir.device_groups import device_groups, module_devices
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order_from
-from hloc.lazy_dataclass import dataclass
 from hloc.ops import OPCODES
 from hloc.ops.collectives import ReduceScatterAttributes
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -24,7 +23,6 @@ _MOST_DEVICES = 512
 """The start of a slice is computed for every device, so not for more than these."""
 
 
-@dataclass(frozen=True)
 class ReduceScatterCreator(RewritingPass):
     """Replace a dynamic-slice of an all-reduce by a reduce-scatter: half of the bytes.
 

@@ -7,14 +7,12 @@ from typing import Any, ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.contraction.convolution_numbers import Places, places_of
 from hloc.opt.contraction.dot_numbers import Side, numbered, sides
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
-@dataclass(frozen=True)
 class TransposeFolding(RewritingPass):
     """Fold transposed operands into dots and convolutions: `dot(transpose(x), y)` reads `x`.
 

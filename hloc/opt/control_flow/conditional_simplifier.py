@@ -31,7 +31,6 @@ from hloc.opt.walk import each_instruction
 from hloc.shapes import ArrayShape, Shape, ShapeIndex, TupleShape, leaves, shape_at
 
 
-@dataclass(frozen=True)
 class ConditionalSimplifier(RewritingPass):
     """Remove unneeded branching, and shrink the arguments and results of branches.
 

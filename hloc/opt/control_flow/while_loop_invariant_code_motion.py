@@ -11,7 +11,6 @@ from hloc.analysis.trip_count import trip_count
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order, reachable_computations
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.leafwise import Copier, has_control_dependencies, part_of
 from hloc.opt.control_flow.loop_plan import Effects
 from hloc.opt.control_flow.rewrite_loop import NewState, rewrite_loop
@@ -25,7 +24,6 @@ _EXPENSIVE = 4
 _SMALL_BYTES = 256
 
 
-@dataclass(frozen=True)
 class WhileLoopInvariantCodeMotion(RewritingPass):
     """Hoist instructions that depend only on loop-invariant state and constants.
 

@@ -15,7 +15,6 @@ from hloc.ir.clone import clone_computation, copy_instructions
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.leafwise import has_control_dependencies, remove_uncalled
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
@@ -25,7 +24,6 @@ from hloc.opt.walk import each_instruction
 from hloc.shapes import ShapeIndex
 
 
-@dataclass(frozen=True)
 class WhileLoopSimplifier(RewritingPass):
     """Remove loops that run at most once, and unneeded state of the others.
 

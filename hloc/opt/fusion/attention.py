@@ -14,7 +14,6 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import post_order
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.fusion.attention_match import Attention, attention_of
 from hloc.opt.fusion.outline_fusion import add_fusion, remove_dead
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -27,7 +26,6 @@ Time of the fusion over that without, f32, 16 heads, depth 64: 1.07 for 10 queri
 """
 
 
-@dataclass(frozen=True)
 class AttentionFusion(RewritingPass):
     """Fuse dot, mask, softmax and dot if nothing else reads the intermediate values.
 

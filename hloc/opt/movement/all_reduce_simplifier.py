@@ -7,7 +7,6 @@ from typing import ClassVar
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations, post_order
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.participants import participants
 from hloc.opt.make import make
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -25,7 +24,6 @@ _COLLECTIVES = frozenset(
 )
 
 
-@dataclass(frozen=True)
 class AllReduceSimplifier(RewritingPass):
     """Replace collectives of one participant by their operands.
 

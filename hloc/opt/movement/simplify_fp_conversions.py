@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import make
 from hloc.opt.movement.walk import candidates
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -14,7 +13,6 @@ from hloc.opt.rules.convert import holds_all_of
 from hloc.opt.values import is_float
 
 
-@dataclass(frozen=True)
 class SimplifyFpConversions(RewritingPass):
     """Remove converts to a wider float that the next convert undoes.
 

@@ -44,7 +44,6 @@ _DIRECTION = re.compile(r'"?([0-3])\b')
 """The value of `xla.sdy.allowed_direction`, `2` or `2 : i32`; 0 is neither direction."""
 
 
-@dataclass(frozen=True)
 class ShardingPropagation(RewritingPass):
     """Give every instruction outside of manual regions a `sharding` of its own.
 

@@ -20,7 +20,6 @@ from hloc.ir.edges import whole_sizes
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.sharding import LeafSharding, TupleSharding
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.spmd.annotations import (
     TO_GLOBAL,
@@ -39,7 +38,6 @@ from hloc.opt.spmd.walk import Walk
 from hloc.shapes import ArrayShape, TupleShape
 
 
-@dataclass(frozen=True)
 class SpmdPartitioner(RewritingPass):
     """Partition the module by its shardings: every device runs the result on its parts.
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, dot_of, sides
 from hloc.opt.expander import Expander, is_static
 
 
-@dataclass(frozen=True)
 class BatchDotSimplification(Expander):
     """Reshape batch dimensions of size 1 away: `[1,m,k]` by `[1,k,n]` is a product of matrices.
 

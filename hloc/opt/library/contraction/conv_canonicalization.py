@@ -7,14 +7,12 @@ from dataclasses import replace
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.convolution_numbers import Places, places_of
 from hloc.opt.expander import Expander, is_static
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class ConvCanonicalization(Expander):
     """Transpose operands and result so that `b01f_01io->b01f` are the labels.
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.convolution_numbers import is_grouped, places_of, window_of
 from hloc.opt.contraction.dot_numbers import resized
@@ -14,7 +13,6 @@ from hloc.opt.expander import Expander, is_static
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class ConvolutionToDot(Expander):
     """Replace a convolution whose window is one element, or the whole input, by a dot.
 

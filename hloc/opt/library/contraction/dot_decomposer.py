@@ -6,13 +6,11 @@ from math import prod
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import Side, dot_of, resized, sides
 from hloc.opt.expander import Expander, is_static
 
 
-@dataclass(frozen=True)
 class DotDecomposer(Expander):
     """Bring dots into the form `[batch..., m, k]` by `[batch..., k, n]`.
 

@@ -7,13 +7,11 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.contraction.dot_numbers import numbered, sides
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
-@dataclass(frozen=True)
 class DotDimensionSorter(RewritingPass):
     """List contracted dimensions in the order of the lhs, or of the rhs if only that is sorted.
 

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.ops.checks import wider
 from hloc.opt.expander import Expander, is_static
@@ -15,7 +14,6 @@ from hloc.shapes import ArrayShape
 _OPCODES = ("dot", "convolution")
 
 
-@dataclass(frozen=True)
 class OperandUpcaster(Expander):
     """Convert operands of dots and convolutions to a wider type of the result: s8 by s8 to s32.
 
@@ -45,7 +43,6 @@ class OperandUpcaster(Expander):
         )
 
 
-@dataclass(frozen=True)
 class ResultCaster(Expander):
     """Compute dots and convolutions in the wider operand type, and convert the result.
 

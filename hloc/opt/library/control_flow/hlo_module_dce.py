@@ -11,7 +11,6 @@ from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.traversal import live_computations
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.control_flow.leafwise import has_control_dependencies
 from hloc.opt.control_flow.loop_plan import Effects, plan_loop
 from hloc.opt.control_flow.rewrite_loop import rewrite_loop
@@ -19,7 +18,6 @@ from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 
-@dataclass(frozen=True)
 class HloModuleDce(RewritingPass):
     """Remove dead loop state and dead parameters of calls.
 

@@ -9,14 +9,12 @@ from typing import Any, ClassVar
 from hloc.analysis.trip_count import TripCount, trip_count
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.opt.walk import each_instruction
 
 _OURS = ("known_trip_count", "known_init_step", "known_induction_variable")
 
 
-@dataclass(frozen=True)
 class WhileLoopTripCountAnnotator(RewritingPass):
     """Record the known trip count of a loop in `backend_config`.
 

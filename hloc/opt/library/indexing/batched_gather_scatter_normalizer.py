@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static
 from hloc.opt.library.indexing.gather_simplifier import gather_places
@@ -14,7 +13,6 @@ from hloc.opt.library.indexing.index_vectors import without_batching
 from hloc.opt.library.indexing.scatter_simplifier import scatter_places
 
 
-@dataclass(frozen=True)
 class BatchedGatherScatterNormalizer(Expander):
     """Put the positions along batching dimensions into the index vectors, as an iota.
 

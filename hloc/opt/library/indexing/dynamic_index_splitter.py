@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import is_static
 from hloc.opt.library.counted_loop import scalars_of
@@ -16,7 +15,6 @@ from hloc.opt.walk import each_instruction
 _FIRST_INDEX = {"dynamic-slice": 1, "dynamic-update-slice": 2}
 
 
-@dataclass(frozen=True)
 class DynamicIndexSplitter(RewritingPass):
     """Give `dynamic-slice` and `dynamic-update-slice` one scalar per dimension.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import resized
 from hloc.opt.expander import Expander, is_static
@@ -19,7 +18,6 @@ from hloc.opt.library.indexing.index_vectors import (
 )
 
 
-@dataclass(frozen=True)
 class GatherSimplifier(Expander):
     """Bring gathers into the form of indices `[n, k]` and results `[n, window...]`.
 

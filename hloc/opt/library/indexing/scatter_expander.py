@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from hloc.dtypes import PRED, S64
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, tuple_like
 from hloc.opt.library.counted_loop import counted_loop, row_of, scalars_of
@@ -16,7 +15,6 @@ from hloc.opt.scalar_body import applied, is_elementwise_body
 from hloc.shapes import TupleShape
 
 
-@dataclass(frozen=True)
 class ScatterExpander(Expander):
     """Replace a scatter by a while loop over the index vectors, in their order.
 

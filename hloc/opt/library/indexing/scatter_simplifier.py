@@ -6,7 +6,6 @@ from math import prod
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.contraction.dot_numbers import resized
 from hloc.opt.expander import Expander, is_static, tuple_like
@@ -20,7 +19,6 @@ from hloc.opt.library.indexing.index_vectors import (
 )
 
 
-@dataclass(frozen=True)
 class ScatterSimplifier(Expander):
     """Bring scatters into the form of indices `[n, k]` and updates `[n, window...]`.
 

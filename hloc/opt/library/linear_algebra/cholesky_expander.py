@@ -8,7 +8,6 @@ import numpy as np
 
 from hloc.dtypes import PRED
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, working_type
 from hloc.opt.library.counted_loop import counted_loop
@@ -25,7 +24,6 @@ from hloc.opt.library.linear_algebra.matrices import (
 )
 
 
-@dataclass(frozen=True)
 class CholeskyExpander(Expander):
     """Replace `cholesky` by a while loop over the columns of the factor.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, working_type
 from hloc.opt.library.counted_loop import counted_loop
@@ -20,7 +19,6 @@ from hloc.opt.library.linear_algebra.matrices import (
 )
 
 
-@dataclass(frozen=True)
 class TriangularSolveExpander(Expander):
     """Replace `triangular-solve` by a while loop of substitutions.
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import make
 from hloc.opt.movement.walk import candidates
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class BroadcastCanonicalizer(RewritingPass):
     """Transpose the operand of a broadcast whose dimensions are not sorted.
 

@@ -7,12 +7,10 @@ from typing import ClassVar
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions, live_computations
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.cse import Structures
 from hloc.opt.pass_base import PassContext, RewritingPass
 
 
-@dataclass(frozen=True)
 class ComputationDeduplicator(RewritingPass):
     """Redirect callers of equal computations to the first of them, and remove the others.
 

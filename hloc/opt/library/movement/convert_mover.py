@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import like, make
 from hloc.opt.movement.walk import candidates
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -15,7 +14,6 @@ from hloc.opt.values import has_one_user
 _MOVES = ("broadcast", "concatenate", "reshape", "reverse", "slice", "transpose")
 
 
-@dataclass(frozen=True)
 class ConvertMover(RewritingPass):
     """Move narrowing converts up and widening converts down through data movement.
 

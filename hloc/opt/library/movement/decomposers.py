@@ -7,14 +7,12 @@ from typing import ClassVar
 from hloc.analysis.dataflow import forwards
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import like, make
 from hloc.opt.movement.walk import candidates
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape, Layout
 
 
-@dataclass(frozen=True)
 class ReshapeDecomposer(RewritingPass):
     """Leave only reshapes that are bitcasts; copies change the layouts before and after.
 
@@ -37,7 +35,6 @@ class ReshapeDecomposer(RewritingPass):
                 computation.replace(inst, in_layout(reshape, inst.array.layout))
 
 
-@dataclass(frozen=True)
 class ReduceDecomposer(RewritingPass):
     """Let a reduce keep the order of its operand's dimensions; a copy changes the layout after it.
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import like, splat
 from hloc.opt.movement.walk import candidates, is_elementwise
 from hloc.opt.pass_base import PassContext, RewritingPass
@@ -15,7 +14,6 @@ from hloc.opt.values import has_one_user, splat_value
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class ReshapeMover(RewritingPass):
     """Sink a reshape or transpose shared by all operands below an elementwise instruction.
 

@@ -8,14 +8,12 @@ from typing import ClassVar
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.make import like, make
 from hloc.opt.movement.walk import candidates, is_elementwise
 from hloc.opt.pass_base import PassContext, RewritingPass
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class SliceSinker(RewritingPass):
     """Compute f(a, b) once if f is applied to slices that cover a and b.
 

@@ -6,13 +6,11 @@ from typing import ClassVar
 
 from hloc.dtypes import DTYPES, DType
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class BitcastDtypesExpander(Expander):
     """Replace a `bitcast-convert` that changes the width by shifts of integers.
 

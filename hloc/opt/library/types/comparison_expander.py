@@ -6,12 +6,10 @@ from typing import ClassVar
 
 from hloc.dtypes import DTYPES, F32
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static
 
 
-@dataclass(frozen=True)
 class ComparisonExpander(Expander):
     """Replace `compare(x, y), type=TOTALORDER` of floats by a comparison of keys.
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import ClassVar
 
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, working_type
 
 
-@dataclass(frozen=True)
 class StochasticConvertDecomposer(Expander):
     """Replace `stochastic-convert(x, bits)` by floor, comparison and convert.
 

@@ -7,13 +7,11 @@ from typing import ClassVar
 from hloc.dtypes import S32
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static, tuple_like
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class TopkDecomposer(Expander):
     """Replace `topk` by iota, a stable sort by total order and slices.
 

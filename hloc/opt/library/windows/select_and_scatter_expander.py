@@ -10,13 +10,11 @@ import numpy as np
 from hloc.dtypes import PRED, S32, S64, DType
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
-from hloc.lazy_dataclass import dataclass
 from hloc.ops.builder import Builder
 from hloc.opt.expander import Expander, is_static
 from hloc.shapes import ArrayShape
 
 
-@dataclass(frozen=True)
 class SelectAndScatterExpander(Expander):
     """Replace `select-and-scatter` by a reduce-window of (value, index) and a scatter.
 
