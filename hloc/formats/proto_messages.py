@@ -291,6 +291,7 @@ TensorSparsityConfig
   2 block_size int64
   3 dimension int64
   4 stride int64
+  5 idx int32
 DotDimensionNumbers
   1 lhs_contracting_dimensions int64*
   2 rhs_contracting_dimensions int64*

@@ -13,6 +13,7 @@ from hloc.formats.proto_devices import fill_sharding, sharding_text
 from hloc.formats.proto_literals import fill_literal, literal_of_proto
 from hloc.ir.attributes import RawText, int_list_text, quoted
 from hloc.ir.literal_text import literal_text
+from hloc.ops.block_sparsity import SIDES, sparsities
 from hloc.parser.literals import parse_literal
 from hloc.parser.strings import unquote
 from hloc.source import SourceFile
@@ -109,32 +110,26 @@ def fill_custom_literal(inst: Any, value: RawText | None, context: Any) -> None:
 # ---------------------------------------------------------------- sparsity
 
 
-_SPARSITY = re.compile(r"(lhs|rhs)=\{([^{}]*)\}")
-_SPARSITY_FIELD = re.compile(r"(sparsity|dimension|stride)=(\d+)(?:x(\d+))?")
-
-
 def read_sparsity(inst: Any, _context: Any) -> RawText | None:
-    """Return `{lhs={sparsity=2x4 dimension=1 stride=2}}`, None if neither side is sparse."""
+    """Return `{lhs={sparsity=2x4 dimension=1 stride=2 idx=2}}`, None if neither side is sparse."""
     texts = []
-    for side in ("lhs", "rhs"):
+    for side in SIDES:
         if inst.sparsity_config.HasField(side):
             found = getattr(inst.sparsity_config, side)
+            places = f" idx={found.idx}" if found.idx else ""
             texts.append(
                 f"{side}={{sparsity={found.num_non_zero}x{found.block_size} "
-                f"dimension={found.dimension} stride={found.stride}}}"
+                f"dimension={found.dimension} stride={found.stride}{places}}}"
             )
     return RawText("{" + " ".join(texts) + "}") if texts else None
 
 
 def fill_sparsity(inst: Any, value: RawText | None, _context: Any) -> None:
     """Write what the text says of each side."""
-    for side, text in _SPARSITY.findall(value.text if value else ""):
+    for side, found in sparsities(value).items():
         proto = getattr(inst.sparsity_config, side)
-        for name, number, second in _SPARSITY_FIELD.findall(text):
-            if name == "sparsity":
-                proto.num_non_zero, proto.block_size = int(number), int(second or 0)
-            else:
-                setattr(proto, name, int(number))
+        proto.num_non_zero, proto.block_size = found.stored, found.block
+        proto.dimension, proto.stride, proto.idx = found.dimension, found.stride, found.places
 
 
 # ---------------------------------------------------------------- accuracy and statistics

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,6 +15,7 @@ from hloc.ir.factors import FactorDraft
 from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import CallFunction, HostValue, Operands, ShapeRequest, define
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.block_sparsity import dense_operands, whole_arrays
 from hloc.ops.checks import array_operand, require, result_type, same_size, wider
 from hloc.ops.contraction import ALGORITHMS, is_integer, rounded_sum, wide_matmul
 from hloc.ops.shared import Array
@@ -47,6 +49,7 @@ def infer_convolution(request: ShapeRequest) -> Shape:
     `f32[1,8,8,3]`, `f32[3,3,3,16]`, `stride=2x2 pad=1_1x1_1` -> `f32[1,4,4,16]`.
     """
     name = "convolution"
+    request = replace(request, operands=dense_operands(name, request))
     lhs, rhs = array_operand(name, request, 0), array_operand(name, request, 1)
     attributes = request.attributes
     labels: ConvolutionDimensions = attributes.dim_labels
@@ -133,7 +136,8 @@ def _evaluate_convolution(inst: Instruction, operands: Operands, _call: CallFunc
     attributes: ConvolutionAttributes = inst.attributes
     labels = attributes.dim_labels
     window = attributes.window or Window()
-    base, kernel = _grouped(operands[0], operands[1], attributes)
+    lhs, rhs = whole_arrays(attributes.sparsity_config, operands)
+    base, kernel = _grouped(lhs, rhs, attributes)
     spatial = tuple(inst.array.dims[dim] for dim in labels.output_spatial)
     by_kernel = prod(kernel.shape[3:]) <= prod(spatial)
     wide = (_by_kernel_position if by_kernel else _by_output_position)(
@@ -233,7 +237,7 @@ def _zeros(base: Array, kernel: Array, dims: tuple[int, ...]) -> Array:
 def _factors(draft: FactorDraft, inst: Instruction) -> None:
     """Link batch, output features and, summed, input features; spatial dimensions are whole."""
     at = inst.attributes
-    if at.batch_group_count != 1 or at.feature_group_count != 1:
+    if at.batch_group_count != 1 or at.feature_group_count != 1 or at.sparsity_config:
         return
     labels = at.dim_labels
     lhs, rhs = (operand.array for operand in inst.operands[:2])
@@ -253,7 +257,7 @@ def _factors(draft: FactorDraft, inst: Instruction) -> None:
 CONVOLUTION = define(
     name="convolution",
     reads="convolution(x, k) sums x * k over the window and the input features",
-    arity=2,
+    arity=None,
     infer=infer_convolution,
     attributes=ConvolutionAttributes,
     evaluate=_evaluate_convolution,

@@ -24,6 +24,7 @@ _EXPAND = (
     "rng-expander",
     "scaled-dot-rewriter",
     "scan-expander",
+    "sparse-convolution-expander",
     "dynamic-padder",
 )
 """Expand opcodes without a kernel into opcodes that have one."""

@@ -32,6 +32,7 @@ _FOLDERS: dict[str, tuple[str, ...]] = {
         "scan-expander",
         "sharding-remover",
         "sort-simplifier",
+        "sparse-convolution-expander",
         "topk-rewriter",
         "tuple-simplifier",
         "zero-sized-elimination",

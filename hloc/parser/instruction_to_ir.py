@@ -167,6 +167,8 @@ class InstructionReader(OperandReader, CalledReader):
         else:
             operands = self._operands(tree.operands, tree.operands_at, scope)
             record = self._record(row, attributes, operands, tree)
+            if row.name == "convolution" and record.sparsity_config:
+                operands, record = self._places_apart(operands, record, span, scope)
         called: tuple[Computation, ...] = ()
         if row.calls:
             called = self._called(row, attributes, operands, tree, span)
@@ -186,7 +188,7 @@ class InstructionReader(OperandReader, CalledReader):
         if row.name == "async-start" and common is not NO_COMMON:
             share_common(called[0], common)
         control = self._control(attributes, tree, scope) if attributes.control else ()
-        if wrapped is None:
+        if wrapped is None and not getattr(record, "sparsity_config", None):
             self._remember(tree, row, shape, attributes)
         inst = self._add(scope, name, row, shape, operands, record, called, common, control, span)
         if wrapped is not None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from typing import Any
 
 from hloc.errors import HloError
 from hloc.ir.attributes import NO_COMMON
 from hloc.ir.instruction import Instruction
 from hloc.ops import OPCODES
+from hloc.ops.block_sparsity import SIDES, sparsities, with_places
 from hloc.parser.ast import (
     InstructionAst,
     NamedOperand,
@@ -75,6 +78,27 @@ class OperandReader(SourceReader):
                     f"{inst.shape.text_without_layout}", "HLOC0207",
                 )  # fmt: skip
         return inst
+
+    def _places_apart(
+        self, operands: tuple[Instruction, ...], record: Any, span: Span, scope: Scope
+    ) -> tuple[tuple[Instruction, ...], Any]:
+        """Take sparse operands of a convolution that are tuples, as before August 2026, apart."""
+        parts = list(operands)
+        for number, side in enumerate(SIDES[: len(operands)]):
+            sparsity = sparsities(record.sparsity_config).get(side)
+            shape = operands[number].shape
+            if sparsity is None or sparsity.places or not isinstance(shape, TupleShape):
+                continue
+            if len(shape.elements) == 2:
+                tree = NamedOperand(operands[number].name, span.start, None)
+                parts[number], places = (
+                    self._element(operands[number], tree._replace(path=(index,)), scope)
+                    for index in (0, 1)
+                )
+                config = with_places(record.sparsity_config, side, len(parts))
+                record = replace(record, sparsity_config=config)
+                parts.append(places)
+        return tuple(parts), record
 
     def _element(self, inst: Instruction, tree: NamedOperand, scope: Scope) -> Instruction:
         """Return `tree.path` of the tuple `inst`: each get-tuple-element is made at its first use.

@@ -35,6 +35,8 @@ def check_operand_count(
         if row.name in _TAKES_TOO_MANY and count > row.arity:
             return
         raise _count_error(f"expects {row.arity} operands, but has {count} operands", row, span)
+    if row.name == "convolution" and count < 2:
+        raise _count_error(f"expects at least 2 operands, but has {count}", row, span)
     if row.name in _EVEN and (count % 2 or not count):
         raise _count_error(
             f"expects an even number of operands, but has {count} operands", row, span

@@ -20,7 +20,7 @@ from hloc.opt.pipeline import Pipeline
 EXPANSION = (
     "late-binding-expander,tuple-simplifier,all-reduce-simplifier,dce,batch-norm-expander,"
     "collective-broadcast-expander,ragged-dot-rewriter,rng-expander,scaled-dot-rewriter,"
-    "scan-expander,dynamic-padder,dce"
+    "scan-expander,sparse-convolution-expander,dynamic-padder,dce"
 )
 """Tuples that are taken apart and dead code go first: unused instructions are not refused."""
 

@@ -42,7 +42,7 @@ class TransposeFolding(RewritingPass):
         self, inst: Instruction, context: PassContext
     ) -> tuple[list[Instruction], Any] | None:
         """Return operands and attributes with transposes folded, None if none folds."""
-        if not inst.is_a("dot", "convolution"):
+        if not inst.is_a("dot", "convolution") or len(inst.operands) != 2:
             return None
         folded = [operand.is_a("transpose") for operand in inst.operands]
         if inst.is_a("dot"):

@@ -393,6 +393,8 @@ def _dot(scope: Scope, inst: Instruction) -> None:
 
 
 def _convolution(scope: Scope, inst: Instruction) -> None:
+    if len(inst.operands) != 2:
+        refuse(inst, "an operand is sparse")
     a, (lhs, rhs) = inst.attributes, inst.operands
     d = a.dim_labels
     lhs_sizes, rhs_sizes = scope.sizes(lhs), scope.sizes(rhs)

@@ -25,7 +25,11 @@ class ConvCanonicalization(Expander):
     acts_on: ClassVar[frozenset[str]] = frozenset({"convolution"})
 
     def when(self, inst: Instruction) -> bool:
-        return is_static(inst) and places_of(inst) != _places(inst.array.rank)
+        return (
+            len(inst.operands) == 2
+            and is_static(inst)
+            and places_of(inst) != _places(inst.array.rank)
+        )
 
     def expand(self, inst: Instruction) -> Instruction:
         b = Builder(inst.computation)

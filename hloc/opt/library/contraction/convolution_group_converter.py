@@ -33,7 +33,7 @@ class ConvolutionGroupConverter(RewritingPass):
         """Convert in every computation."""
 
         def is_convertible(inst: Instruction) -> bool | str:
-            if not is_static(inst) or not is_grouped(inst):
+            if len(inst.operands) != 2 or not is_static(inst) or not is_grouped(inst):
                 return False
             groups = inst.attributes.feature_group_count
             if groups > self.max_groups:
@@ -46,7 +46,8 @@ class ConvolutionGroupConverter(RewritingPass):
 
 
 def _has_batch_groups(inst: Instruction) -> bool:
-    return is_static(inst) and inst.attributes.batch_group_count > 1
+    is_plain = len(inst.operands) == 2 and is_static(inst)
+    return is_plain and inst.attributes.batch_group_count > 1
 
 
 def _by_features(inst: Instruction) -> Instruction:

@@ -28,7 +28,7 @@ class ConvolutionToDot(Expander):
     acts_on: ClassVar[frozenset[str]] = frozenset({"convolution"})
 
     def when(self, inst: Instruction) -> bool:
-        if not is_static(inst) or is_grouped(inst):
+        if len(inst.operands) != 2 or not is_static(inst) or is_grouped(inst):
             return False
         dims = inst.operands[0].array.dims
         spatial = places_of(inst).input[2:]

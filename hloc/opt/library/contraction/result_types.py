@@ -29,7 +29,8 @@ class OperandUpcaster(Expander):
         dtype = inst.array.dtype
         operands = [operand.array.dtype for operand in inst.operands]
         return (
-            is_static(inst)
+            len(inst.operands) == 2
+            and is_static(inst)
             and all(_holds(dtype, operand) for operand in operands)
             and any(operand is not dtype for operand in operands)
             and "packed_nibble" not in inst.attributes.operand_precision
