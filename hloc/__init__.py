@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from hloc.ir.module_tools import TOOLS
 from hloc.ir.notebook import DRAW
 
 if TYPE_CHECKING:
@@ -69,7 +70,12 @@ def _drawn(drawn: object) -> str:
     return html
 
 
+def _tool(name: str) -> Callable[..., Any]:
+    return lambda *arguments: _load(f"hloc.report.module_tools:{name}")(*arguments)
+
+
 DRAW.update(dict.fromkeys(_DRAWN, _drawn))
+TOOLS.update({name: _tool(name) for name in ("stats", "apply", "diff", "memory", "find")})
 
 
 def __dir__() -> list[str]:

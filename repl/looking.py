@@ -21,9 +21,7 @@ from hloc.ir.module import Module
 from hloc.ir.origin import origin_of, origins_of
 from hloc.ir.print_order import computation_order, instruction_order
 from hloc.ir.traversal import post_order, reachable_computations
-from hloc.opt.pattern import match
 from hloc.report.text import count_text, plural, size_text
-from repl.pattern_text import parse_pattern
 from repl.results import Listing, Table, Tree
 
 if TYPE_CHECKING:
@@ -116,8 +114,7 @@ def find_pattern(module: Module, text: str) -> Listing:
     Raises:
         HloError: no pattern, or nothing fits.
     """
-    pattern = parse_pattern(text)
-    found = [inst for inst in _in_order(module) if match(pattern, inst) is not None]
+    found = module.find(text)
     if not found:
         raise HloError(f"no match for {text}")
     return grouped(found[:_MOST_FOUND])

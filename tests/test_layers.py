@@ -169,8 +169,8 @@ def test_imports_go_down_and_packages_stay_in_their_rooms() -> None:
 MUTUAL_TYPES: tuple[tuple[str, str, str], ...] = (
     (
         "hloc.ir",
-        "async_chain compact_elements computation events instruction module opcode print_order "
-        "printer",
+        "async_chain compact_elements computation events instruction module module_tools opcode "
+        "print_order printer",
         "one recursive data type: a module holds computations, which hold instructions, which call "
         "computations; Module.to_text prints it",
     ),

@@ -21,6 +21,8 @@ def clone_module(module: Module, uids: Mapping[int, int] | None = None) -> Modul
     With `uids`, which maps all of the old ones, instructions and computations get other uids.
     """
     copy = Module(module.name, module.config, module.stack_frames, module.source)
+    if uids is None:
+        copy.family = module.family
     copy.instruction_names = deepcopy(module.instruction_names)
     copy.computation_names = deepcopy(module.computation_names)
     computations: dict[Computation, Computation] = {}

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from hloc.ir.attributes import ModuleConfig, StackFrames
 from hloc.ir.computation import Computation
 from hloc.ir.events import ChangeLog, ComputationAdded, ComputationRemoved, Modified
+from hloc.ir.module_tools import ModuleTools
 from hloc.ir.names import NameUniquer
-from hloc.ir.notebook import NotebookView
 from hloc.lazy_dataclass import dataclass
 from hloc.source import SourceFile
 
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 @dataclass(eq=False, slots=True)
-class Module(NotebookView):
+class Module(ModuleTools):
     """Computations in text order; called ones stand before their callers.
 
     Attributes:
@@ -29,6 +29,7 @@ class Module(NotebookView):
         version: grows with every change of the module or of a computation.
         opcodes: how many instructions have each opcode, uncalled computations included; without
             those that none has.
+        family: the same object in all copies of a module: their equal uids mean one instruction.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Module(NotebookView):
     computation_names: NameUniquer = field(default_factory=NameUniquer)
     version: int = 0
     opcodes: dict[str, int] = field(default_factory=dict)
+    family: object = field(default_factory=object)
     _entry: Computation | None = None
     _computations: dict[int, Computation] = field(default_factory=dict)
     _next_uid: int = 0

@@ -13,20 +13,17 @@ from functools import cached_property
 from typing import Any
 
 from hloc import driver
-from hloc.analysis.diff_rows import DiffTable, diff_table
 from hloc.analysis.provenance import Origin, trace
 from hloc.errors import HloError
-from hloc.ir.clone import clone_module
 from hloc.ir.events import Event
 from hloc.ir.module import Module
-from hloc.ir.notebook import NotebookView
 from hloc.jax.arrays import from_numpy, to_arguments
 from hloc.jax.installed import jax_package
 from hloc.jax.lowering import Lowered
 from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.pjrt.records import COMPILATIONS, Compilation
-from hloc.report.diff_lines import DiffView, plain, unified_lines
+from hloc.report.module_tools import Change, diff, memory_text
 from hloc.runtime.executable import Executable
 from hloc.runtime.program_cache import KeptModule
 
@@ -40,26 +37,6 @@ class _State:
     label: str
     module: Module
     events: Sequence[Event] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Change(NotebookView):
-    """What passes changed; prints as lines, and is drawn in notebooks.
-
-    Attributes:
-        rows: the diff as data.
-        after: the module afterwards.
-    """
-
-    rows: DiffTable
-    after: Module
-
-    def __str__(self) -> str:
-        lines = map(plain, unified_lines(DiffView(self.rows)))
-        return "\n".join([*lines, self.rows.summary()])
-
-    def _repr_html_(self) -> str | None:
-        return self.rows._repr_html_()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +76,7 @@ class JaxProgram:
 
     def hlo(self, passes: str | None = None) -> str:
         """Return the HLO text as JAX made it, or after `passes` (`"algsimp,cse"`, `"-O2"`)."""
-        module = self.module if passes is None else self._after(passes).module
+        module = self.module if passes is None else self.module.apply(passes)
         return module.to_text()
 
     def diff(self, passes: str = "-O2") -> Change:
@@ -108,8 +85,7 @@ class JaxProgram:
         Raises:
             HloError: a pass that does not exist.
         """
-        after = self._after(passes)
-        return Change(diff_table(self.module, after.module, after.events), after.module)
+        return diff(self.module, self.module.apply(passes))
 
     def why(self, name: str, passes: str = "-O2") -> History:
         """Return which rewrites of `passes` made the instruction `name` what it is.
@@ -118,18 +94,13 @@ class JaxProgram:
             HloError: neither the module of JAX nor the one after `passes` has such an instruction.
         """
         name = name.removeprefix("%")
-        return History(trace([_State(_BEFORE, self.module), self._after(passes)], name))
+        after = self.module.apply(passes)
+        states = [_State(_BEFORE, self.module), _State(_AFTER, after, tuple(after.log.events))]
+        return History(trace(states, name))
 
     def memory(self) -> str:
         """Return what the buffers of the compiled program take, and at which point they peak."""
-        from hloc.codegen.cpu.backend import CpuModule
-        from hloc.report.memory_report import memory_lines
-
-        module = clone_module(self.module)
-        driver.optimise(module, self.options)
-        compiled = driver.generate(module, self.options)
-        assert isinstance(compiled, CpuModule)
-        return "\n".join(memory_lines(compiled.plan.assignment))
+        return memory_text(self.module, self.options)
 
     def repl(self) -> int:
         """Open the module in hlo-repl, in this terminal; returns its exit code."""
@@ -138,15 +109,6 @@ class JaxProgram:
             with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
                 file.write(self.module.to_text(large_constants=True))
             return subprocess.run([sys.executable, "-m", "repl", path], check=False).returncode
-
-    def _after(self, passes: str) -> _State:
-        module = clone_module(self.module)
-        module.log.recording = True
-        if passes in ("-O0", "-O1", "-O2", "-O3"):
-            driver.optimise(module, CompileOptions(opt_level=int(passes[2])))
-        else:
-            driver.optimise(module, CompileOptions(passes=passes))
-        return _State(_AFTER, module, tuple(module.log.events))
 
     # ---- run
 

@@ -97,7 +97,7 @@ ALLOWED = {
     "report/index_ranges: _ALL_OPERANDS": "arithmetic that keeps indices near",
     "report/opcode_examples: _EXAMPLES": "one example for each opcode",
     "report/input_specs: _INDEXING": "what index_ranges.py knows, for a message",
-    "repl/pattern_text: _WITH_EXTRAS": "operands that a pattern need not write",
+    "opt/pattern_text: _WITH_EXTRAS": "operands that a pattern need not write",
     "runtime/communicator/mpi/collectives: _BY_ARRAY": "collectives that one call of MPI does",
     "runtime/communicator/mpi/collectives: calls": "what this engine has",
     "runtime/communicator/mpi/native_sums: _LOGICAL": "what MPI calls its logical operations",

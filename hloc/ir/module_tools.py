@@ -1,0 +1,69 @@
+"""The methods of `Module` that upper layers implement: statistics, passes, diffs, memory, find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Self
+
+from hloc.ir.notebook import NotebookView
+
+if TYPE_CHECKING:
+    from hloc.ir.instruction import Instruction
+
+TOOLS: dict[str, Callable[..., Any]] = {}
+"""Name of a method -> the function that carries it out; `hloc/__init__.py` fills it."""
+
+
+class ModuleTools(NotebookView):
+    """What people ask of a module; results print as the command line prints them."""
+
+    __slots__ = ()
+
+    def stats(self) -> Any:
+        """Return counts, operations and bytes: `print(m.stats())`, `m.stats().figures.cost.flops`.
+
+        As `hloc stats`; loop bodies are counted once.
+        """
+        return TOOLS["stats"](self)
+
+    def apply(self, passes: str = "-O2") -> Self:
+        """Return a new module after `passes`: `"algsimp,cse"`, `"fix(algsimp,dce)"`, `"-O2"`.
+
+        This one is not changed. The new one remembers the rewrites, which `diff` then names.
+
+        Raises:
+            HloError: a pass that does not exist, or one that refuses the module.
+        """
+        found: Self = TOOLS["apply"](self, passes)
+        return found
+
+    def diff(self, other: Self) -> Any:
+        """Return what is different in `other`: `print(m.diff(m.apply("fusion")))`.
+
+        Instructions of a module that `apply` has made are known by identity, with the rule that
+        changed each; those of unrelated modules are matched, as by `hloc diff`.
+        """
+        return TOOLS["diff"](self, other)
+
+    def memory(self, opt_level: int = 2) -> str:
+        """Return what the buffers of the compiled module take, and where they peak.
+
+        As `hloc FILE --memory`, for the CPU.
+
+        Raises:
+            HloError: hloc cannot compile it.
+        """
+        text: str = TOOLS["memory"](self, opt_level)
+        return text
+
+    def find(self, pattern: str) -> tuple[Instruction, ...]:
+        """Return the instructions that fit `pattern`, e.g. `"reduce(multiply(_, _))"`.
+
+        Operands stand before their users; () if none fits. The language is that of `find` in
+        hlo-repl.
+
+        Raises:
+            HloError: a pattern of another form, or an opcode that does not exist.
+        """
+        found: tuple[Instruction, ...] = TOOLS["find"](self, pattern)
+        return found

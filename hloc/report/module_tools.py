@@ -1,0 +1,118 @@
+"""What the methods `stats`, `apply`, `diff`, `memory` and `find` of a module do."""
+
+from __future__ import annotations
+
+from hloc import driver
+from hloc.analysis.diff_rows import DiffTable, diff_table
+from hloc.analysis.file_diff import table_of_modules
+from hloc.analysis.statistics import ModuleStatistics, module_statistics
+from hloc.ir.clone import clone_module
+from hloc.ir.events import Event
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.notebook import NotebookView
+from hloc.ir.print_order import computation_order, instruction_order
+from hloc.lazy_dataclass import dataclass
+from hloc.opt.pattern import match
+from hloc.opt.pattern_text import parse_pattern
+from hloc.options import CompileOptions
+from hloc.report.diff_lines import DiffView, plain, unified_lines
+from hloc.report.memory_report import memory_lines
+from hloc.report.statistics_text import largest_arrays, overview
+
+_LEVELS = ("-O0", "-O1", "-O2", "-O3")
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """What a module consists of and costs; prints as `hloc stats` does."""
+
+    figures: ModuleStatistics
+
+    def __str__(self) -> str:
+        lines = overview(self.figures, self.figures.name)
+        return "\n".join([*lines, "", *largest_arrays(self.figures)])
+
+
+@dataclass(frozen=True, slots=True)
+class Change(NotebookView):
+    """What is different in a module; prints as lines, and is drawn in notebooks.
+
+    Attributes:
+        rows: the diff as data.
+        after: the other module.
+    """
+
+    rows: DiffTable
+    after: Module
+
+    @property
+    def is_empty(self) -> bool:
+        """The modules say the same."""
+        return self.rows.is_empty
+
+    def __str__(self) -> str:
+        if self.is_empty:
+            return "no difference"
+        lines = map(plain, unified_lines(DiffView(self.rows)))
+        return "\n".join([*lines, self.rows.summary()])
+
+    def _repr_html_(self) -> str | None:
+        return self.rows._repr_html_()
+
+
+def stats(module: Module) -> Statistics:
+    """Return the statistics of `module`."""
+    return Statistics(module_statistics(module))
+
+
+def apply(module: Module, passes: str) -> Module:
+    """Return `module` after `passes`, with all that was done to it in the change log."""
+    found = clone_module(module)
+    found.log.events += module.log.events
+    if passes in _LEVELS:
+        driver.optimise(found, CompileOptions(opt_level=int(passes[2])))
+    else:
+        driver.optimise(found, CompileOptions(passes=passes))
+    return found
+
+
+def diff(old: Module, new: Module) -> Change:
+    """Return what is different in `new`."""
+    if old.family is new.family:
+        return Change(diff_table(old, new, events_between(old, new)), new)
+    return Change(table_of_modules(old, new), new)
+
+
+def events_between(old: Module, new: Module) -> tuple[Event, ...]:
+    """Return what was done to `old` until it was `new`; () if `new` was not made from it."""
+    known = old.log.events
+    made_from = all(a is b for a, b in zip(known, new.log.events, strict=False))
+    return new.log.since(len(known)) if made_from and len(known) <= len(new.log.events) else ()
+
+
+def memory(module: Module, opt_level: int) -> str:
+    """Return the buffers of the program that `module` becomes at a level of optimisation."""
+    return memory_text(module, CompileOptions(opt_level=opt_level))
+
+
+def memory_text(module: Module, options: CompileOptions) -> str:
+    """Return the buffers of the program that `module` becomes with `options`."""
+    from hloc.codegen.cpu.backend import CpuModule
+
+    module = clone_module(module)
+    driver.optimise(module, options)
+    compiled = driver.generate(module, options)
+    assert isinstance(compiled, CpuModule)
+    return "\n".join(memory_lines(compiled.plan.assignment))
+
+
+def find(module: Module, pattern: str) -> tuple[Instruction, ...]:
+    """Return the instructions that fit `pattern`, operands before users."""
+    wanted = parse_pattern(pattern)
+    return tuple(
+        inst
+        for computation in computation_order(module)
+        for inst in instruction_order(computation)
+        if match(wanted, inst) is not None
+    )
