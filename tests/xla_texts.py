@@ -118,9 +118,12 @@ def _is_module(text: str) -> bool:
 
 
 def files(checkout: Path) -> Iterator[Text]:
-    """Yield every piece of every `.hlo` file."""
+    """Yield every piece of every `.hlo` file, but of messages, which have `#` comments."""
     for path in sorted(checkout.rglob("*.hlo")):
-        pieces = re.split(r"^// -----.*$", path.read_text(errors="surrogateescape"), flags=re.M)
+        whole = path.read_text(errors="surrogateescape")
+        if re.search(r"^#", whole, flags=re.MULTILINE):
+            continue
+        pieces = re.split(r"^// -----$", whole, flags=re.MULTILINE)
         name = str(path.relative_to(checkout))
         for number, text in enumerate(pieces):
             if _COMMENT_LINE.sub("", text).strip():
