@@ -3,7 +3,8 @@
     python -m hloc.pjrt.abi_from_header pjrt_c_api.h pjrt_c_api_{layouts,ffi}_extension.h
 
 prints it. The headers are in XLA's repository, `xla/pjrt/c`. Structures only grow at their end
-there, so the table of a newer header serves older callers too.
+there, so the table of a newer header serves older callers too. Only structures that hloc's own
+sources name, and those that these hold or point to, are in the table.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def main(paths: list[str]) -> str:
     enums = {name: dict(_members(body)) for body, name in _ENUM.findall(text)}
     known = {*_SCALARS, *(name for name, _ in _STRUCT.findall(text))}
     structs = {name: list(_fields(body, known, enums)) for name, body in _STRUCT.findall(text)}
+    structs = {name: structs[name] for name in _used(structs)}
     rows = [*map(_row, structs, structs.values()), *map(_enum_row, enums, enums.values())]
     body = "\n".join(textwrap.fill(row, 98, subsequent_indent="  ") for row in sorted(rows))
     return f"""{_HEAD}
@@ -52,6 +54,25 @@ TABLE = \"\"\"\\
 {body}
 \"\"\"
 """
+
+
+def _used(structs: dict[str, list[str]]) -> set[str]:
+    """Return the structures that the sources beside this one name, and what these lead to."""
+    sources = Path(__file__).parent.glob("**/*.py")
+    text = "".join(path.read_text() for path in sources if path.name != "abi_table.py")
+    named = set(re.findall(r"\bPJRT_\w+", text))
+    waiting = [
+        name
+        for name in structs
+        if name in named or name.removesuffix("_Args") in named or name.endswith("_Extension")
+    ]
+    found: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        if name in structs and name not in found:
+            found.add(name)
+            waiting += [field.rpartition(" ")[0].rstrip("*") for field in structs[name]]
+    return found
 
 
 def _row(name: str, fields: list[str]) -> str:
@@ -80,12 +101,12 @@ def _number(text: str) -> int:
 
 
 def _fields(body: str, known: set[str], enums: dict[str, dict[str, int]]) -> Iterator[str]:
-    """Yield `type name` per field; enums are `int`, pointers to functions `void*`."""
+    """Yield `type name` per field, the name alone of a pointer to a function; enums are `int`."""
     body = _UNION.sub(lambda union: _largest(union[1]) + ";", body)
     for declaration in filter(None, (" ".join(d.split()) for d in body.split(";"))):
         function = _API_FIELD.match(declaration) or _FUNCTION_POINTER.search(declaration)
         if function:
-            yield f"void* {function[1]}"
+            yield function[1]
             continue
         found = _PLAIN.match(declaration)
         assert found is not None, declaration

@@ -23,104 +23,65 @@ enum PJRT_HostBufferSemantics: kImmutableOnlyDuringCall=0, kImmutableUntilTransf
 enum PJRT_NamedValue_Type: PJRT_NamedValue_kString=0, PJRT_NamedValue_kInt64=1,
   PJRT_NamedValue_kInt64List=2, PJRT_NamedValue_kFloat=3, PJRT_NamedValue_kBool=4
 enum PJRT_ProcessState: kUnspecified=0, kUninitialized=1, kDisconnected=2, kConnected=3, kError=4
-struct PJRT_Api: ..., PJRT_Api_Version pjrt_api_version, void* PJRT_Error_Destroy, void*
-  PJRT_Error_Message, void* PJRT_Error_GetCode, void* PJRT_Plugin_Initialize, void*
-  PJRT_Plugin_Attributes, void* PJRT_Event_Destroy, void* PJRT_Event_IsReady, void*
-  PJRT_Event_Error, void* PJRT_Event_Await, void* PJRT_Event_OnReady, void* PJRT_Client_Create,
-  void* PJRT_Client_Destroy, void* PJRT_Client_PlatformName, void* PJRT_Client_ProcessIndex, void*
-  PJRT_Client_PlatformVersion, void* PJRT_Client_Devices, void* PJRT_Client_AddressableDevices,
-  void* PJRT_Client_LookupDevice, void* PJRT_Client_LookupAddressableDevice, void*
-  PJRT_Client_AddressableMemories, void* PJRT_Client_Compile, void*
-  PJRT_Client_DefaultDeviceAssignment, void* PJRT_Client_BufferFromHostBuffer, void*
-  PJRT_DeviceDescription_Id, void* PJRT_DeviceDescription_ProcessIndex, void*
-  PJRT_DeviceDescription_Attributes, void* PJRT_DeviceDescription_Kind, void*
-  PJRT_DeviceDescription_DebugString, void* PJRT_DeviceDescription_ToString, void*
-  PJRT_Device_GetDescription, void* PJRT_Device_IsAddressable, void* PJRT_Device_LocalHardwareId,
-  void* PJRT_Device_AddressableMemories, void* PJRT_Device_DefaultMemory, void*
-  PJRT_Device_MemoryStats, void* PJRT_Memory_Id, void* PJRT_Memory_Kind, void*
-  PJRT_Memory_DebugString, void* PJRT_Memory_ToString, void* PJRT_Memory_AddressableByDevices,
-  void* PJRT_Executable_Destroy, void* PJRT_Executable_Name, void* PJRT_Executable_NumReplicas,
-  void* PJRT_Executable_NumPartitions, void* PJRT_Executable_NumOutputs, void*
-  PJRT_Executable_SizeOfGeneratedCodeInBytes, void* PJRT_Executable_GetCostAnalysis, void*
-  PJRT_Executable_OutputMemoryKinds, void* PJRT_Executable_OptimizedProgram, void*
-  PJRT_Executable_Serialize, void* PJRT_LoadedExecutable_Destroy, void*
-  PJRT_LoadedExecutable_GetExecutable, void* PJRT_LoadedExecutable_AddressableDevices, void*
-  PJRT_LoadedExecutable_Delete, void* PJRT_LoadedExecutable_IsDeleted, void*
-  PJRT_LoadedExecutable_Execute, void* PJRT_Executable_DeserializeAndLoad, void*
-  PJRT_LoadedExecutable_Fingerprint, void* PJRT_Buffer_Destroy, void* PJRT_Buffer_ElementType,
-  void* PJRT_Buffer_Dimensions, void* PJRT_Buffer_UnpaddedDimensions, void*
-  PJRT_Buffer_DynamicDimensionIndices, void* PJRT_Buffer_GetMemoryLayout, void*
-  PJRT_Buffer_OnDeviceSizeInBytes, void* PJRT_Buffer_Device, void* PJRT_Buffer_Memory, void*
-  PJRT_Buffer_Delete, void* PJRT_Buffer_IsDeleted, void* PJRT_Buffer_CopyToDevice, void*
-  PJRT_Buffer_ToHostBuffer, void* PJRT_Buffer_IsOnCpu, void* PJRT_Buffer_ReadyEvent, void*
-  PJRT_Buffer_UnsafePointer, void* PJRT_Buffer_IncreaseExternalReferenceCount, void*
-  PJRT_Buffer_DecreaseExternalReferenceCount, void* PJRT_Buffer_OpaqueDeviceMemoryDataPointer,
-  void* PJRT_CopyToDeviceStream_Destroy, void* PJRT_CopyToDeviceStream_AddChunk, void*
-  PJRT_CopyToDeviceStream_TotalBytes, void* PJRT_CopyToDeviceStream_GranuleSize, void*
-  PJRT_CopyToDeviceStream_CurrentBytes, void* PJRT_TopologyDescription_Create, void*
-  PJRT_TopologyDescription_Destroy, void* PJRT_TopologyDescription_PlatformName, void*
-  PJRT_TopologyDescription_PlatformVersion, void* PJRT_TopologyDescription_GetDeviceDescriptions,
-  void* PJRT_TopologyDescription_Serialize, void* PJRT_TopologyDescription_Attributes, void*
-  PJRT_Compile, void* PJRT_Executable_OutputElementTypes, void* PJRT_Executable_OutputDimensions,
-  void* PJRT_Buffer_CopyToMemory, void* PJRT_Client_CreateViewOfDeviceBuffer, void*
-  PJRT_Executable_Fingerprint, void* PJRT_Client_TopologyDescription, void*
-  PJRT_Executable_GetCompiledMemoryStats, void* PJRT_Memory_Kind_Id, void*
-  PJRT_ExecuteContext_Create, void* PJRT_ExecuteContext_Destroy, void* PJRT_Buffer_CopyRawToHost,
-  void* PJRT_AsyncHostToDeviceTransferManager_Destroy, void*
-  PJRT_AsyncHostToDeviceTransferManager_TransferData, void*
-  PJRT_Client_CreateBuffersForAsyncHostToDevice, void*
-  PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer, void*
-  PJRT_AsyncHostToDeviceTransferManager_Device, void*
-  PJRT_AsyncHostToDeviceTransferManager_BufferCount, void*
-  PJRT_AsyncHostToDeviceTransferManager_BufferSize, void*
-  PJRT_AsyncHostToDeviceTransferManager_SetBufferError, void*
-  PJRT_AsyncHostToDeviceTransferManager_AddMetadata, void* PJRT_Client_DmaMap, void*
-  PJRT_Client_DmaUnmap, void* PJRT_Client_CreateUninitializedBuffer, void*
-  PJRT_Client_UpdateGlobalProcessInfo, void* PJRT_TopologyDescription_Deserialize, void*
-  PJRT_Client_CreateAliasBuffer, void* PJRT_Client_FulfillAliasBuffer, void*
-  PJRT_LoadedExecutable_GetDeviceAssignment, void* PJRT_Client_CreateErrorBuffer, void*
-  PJRT_AsyncHostToDeviceTransferManager_TransferLiteral, void* PJRT_Buffer_CopyRawToHostFuture,
-  void* PJRT_Device_PoisonExecution, void* PJRT_Device_CreateAsyncTrackingEvent, void*
-  PJRT_AsyncTrackingEvent_Destroy, void* PJRT_Executable_GetCompileOptions, void*
-  PJRT_Buffer_DonateWithControlDependency, void* PJRT_Event_Create, void* PJRT_Event_Set, void*
-  PJRT_Device_GetAttributes, void* PJRT_Client_Load, void*
-  PJRT_LoadedExecutable_AddressableDeviceLogicalIds, void* PJRT_Buffer_Bitcast, void*
-  PJRT_Error_ForEachPayload, void* PJRT_TopologyDescription_Fingerprint, void*
-  PJRT_Executable_ParameterMemoryKinds, void* PJRT_Device_ClearMemoryStats, void*
-  PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace, void*
+struct PJRT_Api: ..., PJRT_Api_Version pjrt_api_version, PJRT_Error_Destroy, PJRT_Error_Message,
+  PJRT_Error_GetCode, PJRT_Plugin_Initialize, PJRT_Plugin_Attributes, PJRT_Event_Destroy,
+  PJRT_Event_IsReady, PJRT_Event_Error, PJRT_Event_Await, PJRT_Event_OnReady, PJRT_Client_Create,
+  PJRT_Client_Destroy, PJRT_Client_PlatformName, PJRT_Client_ProcessIndex,
+  PJRT_Client_PlatformVersion, PJRT_Client_Devices, PJRT_Client_AddressableDevices,
+  PJRT_Client_LookupDevice, PJRT_Client_LookupAddressableDevice, PJRT_Client_AddressableMemories,
+  PJRT_Client_Compile, PJRT_Client_DefaultDeviceAssignment, PJRT_Client_BufferFromHostBuffer,
+  PJRT_DeviceDescription_Id, PJRT_DeviceDescription_ProcessIndex,
+  PJRT_DeviceDescription_Attributes, PJRT_DeviceDescription_Kind,
+  PJRT_DeviceDescription_DebugString, PJRT_DeviceDescription_ToString, PJRT_Device_GetDescription,
+  PJRT_Device_IsAddressable, PJRT_Device_LocalHardwareId, PJRT_Device_AddressableMemories,
+  PJRT_Device_DefaultMemory, PJRT_Device_MemoryStats, PJRT_Memory_Id, PJRT_Memory_Kind,
+  PJRT_Memory_DebugString, PJRT_Memory_ToString, PJRT_Memory_AddressableByDevices,
+  PJRT_Executable_Destroy, PJRT_Executable_Name, PJRT_Executable_NumReplicas,
+  PJRT_Executable_NumPartitions, PJRT_Executable_NumOutputs,
+  PJRT_Executable_SizeOfGeneratedCodeInBytes, PJRT_Executable_GetCostAnalysis,
+  PJRT_Executable_OutputMemoryKinds, PJRT_Executable_OptimizedProgram, PJRT_Executable_Serialize,
+  PJRT_LoadedExecutable_Destroy, PJRT_LoadedExecutable_GetExecutable,
+  PJRT_LoadedExecutable_AddressableDevices, PJRT_LoadedExecutable_Delete,
+  PJRT_LoadedExecutable_IsDeleted, PJRT_LoadedExecutable_Execute,
+  PJRT_Executable_DeserializeAndLoad, PJRT_LoadedExecutable_Fingerprint, PJRT_Buffer_Destroy,
+  PJRT_Buffer_ElementType, PJRT_Buffer_Dimensions, PJRT_Buffer_UnpaddedDimensions,
+  PJRT_Buffer_DynamicDimensionIndices, PJRT_Buffer_GetMemoryLayout,
+  PJRT_Buffer_OnDeviceSizeInBytes, PJRT_Buffer_Device, PJRT_Buffer_Memory, PJRT_Buffer_Delete,
+  PJRT_Buffer_IsDeleted, PJRT_Buffer_CopyToDevice, PJRT_Buffer_ToHostBuffer, PJRT_Buffer_IsOnCpu,
+  PJRT_Buffer_ReadyEvent, PJRT_Buffer_UnsafePointer, PJRT_Buffer_IncreaseExternalReferenceCount,
+  PJRT_Buffer_DecreaseExternalReferenceCount, PJRT_Buffer_OpaqueDeviceMemoryDataPointer,
+  PJRT_CopyToDeviceStream_Destroy, PJRT_CopyToDeviceStream_AddChunk,
+  PJRT_CopyToDeviceStream_TotalBytes, PJRT_CopyToDeviceStream_GranuleSize,
+  PJRT_CopyToDeviceStream_CurrentBytes, PJRT_TopologyDescription_Create,
+  PJRT_TopologyDescription_Destroy, PJRT_TopologyDescription_PlatformName,
+  PJRT_TopologyDescription_PlatformVersion, PJRT_TopologyDescription_GetDeviceDescriptions,
+  PJRT_TopologyDescription_Serialize, PJRT_TopologyDescription_Attributes, PJRT_Compile,
+  PJRT_Executable_OutputElementTypes, PJRT_Executable_OutputDimensions, PJRT_Buffer_CopyToMemory,
+  PJRT_Client_CreateViewOfDeviceBuffer, PJRT_Executable_Fingerprint,
+  PJRT_Client_TopologyDescription, PJRT_Executable_GetCompiledMemoryStats, PJRT_Memory_Kind_Id,
+  PJRT_ExecuteContext_Create, PJRT_ExecuteContext_Destroy, PJRT_Buffer_CopyRawToHost,
+  PJRT_AsyncHostToDeviceTransferManager_Destroy,
+  PJRT_AsyncHostToDeviceTransferManager_TransferData,
+  PJRT_Client_CreateBuffersForAsyncHostToDevice,
+  PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer,
+  PJRT_AsyncHostToDeviceTransferManager_Device, PJRT_AsyncHostToDeviceTransferManager_BufferCount,
+  PJRT_AsyncHostToDeviceTransferManager_BufferSize,
+  PJRT_AsyncHostToDeviceTransferManager_SetBufferError,
+  PJRT_AsyncHostToDeviceTransferManager_AddMetadata, PJRT_Client_DmaMap, PJRT_Client_DmaUnmap,
+  PJRT_Client_CreateUninitializedBuffer, PJRT_Client_UpdateGlobalProcessInfo,
+  PJRT_TopologyDescription_Deserialize, PJRT_Client_CreateAliasBuffer,
+  PJRT_Client_FulfillAliasBuffer, PJRT_LoadedExecutable_GetDeviceAssignment,
+  PJRT_Client_CreateErrorBuffer, PJRT_AsyncHostToDeviceTransferManager_TransferLiteral,
+  PJRT_Buffer_CopyRawToHostFuture, PJRT_Device_PoisonExecution,
+  PJRT_Device_CreateAsyncTrackingEvent, PJRT_AsyncTrackingEvent_Destroy,
+  PJRT_Executable_GetCompileOptions, PJRT_Buffer_DonateWithControlDependency, PJRT_Event_Create,
+  PJRT_Event_Set, PJRT_Device_GetAttributes, PJRT_Client_Load,
+  PJRT_LoadedExecutable_AddressableDeviceLogicalIds, PJRT_Buffer_Bitcast,
+  PJRT_Error_ForEachPayload, PJRT_TopologyDescription_Fingerprint,
+  PJRT_Executable_ParameterMemoryKinds, PJRT_Device_ClearMemoryStats,
+  PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace,
   PJRT_TopologyDescription_GetMemorySpaceKindIds
 struct PJRT_Api_Version: ..., int major_version, int minor_version
-struct PJRT_AsyncHostToDeviceTransferManager_AddMetadata_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager, PJRT_NamedValue* transfer_metadata,
-  size_t num_metadata
-struct PJRT_AsyncHostToDeviceTransferManager_BufferCount_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager, size_t buffer_count
-struct PJRT_AsyncHostToDeviceTransferManager_BufferSize_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager, int buffer_index, size_t buffer_size
-struct PJRT_AsyncHostToDeviceTransferManager_Destroy_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager
-struct PJRT_AsyncHostToDeviceTransferManager_Device_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager, PJRT_Device* device_out
-struct PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager, int buffer_index, PJRT_Buffer*
-  buffer_out
-struct PJRT_AsyncHostToDeviceTransferManager_SetBufferError_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager, int buffer_index, int error_code, char*
-  error_message, size_t error_message_size
-struct PJRT_AsyncHostToDeviceTransferManager_TransferData_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager, int buffer_index, void* data, int64_t
-  offset, int64_t transfer_size, bool is_last_transfer, PJRT_Event* done_with_h2d_transfer
-struct PJRT_AsyncHostToDeviceTransferManager_TransferLiteral_Args: ...,
-  PJRT_AsyncHostToDeviceTransferManager* transfer_manager, int buffer_index, void* data, int64_t*
-  shape_dims, size_t shape_num_dims, int shape_element_type, PJRT_Buffer_MemoryLayout*
-  shape_layout, PJRT_Event* done_with_h2d_transfer
-struct PJRT_AsyncTrackingEvent_Destroy_Args: ..., PJRT_AsyncTrackingEvent* event
-struct PJRT_Buffer_Bitcast_Args: ..., PJRT_Buffer* buffer, int element_type, int64_t* dims, size_t
-  num_dims, PJRT_Buffer_MemoryLayout* device_layout, PJRT_Buffer* out_buffer
-struct PJRT_Buffer_CopyRawToHostFuture_Args: ..., PJRT_Buffer* buffer, int64_t offset, int64_t
-  transfer_size, PJRT_Event* event, void* callback_data, void* future_ready_callback
-struct PJRT_Buffer_CopyRawToHostFuture_Callback_Args: size_t struct_size, void* callback_data, int
-  error_code, char* error_message, size_t error_message_size, void* dst
 struct PJRT_Buffer_CopyRawToHost_Args: ..., PJRT_Buffer* buffer, void* dst, int64_t offset,
   int64_t transfer_size, PJRT_Event* event
 struct PJRT_Buffer_CopyToDevice_Args: ..., PJRT_Buffer* buffer, PJRT_Device* dst_device,
@@ -132,10 +93,6 @@ struct PJRT_Buffer_Delete_Args: ..., PJRT_Buffer* buffer
 struct PJRT_Buffer_Destroy_Args: ..., PJRT_Buffer* buffer
 struct PJRT_Buffer_Device_Args: ..., PJRT_Buffer* buffer, PJRT_Device* device
 struct PJRT_Buffer_Dimensions_Args: ..., PJRT_Buffer* buffer, int64_t* dims, size_t num_dims
-struct PJRT_Buffer_DonateWithControlDependency_Args: ..., PJRT_Buffer* buffer, void*
-  callback_data, void* dependency_ready_callback, PJRT_Buffer* out_buffer
-struct PJRT_Buffer_DonateWithControlDependency_Callback_Args: size_t struct_size, void*
-  callback_data, int error_code, char* error_message, size_t error_message_size
 struct PJRT_Buffer_DynamicDimensionIndices_Args: ..., PJRT_Buffer* buffer, size_t*
   dynamic_dim_indices, size_t num_dynamic_dims
 struct PJRT_Buffer_ElementType_Args: ..., PJRT_Buffer* buffer, int type
@@ -144,7 +101,6 @@ struct PJRT_Buffer_IncreaseExternalReferenceCount_Args: ..., PJRT_Buffer* buffer
 struct PJRT_Buffer_IsDeleted_Args: ..., PJRT_Buffer* buffer, bool is_deleted
 struct PJRT_Buffer_IsOnCpu_Args: ..., PJRT_Buffer* buffer, bool is_on_cpu
 struct PJRT_Buffer_MemoryLayout: ..., PJRT_Buffer_MemoryLayout_Tiled tiled, int type
-struct PJRT_Buffer_MemoryLayout_Strides: ..., int64_t* byte_strides, size_t num_byte_strides
 struct PJRT_Buffer_MemoryLayout_Tiled: ..., int64_t* minor_to_major, size_t minor_to_major_size,
   int64_t* tile_dims, size_t* tile_dim_sizes, size_t num_tiles
 struct PJRT_Buffer_Memory_Args: ..., PJRT_Buffer* buffer, PJRT_Memory* memory
@@ -158,7 +114,6 @@ struct PJRT_Buffer_ToHostBuffer_Args: ..., PJRT_Buffer* src, PJRT_Buffer_MemoryL
 struct PJRT_Buffer_UnpaddedDimensions_Args: ..., PJRT_Buffer* buffer, int64_t* unpadded_dims,
   size_t num_dims
 struct PJRT_Buffer_UnsafePointer_Args: ..., PJRT_Buffer* buffer, uintptr_t buffer_pointer
-struct PJRT_Chunk: void* data, size_t size, void* deleter, void* deleter_arg
 struct PJRT_Client_AddressableDevices_Args: ..., PJRT_Client* client, PJRT_Device**
   addressable_devices, size_t num_addressable_devices
 struct PJRT_Client_AddressableMemories_Args: ..., PJRT_Client* client, PJRT_Memory**
@@ -169,25 +124,13 @@ struct PJRT_Client_BufferFromHostBuffer_Args: ..., PJRT_Client* client, void* da
   device_layout, PJRT_Event* done_with_host_buffer, PJRT_Buffer* buffer
 struct PJRT_Client_Compile_Args: ..., PJRT_Client* client, PJRT_Program* program, char*
   compile_options, size_t compile_options_size, PJRT_LoadedExecutable* executable
-struct PJRT_Client_CreateAliasBuffer_Args: ..., PJRT_Client* client, PJRT_Memory* memory, int64_t*
-  shape_dims, size_t shape_num_dims, int shape_element_type, PJRT_Buffer_MemoryLayout*
-  shape_layout, PJRT_Buffer* alias_buffer, PJRT_FulfillAliasBufferCallback*
-  fulfill_alias_buffer_cb
-struct PJRT_Client_CreateBuffersForAsyncHostToDevice_Args: ..., PJRT_Client* client,
-  PJRT_ShapeSpec* shape_specs, size_t num_shape_specs, PJRT_Buffer_MemoryLayout** device_layouts,
-  size_t num_device_layouts, PJRT_Memory* memory, PJRT_AsyncHostToDeviceTransferManager*
-  transfer_manager
-struct PJRT_Client_CreateErrorBuffer_Args: ..., PJRT_Client* client, int error_code, char*
-  error_message, size_t error_message_size, int64_t* shape_dims, size_t shape_num_dims, int
-  shape_element_type, PJRT_Buffer_MemoryLayout* shape_layout, PJRT_Memory* memory, PJRT_Buffer*
-  buffer, PJRT_NamedValue* payload, size_t num_payload
 struct PJRT_Client_CreateUninitializedBuffer_Args: ..., PJRT_Client* client, int64_t* shape_dims,
   size_t shape_num_dims, int shape_element_type, PJRT_Buffer_MemoryLayout* shape_layout,
   PJRT_Device* device, PJRT_Memory* memory, PJRT_Buffer* buffer
 struct PJRT_Client_CreateViewOfDeviceBuffer_Args: ..., PJRT_Client* client, void*
   device_buffer_ptr, int64_t* dims, size_t num_dims, int element_type, PJRT_Buffer_MemoryLayout*
-  layout, PJRT_Device* device, void* on_delete_callback, void* on_delete_callback_arg, intptr_t
-  stream, PJRT_Buffer* buffer, PJRT_Memory* memory
+  layout, PJRT_Device* device, on_delete_callback, void* on_delete_callback_arg, intptr_t stream,
+  PJRT_Buffer* buffer, PJRT_Memory* memory
 struct PJRT_Client_Create_Args: ..., PJRT_NamedValue* create_options, size_t num_options, void*
   kv_get_callback, void* kv_get_user_arg, void* kv_put_callback, void* kv_put_user_arg,
   PJRT_Client* client, void* kv_try_get_callback, void* kv_try_get_user_arg
@@ -196,13 +139,6 @@ struct PJRT_Client_DefaultDeviceAssignment_Args: ..., PJRT_Client* client, int n
 struct PJRT_Client_Destroy_Args: ..., PJRT_Client* client
 struct PJRT_Client_Devices_Args: ..., PJRT_Client* client, PJRT_Device** devices, size_t
   num_devices
-struct PJRT_Client_DmaMap_Args: ..., PJRT_Client* client, void* data, size_t size
-struct PJRT_Client_DmaUnmap_Args: ..., PJRT_Client* client, void* data
-struct PJRT_Client_FulfillAliasBuffer_Args: ..., PJRT_Client* client, PJRT_Buffer* buffer, int
-  status_code, char* error_message, size_t error_message_size, PJRT_FulfillAliasBufferCallback*
-  fulfill_alias_buffer_cb
-struct PJRT_Client_Load_Args: ..., PJRT_Client* client, PJRT_Executable* executable, char*
-  compile_options, size_t compile_options_size, PJRT_LoadedExecutable* loaded_executable
 struct PJRT_Client_LookupAddressableDevice_Args: ..., PJRT_Client* client, int local_hardware_id,
   PJRT_Device* addressable_device
 struct PJRT_Client_LookupDevice_Args: ..., PJRT_Client* client, int id, PJRT_Device* device
@@ -213,19 +149,6 @@ struct PJRT_Client_PlatformVersion_Args: ..., PJRT_Client* client, char* platfor
 struct PJRT_Client_ProcessIndex_Args: ..., PJRT_Client* client, int process_index
 struct PJRT_Client_TopologyDescription_Args: ..., PJRT_Client* client, PJRT_TopologyDescription*
   topology
-struct PJRT_Client_UpdateGlobalProcessInfo_Args: ..., PJRT_Client* client, PJRT_ProcessInfo*
-  process_infos, size_t num_process_infos
-struct PJRT_Compile_Args: ..., PJRT_TopologyDescription* topology, PJRT_Program* program, char*
-  compile_options, size_t compile_options_size, PJRT_Client* client, PJRT_Executable* executable
-struct PJRT_CopyToDeviceStream_AddChunk_Args: ..., PJRT_CopyToDeviceStream* stream, PJRT_Chunk*
-  chunk, PJRT_Event* transfer_complete
-struct PJRT_CopyToDeviceStream_CurrentBytes_Args: ..., PJRT_CopyToDeviceStream* stream, int64_t
-  current_bytes
-struct PJRT_CopyToDeviceStream_Destroy_Args: ..., PJRT_CopyToDeviceStream* stream
-struct PJRT_CopyToDeviceStream_GranuleSize_Args: ..., PJRT_CopyToDeviceStream* stream, int64_t
-  granule_size_in_bytes
-struct PJRT_CopyToDeviceStream_TotalBytes_Args: ..., PJRT_CopyToDeviceStream* stream, int64_t
-  total_bytes
 struct PJRT_DeviceDescription_Attributes_Args: ..., PJRT_DeviceDescription* device_description,
   size_t num_attributes, PJRT_NamedValue* attributes
 struct PJRT_DeviceDescription_DebugString_Args: ..., PJRT_DeviceDescription* device_description,
@@ -239,12 +162,7 @@ struct PJRT_DeviceDescription_ToString_Args: ..., PJRT_DeviceDescription* device
   char* to_string, size_t to_string_size
 struct PJRT_Device_AddressableMemories_Args: ..., PJRT_Device* device, PJRT_Memory** memories,
   size_t num_memories
-struct PJRT_Device_ClearMemoryStats_Args: ..., PJRT_Device* device
-struct PJRT_Device_CreateAsyncTrackingEvent_Args: ..., PJRT_Device* device, char* description,
-  size_t description_size, PJRT_AsyncTrackingEvent* event
 struct PJRT_Device_DefaultMemory_Args: ..., PJRT_Device* device, PJRT_Memory* memory
-struct PJRT_Device_GetAttributes_Args: ..., PJRT_Device* device, PJRT_NamedValue* attributes,
-  size_t num_attributes, PJRT_Device_Attributes* device_attributes, void* attributes_deleter
 struct PJRT_Device_GetDescription_Args: ..., PJRT_Device* device, PJRT_DeviceDescription*
   device_description
 struct PJRT_Device_IsAddressable_Args: ..., PJRT_Device* device, bool is_addressable
@@ -258,14 +176,10 @@ struct PJRT_Device_MemoryStats_Args: ..., PJRT_Device* device, int64_t bytes_in_
   largest_free_block_bytes_is_set, int64_t pool_bytes, bool pool_bytes_is_set, int64_t
   peak_pool_bytes, bool peak_pool_bytes_is_set, int64_t peak_allocated_bytes, bool
   peak_allocated_bytes_is_set
-struct PJRT_Device_PoisonExecution_Args: ..., PJRT_Device* device, int32_t launch_id, int
-  error_code, char* error_message, size_t error_message_size, bool poisoned, PJRT_NamedValue*
-  payload, size_t num_payload
 struct PJRT_Error: PJRT_Error_FunctionTable* vtable
 struct PJRT_Error_Destroy_Args: ..., PJRT_Error* error
-struct PJRT_Error_ForEachPayload_Args: ..., PJRT_Error* error, void* visitor, void* user_arg
 struct PJRT_Error_FunctionTable: size_t struct_size, size_t instance_size, PJRT_Extension_Base*
-  extension_start, void* destroy, void* message, void* get_code, void* for_each_payload
+  extension_start, destroy, message, get_code, for_each_payload
 struct PJRT_Error_GetCode_Args: ..., PJRT_Error* error, int code
 struct PJRT_Error_Message_Args: ..., PJRT_Error* error, char* message, size_t message_size
 struct PJRT_Event_Await_Args: ..., PJRT_Event* event
@@ -285,7 +199,7 @@ struct PJRT_Executable_Fingerprint_Args: ..., PJRT_Executable* executable, char*
   executable_fingerprint, size_t executable_fingerprint_size
 struct PJRT_Executable_GetCompileOptions_Args: ..., PJRT_Executable* executable, char*
   serialized_bytes, size_t serialized_bytes_size, PJRT_SerializedCompileOptions*
-  serialized_compile_options, void* serialized_compile_options_deleter
+  serialized_compile_options, serialized_compile_options_deleter
 struct PJRT_Executable_GetCompiledMemoryStats_Args: ..., PJRT_Executable* executable, int64_t
   generated_code_size_in_bytes, int64_t argument_size_in_bytes, int64_t output_size_in_bytes,
   int64_t alias_size_in_bytes, int64_t temp_size_in_bytes, int64_t
@@ -308,10 +222,8 @@ struct PJRT_Executable_OutputElementTypes_Args: ..., PJRT_Executable* executable
   PJRT_Buffer_Type* output_types, size_t num_output_types
 struct PJRT_Executable_OutputMemoryKinds_Args: ..., PJRT_Executable* executable, size_t
   num_outputs, char** memory_kinds, size_t* memory_kind_sizes
-struct PJRT_Executable_ParameterMemoryKinds_Args: ..., PJRT_Executable* executable, size_t
-  num_parameters, char** memory_kinds, size_t* memory_kind_sizes
 struct PJRT_Executable_Serialize_Args: ..., PJRT_Executable* executable, char* serialized_bytes,
-  size_t serialized_bytes_size, PJRT_SerializedExecutable* serialized_executable, void*
+  size_t serialized_bytes_size, PJRT_SerializedExecutable* serialized_executable,
   serialized_executable_deleter
 struct PJRT_Executable_SizeOfGeneratedCodeInBytes_Args: ..., PJRT_Executable* executable, int64_t
   size_in_bytes
@@ -328,20 +240,13 @@ struct PJRT_FFI_Extension: PJRT_Extension_Base base, PJRT_FFI_Type_Register* typ
   PJRT_FFI_UserData_Add* user_data_add, PJRT_FFI_Register_Handler* register_handler
 struct PJRT_FFI_Register_Handler_Args: size_t struct_size, char* target_name, size_t
   target_name_size, void* handler, char* platform_name, size_t platform_name_size, int traits
-struct PJRT_FFI_Type_Info: void* deleter, void* serialize, void* deserialize
+struct PJRT_FFI_Type_Info: deleter, serialize, deserialize
 struct PJRT_FFI_Type_Register_Args: ..., char* type_name, size_t type_name_size, int64_t type_id,
   PJRT_FFI_Type_Info* type_info
 struct PJRT_FFI_UserData: int64_t type_id, void* data
 struct PJRT_FFI_UserData_Add_Args: ..., PJRT_ExecuteContext* context, PJRT_FFI_UserData user_data
 struct PJRT_HloOutputCallbackInfo: void* user_arg, void* callback, int64_t callback_id, size_t
   num_operands
-struct PJRT_KeyValueGetCallback_Args: ..., char* key, size_t key_size, int timeout_in_ms,
-  PJRT_CallbackError* callback_error, void* user_arg, char* value, size_t value_size, void*
-  value_deleter_callback
-struct PJRT_KeyValuePutCallback_Args: ..., char* key, size_t key_size, char* value, size_t
-  value_size, PJRT_CallbackError* callback_error, void* user_arg
-struct PJRT_KeyValueTryGetCallback_Args: ..., char* key, size_t key_size, PJRT_CallbackError*
-  callback_error, void* user_arg, char* value, size_t value_size, void* value_deleter_callback
 struct PJRT_Layouts_Extension: PJRT_Extension_Base base, PJRT_Layouts_MemoryLayout_Destroy*
   PJRT_Layouts_MemoryLayout_Destroy, PJRT_Layouts_MemoryLayout_Serialize*
   PJRT_Layouts_MemoryLayout_Serialize, PJRT_Layouts_PJRT_Client_GetDefaultLayout*
@@ -353,7 +258,7 @@ struct PJRT_Layouts_Extension: PJRT_Extension_Base base, PJRT_Layouts_MemoryLayo
 struct PJRT_Layouts_MemoryLayout_Destroy_Args: ..., PJRT_Layouts_MemoryLayout* layout
 struct PJRT_Layouts_MemoryLayout_Serialize_Args: ..., PJRT_Layouts_MemoryLayout* layout, char*
   serialized_bytes, size_t serialized_bytes_size, PJRT_Layouts_SerializedLayout*
-  serialized_layout, void* serialized_layout_deleter
+  serialized_layout, serialized_layout_deleter
 struct PJRT_Layouts_PJRT_Buffer_MemoryLayout_Args: ..., PJRT_Buffer* buffer,
   PJRT_Layouts_MemoryLayout* layout
 struct PJRT_Layouts_PJRT_Client_GetDefaultLayout_Args: ..., PJRT_Client* client, int type,
@@ -367,9 +272,6 @@ struct PJRT_Layouts_PJRT_Topology_GetDefaultLayout_Args: ..., PJRT_TopologyDescr
   layout
 struct PJRT_LoadOptions: size_t struct_size, int32_t* computation_origin, size_t
   computation_origin_size, PJRT_MultiSlice_Config* multi_slice_config
-struct PJRT_LoadedExecutable_AddressableDeviceLogicalIds_Args: ..., PJRT_LoadedExecutable*
-  executable, PJRT_LogicalDeviceIds* addressable_device_logical_ids, size_t
-  num_addressable_device_logical_ids
 struct PJRT_LoadedExecutable_AddressableDevices_Args: ..., PJRT_LoadedExecutable* executable,
   PJRT_Device** addressable_devices, size_t num_addressable_devices
 struct PJRT_LoadedExecutable_Delete_Args: ..., PJRT_LoadedExecutable* executable
@@ -382,19 +284,17 @@ struct PJRT_LoadedExecutable_Fingerprint_Args: ..., PJRT_LoadedExecutable* execu
   executable_fingerprint, size_t executable_fingerprint_size
 struct PJRT_LoadedExecutable_GetDeviceAssignment_Args: ..., PJRT_LoadedExecutable* executable,
   char* serialized_bytes, size_t serialized_bytes_size, PJRT_DeviceAssignmentSerialized*
-  serialized_device_assignment, void* serialized_device_assignment_deleter
+  serialized_device_assignment, serialized_device_assignment_deleter
 struct PJRT_LoadedExecutable_GetExecutable_Args: ..., PJRT_LoadedExecutable* loaded_executable,
   PJRT_Executable* executable
 struct PJRT_LoadedExecutable_IsDeleted_Args: ..., PJRT_LoadedExecutable* executable, bool
   is_deleted
-struct PJRT_LogicalDeviceIds: int replica, int partition
 struct PJRT_Memory: PJRT_Memory_FunctionTable* vtable
 struct PJRT_Memory_AddressableByDevices_Args: ..., PJRT_Memory* memory, PJRT_Device** devices,
   size_t num_devices
 struct PJRT_Memory_DebugString_Args: ..., PJRT_Memory* memory, char* debug_string, size_t
   debug_string_size
-struct PJRT_Memory_FunctionTable: ..., size_t instance_struct_size, void* get_user_data, void*
-  set_user_data
+struct PJRT_Memory_FunctionTable: ..., size_t instance_struct_size, get_user_data, set_user_data
 struct PJRT_Memory_Id_Args: ..., PJRT_Memory* memory, int id
 struct PJRT_Memory_Kind_Args: ..., PJRT_Memory* memory, char* kind, size_t kind_size
 struct PJRT_Memory_Kind_Id_Args: ..., PJRT_Memory* memory, int kind_id
@@ -403,34 +303,16 @@ struct PJRT_NamedValue: ..., char* name, size_t name_size, int type, char* strin
   value_size
 struct PJRT_Plugin_Attributes_Args: ..., PJRT_NamedValue* attributes, size_t num_attributes
 struct PJRT_Plugin_Initialize_Args: ...
-struct PJRT_ProcessInfo: size_t struct_size, int task_id, uint64_t incarnation_id, int state, int
-  error_code, char* error_message, size_t error_message_size
 struct PJRT_Program: ..., char* code, size_t code_size, char* format, size_t format_size
 struct PJRT_RecvCallbackInfo: int64_t channel_id, void* user_arg, void* recv_callback
 struct PJRT_SendCallbackInfo: int64_t channel_id, void* user_arg, void* send_callback
-struct PJRT_ShapeSpec: ..., int64_t* dims, size_t num_dims, int element_type
 struct PJRT_TopologyDescription_Attributes_Args: ..., PJRT_TopologyDescription* topology,
   PJRT_NamedValue* attributes, size_t num_attributes
-struct PJRT_TopologyDescription_Create_Args: ..., char* topology_name, size_t topology_name_size,
-  PJRT_NamedValue* create_options, size_t num_options, PJRT_TopologyDescription* topology
-struct PJRT_TopologyDescription_Deserialize_Args: ..., char* serialized_topology, size_t
-  serialized_topology_size, PJRT_TopologyDescription* topology
 struct PJRT_TopologyDescription_Destroy_Args: ..., PJRT_TopologyDescription* topology
-struct PJRT_TopologyDescription_Fingerprint_Args: ..., PJRT_TopologyDescription* topology,
-  uint64_t fingerprint
 struct PJRT_TopologyDescription_GetDeviceDescriptions_Args: ..., PJRT_TopologyDescription*
   topology, PJRT_DeviceDescription** descriptions, size_t num_descriptions
-struct PJRT_TopologyDescription_GetMemorySpaceKindIds_Args: ..., PJRT_TopologyDescription*
-  topology, int* memory_space_kind_ids, size_t num_memory_space_kind_ids
-struct PJRT_TopologyDescription_MakeCanonicalShapeForMemorySpace_Args: ...,
-  PJRT_TopologyDescription* topology, int memory_space_kind_id, int64_t* dims, size_t num_dims,
-  int element_type, PJRT_Buffer_MemoryLayout* layout, char* serialized_shape, size_t
-  serialized_shape_size, void* serialized_shape_deleter
 struct PJRT_TopologyDescription_PlatformName_Args: ..., PJRT_TopologyDescription* topology, char*
   platform_name, size_t platform_name_size
 struct PJRT_TopologyDescription_PlatformVersion_Args: ..., PJRT_TopologyDescription* topology,
   char* platform_version, size_t platform_version_size
-struct PJRT_TopologyDescription_Serialize_Args: ..., PJRT_TopologyDescription* topology, char*
-  serialized_bytes, size_t serialized_bytes_size, PJRT_SerializedTopology* serialized_topology,
-  void* serialized_topology_deleter
 """

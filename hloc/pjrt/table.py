@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from types import ModuleType
 from typing import Any
 
@@ -61,14 +61,11 @@ def function_address(name: str) -> int:
 
 def _python_function(name: str) -> int:
     found = [getattr(module, name) for module in _MODULES if hasattr(module, name)]
-    return _callback(name, found[0] if found else _missing(name))
+    return _callback(name, found[0]) if found else _address(_CALLBACK(partial(_refuse, name)))
 
 
-def _missing(name: str) -> Callable[[Any], None]:
-    def function(_args: Any) -> None:
-        raise PjrtError("UNIMPLEMENTED", f"hloc does not implement {name}")
-
-    return function
+def _refuse(name: str, _arguments: int) -> int:
+    return error_address(PjrtError("UNIMPLEMENTED", f"hloc does not implement {name}"))
 
 
 def _callback(name: str, function: Callable[[Any], int | None]) -> int:

@@ -32,7 +32,7 @@ def test_sizes_are_those_of_a_c_compiler(name: str, size: int) -> None:
 def test_offsets_of_machine_code_are_those_of_ctypes() -> None:
     """Both are made from the same rows, by different rules."""
     names = abi.STRUCTURES.names
-    assert len(names) > 150
+    assert len(names) > 120
     for name in names:
         found, expected = abi.layout(name), abi.structure(name)
         assert found.size == ctypes.sizeof(expected), name

@@ -1,6 +1,7 @@
 """C structures and enums that machine code and Python share: offsets and ctypes classes.
 
-They are written as lines `struct Name: type field, type field` and `enum Name: A=0, B=1`.
+They are written as lines `struct Name: type field, type field` and `enum Name: A=0, B=1`. A field
+without a type is a pointer to a function.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Structures:
                 self._enums[name] = {key: int(value) for key, _, value in pairs}
             else:
                 fields = (item.rpartition(" ") for item in items)
-                self._structs[name] = tuple((type_, field) for type_, _, field in fields)
+                self._structs[name] = tuple((type_ or "void*", field) for type_, _, field in fields)
         for name, declared in (others or {}).items():
             self._structs[name] = self._structs[declared]
 
