@@ -27,6 +27,7 @@ from repl.commands.files import load_pasted
 from repl.passes import Applied
 from repl.program import Program, record
 from repl.results import Message
+from repl.running import RunResult
 from repl.scripts import autosave_path, command_lines, read_script
 from repl.session import Session
 from repl.themes import is_terminal, make_console
@@ -218,10 +219,18 @@ class App(Program):
         super().show(result)
 
     def _note_verdict(self, result: object) -> None:
-        """Remember for the badge whether a state answers as the one before."""
+        """Remember for the badge whether a state answers as an earlier one.
+
+        One run that agrees proves less than `verify`, one that does not is enough.
+        """
+        if self.terminal is None:
+            return
+        badges = self.terminal.status.verified
         verified = result.verified if isinstance(result, Applied) else result
-        if isinstance(verified, Verified) and self.terminal is not None:
-            self.terminal.status.verified[verified.after] = verified.ok
+        if isinstance(verified, Verified):
+            badges[verified.after] = verified.ok
+        elif isinstance(result, RunResult) and result.comparison and not result.comparison.ok:
+            badges[result.state] = False
 
     def _show_lines(self, lines: Sequence[Text], rows: bool) -> None:
         if self._wants_pager(lines):

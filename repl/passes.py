@@ -18,11 +18,13 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass
 from hloc.opt.pipeline import Pipeline, text_of
 from hloc.opt.registry import is_registered, registered_rules
+from hloc.report.no_gain import no_gain_text
 from hloc.report.repro_file import repro_path, write_with_header
 from repl.recipe import OnRewrite, Recipe, Replay
 from repl.results import Effect
 from repl.session import Session
 from repl.state import State, snapshot_of
+from repl.state_diff import measure
 from repl.verifying import Culprit, Verified, culprit_in, verify_states
 from repl.walk import Stepping
 
@@ -34,6 +36,7 @@ class Applied:
     Attributes:
         culprit: the rewrite that made the module invalid, None if it is valid.
         verified: the comparison of answers, None if it was not asked for.
+        no_gain: why there are no fewer kernels or bytes, "" if there are or nobody says.
     """
 
     what: str
@@ -46,6 +49,7 @@ class Applied:
     warnings: tuple[str, ...] = ()
     culprit: Culprit | None = None
     verified: Verified | None = None
+    no_gain: str = ""
 
     @property
     def is_news(self) -> bool:
@@ -76,7 +80,7 @@ def run_guarded(
     if base.faults:
         raise HloError(f"{base.label} is invalid: {base.faults[0]}", notes=("undo goes back",))
     try:
-        return recipe.run(base.module, limit, on_rewrite)
+        return recipe.run(base.module, limit, on_rewrite, [])
     except InternalError as fault:
         session.last_fault = traceback.format_exc()
         words = [f"--passes={text_of(recipe.what)}", "--verify-each"]
@@ -95,7 +99,15 @@ def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Appl
     count = base.instructions
     if not replay.events:
         return Applied(
-            name, None, count, count, DiffTable(()), rewrites, replay.wall_ms, tuple(warnings)
+            name,
+            None,
+            count,
+            count,
+            DiffTable(()),
+            rewrites,
+            replay.wall_ms,
+            tuple(warnings),
+            no_gain=no_gain_text(measure(base), measure(base), replay.context.remarks or ()),
         )
     state = session.add_state(
         base,
@@ -125,6 +137,7 @@ def enter(session: Session, base: State, recipe: Recipe, replay: Replay) -> Appl
         tuple(warnings),
         culprit,
         verified,
+        no_gain_text(measure(base), measure(state), replay.context.remarks or ()),
     )
 
 

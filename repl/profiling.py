@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hloc.errors import HloError
@@ -10,10 +11,12 @@ from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.report.inputs import random_inputs
 from hloc.report.kernel_times import SECONDS, KernelTime, kernel_times
-from repl.running import check_runnable, options_of
+from hloc.report.no_gain import bound_text
+from repl.running import Bench, check_runnable, options_of
 
 if TYPE_CHECKING:
     from repl.session import Session
+    from repl.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +28,12 @@ class Profile:
     left: int
 
 
-def profile(session: Session) -> Profile:
-    """Time the kernels of the current state one by one in the child process.
+def profile(session: Session, state: State) -> Profile:
+    """Time the kernels of a state one by one in the child process.
 
     Raises:
         HloError: the state is invalid, or has no kernels.
     """
-    state = session.current
     check_runnable(session, state)
 
     def times(module: Module) -> Sequence[float]:
@@ -44,3 +46,15 @@ def profile(session: Session) -> Profile:
     if not kernels:
         raise HloError(f"the entry computation of {state.label} has no kernels")
     return Profile(state.label, tuple(kernels), left)
+
+
+def with_reason(session: Session, found: Bench) -> Bench:
+    """Add to times that are not better why they are not: the kernel that bounds them."""
+    if len(found.rows) < 2 or found.is_faster:
+        return found
+    first, last = (session.state(row.label) for row in (found.rows[0], found.rows[-1]))
+    try:
+        kernels = profile(session, last).kernels
+    except HloError:
+        return found
+    return replace(found, no_gain=bound_text(first.module, last.module, kernels))

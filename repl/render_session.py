@@ -13,7 +13,7 @@ from hloc.report.compare import Comparison
 from hloc.report.inputs import result_leaves
 from hloc.report.measure_text import effect_text
 from hloc.report.run_report import comparison_text, output_lines
-from hloc.report.text import aligned, duration, plural
+from hloc.report.text import aligned, duration, plural, size_text
 from hloc.shapes import ArrayShape
 from repl.applying import Applied, Stopped
 from repl.editing import BY
@@ -84,6 +84,8 @@ def _applied(result: Applied) -> Iterator[Text]:
             yield _text(f"  ✗ invalid: {fault}", "bold red")
         if result.culprit is not None:
             yield from _culprit(result.culprit)
+    if result.no_gain:
+        yield _text(f"       {result.no_gain}", "dim")
     for warning in result.warnings:
         yield Text.assemble(("  warning: ", "yellow"), printable(warning))
     if result.verified is not None and not result.verified.ok:
@@ -148,7 +150,11 @@ def _run(result: RunResult) -> Iterator[Text]:
         yield _text(line)
     for value in result.watched:
         yield from _value(value)
-    yield _text(f"run {result.state.label}: {duration(result.wall_ms / 1e3)}, {result.inputs}")
+    figures = measure(result.state)
+    yield _text(
+        f"run {result.state.label}: {plural(figures.kernels, 'kernel')}, "
+        f"{size_text(figures.cost.bytes)}, {duration(result.wall_ms / 1e3)}   ({result.inputs})"
+    )
     if result.comparison is not None:
         yield from _verdict(result.comparison, result.compared_with)
 
@@ -188,6 +194,8 @@ def _bench(result: Bench) -> Iterator[Text]:
             f"{plural(len(row.seconds), 'run'):9s}  {ratio:14s} {row.how}"
         )
     yield _text(f"  {result.inputs}", "dim")
+    if result.no_gain:
+        yield _text(f"  {result.no_gain}")
 
 
 def _verified(result: Verified) -> Iterator[Text]:

@@ -22,6 +22,7 @@ from hloc.options import CompileOptions
 from hloc.report.answers import is_too_large
 from hloc.report.compare import Bounds, Comparison, compare
 from hloc.report.inputs import parameter_leaves, result_leaves
+from hloc.report.no_gain import SAME_TIME
 from hloc.shapes import ArrayShape, TupleShape, leaves
 from repl.devices import devices_of, input_arrays, with_devices_of
 from repl.session import Session
@@ -87,10 +88,20 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """Times of several states on the same inputs, the first to compare with."""
+    """Times of several states on the same inputs, the first to compare with.
+
+    Attributes:
+        no_gain: what bounds the time of the last, "" if it is faster than the first.
+    """
 
     rows: tuple[Timed, ...]
     inputs: str
+    no_gain: str = ""
+
+    @property
+    def is_faster(self) -> bool:
+        """The last state takes clearly less time than the first."""
+        return self.rows[-1].median < SAME_TIME * self.rows[0].median
 
 
 def _summary(array: Array) -> str:
@@ -180,6 +191,7 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
     else:
         outputs, seconds = _run_timed(session, state.module, arrays)
         wall_ms = seconds[0] * 1e3
+        session.seconds[state] = seconds[0]
     watched = tuple(_watched(session, arrays))
     comparison, compared_with = None, ""
     if not (interpret and state is origin):
@@ -278,6 +290,7 @@ def bench(session: Session, labels: Sequence[str]) -> Bench:
         _, seconds = _run_timed(session, state.module, arrays, _BENCH_SECONDS)
         timed = seconds[1:] or seconds
         rows.append(Timed(state.label, state.how, tuple(sorted(timed))))
+        session.seconds[state] = rows[-1].median
     return Bench(tuple(rows), session.inputs.describe(session.origin.module))
 
 

@@ -64,6 +64,7 @@ class Session:
         autosave_path: the commands are kept there after each of them, "" for nowhere.
         sourcing: scripts that are being run, one inside the other.
         kernel: the kernel that is being stepped through.
+        seconds: the time of the last run of each state.
         progress: shows on a terminal how far a long command is.
     """
 
@@ -88,6 +89,7 @@ class Session:
     autosave_path: str = ""
     sourcing: int = 0
     kernel: KernelSteps | None = None
+    seconds: dict[State, float] = field(default_factory=dict)
     progress: Progress = field(default_factory=Progress)
 
     def __post_init__(self) -> None:
@@ -116,6 +118,7 @@ class Session:
         self.watched.clear()
         self.walks.clear()
         self.starts.clear()
+        self.seconds.clear()
         self.stepping = self.pending = self.kernel = None
         self.last_step = self.source_path = ""
         self.highest_uid = module.new_uid()

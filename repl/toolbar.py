@@ -21,7 +21,7 @@ from hloc.ir.print_order import instruction_order
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.flatten_call_graph import FlattenCallGraph
 from hloc.opt.pass_base import PassContext
-from hloc.report.text import plural, size_text
+from hloc.report.text import duration, plural, size_text
 from repl.state_diff import measure
 
 if TYPE_CHECKING:
@@ -88,26 +88,36 @@ class StatusLine:
         return "as loaded" if state.parent is None else "not verified"
 
     def toolbar(self, width: int = 160) -> str:
-        """Return the line at the bottom, with fewer words if it would not fit."""
-        figures = self._text_of_figures()
-        full = f"{figures} · {self._keys()}"
-        return full if len(full) <= width else f"{figures} · {self._keys(brief=True)}"
+        """Return the line at the bottom, with fewer words and then fewer parts if need be."""
+        figures = self._figures_of_state()
+        full = " · ".join([*figures, "  ".join(self._keys())])
+        if len(full) <= width:
+            return full
+        keys = self._keys(brief=True)
+        while keys and len(" · ".join([*figures, " ".join(keys)])) > width:
+            keys.pop()
+        while len(figures) > 1 and len(" · ".join(figures)) > width:
+            figures.pop()
+        return " · ".join([*figures, *([" ".join(keys)] if keys else [])])[:width]
 
-    def _text_of_figures(self) -> str:
+    def _figures_of_state(self) -> list[str]:
+        """Return kernels, bytes, time and size; the badge too where no right prompt shows it."""
         if not self.session.is_loaded:
-            return "no module"
+            return ["no module"]
         state = self.session.current
         figures = self._figures.get(state, Figures())
         parts = []
         if figures.measure is not None:
             kernels = plural(figures.measure.kernels, "kernel")
             parts += [kernels, size_text(figures.measure.cost.bytes)]
+        if state in self.session.seconds:
+            parts.append(duration(self.session.seconds[state]))
         parts.append(f"{state.instructions:,} instrs")
         if figures.peak_bytes is not None:
             parts.append(f"peak {size_text(figures.peak_bytes)}")
-        return " · ".join([*parts, self.badge()])
+        return [*parts, self.badge()] if self.session.settings.is_on("a11y") else parts
 
-    def _keys(self, brief: bool = False) -> str:
+    def _keys(self, brief: bool = False) -> list[str]:
         text = self.session.settings.text
         rows: list[tuple[str, str, str]] = [
             ("F2", "diff", text("diff")),
@@ -119,8 +129,7 @@ class StatusLine:
         if brief:
             short = {"diff": "", "auto-verify": "verify", "names": ""}
             rows = [(key, short.get(name, name), value) for key, name, value in rows]
-        between = " " if brief else "  "
-        return between.join(f"{key} {name}{':' * bool(name)}{value}" for key, name, value in rows)
+        return [f"{key} {name}{':' * bool(name)}{value}" for key, name, value in rows]
 
 
 def _short(how: str) -> str:

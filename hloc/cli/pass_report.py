@@ -21,6 +21,7 @@ from hloc.opt.pipeline import Fixpoint, PipelineObserver, text_of
 from hloc.report.diff_data import diff_data
 from hloc.report.diff_lines import DiffView, side_lines, unified_lines
 from hloc.report.measure_text import effect_data, effect_text
+from hloc.report.no_gain import no_gain_text
 from hloc.report.text import plural
 
 _MOST_LINES = 120
@@ -48,10 +49,12 @@ class PassReport(PipelineObserver):
     _figures: Measure | None = None
     _text: str = ""
     _fired: Counter[str] = field(default_factory=Counter)
+    _told: int = 0  # remarks before the step
 
     def on_step_start(self, module: Module, number: int, what: Pass) -> None:
         """Keep the lines of the module before the first change, and the counts so far."""
         self._fired = self.context.fired.copy()
+        self._told = len(self.context.remarks or ())
         if self.print_changed and self._figures is None:
             self._figures = measure_of(module)
         if self._before is None and self.print_changed in ("diff", "side", "json"):
@@ -92,6 +95,9 @@ class PassReport(PipelineObserver):
             f"{run.before:,} -> {run.after:,} instructions, "
             f"{plural(run.rewrites, 'rewrite')}{_rules_text(rules)}"
         )
+        reason = no_gain_text(before, self._figures, (self.context.remarks or [])[self._told :])
+        if reason:
+            self.talk.say(self.talk.paint.dim(f"  {reason}"))
         for line in self._lines(module, run):
             self.talk.say("  " + line)
 

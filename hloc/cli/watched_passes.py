@@ -9,6 +9,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from hloc import driver
+from hloc.analysis.measure import measure_of
 from hloc.cli.dump_dir import RESUMED, DumpDir
 from hloc.cli.emit import text_options
 from hloc.cli.pass_report import PassReport
@@ -30,6 +31,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import PipelineObserver, text_of
 from hloc.options import CompileOptions
+from hloc.report.no_gain import heaviest_text, is_gain, no_gain_text
 from hloc.report.progress import Progress
 from hloc.report.text import plural
 
@@ -62,7 +64,7 @@ class WatchedPasses:
         a = self.arguments
         context = driver.context_of(self.options)
         context.rewrite_limit = a.opt_bisect_limit
-        context.remarks = [] if a.remarks else None
+        context.remarks = [] if a.remarks or a.print_changed else None
         passes = driver.pipeline_of(self.options).passes
         recorder = Recorder(clone_module(module) if passes else module, context)
         trace = self._trace(context)
@@ -74,6 +76,8 @@ class WatchedPasses:
             driver.optimise(module, self.options, observers, context)
         for finisher in self._finishers:
             finisher.finish()
+        if a.print_changed and a.print_changed != "json":
+            self._say_no_gain(recorder.original, module, context)
         if trace is not None and a.opt_bisect_limit is not None:
             self.talk.say(limit_line(context, trace.last))
         if a.remarks:
@@ -82,6 +86,13 @@ class WatchedPasses:
             self.talk.report("remarks", lines, remark_data(remarks, a.remarks))
         for warning in context.warnings:
             self.talk.warn(warning)
+
+    def _say_no_gain(self, before: Module, after: Module, context: PassContext) -> None:
+        """Say why all the passes together made nothing faster."""
+        figures = measure_of(before), measure_of(after)
+        if not is_gain(*figures):
+            reason = no_gain_text(*figures, context.remarks or ()) or heaviest_text(before, after)
+            self.talk.say(reason)
 
     def _trace(self, context: PassContext) -> RewriteTrace | None:
         a = self.arguments

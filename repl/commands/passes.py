@@ -10,6 +10,7 @@ from hloc.opt.pipeline import Pipeline
 from hloc.opt.registry import canonical_name
 from hloc.options import CompileOptions
 from hloc.report.measure_text import effect_text
+from hloc.report.no_gain import heaviest_text, is_gain
 from hloc.report.text import plural
 from repl.applying import Applied, Outcome, follow
 from repl.commands.row import Command, Results, number_of
@@ -66,7 +67,8 @@ def pipeline_of(text: str) -> Pipeline:
 def _apply(session: Session, rest: str) -> Results:
     pipeline = pipeline_of(rest)
     before = session.current
-    outcomes = follow(session, Walk.of(rest, pipeline.passes))
+    reasons: list[str] = []
+    outcomes = _noting(reasons, follow(session, Walk.of(rest, pipeline.passes)))
     with session.progress.work("passes"):
         yield from counting_idle(outcomes) if len(pipeline.passes) > _MANY else outcomes
     now = session.current
@@ -75,6 +77,17 @@ def _apply(session: Session, rest: str) -> Results:
             f"{before.label} → {now.label}: {effect_text(measure(before), measure(now), '→')}   "
             f"{before.instructions:,} → {now.instructions:,} instructions"
         )
+        if not is_gain(measure(before), measure(now)):
+            reason = reasons[0] if reasons else heaviest_text(before.module, now.module)
+            yield Message(f"  {reason}", "dim")
+
+
+def _noting(reasons: list[str], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    """Yield `outcomes`, and keep why passes that changed nothing did not."""
+    for outcome in outcomes:
+        if isinstance(outcome, Applied) and outcome.state is None and outcome.no_gain:
+            reasons.append(outcome.no_gain)
+        yield outcome
 
 
 def counting_idle(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:

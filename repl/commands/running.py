@@ -81,7 +81,8 @@ def _verify(session: Session, rest: str) -> Results:
 
 
 def _profile(session: Session, rest: str) -> Results:
-    found = profile(session)
+    with session.progress.work("timing kernels"):
+        found = profile(session, session.current)
     total = sum(kernel.seconds for kernel in found.kernels)
     rows = tuple(
         (

@@ -10,7 +10,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.buffer import Buffer
@@ -20,10 +22,12 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
+from hloc.report.compare import Bounds, compare
 from repl.app import App
 from repl.commands import execute
 from repl.completion import HloCompleter
 from repl.names import PrefixIndex
+from repl.running import RunResult
 from repl.session import Session
 from repl.terminal import Terminal, history_file, is_complete, is_module
 from repl.themes import THEMES, make_console, spoken
@@ -271,14 +275,39 @@ def test_the_status_line_says_where_we_are(session: Session) -> None:
     status.verified[session.current] = True
     wait_until(lambda: "peak" in status.toolbar(), "the peak is known")
     assert status.toolbar() == (
-        "1 kernel · 32 B · 2 instrs · peak 0 B · ✓ verified · F2 diff:unified  "
+        "1 kernel · 32 B · 2 instrs · peak 0 B · F2 diff:unified  "
         "F3 multiline:off  F4 emacs  F5 auto-verify:plugins  F6 names:short"
-    )
-    assert len(status.toolbar(120)) < 120
+    ), "the right prompt has the badge"
+    session.settings.set("a11y", "on")
+    assert "✓ verified" in status.toolbar(), "which it has not for screen readers"
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_the_toolbar_is_not_cut(session: Session, width: int) -> None:
+    status = StatusLine(session)
+    session.seconds[session.current] = 1.234e-3
+    status.prepare()
+    wait_until(lambda: "peak" in status.toolbar(), "the peak is known")
+    shown = status.toolbar(width)
+    assert len(shown) <= width
+    assert shown.startswith("3 kernels · 112 B · 1.23 ms · 4 instrs")
+    parts = {f"F{n}" for n in range(2, 7) if f"F{n}" in shown}
+    assert len(parts) == {40: 0, 60: 0, 80: 2, 100: 3, 120: 5}[width]
 
 
 def test_peak_memory_counts_what_is_alive_at_once(session: Session) -> None:
     assert peak_bytes(session.current.module) == 32
+
+
+def test_a_run_that_fails_shows_in_the_badge(session: Session) -> None:
+    program, _ = plain_program(session)
+    status = StatusLine(session)
+    program.terminal = SimpleNamespace(status=status)  # type: ignore[assignment]  # needs no more
+    list(execute(session, "apply algsimp"))
+    bad, good = (compare([np.ones(4)], [np.full(4, x)], Bounds()) for x in (2.0, 1.0))
+    for comparison, badge in ((good, "not verified"), (bad, "✗ answers differ")):
+        program.show(RunResult(session.current, (np.ones(4),), 1.0, comparison, "s0", "random"))
+        assert status.badge() == badge
 
 
 def typed(program: App, keys: str) -> int:
