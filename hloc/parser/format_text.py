@@ -21,6 +21,7 @@ from hloc.source import SourceFile
 INDENT = "  "
 
 _COMMENT = re.compile(COMMENT)
+_ELEMENT = re.compile(r"[ \t\r\n]*+#[ \t\r\n]*+(-?[0-9])")
 _OPERAND_PIECE = re.compile(
     rf"(?P<whole>{STRING.pattern}|{_COMMENT.pattern})|(?P<open>[(\[{{])|(?P<close>[)\]}}])"
     r"|(?P<comma>,)|(?P<blank>[ \t\r\n]++)|(?P<other>[^\"'/(\[{)\]},\s]++|.)"
@@ -211,7 +212,8 @@ def _token_text(token: Token, text: str, opcode: str) -> str:
     if token.type == "OPERANDS" and opcode == "constant":
         return written if "//" in written else f"({written[1:-1].strip()})"
     if token.type in ("OPERANDS", "PARAMETERS", "SHAPE"):
-        return _one_line(written)
+        line = _one_line(written)
+        return line if _COMMENT.search(line) else _ELEMENT.sub(r"#\1", line)
     return written
 
 

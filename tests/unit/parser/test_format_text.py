@@ -136,3 +136,15 @@ def test_any_blanks_and_comments_give_the_same_module_and_a_fixed_point(
     assert str(hloc.parse(once)) == str(hloc.parse(text))
     assert once.endswith("}\n") or comments(once)
     assert not re.search(r"[ \t]$", once, re.MULTILINE)
+
+
+def test_elements_of_tuples_stand_at_their_tuple() -> None:
+    text = (
+        "HloModule m\n\nENTRY e {\n  p = (f32[2], (s32[])) parameter(0)\n"
+        "  ROOT r = s32[] abs({})\n}\n"
+    )
+    once = text.replace("{}", "s32[] p#1#0")
+    assert formatted(text.replace("{}", " s32[]  p # 1  #0 ")) == once
+    assert formatted(once) == once
+    commented = text.replace("{}", "p # /*x*/ 1#0")
+    assert comments(formatted(commented)) == ["/*x*/"]
