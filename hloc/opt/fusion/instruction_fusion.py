@@ -92,6 +92,10 @@ def _join(
     outside = [user for user in inst.users if not of.get(user)]
     is_output = outside == [result] and result.opcode.name == "tuple"
     if inst.is_root or (outside and not (is_constant or is_output)):
+        barrier = _barrier_after(inst) if role is Role.LOOP else None
+        if barrier is not None:
+            text = f"nothing moves across the opt-barrier {barrier.name} that reads it"
+            context.remark("missed", InstructionFusion.name, inst, text)
         return ()
     reads: dict[Group, Maps] = {}
     for user in inst.users:
@@ -111,6 +115,12 @@ def _join(
     for group, maps in reads.items():
         group.join(inst, maps)
     return tuple(reads)
+
+
+def _barrier_after(inst: Instruction) -> Instruction | None:
+    """Return an opt-barrier that reads `inst`, alone or as part of a tuple."""
+    readers = [r for user in inst.users for r in (user.users if user.is_a("tuple") else (user,))]
+    return next((reader for reader in readers if reader.is_a("opt-barrier")), None)
 
 
 def _let_go_of_views(group: Group) -> None:

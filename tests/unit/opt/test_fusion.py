@@ -6,6 +6,8 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.ops.builder import Builder
+from hloc.opt.fusion.instruction_fusion import InstructionFusion
+from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 from hloc.parser import parse
 from hloc.shapes import array_shape
@@ -105,3 +107,24 @@ ENTRY e {
     (found,) = [i for i in module.entry.instructions if i.opcode.name == "fusion"]
     assert found.called[0].root.is_a("reduce-window")
     assert module.entry.root.is_a("negate")
+
+
+def test_a_barrier_is_the_reason_for_a_kernel_of_its_own() -> None:
+    """Alone or as part of a tuple: the remark names the barrier that reads the result."""
+    text = """HloModule barriers
+ENTRY main {
+  x = f32[8] parameter(0)
+  e = f32[8] exponential(x)
+  pair = (f32[8], f32[8]) tuple(e, x)
+  kept = (f32[8], f32[8]) opt-barrier(pair)
+  e1 = f32[8] get-tuple-element(kept), index=0
+  t = f32[8] tanh(e1)
+  again = f32[8] opt-barrier(t)
+  ROOT r = f32[8] negate(again)
+}"""
+    context = PassContext(remarks=[])
+    InstructionFusion().run(parse(SourceFile(text, "<test>")), context)
+    assert {r.at: r.text for r in context.remarks or () if r.kind == "missed"} == {
+        "e": "nothing moves across the opt-barrier kept that reads it",
+        "t": "nothing moves across the opt-barrier again that reads it",
+    }
