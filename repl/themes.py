@@ -135,6 +135,7 @@ _LINE_WORDS = {
     "-": "removed",
     "~": "changed",
     "⇄": "rewired",
+    "□": "layout of",
     "≡": "merged",
     "⑂": "expanded",
     "»": "moved",

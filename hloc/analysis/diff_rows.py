@@ -19,6 +19,7 @@ from hloc.analysis.module_diff import (
     ADDED,
     CHANGED,
     KIND_NAMES,
+    LAYOUT,
     MERGED,
     MOVED,
     REMOVED,
@@ -247,7 +248,7 @@ def _explained(
         return replace(made, kind=EXPANDED, note=f"1 → {len(names)}: {shown}")
     if row.kind == REWIRED and old and new:
         return replace(made, parts=tuple(_arrow_parts(old, new)), arrow=_arrow(old, new))
-    if row.kind == CHANGED and old and new:
+    if row.kind in (CHANGED, LAYOUT) and old and new:
         return replace(made, parts=_token_parts(old.text(), new.text()), note=f"was {row.was}")
     return replace(made, note=f"was {row.was}" if row.was else "")
 

@@ -25,15 +25,17 @@ from hloc.literal import Literal
 from hloc.shapes import BufferShape, Shape, TupleShape
 
 SAME, CHANGED, REWIRED, ADDED, REMOVED, MERGED = " ", "~", "⇄", "+", "-", "≡"
-MOVED, RENAMED = "»", "✎"
-"""Kinds of rows, by glyph. REWIRED: only operands changed; MERGED: an equal one took its place;
-MOVED: stood in another computation; RENAMED: only the name changed, shown when asked for."""
+MOVED, RENAMED, LAYOUT = "»", "✎", "□"
+"""Kinds of rows, by glyph. REWIRED: only operands changed; LAYOUT: only the layout of the result;
+MERGED: an equal one took its place; MOVED: stood in another computation; RENAMED: only the name
+changed, shown when asked for."""
 
 KIND_NAMES = {
     ADDED: "added",
     REMOVED: "removed",
     CHANGED: "changed",
     REWIRED: "rewired",
+    LAYOUT: "layout",
     MERGED: "merged",
     MOVED: "moved",
     RENAMED: "renamed",
@@ -340,6 +342,9 @@ def _row(old: Line | None, new: Line, causes: _Causes) -> Row:
         new.is_root,
         len(new.operands),
     ):
+        if _differs_in_layout(old, new):
+            was = ", ".join(_LAYOUT.findall(old.head)) or "row-major"
+            return Row(LAYOUT, uid, f"{new.text()}   (was {was})", by, name, was)
         was = _was(old, new)
         return Row(CHANGED, uid, f"{new.text()}   (was {was})", by, name, was)
     if [operand for operand, _ in old.operands] != [operand for operand, _ in new.operands]:
@@ -348,6 +353,16 @@ def _row(old: Line | None, new: Line, causes: _Causes) -> Row:
     if causes.names and old.name != name:
         return Row(RENAMED, uid, f"{new.text()}   (was {old.name})", by, name, old.name)
     return Row(SAME, uid, new.text(), "", name)
+
+
+_LAYOUT = re.compile(r"(?<=\])\{[^{}]*\}")
+
+
+def _differs_in_layout(old: Line, new: Line) -> bool:
+    """Return whether nothing but the layout of the result is another."""
+    read = [[uid for uid, _ in line.operands] for line in (old, new)]
+    same = read[0] == read[1] and (old.tail, old.is_root) == (new.tail, new.is_root)
+    return same and _LAYOUT.sub("", old.head) == _LAYOUT.sub("", new.head)
 
 
 def _was(old: Line, new: Line) -> str:

@@ -172,7 +172,8 @@ COMMANDS: dict[str, Command] = {
     ),
     "passes": Command(
         "passes [NAME]",
-        "list passes, or describe one",
+        "list passes, or describe one; `hloc m.hlo --passes='cse,fix(algsimp,dce)'` runs some, the "
+        "group in `fix(...)` again until nothing changes",
         "hloc.cli.list_commands:list_passes",
         ("passes fusion",),
     ),

@@ -115,7 +115,7 @@ OPTIONS: tuple[Option, ...] = (
            OneOf(tuple("0123")), "2", target="opt_level"),
     Option(("--passes",), "Optimise", OPTIMISING, "run these passes instead of those of the "
            "level, with options in braces and groups that are repeated until nothing changes: "
-           "`cse,fusion{max-operands=8},fixpoint(cse,dce)`", "PIPELINE",
+           "`cse,fusion{max-operands=8},fixpoint(cse,dce)`; `fix(...)` for short", "PIPELINE",
            convert=pipeline),
     Option(("--disable-pass",), "Optimise", OPTIMISING, "skip the named passes",
            "NAME[,NAME]", convert=names, default=(), repeated=True),

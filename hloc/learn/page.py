@@ -88,7 +88,7 @@ def _command(step: int, command: str, output: str) -> str:
 
 def _output_line(line: str) -> str:
     """Colour a line of a diff by its glyph; the glyph itself says the same."""
-    kind = {"+": "add", "-": "gone", "~": "other", "⇄": "other", "≡": "other"}
+    kind = {"+": "add", "-": "gone", "~": "other", "⇄": "other", "□": "other", "≡": "other"}
     text, arrow, by = line.partition("   ← ")
     shown = html.escape(text)
     if name := kind.get(line.strip()[:1]):

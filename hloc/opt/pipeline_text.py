@@ -11,11 +11,12 @@ from hloc.opt.registry import pass_class
 
 _TOKEN = re.compile(r"\s*([\w./+-]+|[{}(),=])")
 _MAX_DEPTH = 8
+_GROUPS = ("fixpoint", "fix")
 MakeFixpoint = Callable[[tuple[Pass, ...], int], Pass]
 
 
 def parse_passes(text: str, fixpoint: MakeFixpoint) -> tuple[Pass, ...]:
-    """Return the passes that `text` names, `fixpoint(...)` made by `fixpoint`.
+    """Return the passes that `text` names, `fixpoint(...)` or `fix(...)` made by `fixpoint`.
 
     Raises:
         HloError: an unknown pass or option, or a text of another form.
@@ -67,7 +68,7 @@ class _Reader:
     def one_pass(self, depth: int) -> Pass:
         name = self.word("the name of a pass")
         options = self.options() if self.next == "{" else []
-        if name != "fixpoint":
+        if name not in _GROUPS:
             key = (name, tuple(options))
             if key not in self.made:
                 self.made[key] = make_pass(pass_class(name), options)

@@ -9,6 +9,7 @@ from hloc.analysis.file_diff import diff_modules
 from hloc.analysis.module_diff import (
     ADDED,
     CHANGED,
+    LAYOUT,
     MERGED,
     MOVED,
     REMOVED,
@@ -22,7 +23,13 @@ from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions, post_order
 from hloc.lazy_dataclass import dataclass
 
-_STATUS = {ADDED: "added", CHANGED: "changed", MOVED: "changed", REWIRED: "rewired"}
+_STATUS = {
+    ADDED: "added",
+    CHANGED: "changed",
+    LAYOUT: "changed",
+    MOVED: "changed",
+    REWIRED: "rewired",
+}
 
 
 @dataclass(frozen=True, slots=True)

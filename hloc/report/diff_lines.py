@@ -16,6 +16,7 @@ from hloc.analysis.diff_rows import EXPANDED, REORDERED, ComputationRows, DiffRo
 from hloc.analysis.module_diff import (
     ADDED,
     CHANGED,
+    LAYOUT,
     MERGED,
     MOVED,
     REMOVED,
@@ -36,6 +37,7 @@ STYLES = {
     REMOVED: "diff.removed",
     CHANGED: "diff.changed",
     REWIRED: "diff.rewired",
+    LAYOUT: "diff.changed",
     MERGED: "diff.merged",
     EXPANDED: "diff.merged",
     MOVED: "diff.moved",

@@ -12,6 +12,7 @@ from hloc.analysis.file_diff import DiffOptions, diff_modules
 from hloc.analysis.module_diff import (
     ADDED,
     CHANGED,
+    LAYOUT,
     MOVED,
     REMOVED,
     RENAMED,
@@ -93,7 +94,9 @@ def test_changed_attributes_and_shapes_are_named() -> None:
 
 def test_layouts_count_unless_they_are_ignored() -> None:
     new = TEXT.replace("n = f32[8,4] negate", "n = f32[8,4]{0,1} negate")
-    assert rows(diff(TEXT, new)) == [(CHANGED, "n")]
+    assert rows(diff(TEXT, new)) == [(LAYOUT, "n")]
+    more = new.replace("negate(", "abs(")
+    assert rows(diff(TEXT, more)) != [(LAYOUT, "n")], "another opcode is more than a layout"
     assert diff(TEXT, new, DiffOptions(layouts=False)).is_empty
 
 

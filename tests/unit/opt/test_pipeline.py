@@ -158,6 +158,11 @@ def test_a_schedule_that_passes_keep_stays() -> None:
     assert module.config.is_scheduled
 
 
+def test_fix_is_short_for_fixpoint() -> None:
+    short = Pipeline.parse("fix{limit=3}(cse,fix(dce))")
+    assert str(short) == "fixpoint{limit=3}(cse,fixpoint(dce))"
+
+
 def test_an_empty_fixpoint_does_nothing() -> None:
     context = PassContext()
     assert not Pipeline.parse("fixpoint()").run(negations(2), context)
