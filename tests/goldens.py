@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import hloc
+from fuzz.agreement import check
 from hloc.evaluator.devices import evaluate_devices
 from hloc.ir.device_groups import module_devices
 from hloc.ir.edges import edges_of, is_per_device
@@ -32,7 +33,6 @@ from hloc.ops.participants import devices_reason
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
 from hloc.runtime.shards import cut_all, join_all
-from tests.differential.agreement import check
 from tests.inputs import inputs_for
 from tests.tolerance import assert_close
 

@@ -12,14 +12,15 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from docs.generators.opcodes import ask
+from fuzz.agreement import check
+from fuzz.cases import elementwise, structured
+from fuzz.draft import Draft
 from hloc.ir.verifier import verify
 from hloc.ops import OPCODES
 from hloc.report.opcode_examples import example_of
-from tests.differential import elementwise_cases, structured_cases
-from tests.differential.agreement import check
-from tests.differential.draft import Draft
+from tests.differential.drawn import Drawn
 
-CASES: dict[str, Callable[[Draft], str]] = {**elementwise_cases.CASES, **structured_cases.CASES}
+CASES: dict[str, Callable[[Draft], str]] = {**elementwise.CASES, **structured.CASES}
 
 PATIENT = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 QUICK = settings(
@@ -30,7 +31,7 @@ SLOW = settings(max_examples=100, deadline=None, suppress_health_check=PATIENT)
 
 def check_drawn(name: str, data: st.DataObject) -> None:
     """Draw a module around opcode `name`, run it, compare."""
-    draft = Draft(data.draw)
+    draft = Draft(Drawn(data.draw))
     how = CASES[name](draft)
     module = draft.finish()
     verify(module)
@@ -57,7 +58,7 @@ def test_evaluator_and_machine_code_agree_on_many(name: str, data: st.DataObject
 def test_every_opcode_is_drawn_or_has_a_reason() -> None:
     """An opcode without a case is refused, in words that its row has, or is in NOT_DRAWN."""
     refused = {name for name, row in OPCODES.items() if row.refusal}
-    assert set(OPCODES) - set(CASES) - refused == set(structured_cases.NOT_DRAWN)
+    assert set(OPCODES) - set(CASES) - refused == set(structured.NOT_DRAWN)
     assert refused & set(CASES) == set()
     assert [name for name in refused if OPCODES[name].evaluate is not None] == []
 

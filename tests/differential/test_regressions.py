@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import hloc
+from fuzz.agreement import check, disagreement
 from hloc.dtypes import DTYPES
 from hloc.errors import HloError, UnsupportedError
 from hloc.ir.module import Module
 from hloc.ops.builder import Builder
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import SimulatedDevice
-from tests.differential.agreement import check, disagreement
 from tests.unit.gpu.simulate import compiled
 
 INFINITY, NAN = float("inf"), float("nan")

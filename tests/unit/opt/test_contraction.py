@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from fuzz.cases.contraction import convolution, dot
+from fuzz.draft import Draft
 from hloc.dtypes import BF16, F32, S8
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.opt.contraction.convolution_numbers import Places
-from tests.differential.contraction_cases import convolution, dot
-from tests.differential.draft import Draft
 from tests.unit.opt.theme_checks import check_many
 
 DOT_PASSES = (

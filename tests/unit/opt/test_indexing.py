@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from fuzz.cases.indexing import gather, scatter
+from fuzz.draft import Draft
 from hloc.dtypes import F32, S32
-from tests.differential.draft import Draft
-from tests.differential.indexing_cases import gather, scatter
 from tests.unit.opt.theme_checks import check_many
 
 

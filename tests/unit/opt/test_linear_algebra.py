@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import hloc
+from fuzz.cases.structured import cholesky, triangular_solve
 from hloc.opt.pipeline import Pipeline
-from tests.differential.structured_cases import cholesky, triangular_solve
 from tests.tolerance import bounds
 from tests.unit.opt.theme_checks import check_many
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import hloc
+from fuzz.cases import contraction, elementwise, structured, window
+from fuzz.draft import FLOATS, Draft
 from hloc.dtypes import BF16, F32, S32
 from hloc.errors import HloError
 from hloc.opt.pipeline import Pipeline
 from hloc.shapes import ArrayShape
-from tests.differential import contraction_cases, elementwise_cases, structured_cases, window_cases
-from tests.differential.draft import FLOATS, Draft
 from tests.unit.opt.theme_checks import check_many
 
 
@@ -28,9 +28,9 @@ def total_order(d: Draft) -> str:
     ("name", "draw"),
     [
         ("comparison-expander", total_order),
-        ("topk-decomposer", structured_cases.CASES["topk"]),
-        ("bitcast-dtypes-expander", elementwise_cases.CASES["bitcast-convert"]),
-        ("stochastic-convert-decomposer", elementwise_cases.CASES["stochastic-convert"]),
+        ("topk-decomposer", structured.CASES["topk"]),
+        ("bitcast-dtypes-expander", elementwise.CASES["bitcast-convert"]),
+        ("stochastic-convert-decomposer", elementwise.CASES["stochastic-convert"]),
     ],
 )
 def test_values_are_kept(name: str, draw: Callable[[Draft], str]) -> None:
@@ -39,16 +39,16 @@ def test_values_are_kept(name: str, draw: Callable[[Draft], str]) -> None:
 
 def test_changed_types_compute_the_same() -> None:
     passes = "change-op-data-type{opcodes=dot,from-type=bf16}"
-    check_many(passes, contraction_cases.dot, preferred=BF16)
+    check_many(passes, contraction.dot, preferred=BF16)
 
 
 NORMALISED = {
-    "dot": contraction_cases.dot,
-    "convolution": contraction_cases.convolution,
-    "reduce": window_cases.reduce,
-    "reduce-window": window_cases.reduce_window,
+    "dot": contraction.dot,
+    "convolution": contraction.convolution,
+    "reduce": window.reduce,
+    "reduce-window": window.reduce_window,
     **{
-        opcode: elementwise_cases.CASES[opcode]
+        opcode: elementwise.CASES[opcode]
         for opcode in ("add", "maximum", "exponential", "clamp", "compare", "round-nearest-even")
     },
 }
@@ -60,7 +60,7 @@ def test_normalised_floats_round_each_step(opcode: str) -> None:
 
 
 def test_logistic_is_close() -> None:
-    check_many("logistic-expander", elementwise_cases.CASES["logistic"], "table", preferred=F32)
+    check_many("logistic-expander", elementwise.CASES["logistic"], "table", preferred=F32)
 
 
 def first_of_sorted(d: Draft) -> str:

@@ -8,20 +8,21 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.dtypes import BF16, F32, PRED, S32
-from hloc.ir.attributes import Window, WindowDimension
-from hloc.ir.computation import Computation
-from hloc.opt.pass_base import PassContext
-from hloc.opt.pipeline import Pipeline
-from hloc.shapes import ArrayShape
-from tests.differential.draft import Draft
-from tests.differential.window_cases import (
+from fuzz.cases.window import (
     argmax,
     not_commutative,
     reduce,
     select_and_scatter,
     simple_reducer,
 )
+from fuzz.choices import Seeded
+from fuzz.draft import Draft
+from hloc.dtypes import BF16, F32, PRED, S32
+from hloc.ir.attributes import Window, WindowDimension
+from hloc.ir.computation import Computation
+from hloc.opt.pass_base import PassContext
+from hloc.opt.pipeline import Pipeline
+from hloc.shapes import ArrayShape
 from tests.unit.opt.theme_checks import check_many
 
 
@@ -32,7 +33,7 @@ def test_select_and_scatter_picks_the_same_places() -> None:
 
 
 def test_reductions_in_pieces_keep_their_values() -> None:
-    check_many("tree-reduction-rewriter{window-size=2}", reduce, preferred=F32)
+    check_many("tree-reduction-rewriter{window-size=2}", reduce, preferred=F32, examples=40)
 
 
 def _cumulative_window(d: Draft, size: int) -> WindowDimension:
@@ -140,7 +141,7 @@ def test_trusted_reducers_keep_their_order() -> None:
 
 
 def test_unknown_reducers_are_left_alone_and_named() -> None:
-    draft = Draft(lambda _strategy: 0)
+    draft = Draft(Seeded(0))
     x, init = draft.entry.parameter(0, ArrayShape(S32, (100,))), draft.entry.constant(0, S32)
     window = Window((WindowDimension(100, pad_low=99),))
     reducer = not_commutative(draft, S32)

@@ -9,14 +9,16 @@ import hypothesis.strategies as st
 from hypothesis import HealthCheck, given, note, settings
 
 import hloc
+from fuzz.agreement import Array, disagreement
+from fuzz.choices import T
+from fuzz.draft import Draft
 from hloc.dtypes import DType
 from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pipeline import Pipeline
-from tests.differential.agreement import Array, disagreement
-from tests.differential.draft import Draft, T
+from tests.differential.drawn import Drawn
 
 QUICK = settings(
     derandomize=True,
@@ -67,7 +69,7 @@ def check_many(
     @settings(QUICK, max_examples=examples)
     @given(data=st.data())
     def run(data: st.DataObject) -> None:
-        draft = BiasedDraft(data.draw, preferred=preferred)
+        draft = BiasedDraft(Drawn(data.draw), preferred=preferred)
         drawn_how = draw(draft)
         module = draft.finish()
         note(f"arguments: {draft.arguments!r}")

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from fuzz.cases import contraction, control, indexing, window
+from fuzz.draft import ARRAY_TYPES, COMPLEXES, NUMBERS, Draft, any_values
 from hloc.dtypes import DTYPES, F32, F64, U64, DType
 from hloc.ir.attributes import PaddingDimension, SliceDimension
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, Layout, TupleShape
-from tests.differential import contraction_cases, control_cases, indexing_cases, window_cases
-from tests.differential.draft import ARRAY_TYPES, COMPLEXES, NUMBERS, Draft, any_values
 
 LINEAR = (F32, F64, *COMPLEXES)
 
@@ -284,10 +284,10 @@ CASES: dict[str, Callable[[Draft], str]] = {
     "topk": topk,
     "transpose": transpose,
     "triangular-solve": triangular_solve,
-    **contraction_cases.CASES,
-    **control_cases.CASES,
-    **indexing_cases.CASES,
-    **window_cases.CASES,
+    **contraction.CASES,
+    **control.CASES,
+    **indexing.CASES,
+    **window.CASES,
 }
 
 NOT_DRAWN = {

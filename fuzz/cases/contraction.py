@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from fuzz.draft import ARRAY_TYPES, FLOATS, Draft
 from hloc.dtypes import BF16, DTYPES, F16, F32, F64, PRED, S8, S32, DType
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.shapes import ArrayShape
-from tests.differential.draft import ARRAY_TYPES, FLOATS, Draft
 
 SIZES = (2, 1, 3, 5, 8, 0)
 OPERANDS = tuple(dtype for dtype in ARRAY_TYPES if dtype is not PRED and dtype.bits > 1)

@@ -1,20 +1,20 @@
 """Drawing small modules: sizes, layouts, element types, values with all their special cases.
 
-Everything that decides the structure of a module is drawn by hypothesis, so that failures shrink;
-the values of arrays come from one drawn seed.
+Everything that decides the structure of a module is a choice (`choices.py`); the values of arrays
+come from one chosen seed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
-import hypothesis.strategies as st
 import ml_dtypes
 import numpy as np
 
+from fuzz.choices import Choices, T
 from hloc.dtypes import DTYPES, PRED, DType, component_of
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -24,7 +24,6 @@ from hloc.ops.builder import Builder
 from hloc.shapes import ArrayShape, Layout, Shape, TupleShape
 
 Array = np.ndarray[Any, np.dtype[Any]]
-T = TypeVar("T")
 
 ARRAY_TYPES = tuple(dtype for dtype in DTYPES.values() if not dtype.is_special)
 INTEGERS = tuple(dtype for dtype in ARRAY_TYPES if dtype.is_integer)
@@ -40,7 +39,7 @@ MAX_ELEMENTS = 700
 class Draft:
     """A module being drawn: its entry, its arguments and the results so far."""
 
-    draw: Callable[[st.SearchStrategy[Any]], Any]
+    choices: Choices
     module: Module = field(default_factory=lambda: Module("drawn"))
     arguments: list[Array] = field(default_factory=list)
     results: list[Instruction] = field(default_factory=list)
@@ -53,18 +52,17 @@ class Draft:
 
     def pick(self, options: Sequence[T]) -> T:
         """Return one of `options`; earlier ones are simpler."""
-        found: T = self.draw(st.sampled_from(options))
-        return found
+        return self.choices.pick(options)
 
     def integer(self, low: int, high: int) -> int:
-        return int(self.draw(st.integers(low, high)))
+        return self.choices.integer(low, high)
 
     def flag(self) -> bool:
-        return bool(self.draw(st.booleans()))
+        return self.choices.flag()
 
     def order(self, rank: int) -> tuple[int, ...]:
         """Return the numbers below `rank` in any order."""
-        return tuple(self.draw(st.permutations(range(rank))))
+        return self.choices.order(rank)
 
     def some(self, options: Iterable[int]) -> tuple[int, ...]:
         """Return some of `options`, in order."""
@@ -72,8 +70,7 @@ class Draft:
 
     def some_types(self, types: Sequence[DType], most: int) -> list[DType]:
         """Return one to `most` different types, in any order."""
-        found = self.draw(st.lists(st.sampled_from(types), min_size=1, max_size=most, unique=True))
-        return list(found)
+        return self.choices.some(types, most)
 
     def dims(
         self, low: int = 0, high: int = 4, sizes: Sequence[int] = SIZES, limit: int = MAX_ELEMENTS

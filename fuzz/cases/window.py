@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fuzz.draft import ARRAY_TYPES, Draft
 from hloc.dtypes import F32, F64, PRED, S32, DType
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.windows import windowed_dims
 from hloc.shapes import ArrayShape
-from tests.differential.draft import ARRAY_TYPES, Draft
 
 ORDERED = tuple(dtype for dtype in ARRAY_TYPES if not dtype.is_complex)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from fuzz.draft import ARRAY_TYPES, NUMBERS, Draft
 from hloc.dtypes import F32, F64, PRED, S32, TOKEN, U32, DType
 from hloc.ir.attributes import RawText
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ops.builder import Builder
 from hloc.shapes import ArrayShape, Shape, TupleShape
-from tests.differential.draft import ARRAY_TYPES, NUMBERS, Draft
 
 TOKEN_SHAPE = ArrayShape(TOKEN)
 

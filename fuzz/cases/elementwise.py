@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import cache
 
 import hloc.ops  # noqa: F401  fills the table
+from fuzz.draft import ARRAY_TYPES, FLOATS, INTEGERS, Draft
 from hloc.dtypes import DTYPES, F32, F64, PRED, DType
 from hloc.errors import HloError
 from hloc.ir.opcode import ShapeRequest, opcode_row
 from hloc.ops import OPCODES
 from hloc.shapes import ArrayShape
-from tests.differential.draft import ARRAY_TYPES, FLOATS, INTEGERS, Draft
 
 FUNCTIONS = frozenset(
     """

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
+from fuzz.draft import ARRAY_TYPES, INTEGERS, Draft
 from hloc.dtypes import PRED, S32, DType
 from hloc.ir.computation import Computation
 from hloc.shapes import ArrayShape
-from tests.differential.draft import ARRAY_TYPES, INTEGERS, Draft
 
 INDEX_TYPES = tuple(dtype for dtype in INTEGERS if dtype.bits >= 8)
 
