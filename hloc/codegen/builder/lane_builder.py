@@ -16,7 +16,6 @@ from hloc.codegen.builder.divisor import Divisor, divisor_of, quotient
 from hloc.codegen.builder.scalar_builder import (
     COMPARISONS,
     EXTREMA,
-    WITHOUT_SATURATION,
     LlvmBuilder,
 )
 from hloc.codegen.builder.values import (
@@ -210,7 +209,7 @@ class LaneBuilder(LlvmBuilder):
         return self._made(dtype, f"{op} {self.kind(x.dtype)} {x.text} to {self.kind(dtype)}")
 
     def truncation(self, x: Value, dtype: DType) -> Value:
-        if not isinstance(x, VARYING) or self.target.triple.startswith(WITHOUT_SATURATION):
+        if not isinstance(x, VARYING) or self._is_bounded(dtype):
             return super().truncation(x, dtype)
         name = "fptosi" if dtype.is_signed else "fptoui"
         kind, source = self.kind(dtype), self.kind(x.dtype)

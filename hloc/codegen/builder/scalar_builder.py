@@ -167,12 +167,16 @@ class LlvmBuilder(ElementBuilder):
         return Value(dtype, self.fn.value(text))
 
     def truncation(self, x: Value, dtype: DType) -> Value:
-        if self.target.triple.startswith(WITHOUT_SATURATION) and dtype.bits > 1:
+        if self._is_bounded(dtype):
             return self._bounded(x, dtype)
         name = "fptosi" if dtype.is_signed else "fptoui"
         kind, source = _REGISTER[dtype], _REGISTER[x.dtype]
         symbol = f"@llvm.{name}.sat.{kind}.{'f32' if x.dtype is F32 else 'f64'}"
         return Value(dtype, self.fn.call(kind, symbol, (source, x.text)))
+
+    def _is_bounded(self, dtype: DType) -> bool:
+        # LLVM 22 compares the bits of a float with 0 to make one bit of it for NVIDIA's GPUs.
+        return self.target.triple.startswith(WITHOUT_SATURATION) or dtype.bits == 1
 
     def _bounded(self, x: Value, dtype: DType) -> Value:
         """Write a truncation by bounds on x, which LLVM makes vectors of, unlike of its own.
