@@ -6,6 +6,15 @@ from dataclasses import field
 
 from hloc.lazy_dataclass import dataclass
 
+KEYWORDS = frozenset(
+    (
+        "true", "false", "inf", "nan", "HloModule", "ENTRY", "ROOT", "FileNames", "FunctionNames",
+        "FileLocations", "StackFrames", "maximal", "replicated", "manual", "unknown", "unreduced",
+        "last_tile_dim_replicate", "shard_as", "shard_like",
+    )
+)  # fmt: skip
+"""Identifiers that name nothing unless they are written with `%`, or with `:` in a signature."""
+
 
 @dataclass(slots=True)
 class NameUniquer:
@@ -37,3 +46,7 @@ class NameUniquer:
             self._next[stem] = number + 1
             return f"{stem}.{number}"
         return f"{stem}.{number}" if numbered else stem
+
+    def has_keyword(self) -> bool:
+        """Tell whether some name is a keyword, which is a name after `%` only."""
+        return not KEYWORDS.isdisjoint(self._used)

@@ -12,6 +12,7 @@ from hloc.ir.async_chain import async_start_of
 from hloc.ir.attributes import NO_COMMON, CommonAttributes, Metadata, attribute_fields
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
+from hloc.ir.names import KEYWORDS
 from hloc.ir.opcode import Opcode, ShapeRequest
 from hloc.ops import OPCODES
 from hloc.parser.ast import AttributeAst, InstructionAst, Piece
@@ -29,7 +30,7 @@ from hloc.parser.called_to_ir import CalledReader
 from hloc.parser.literals import parse_literal
 from hloc.parser.operands_to_ir import OperandReader
 from hloc.parser.reader import Scope, Unknown, legal_name
-from hloc.parser.scanner import KEYWORDS, strip_comments
+from hloc.parser.scanner import strip_comments
 from hloc.parser.special_cases import (
     SPECIAL_CASES,
     adjust_attributes,

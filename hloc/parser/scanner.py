@@ -25,18 +25,10 @@ COMMENT = terminal("COMMENT")
 BLANKS = re.compile(rf"(?:{terminal('WHITE_SPACE')}|{COMMENT})*+")
 STRING = re.compile(terminal("STRING"))
 
-KEYWORDS = frozenset(
-    (
-        "true", "false", "inf", "nan", "HloModule", "ENTRY", "ROOT", "FileNames", "FunctionNames",
-        "FileLocations", "StackFrames", "maximal", "replicated", "manual", "unknown", "unreduced",
-        "last_tile_dim_replicate", "shard_as", "shard_like",
-    )
-)  # fmt: skip
-"""Identifiers that name nothing unless they are written with `%`, or with `:` in a signature."""
-
 _BRACKET = re.compile(
     rf"[^(){{}}\[\]\"'/]*+(?:([({{\[])|([)}}\]])|{STRING.pattern}|{COMMENT}|(\"|'|/\*)|/)"
 )
+
 # In a dictionary other brackets, single quotes and comments mean nothing.
 _DICTIONARY_BRACE = re.compile(rf'[^{{}}"]*+(?:(\{{)|(\}})|{terminal("DOUBLE_QUOTED")}|("))')
 _CLOSING = {"(": ")", "{": "}", "[": "]"}

@@ -6,8 +6,8 @@ from itertools import pairwise
 from typing import Any
 
 from hloc.dtypes import DTYPES, DType
+from hloc.ir.names import KEYWORDS
 from hloc.near_names import did_you_mean
-from hloc.parser.scanner import KEYWORDS
 from hloc.parser.value_tools import BadValue, constant, int_of, of_all, of_first, tagged
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Layout, Shape, TupleShape
 

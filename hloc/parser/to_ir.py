@@ -12,6 +12,7 @@ from hloc.errors import HloError
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.names import KEYWORDS
 from hloc.parser.ast import (
     BrokenAst,
     BrokenComputationAst,
@@ -23,7 +24,6 @@ from hloc.parser.ast import (
 from hloc.parser.header import module_config, stack_frames
 from hloc.parser.instruction_to_ir import InstructionReader
 from hloc.parser.reader import Scope, legal_name
-from hloc.parser.scanner import KEYWORDS
 from hloc.shapes import Shape, TupleShape, compatible
 
 

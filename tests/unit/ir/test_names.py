@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import hloc
 from hloc.ir.names import NameUniquer
 
 
@@ -23,3 +24,10 @@ from hloc.ir.names import NameUniquer
 def test_a_clash_gets_the_smallest_free_number(asked: list[str], given: list[str]) -> None:
     uniquer = NameUniquer()
     assert [uniquer.unique(name) for name in asked] == given
+
+
+def test_names_that_are_keywords_are_printed_so_that_they_can_be_read() -> None:
+    text = "HloModule m\nENTRY e { %ROOT = f32[] parameter(0) ROOT %true = f32[] floor(%ROOT) }"
+    short = hloc.parse(text).to_text("short")
+    assert "ROOT %true = f32[] floor(%ROOT)" in short
+    assert hloc.parse(short).to_text("short") == short
