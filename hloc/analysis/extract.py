@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hloc.errors import HloError
@@ -32,13 +33,16 @@ def find_instruction(module: Module, name: str) -> Instruction:
     raise HloError(f"module {module.name} has no instruction named {name!r}", notes=notes)
 
 
-def extract(inst: Instruction, height: int | None = None) -> Module:
+def extract(
+    inst: Instruction, height: int | None = None, also: Sequence[Instruction] = ()
+) -> Module:
     """Return a module whose entry computes `inst`.
 
     Args:
         inst: it becomes the root; its module is not changed.
         height: levels of operands that come along, all by default; 0 is `inst` alone. What lies
             beyond becomes a parameter, constants and parameters of the original aside.
+        also: other instructions of its computation that come along, with all that they need.
 
     Returns:
         A verified module: names are kept, parameters are numbered by first use, called computations
@@ -47,7 +51,8 @@ def extract(inst: Instruction, height: int | None = None) -> Module:
     old = inst.computation.module
     module = Module(old.name, without_signature(old.config), old.stack_frames, old.source)
     computations: dict[Computation, Computation] = {}
-    for called in reachable_computations(*_called_by(inst, height)):
+    members = _members(inst, height) | set(post_order_from(also))
+    for called in reachable_computations(*_called_by(inst.computation, members)):
         copy = module.add_computation(called.name, execution_thread=called.execution_thread)
         found = copy_instructions(called, copy, {})
         for new in copy.instructions:
@@ -56,8 +61,8 @@ def extract(inst: Instruction, height: int | None = None) -> Module:
         computations[called] = copy
     entry = module.add_computation(inst.computation.name)
     values: dict[Instruction, Instruction] = {}
-    members, parameters = _members(inst, height), 0
-    for old_inst in _needed(inst, members):
+    parameters = 0
+    for old_inst in _needed((inst, *also), members):
         if old_inst in members and old_inst.opcode.name != "parameter":
             values[old_inst] = _copy(old_inst, entry, values, computations)
         else:
@@ -108,11 +113,11 @@ def _starts(inst: Instruction) -> tuple[Instruction, ...]:
     return inst.operands[:1] if paired else ()
 
 
-def _needed(inst: Instruction, members: set[Instruction]) -> list[Instruction]:
+def _needed(roots: Sequence[Instruction], members: set[Instruction]) -> list[Instruction]:
     """Return `members` and their operands, operands first."""
     order: list[Instruction] = []
     seen: set[Instruction] = set()
-    stack: list[tuple[Instruction, bool]] = [(inst, False)]
+    stack = [(root, False) for root in reversed(roots)]
     while stack:
         here, operands_done = stack.pop()
         if operands_done:
@@ -126,11 +131,9 @@ def _needed(inst: Instruction, members: set[Instruction]) -> list[Instruction]:
     return order
 
 
-def _called_by(inst: Instruction, height: int | None) -> list[Computation]:
-    members = _members(inst, height)
-    return list(
-        dict.fromkeys(c for i in inst.computation.instructions if i in members for c in i.called)
-    )
+def _called_by(computation: Computation, members: set[Instruction]) -> list[Computation]:
+    found = (c for i in computation.instructions if i in members for c in i.called)
+    return list(dict.fromkeys(found))
 
 
 def _copy(

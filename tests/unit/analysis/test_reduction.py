@@ -106,3 +106,17 @@ def test_what_cannot_shrink_stays() -> None:
     found = reduce_module(module, lambda candidate: False)
     assert found.module is module
     assert found.complete
+
+
+def test_a_fault_in_dead_code_shrinks_too() -> None:
+    dead = LOOP.replace("  u = f32[4] cosine(t)", "  u = f32[4] cosine(t)\n  o = f32[4] floor(u)")
+    dead = dead.replace("  sum =", "  m = f32[4] negate(p)\n  n = f32[4] ceil(m)\n  sum =")
+
+    def interesting(module: Module) -> bool:
+        unused = {i.opcode.name for i in all_instructions(module) if not i.users and not i.is_root}
+        return has("while", "cosine")(module) and {"floor", "ceil"} <= unused
+
+    found = reduce_module(hloc.parse(dead), interesting)
+    names = [inst.opcode.name for inst in all_instructions(found.module)]
+    assert not {"sine", "tanh", "reduce", "negate"} & set(names)
+    assert found.module.instruction_count <= 20
