@@ -7,7 +7,7 @@ XLA_CHECKOUT ?= ../xla
 CORES ?= $(shell nproc 2>/dev/null || sysctl -n hw.ncpu)
 
 .DEFAULT_GOAL := help
-.PHONY: help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts pass-matrix ci clean
+.PHONY: help lock setup run test test-slow test-mpi test-emulated coverage check format golden bench bench-suite bench-jax sharded bench-mpi bench-gpu performance bench-start bench-memory bench-passes bench-parse parse-equality footprint docs screens accuracy conformance conformance-gpu jax-tests xla-texts fuzz fuzz-nightly pass-matrix ci clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-20s %s\n", $$1, $$2}'
@@ -127,6 +127,12 @@ screens: setup ## draw the pictures of README and docs/pictures.md again, from t
 
 accuracy: setup ## measure the elementary functions and rewrite docs/accuracy.md
 	$(BIN)/python benchmarks/accuracy.py --write
+
+fuzz: setup ## random modules, texts and protos for MINUTES (10) from SEED (0); findings shrink into build/fuzz
+	nice -n 10 $(BIN)/python -m fuzz --minutes $(or $(MINUTES),10) --seed $(or $(SEED),0)
+
+fuzz-nightly: setup ## the same for eight hours, from a seed of the day
+	nice -n 10 $(BIN)/python -m fuzz --minutes 480 --seed $$(date +%Y%m%d)00000
 
 pass-matrix: setup ## every pass alone on many modules, against the evaluator
 	$(BIN)/python tests/pass_matrix.py
