@@ -34,7 +34,7 @@ FOREIGN = (
     "99999999999999999999", "negate-start(x)", "\0", "\ud800",
 )  # fmt: skip
 STYLES = ("default", "short", "canonical")
-TUPLE_STYLES = ("full", "compact")
+TUPLE_STYLES: tuple[str, ...] = ("full", "compact")
 
 GOLDEN = Path(__file__).resolve().parents[1] / "tests" / "golden"
 
@@ -89,21 +89,25 @@ def read_and_print(text: str) -> None:
     except HloError as error:
         error.__str__()
         return
+    tuple_styles = TUPLE_STYLES
     try:
         verify(module)
     except HloError as error:
         error.__str__()
+        tuple_styles = ("full",)  # `t#14` of a tuple without such an element cannot be read
     for style in STYLES:
-        parse(SourceFile(module.to_text(style, large_constants=True)), verify=False)
-    # Computations come in the order of their first use, which printing may have changed once.
-    for tuples in TUPLE_STYLES:
+        printed = module.to_text(style, large_constants=True)
+        if style != "canonical":  # which is for comparing, and is not read
+            parse(SourceFile(printed), verify=False)
+    # Computations and dead code come in the order of first uses, which printing may change once.
+    for tuples in tuple_styles:
         printed = module.to_text(large_constants=True, tuple_style=tuples)
         again = parse(SourceFile(printed), verify=False)
-        assert _parts(again.to_text(large_constants=True, tuple_style=tuples)) == _parts(printed)
+        assert _lines(again.to_text(large_constants=True, tuple_style=tuples)) == _lines(printed)
 
 
-def _parts(text: str) -> list[str]:
-    return sorted(text.split("\n\n"))
+def _lines(text: str) -> list[str]:
+    return sorted(text.splitlines())
 
 
 def read_bytes(data: bytes) -> None:
