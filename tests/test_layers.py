@@ -95,7 +95,7 @@ ONLY_INSIDE_FUNCTIONS = {
 REGISTRIES = {"hloc", "hloc.codegen.backend_names"}
 """Rooms that name what is loaded when it is asked for, on any floor: in strings and annotations."""
 
-FOLDERS_WITH_PYTHON = {*SOURCE_FOLDERS, "tests", "examples", "benchmarks", "docs"}
+FOLDERS_WITH_PYTHON = {*SOURCE_FOLDERS, "tests", "examples", "benchmarks", "docs", "fuzz"}
 
 
 def room_of(module: str) -> str | None:
