@@ -8,7 +8,7 @@ from hloc.errors import HloError, reason_of
 from hloc.lazy_dataclass import dataclass
 from hloc.learn.catalogue import Lesson
 
-_SUFFIXES = (".hlo", ".md", ".py")
+_SUFFIXES = (".hlo", ".md", ".py", ".txt")
 _NOT_GIVEN = ("reference.py", "wrong.py")
 
 
