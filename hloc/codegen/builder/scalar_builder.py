@@ -285,6 +285,14 @@ class LlvmBuilder(ElementBuilder):
         at = self.address(pointer, value.dtype, index)
         self.fn.line(f"store {r.memory} {text}, ptr {at}, align {r.bytes}")
 
+    def call_routine(
+        self, name: str, pointers: Sequence[Value | str], *others: Value | int | str
+    ) -> None:
+        """Call a function: pointers first, then numbers (i64), or texts that have their types."""
+        arguments = [f"ptr {_text(x)}" for x in pointers]
+        arguments += [x if isinstance(x, str) else f"i64 {_text(x)}" for x in others]
+        self.fn.line(f"call void @{name}({', '.join(arguments)})")
+
     def address(self, pointer: Value, dtype: DType, index: Value | int) -> str:
         if index == 0:
             return pointer.text
@@ -342,6 +350,10 @@ class LlvmBuilder(ElementBuilder):
         return pointer_value(
             self.fn.value(f"getelementptr inbounds i8, ptr {pointer.text}, i64 {bytes_}")
         )
+
+
+def _text(x: Value | int | str) -> str:
+    return x.text if isinstance(x, Value) else str(x)
 
 
 def pointer_value(name: str) -> Value:

@@ -92,16 +92,16 @@ class PanelSide:
 
     def pack(self, operand: str, to: str, first_step: IndexValue, steps: IndexValue) -> None:
         """Pack all columns for some steps of k, one panel after the other."""
-        math, columns = self.math, self.column.size
+        math, columns, call = self.math, self.column.size, self.k.b.call_routine
         rows_at = self.math.moved(self.memory.steps.text, math.mul(first_step, 8))
         if self.form == LINES:
-            self._call(self.routines.columns, [operand, rows_at, to], [columns, steps])
+            call(self.routines.columns, (operand, rows_at, to), columns, steps)
             return
         with self.k.body.loop(0, columns, self.width) as column:
             offsets = self.math.moved(self.memory.offsets.text, math.mul(column, 8))
             panel = self.math.moved(to, self.panel_at(column, steps))
             count = math.minimum(self.width, math.sub(columns, column))
-            self._call(self.routines.columns, [operand, offsets, rows_at, panel], [count, steps])
+            call(self.routines.columns, (operand, offsets, rows_at, panel), count, steps)
 
     def rows(self, first: str, rows_at: Value, steps_at: Value, steps: IndexValue) -> list[str]:
         """Return the rows from `first` on, as many as a tile has, in the form of the routine.
@@ -115,9 +115,8 @@ class PanelSide:
         if not self.is_matrix:
             return [first, rows_at.text, steps_at.text]
         panel = self.memory.panel.text
-        self._call(
-            self.routines.rows, [first, rows_at.text, steps_at.text, panel], [self.height, steps]
-        )
+        pointers = (first, rows_at, steps_at, panel)
+        self.k.b.call_routine(self.routines.rows, pointers, self.height, steps)
         return [panel]
 
     def multiply(
@@ -139,21 +138,9 @@ class PanelSide:
         """
         steps, row, columns = sizes
         units = self.math.div(self.padded(steps), self.multiple)
-        flag = self.math.compare("NE", adds, 0).text
-        self._call(
-            self.routines.tiles,
-            [*rows, panels, out],
-            [units, 4 * row, self.height, columns],
-            f", i1 {flag}",
-        )
-
-    def _call(
-        self, name: str, pointers: list[str], numbers: list[IndexValue], rest: str = ""
-    ) -> None:
-        arguments = [f"ptr {x}" for x in pointers]
-        arguments += [f"i64 {self.math.value(x).text}" for x in numbers]
-        text = ", ".join(arguments) + rest
-        self.k.fn.line(f"call void @{name}({text})")
+        flag = f"i1 {self.math.compare('NE', adds, 0).text}"
+        numbers = (units, 4 * row, self.height, columns)
+        self.k.b.call_routine(self.routines.tiles, (*rows, panels, out), *numbers, flag)
 
 
 def _column_form(p: PackedGemm, arithmetic: Arithmetic) -> str:

@@ -61,12 +61,9 @@ def call_grouped(k: KernelContext, lhs: IrArray, rhs: IrArray, shared: int | Non
     k.use(routine)
     if not operand_bytes(k.inst):
         k.level = 0  # little runs outside the routine
-    kernel = k.b.offset_pointer(rhs.pointer, offset * form.dtype.storage_bytes).text
-    part = f"i64 {k.math.value(k.begin).text}, i64 {k.math.value(k.end).text}"
-    k.fn.line(
-        f"call void @{routine.name}(ptr {lhs.pointer.text}, ptr {kernel}, "
-        f"ptr {out.pointer.text}, {part}, ptr {number_table(k, numbers)})"
-    )
+    kernel = k.b.offset_pointer(rhs.pointer, offset * form.dtype.storage_bytes)
+    table = f"ptr {number_table(k, numbers)}"
+    k.b.call_routine(routine.name, (lhs.pointer, kernel, out.pointer), k.begin, k.end, table)
     return True
 
 

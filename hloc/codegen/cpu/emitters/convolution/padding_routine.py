@@ -76,8 +76,7 @@ def copy_lines(
     routine = padding_routine(source.dtype.storage_bytes, len(lines.axes), k.target)
     k.use(routine)
     table = number_table(k, lines.numbers(size_bytes, first))
-    pointers = f"ptr {target.pointer.text}, ptr {source.pointer.text}, ptr {table}"
-    k.fn.line(f"call void @{routine.name}({pointers})")
+    k.b.call_routine(routine.name, (target.pointer, source.pointer, table))
 
 
 @cache

@@ -219,7 +219,7 @@ class _Writer:
         pairs = halves or array.dtype.is_complex
         self._call(
             entering_routine(self.form, pairs),
-            *(array.pointer, self._starts(array, place), *self._parts(self.rows[0])),
+            (array.pointer, self._starts(array, place), *self._parts(self.rows[0])),
             self._floats(array, a.axis),
         )
 
@@ -229,7 +229,7 @@ class _Writer:
         number_type = REPRESENTATIONS[self.part].memory
         self._call(
             leaving_routine(self.form, target.dtype.is_complex),
-            *(*self._parts(rows), target.pointer, self._starts(target, place)),
+            (*self._parts(rows), target.pointer, self._starts(target, place)),
             *(self._floats(target, axis), f"{number_type} {number.text}"),
         )
 
@@ -250,14 +250,11 @@ class _Writer:
     def _parts(rows: Rows) -> tuple[Value, Value]:
         return rows.real, rows.imag
 
-    def _call(self, routine: Routines, *arguments: Value | int | str) -> None:
-        """Call a routine: pointers, sizes, and other numbers with their types."""
+    def _call(
+        self, routine: Routines, pointers: Sequence[Value], *numbers: IndexValue | str
+    ) -> None:
         self.k.use(routine)
-        texts = []
-        for x in arguments:
-            kind = {Value: "ptr ", int: "i64 "}.get(type(x), "")
-            texts.append(f"{kind}{x.text if isinstance(x, Value) else x}")
-        self.b.fn.line(f"call void @{routine.name}({', '.join(texts)})")
+        self.b.call_routine(routine.name, pointers, *numbers)
 
     # ---------------------------------------------------------------- rows in and out
 
@@ -367,7 +364,8 @@ class _Writer:
         source, target = self.rows[half], self.rows[1 - half]
         self._call(
             pass_routine(self.form, factor, inverse, steps[1] == 1),
-            *(*self._parts(source), *self._parts(target), *table, *steps, stride),
+            (*self._parts(source), *self._parts(target), *table),
+            *(*steps, stride),
         )
 
     def _convolved(self, size: int) -> Rows:
@@ -405,7 +403,7 @@ class _Writer:
     def _turn(self, half: int, table: tuple[Value, Value], count: int, *, conjugate: bool) -> None:
         """Multiply elements of rows number `half` by those of a table, and conjugate them."""
         routine = turning_routine(self.form, conjugate)
-        self._call(routine, *self._parts(self.rows[half]), *table, count)
+        self._call(routine, (*self._parts(self.rows[half]), *table), count)
 
     def _table(
         self, values: np.ndarray[tuple[int], np.dtype[np.complex128]]
@@ -444,8 +442,8 @@ class _Writer:
     def _joined(self, rows: Rows, n: int) -> Rows:
         """Return the first half of the spectrum of real rows whose pairs were transformed."""
         target = self.rows[0] if rows is self.rows[1] else self.rows[1]
-        arguments = (*self._parts(rows), *self._parts(target), *self.table, n // 2)
-        self._call(joining_routine(self.form), *arguments)
+        pointers = (*self._parts(rows), *self._parts(target), *self.table)
+        self._call(joining_routine(self.form), pointers, n // 2)
         return target
 
 

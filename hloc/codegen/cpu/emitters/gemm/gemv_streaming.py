@@ -127,9 +127,7 @@ def emit_gemv_streaming(
                 k.b.address(array.pointer, array.dtype, k.math.value(x))
                 for array, x in zip((lhs, rhs, k.output), where, strict=True)
             ]
-            arguments = [f"ptr {x}" for x in (*places, sums)]
-            arguments += [f"i64 {x}" for x in (k.math.value(count).text, *numbers)]
-            k.fn.line(f"call void @{routines.name}({', '.join(arguments)})")
+            k.b.call_routine(routines.name, (*places, sums), count, *numbers)
 
         call(whole, 0)
         if p.column.size % COLUMN_MULTIPLE:

@@ -171,7 +171,7 @@ def _call(
     size = p.result.storage_bytes
     row = p.copied_row if p.copied else p.row.lhs
     numbers = (
-        k.math.value(columns).text,
+        columns,
         p.depth.size,
         row,
         p.column.rhs,
@@ -182,8 +182,7 @@ def _call(
     if first:
         lhs = k.math.moved(lhs, first * row * sources[0].storage_bytes)
         out = k.math.moved(out, first * p.row.out * size)
-    arguments = [f"ptr {x}" for x in (lhs, rhs, out)] + [f"i64 {x}" for x in numbers]
-    k.fn.line(f"call void @{routines.name}({', '.join(arguments)})")
+    k.b.call_routine(routines.name, (lhs, rhs, out), *numbers)
 
 
 def _copy(k: KernelContext, p: InnerGemm, rows: str, copy: str) -> None:
@@ -191,5 +190,4 @@ def _copy(k: KernelContext, p: InnerGemm, rows: str, copy: str) -> None:
     routine = copy_routine(p.row.size, p.sources[0], p.total, k.target)
     k.use(routine)
     numbers = (p.depth.size, p.row.lhs, p.depth.lhs, p.copied_row)
-    arguments = [f"ptr {rows}", f"ptr {copy}", *(f"i64 {x}" for x in numbers)]
-    k.fn.line(f"call void @{routine.name}({', '.join(arguments)})")
+    k.b.call_routine(routine.name, (rows, copy), *numbers)

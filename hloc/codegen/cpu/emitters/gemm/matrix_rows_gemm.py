@@ -96,9 +96,7 @@ class _Rows:
         """Write the places of all positions along some axes."""
         numbers = [x for axis in reversed(axes) for x in (axis.size, axis.rhs)]
         pairs = number_table(self.k, numbers)
-        self.k.fn.line(
-            f"call void @{self.table.name}(ptr {table.text}, ptr {pairs}, i64 {len(axes)})"
-        )
+        self.k.b.call_routine(self.table.name, (table, pairs), len(axes))
 
     def write(self, lhs: str, rhs: str, out: str) -> None:
         """Pack the columns, then multiply some rows at a time."""
@@ -113,32 +111,25 @@ class _Rows:
         with k.body.loop(first_row, last_row, self.tile.rows) as first:
             here = math.minimum(self.tile.rows, math.sub(last_row, first))
             place = math.add(math.mul(first, row.out * size), math.mul(first_column, size))
-            pointers = [self.math.moved(lhs, math.mul(first, row.lhs * left)), self.edge.text]
-            pointers += [self.panels.text, self.math.moved(out, place)]
-            numbers = [self.steps, row.out * size, here, count]
-            arguments = [f"ptr {x}" for x in pointers]
-            arguments += [f"i64 {math.value(x).text}" for x in numbers]
-            arguments += ["i1 false", f"i64 {depth_bytes}", f"i64 {row.lhs * left}"]
-            k.fn.line(f"call void @{self.tiles.name}({', '.join(arguments)})")
+            rows_at = self.math.moved(lhs, math.mul(first, row.lhs * left))
+            pointers = (rows_at, self.edge, self.panels, self.math.moved(out, place))
+            numbers = (self.steps, row.out * size, here, count)
+            rest = (depth_bytes, row.lhs * left)
+            k.b.call_routine(self.tiles.name, pointers, *numbers, "i1 false", *rest)
 
     def _pack(self, rhs: str, first: IndexValue, count: IndexValue) -> None:
         """Pack some columns."""
         math, k, p = self.math, self.k, self.p
-        depth = p.sizes[2]
+        depth, pack = p.sizes[2], k.b.call_routine
         if self.form == LINES:
             place = self.math.moved(rhs, math.mul(first, p.sources[1].storage_bytes))
-            self._call_packing([place, self.steps_at.text, self.panels.text], count, depth)
+            pack(self.columns.name, (place, self.steps_at, self.panels), count, depth)
             return
         with k.body.loop(0, count, self.width) as column:
             to = self.math.moved(self.panels.text, math.mul(column, self.steps * ROW_BYTES))
             table = self.math.moved(self.columns_at.text, math.mul(math.add(first, column), 8))
             width = math.minimum(self.width, math.sub(count, column))
-            self._call_packing([rhs, table, self.steps_at.text, to], width, depth)
-
-    def _call_packing(self, pointers: list[str], count: IndexValue, depth: int) -> None:
-        arguments = [f"ptr {x}" for x in pointers]
-        arguments += [f"i64 {self.math.value(count).text}", f"i64 {depth}"]
-        self.k.fn.line(f"call void @{self.columns.name}({', '.join(arguments)})")
+            pack(self.columns.name, (rhs, table, self.steps_at, to), width, depth)
 
     def _part(self, side: str, size: int, piece: int) -> tuple[IndexValue, IndexValue]:
         """Return the rows or columns to compute: this thread's, or all."""

@@ -73,12 +73,10 @@ def emit_packed(
     called = [routines.tiles, routines.columns]
     called += [name for name in (routines.rows,) if name]
     called += [routines.rest_columns, routines.rest_rows] if parts > 1 else []
-    arrays = ", ".join(f"ptr {x.text}" for x in (lhs.pointer, rhs.pointer, out.pointer, scratch))
-    others = ", ".join(
-        f"ptr {x}" for x in (number_table(k, numbers), *finish, *(f"@{name}" for name in called))
-    )
-    part = f"i64 {k.math.value(begin).text}, i64 {k.math.value(end).text}"
-    k.fn.line(f"call void @{loops.name}({arrays}, {part}, {others})")
+    arrays = (lhs.pointer, rhs.pointer, out.pointer, scratch)
+    functions = [f"@{name}" for name in called]
+    others = [f"ptr {x}" for x in (number_table(k, numbers), *finish, *functions)]
+    k.b.call_routine(loops.name, arrays, begin, end, *others)
 
 
 def number_table(k: KernelContext, numbers: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.linalg.linalg_routines import lanes_of, linalg_routine, table_of
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
@@ -43,11 +44,8 @@ def _emit(call: LinalgCall, is_side_by_side: bool, k: KernelContext) -> None:
     k.use(routine)
     arrays = zip((*k.inputs, *k.outputs), call.views, strict=True)
     pointers = [strided(k, *pair).pointer for pair in arrays]
-    entries = ", ".join(f"i64 {entry}" for entry in table_of(call))
-    table = k.fn.global_constant(f"[{len(table_of(call))} x i64]", f"[{entries}]")
-    given = ", ".join(f"ptr {pointer.text}" for pointer in (*pointers, k.scratch))
-    begin, end = (k.math.value(x).text for x in (k.begin, k.end))
-    k.fn.line(f"call void @{routine.name}({given}, ptr {table}, i64 {begin}, i64 {end})")
+    table = number_table(k, table_of(call))
+    k.b.call_routine(routine.name, (*pointers, k.scratch, table), k.begin, k.end)
     k.level = 0  # nothing runs outside of the routine
 
 

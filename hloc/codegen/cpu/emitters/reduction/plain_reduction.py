@@ -284,12 +284,8 @@ class _Call:
             b.address(k.output.pointer, self.fold.result, m.value(target)),
         )
         init = b.convert(k.read(self.start, ()), self.fold.total)
-        arguments = [
-            *(f"ptr {place}" for place in places),
-            f"{REPRESENTATIONS[self.fold.total].register} {init.text}",
-            *(f"i64 {m.value(number).text}" for number in numbers),
-        ]
-        k.fn.line(f"call void @{routine.name}({', '.join(arguments)})")
+        initial = f"{REPRESENTATIONS[self.fold.total].register} {init.text}"
+        b.call_routine(routine.name, places, initial, *numbers)
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:

@@ -11,6 +11,7 @@ from math import prod
 from hloc.analysis.pools import Pool, pool_of, scaled_pool
 from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.values import REPRESENTATIONS
+from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.reduction.fold_routine import (
     Fold,
     has_masks,
@@ -70,19 +71,13 @@ def _emit(scaled: _ScaledPool, k: KernelContext) -> None:
         return
     routine = pool_routine(fold, k.target)
     k.use(routine)
-    b, m = k.b, k.math
+    b = k.b
     init = b.convert(k.read(window.operands[1], ()), fold.total)
     finish, scale = _scale(k, scaled.factor, fold.total)
-    entries = table_of(pool, finish)
-    table = k.fn.global_constant(
-        f"[{len(entries)} x i64]", f"[{', '.join(f'i64 {entry}' for entry in entries)}]"
-    )
-    kind = REPRESENTATIONS[fold.total].register
-    k.fn.line(
-        f"call void @{routine.name}(ptr {source.pointer.text}, ptr {k.output.pointer.text}, "
-        f"{kind} {init.text}, {kind} {scale}, ptr {table}, "
-        f"i64 {m.value(k.begin).text}, i64 {m.value(k.end).text})"
-    )
+    table = f"ptr {number_table(k, table_of(pool, finish))}"
+    factors = [f"{REPRESENTATIONS[fold.total].register} {x}" for x in (init.text, scale)]
+    arrays = (source.pointer, k.output.pointer)
+    b.call_routine(routine.name, arrays, *factors, table, k.begin, k.end)
     k.level = 0  # nothing runs outside of the routine
 
 

@@ -124,9 +124,9 @@ def _call_sort(k: KernelContext, plan: CallPlan, key: int, moved: list[Row], scr
     form, numbers = plan.form(key), plan.orders[key][1].numbers
     routines = sort_routines(form, k.target)
     k.use(routines)
-    rows = ", ".join(row.arguments for row in moved)
-    how = ", ".join(f"i{form.bits} {number}" for number in numbers)
-    k.fn.line(f"call void @{form.name}({rows}, ptr {scratch}, i64 {plan.size}, {how})")
+    rows = [row.arguments for row in moved]
+    how = [f"i{form.bits} {number}" for number in numbers]
+    k.b.call_routine(form.name, (), *rows, f"ptr {scratch}", plan.size, *how)
 
 
 def _by_place(k: KernelContext, plan: CallPlan, rows: list[Row], results: list[Row]) -> None:
@@ -155,8 +155,8 @@ def _gather(k: KernelContext, row: Row, result: Row, places: Row, size: int) -> 
     """Copy a row in the order of places."""
     routine = gather_routine(row.element_bytes, k.target)
     k.use(routine)
-    moved = f"{row.arguments}, {result.arguments}"
-    k.fn.line(f"call void @{routine.name}({moved}, ptr {places.pointer}, i64 {size})")
+    at = f"ptr {places.pointer}"
+    k.b.call_routine(routine.name, (), row.arguments, result.arguments, at, size)
 
 
 EMITTER = Emitter("sort-by-routines", plan, roots=("sort",))
