@@ -52,13 +52,22 @@ def _shorten(root: Box, work: Work) -> None:
         single = [child for child in group.children if not child.children]
         if group.sort != "repeat":
             fewer = with_repeats(groups, work), with_repeats(single, work)
-            if sum(map(len, fewer)) > 1:  # a group of one box adds nothing
+            if sum(map(len, fewer)) > 1:
                 groups, single = fewer
+            elif group is not root:  # a group of one box adds nothing
+                _become(group, *fewer[0], *fewer[1])
         stack += [box for box in (*groups, *single) if box.children]
         if len(groups) + len(single) > MOST_CHILDREN:
             groups = _in_parts(groups, work)
             single = _in_parts(single, work, MOST_CHILDREN // 2)
         group.children = sorted([*groups, *single], key=work.order.__getitem__)
+
+
+def _become(group: Box, only: Box) -> None:
+    """Make `group` the repetition that is all it holds."""
+    if only.sort == "repeat":
+        group.sort, group.repeats, group.kind = only.sort, only.repeats, only.kind
+        group.children = only.children
 
 
 def _in_parts(children: list[Box], work: Work, most: int = MOST_CHILDREN) -> list[Box]:

@@ -1,9 +1,10 @@
 """Layered graph layout: rows, order within rows, and coordinates.
 
 Rows by longest path, order by barycentre sweeps, coordinates by isotonic regression, so that boxes
-stand below their operands and never overlap. An edge that crosses a few rows bends in each of them;
-longer edges do not, since a deep module would have millions of bends. All steps are iterative,
-deterministic and linear but for sorting; after Sugiyama, Tagawa and Toda (1981).
+stand below their operands and never overlap. An edge that crosses rows bends in each of them, so
+that it runs beside the boxes; the edges of one box share their bends. Past a limit on all bends,
+long edges are drawn straight. All steps are iterative, deterministic and linear but for sorting;
+after Sugiyama, Tagawa and Toda (1981).
 """
 
 from __future__ import annotations
@@ -14,13 +15,19 @@ from itertools import pairwise
 from hloc.lazy_dataclass import dataclass
 
 MOST_BENDS = 10
-"""An edge across more rows is drawn straight."""
+"""An edge across more rows is drawn straight once there are too many bends."""
+
+MOST_ALL_BENDS = 2000
+"""Number of bends, or eight per box, past which only short edges bend."""
+
+_BENDS_PER_BOX = 8
 
 _ORDER_SWEEPS = 8
 _PLACE_SWEEPS = 8
 _MANY = 2000
 _BEND_WIDTH = 8.0
 _BEND_WEIGHT = 4.0
+_BEND_GAP = 6.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +62,8 @@ def layers(count: int, edges: Sequence[tuple[int, int]]) -> Layers:
     """
     down = sorted({(min(a, b), max(a, b)) for a, b in edges if a != b})
     rank = _ranks(count, down)
-    total = count
-    chains: list[tuple[int, ...]] = []
-    for a, b in down:
-        between = rank[b] - rank[a] - 1
-        bends = between if between <= MOST_BENDS else 0
-        chains.append((a, *range(total, total + bends), b))
-        rank += range(rank[a] + 1, rank[a] + 1 + bends)
-        total += bends
+    chains = _chains(down, rank)
+    total = len(rank)
     rows: list[list[int]] = [[] for _ in range(max(rank, default=-1) + 1)]
     for x in range(total):
         rows[rank[x]].append(x)
@@ -72,19 +73,36 @@ def layers(count: int, edges: Sequence[tuple[int, int]]) -> Layers:
 
 
 def _ranks(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
-    """Return the rows: below all operands; sources are placed right above their first user."""
+    """Return the rows: below all operands, and near the first user where no edge grows by it."""
     rank = [0] * count
-    has_operand = [False] * count
+    operands = [0] * count
+    users: list[list[int]] = [[] for _ in range(count)]
     for a, b in edges:  # sorted by `a`, so the rank of `a` is final
         rank[b] = max(rank[b], rank[a] + 1)
-        has_operand[b] = True
-    first_user: dict[int, int] = {}
-    for a, b in edges:
-        first_user[a] = min(first_user.get(a, rank[b]), rank[b])
-    for a, user in first_user.items():
-        if not has_operand[a]:
-            rank[a] = user - 1
+        operands[b] += 1
+        users[a].append(b)
+    for a in reversed(range(count)):
+        if users[a] and operands[a] <= len(users[a]):
+            rank[a] = min(rank[user] for user in users[a]) - 1
     return rank
+
+
+def _chains(edges: Sequence[tuple[int, int]], rank: list[int]) -> list[tuple[int, ...]]:
+    """Return the chain of every edge, and append the rows of the bends to `rank`."""
+    most = max(MOST_ALL_BENDS, _BENDS_PER_BOX * len(rank)) + len(rank)
+    bends: dict[int, list[int]] = {}  # of a box, one in every row below it
+    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    for a, b in sorted(edges, key=lambda edge: rank[edge[1]] - rank[edge[0]]):
+        between = rank[b] - rank[a] - 1
+        own = bends.setdefault(a, [])
+        if between > MOST_BENDS and len(rank) + between - len(own) > most:
+            found[a, b] = (a, b)
+            continue
+        while len(own) < between:
+            own.append(len(rank))
+            rank.append(rank[a] + len(own))
+        found[a, b] = (a, *own[:between], b)
+    return [found[edge] for edge in edges]
 
 
 def _links(
@@ -93,11 +111,10 @@ def _links(
     """Return for every box and bend its neighbours in the row above, and in the row below."""
     above: list[list[int]] = [[] for _ in rank]
     below: list[list[int]] = [[] for _ in rank]
-    for chain in chains:
-        for a, b in pairwise(chain):
-            if rank[b] - rank[a] == 1:
-                above[b].append(a)
-                below[a].append(b)
+    for a, b in dict.fromkeys(link for chain in chains for link in pairwise(chain)):
+        if rank[b] - rank[a] == 1:
+            above[b].append(a)
+            below[a].append(b)
     return above, below
 
 
@@ -174,13 +191,17 @@ def places(found: Layers, widths: Sequence[float], gap: float) -> list[float]:
     Args:
         found: rows and order.
         widths: of the boxes; bends need little.
-        gap: between neighbours of a row.
+        gap: between a box and its neighbour in the row; bends stand closer.
     """
     size = [*widths, *[_BEND_WIDTH] * (sum(map(len, found.rows)) - found.count)]
     above, below = _links(found.chains, found.row_of())
+
+    def gaps(row: Sequence[int]) -> list[float]:
+        return [gap if min(pair) < found.count else _BEND_GAP for pair in pairwise(row)]
+
     x = [0.0] * len(size)
     for row in found.rows:
-        _set_row(row, [0.0] * len(row), [1.0] * len(row), size, gap, x)
+        _set_row(row, [0.0] * len(row), [1.0] * len(row), size, gaps(row), x)
     sweeps = _PLACE_SWEEPS if len(size) <= _MANY else 4
     for sweep in range(sweeps):
         neighbours, rows = (above, found.rows) if sweep % 2 == 0 else (below, found.rows[::-1])
@@ -191,7 +212,7 @@ def places(found: Layers, widths: Sequence[float], gap: float) -> list[float]:
                 ideal.append(_median([x[z] for z in beside]) if beside else x[y])
                 bends = y >= found.count
                 weight.append(_BEND_WEIGHT if bends else 1.0 if beside else 0.1)
-            _set_row(row, ideal, weight, size, gap, x)
+            _set_row(row, ideal, weight, size, gaps(row), x)
     left = min((x[y] - size[y] / 2 for y in range(len(size))), default=0.0)
     return [value - left for value in x]
 
@@ -207,7 +228,7 @@ def _set_row(
     ideal: Sequence[float],
     weight: Sequence[float],
     size: Sequence[float],
-    gap: float,
+    gaps: Sequence[float],
     x: list[float],
 ) -> None:
     """Place a row as near to `ideal` as its order and widths allow (pool adjacent violators)."""
@@ -215,7 +236,7 @@ def _set_row(
     pools: list[list[float]] = []  # mean, weight, count
     for i, y in enumerate(row):
         if i:
-            offset += (size[row[i - 1]] + size[y]) / 2 + gap
+            offset += (size[row[i - 1]] + size[y]) / 2 + gaps[i - 1]
         offsets.append(offset)
         pools.append([ideal[i] - offset, weight[i], 1])
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:

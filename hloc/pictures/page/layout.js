@@ -7,7 +7,7 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const SORTS = ["instruction", "computation", "scope", "repeat", "part"];
 const MOST_SVG = 3000, SWEEPS = 8, MANY = 2000;
-const GAP = 22, ROW_GAP = 34, HEAD = 26, PAD = 14, BEND = 8, LEAST = 0.002;
+const GAP = 22, ROW_GAP = 34, HEAD = 26, PAD = 14, BEND = 8, BEND_GAP = 6, LEAST = 0.002;
 const $ = (id) => document.getElementById(id);
 
 const text = (i) => data.strings[i || 0];
@@ -107,20 +107,21 @@ function places(rows, chains, widths, rowOf) {
   const total = rowOf.length, n = widths.length;
   const w = (i) => (i < n ? widths[i] : BEND);
   const above = Array.from({ length: total }, () => []), below = above.map(() => []);
+  const gap = (i, j) => (Math.min(i, j) < n ? GAP : BEND_GAP);
   for (const chain of chains)
     for (let i = 1; i < chain.length; i++)
-      if (rowOf[chain[i]] - rowOf[chain[i - 1]] === 1) {
+      if (rowOf[chain[i]] - rowOf[chain[i - 1]] === 1 && !below[chain[i - 1]].includes(chain[i])) {
         above[chain[i]].push(chain[i - 1]);
         below[chain[i - 1]].push(chain[i]);
       }
   const x = new Array(total).fill(0);
-  for (const row of rows) setRow(row, row.map(() => 0), row.map(() => 1), w, x);
+  for (const row of rows) setRow(row, row.map(() => 0), row.map(() => 1), w, gap, x);
   const back = [...rows].reverse();
   for (let sweep = 0; sweep < (total <= MANY ? SWEEPS : 4); sweep++) {
     const [beside, order] = sweep % 2 ? [below, back] : [above, rows];
     for (const row of order) {
       const ideal = row.map((i) => (beside[i].length ? median(beside[i].map((j) => x[j])) : x[i]));
-      setRow(row, ideal, row.map((i) => (i >= n ? 4 : beside[i].length ? 1 : 0.1)), w, x);
+      setRow(row, ideal, row.map((i) => (i >= n ? 4 : beside[i].length ? 1 : 0.1)), w, gap, x);
     }
   }
   let left = Infinity;
@@ -132,11 +133,11 @@ function median(values) {
   const m = values.length >> 1;
   return values.length % 2 ? values[m] : (values[m - 1] + values[m]) / 2;
 }
-function setRow(row, ideal, weight, w, x) {
+function setRow(row, ideal, weight, w, gap, x) {
   const pools = [], offsets = [];
   let offset = 0;
   row.forEach((item, i) => {
-    if (i) offset += (w(row[i - 1]) + w(item)) / 2 + GAP;
+    if (i) offset += (w(row[i - 1]) + w(item)) / 2 + gap(row[i - 1], item);
     offsets.push(offset);
     pools.push([ideal[i] - offset, weight[i], 1]);
     while (pools.length > 1 && pools[pools.length - 2][0] > pools[pools.length - 1][0]) {

@@ -57,6 +57,40 @@ def layered_model(layers: int, *, scopes: bool = True, width: int = 20) -> Modul
     return parse_text("\n".join([*lines, "}", ""]))
 
 
+def training_step(layers: int, *, scopes: bool = True) -> Module:
+    """Return a loss, its gradient and an optimiser's step, about 11 instructions per layer.
+
+    Scopes are named as JAX names them: `jvp(layer_3)` and `transpose(jvp(layer_3))`. Every backward
+    layer reads what its forward layer kept.
+    """
+    lines = ["HloModule step", "", "ENTRY e {", "  x0 = f32[8,8] parameter(0)"]
+
+    def put(name: str, text: str, scope: str) -> None:
+        where = f', metadata={{op_name="jit(step)/{scope}/{text.split("(")[0]}"}}' if scopes else ""
+        lines.append(f"  {name} = f32[8,8] {text}{where}")
+
+    contract = "lhs_contracting_dims={%d}, rhs_contracting_dims={%d}"
+    for i in range(layers):
+        lines.append(f"  w{i} = f32[8,8] parameter({i + 1})")
+        put(f"dot{i}", f"dot(x{i}, w{i}), {contract % (1, 0)}", f"jvp(layer_{i})")
+        put(f"tanh{i}", f"tanh(dot{i})", f"jvp(layer_{i})")
+        put(f"x{i + 1}", f"add(x{i}, tanh{i})", f"jvp(layer_{i})")
+    put(f"g{layers}", f"subtract(x{layers}, x0)", "loss")
+    for i in reversed(range(layers)):
+        scope = f"transpose(jvp(layer_{i}))"
+        put(f"square{i}", f"multiply(tanh{i}, tanh{i})", scope)
+        put(f"slope{i}", f"multiply(g{i + 1}, square{i})", scope)
+        put(f"dw{i}", f"dot(x{i}, slope{i}), {contract % (0, 0)}", scope)
+        put(f"dx{i}", f"dot(slope{i}, w{i}), {contract % (1, 1)}", scope)
+        put(f"g{i}", f"add(g{i + 1}, dx{i})", scope)
+    for i in range(layers):
+        put(f"new{i}", f"subtract(w{i}, dw{i})", "update")
+    news = [f"new{i}" for i in range(layers)]
+    shapes = ", ".join(["f32[8,8]"] * (layers + 1))
+    lines.append(f"  ROOT out = ({shapes}) tuple({', '.join([*news, 'g0'])})")
+    return parse_text("\n".join([*lines, "}", ""]))
+
+
 def hostile() -> Module:
     """Return a module whose every text tries to leave its place."""
     module = parse_text(

@@ -78,6 +78,22 @@ def test_what_has_no_operand_stands_near_its_user() -> None:
     assert row[7] == row[8] - 1
 
 
+def test_what_has_one_operand_and_one_user_stands_near_its_user() -> None:
+    """The update of a weight is not drawn at the top, far from the gradient it waits for."""
+    edges = [(i, i + 1) for i in range(20)] + [(21, 22), (22, 23), (20, 23)]
+    row = layers(24, edges).row_of()
+    assert [row[23] - row[x] for x in (20, 22, 21)] == [1, 1, 2]
+
+
+def test_long_edges_of_one_box_share_their_bends() -> None:
+    """A weight that thirty rows read is one line beside the boxes, not thirty lines behind them."""
+    edges = [(i, i + 1) for i in range(30)] + [(0, i) for i in range(2, 31)]
+    found = layers(31, edges)
+    check(found, 31, edges)
+    assert all(len(c) == c[-1] + 1 for c in found.chains if c[0] == 0), "one bend in every row"
+    assert sum(map(len, found.rows)) == 31 + 29
+
+
 def test_a_real_size_takes_less_than_seconds() -> None:
     """8,194 instructions, as the largest computation of a diffusion model has."""
     chance = random.Random(0)

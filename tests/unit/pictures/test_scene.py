@@ -11,7 +11,7 @@ from hloc.pictures.labels import written_in_users
 from hloc.pictures.places import BOXES_AT_START, all_nodes, lines_of, opened, place, ways
 from hloc.pictures.scene import Scene, scene_of
 from hloc.pictures.selection import between, picked
-from tests.unit.pictures.modules import layered_model, small
+from tests.unit.pictures.modules import layered_model, small, training_step
 
 
 def titles(scene: Scene) -> dict[str, str]:
@@ -71,6 +71,28 @@ def test_equal_rounds_are_found_without_scopes() -> None:
     """A dump without metadata still shows that it is a stack of layers."""
     shown = seen(scene_of(layered_model(24, scopes=False).entry))
     assert any("×24" in title or "×23" in title for title in shown), shown
+
+
+@pytest.mark.parametrize("scopes", [True, False])
+def test_a_training_step_folds_forwards_backwards_and_in_the_update(scopes: bool) -> None:
+    """60 layers are three boxes, not three hundred, though every gradient reads a forward layer."""
+    scene = scene_of(training_step(60, scopes=scopes).entry)
+    folded = [box for box in scene.root.children if box.repeats >= 59 and box.count >= 60]
+    weights = [box for box in folded if box.title.startswith("parameter")]
+    assert len(folded) - len(weights) == 3, seen(scene)
+    assert len(seen(scene)) <= 12, seen(scene)
+    assert seen(scene) == seen(scene_of(training_step(60, scopes=scopes).entry))
+
+
+@pytest.mark.parametrize("scopes", [True, False])
+@pytest.mark.parametrize("most", [BOXES_AT_START, 10**6])
+def test_boxes_stand_below_their_operands_and_lines_beside_boxes(scopes: bool, most: int) -> None:
+    root = opened(scene_of(training_step(40, scopes=scopes).entry), most)
+    place(root)
+    drawn = ways(root)
+    assert drawn
+    assert all(way.target.y > way.source.bottom for way in drawn)
+    assert not any(way.is_long for way in drawn), "only a line without bends runs behind boxes"
 
 
 def test_instructions_that_repeat_nothing_are_cut_into_parts() -> None:
