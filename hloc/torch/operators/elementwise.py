@@ -106,19 +106,15 @@ _register()
 # ---------------------------------------------------------------- arithmetic
 
 
-@implements("add.Tensor", "add.Scalar")
-def _add(g: Lowering, x: Any, y: Any, alpha: Any = 1) -> Instruction:
-    return g.binary("or" if g.dtype is PRED else "add", x, _scaled(g, y, alpha))
-
-
-@implements("sub.Tensor", "sub.Scalar")
-def _subtract(g: Lowering, x: Any, y: Any, alpha: Any = 1) -> Instruction:
-    return g.binary("subtract", x, _scaled(g, y, alpha))
-
-
-@implements("rsub.Scalar", "rsub.Tensor")
-def _reverse_subtract(g: Lowering, x: Any, y: Any, alpha: Any = 1) -> Instruction:
-    return g.binary("subtract", y, _scaled(g, x, alpha))
+implements("add.Tensor", "add.Scalar")(
+    lambda g, x, y, alpha=1: g.binary("or" if g.dtype is PRED else "add", x, _scaled(g, y, alpha))
+)
+implements("sub.Tensor", "sub.Scalar")(
+    lambda g, x, y, alpha=1: g.binary("subtract", x, _scaled(g, y, alpha))
+)
+implements("rsub.Scalar", "rsub.Tensor")(
+    lambda g, x, y, alpha=1: g.binary("subtract", y, _scaled(g, x, alpha))
+)
 
 
 def _scaled(g: Lowering, x: Any, alpha: Any) -> Any:
@@ -153,14 +149,8 @@ def truncated(g: Lowering, x: Instruction) -> Instruction:
     return g.build.multiply(g.unary("sign", x), size)
 
 
-@implements("trunc.default", "fix.default")
-def _truncate(g: Lowering, x: Instruction) -> Instruction:
-    return truncated(g, x)
-
-
-@implements("fmod.Tensor", "fmod.Scalar")
-def _fmod(g: Lowering, x: Any, y: Any) -> Instruction:
-    return g.binary("remainder", x, y)
+implements("trunc.default", "fix.default")(truncated)
+implements("fmod.Tensor", "fmod.Scalar")(lambda g, x, y: g.binary("remainder", x, y))
 
 
 @implements("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
@@ -180,14 +170,8 @@ def _power(g: Lowering, x: Any, y: Any) -> Instruction:
     return g.binary("power", x, y)
 
 
-@implements("reciprocal.default")
-def _reciprocal(g: Lowering, x: Instruction) -> Instruction:
-    return g.binary("divide", 1.0, x)
-
-
-@implements("square.default")
-def _square(g: Lowering, x: Instruction) -> Instruction:
-    return g.binary("multiply", x, x)
+implements("reciprocal.default")(lambda g, x: g.binary("divide", 1.0, x))
+implements("square.default")(lambda g, x: g.binary("multiply", x, x))
 
 
 def _log(base: float) -> Any:
@@ -201,24 +185,14 @@ def _log(base: float) -> Any:
 OPERATORS["aten.log2.default"], OPERATORS["aten.log10.default"] = _log(2), _log(10)
 
 
-@implements("exp2.default")
-def _exp2(g: Lowering, x: Instruction) -> Instruction:
-    return g.unary("exponential", g.binary("multiply", x, math.log(2)))
-
-
-@implements("atan.default")
-def _atan(g: Lowering, x: Instruction) -> Instruction:
-    return g.binary("atan2", x, 1.0)
-
-
-@implements("logical_not.default")
-def _logical_not(g: Lowering, x: Instruction) -> Instruction:
-    return g.unary("not", g.cast(x, PRED))
-
-
-@implements("bitwise_left_shift.Tensor", "__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar")
-def _left_shift(g: Lowering, x: Any, y: Any) -> Instruction:
-    return g.binary("shift-left", x, y)
+implements("exp2.default")(
+    lambda g, x: g.unary("exponential", g.binary("multiply", x, math.log(2)))
+)
+implements("atan.default")(lambda g, x: g.binary("atan2", x, 1.0))
+implements("logical_not.default")(lambda g, x: g.unary("not", g.cast(x, PRED)))
+implements("bitwise_left_shift.Tensor", "__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar")(
+    lambda g, x, y: g.binary("shift-left", x, y)
+)
 
 
 @implements("bitwise_right_shift.Tensor", "__rshift__.Scalar", "bitwise_right_shift.Tensor_Scalar")
@@ -236,9 +210,9 @@ def _where(g: Lowering, mask: Instruction, x: Any, y: Any) -> Instruction:
     return g.build.select(g.operand(mask, PRED, g.dims), yes, no)
 
 
-@implements("masked_fill.Scalar", "masked_fill.Tensor")
-def _masked_fill(g: Lowering, x: Instruction, mask: Instruction, value: Any) -> Instruction:
-    return _where(g, mask, value, x)
+implements("masked_fill.Scalar", "masked_fill.Tensor")(
+    lambda g, x, mask, value: _where(g, mask, value, x)
+)
 
 
 @implements("clamp.default", "clamp.Tensor")
@@ -250,24 +224,10 @@ def _clamp(g: Lowering, x: Instruction, min: Any = None, max: Any = None) -> Ins
     return found
 
 
-@implements("clamp_min.default")
-def _clamp_min(g: Lowering, x: Instruction, bound: Any) -> Instruction:
-    return g.binary("maximum", x, bound)
-
-
-@implements("clamp_max.default")
-def _clamp_max(g: Lowering, x: Instruction, bound: Any) -> Instruction:
-    return g.binary("minimum", x, bound)
-
-
-@implements("relu.default")
-def _relu(g: Lowering, x: Instruction) -> Instruction:
-    return g.binary("maximum", x, 0)
-
-
-@implements("hardtanh.default")
-def _hard_tanh(g: Lowering, x: Instruction, low: float = -1, high: float = 1) -> Instruction:
-    return _clamp(g, x, low, high)
+implements("clamp_min.default")(lambda g, x, bound: g.binary("maximum", x, bound))
+implements("clamp_max.default")(lambda g, x, bound: g.binary("minimum", x, bound))
+implements("relu.default")(lambda g, x: g.binary("maximum", x, 0))
+implements("hardtanh.default")(lambda g, x, low=-1, high=1: _clamp(g, x, low, high))
 
 
 @implements("leaky_relu.default")
@@ -306,14 +266,8 @@ def _gelu(g: Lowering, x: Instruction, approximate: str = "none") -> Instruction
     return g.cast(times(x, half), g.dtype)
 
 
-@implements("silu.default")
-def _silu(g: Lowering, x: Instruction) -> Instruction:
-    return g.build.multiply(x, g.unary("logistic", x))
-
-
-@implements("isnan.default")
-def _is_nan(g: Lowering, x: Instruction) -> Instruction:
-    return g.build.compare(x, x, "NE")
+implements("silu.default")(lambda g, x: g.build.multiply(x, g.unary("logistic", x)))
+implements("isnan.default")(lambda g, x: g.build.compare(x, x, "NE"))
 
 
 @implements("isinf.default")
@@ -344,6 +298,4 @@ def _nothing(_g: Lowering, *_: Any, **_options: Any) -> None:
     """Checks of shapes and types hold here: a program is compiled for fixed ones."""
 
 
-@implements("copy.default")
-def _copy(g: Lowering, x: Instruction, y: Instruction, *_: Any) -> Instruction:
-    return g.operand(y, g.dtype, g.dims)
+implements("copy.default")(lambda g, x, y, *_: g.operand(y, g.dtype, g.dims))

@@ -36,14 +36,10 @@ def take(g: Lowering, x: Instruction, index: Instruction, dim: int = 0) -> Instr
     )
 
 
-@implements("embedding.default")
-def _embedding(g: Lowering, table: Instruction, index: Instruction, *_: Any) -> Instruction:
-    return take(g, table, g.cast(index, S64))
-
-
-@implements("index_select.default")
-def _index_select(g: Lowering, x: Instruction, dim: int, index: Instruction) -> Instruction:
-    return take(g, x, _wrapped(g, index, x.array.dims[dim]), dim % x.array.rank)
+implements("embedding.default")(lambda g, table, index, *_: take(g, table, g.cast(index, S64)))
+implements("index_select.default")(
+    lambda g, x, dim, index: take(g, x, _wrapped(g, index, x.array.dims[dim]), dim % x.array.rank)
+)
 
 
 @implements("embedding_dense_backward.default")
@@ -193,11 +189,9 @@ def _gather(
     return _index(g, x, _places(g, index, dim, x.array.dims[dim]))
 
 
-@implements("scatter.src", "scatter.value")
-def _scatter_set(
-    g: Lowering, x: Instruction, dim: int, index: Instruction, source: Any
-) -> Instruction:
-    return _scatter_along(g, x, dim, index, source, "")
+implements("scatter.src", "scatter.value")(
+    lambda g, x, dim, index, source: _scatter_along(g, x, dim, index, source, "")
+)
 
 
 @implements("scatter_add.default")

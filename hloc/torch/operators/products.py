@@ -26,14 +26,8 @@ def product(g: Lowering, x: Instruction, y: Instruction, batch: int) -> Instruct
     )
 
 
-@implements("mm.default")
-def _mm(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
-    return product(g, x, y, 0)
-
-
-@implements("bmm.default")
-def _bmm(g: Lowering, x: Instruction, y: Instruction) -> Instruction:
-    return product(g, x, y, 1)
+implements("mm.default")(lambda g, x, y: product(g, x, y, 0))
+implements("bmm.default")(lambda g, x, y: product(g, x, y, 1))
 
 
 @implements("mv.default", "dot.default")

@@ -169,14 +169,12 @@ def extremum_function(g: Lowering, kind: DType, direction: str) -> Computation:
 # ---------------------------------------------------------------- running sums and sorting
 
 
-@implements("cumsum.default")
-def _running_sum(g: Lowering, x: Instruction, dim: int, **_options: Any) -> Instruction:
-    return _running(g, g.cast(x, g.dtype), dim, "add", 0)
-
-
-@implements("cumprod.default")
-def _running_product(g: Lowering, x: Instruction, dim: int, **_options: Any) -> Instruction:
-    return _running(g, g.cast(x, g.dtype), dim, "multiply", 1)
+implements("cumsum.default")(
+    lambda g, x, dim, **_options: _running(g, g.cast(x, g.dtype), dim, "add", 0)
+)
+implements("cumprod.default")(
+    lambda g, x, dim, **_options: _running(g, g.cast(x, g.dtype), dim, "multiply", 1)
+)
 
 
 def _running(g: Lowering, x: Instruction, dim: int, opcode: str, start: Any) -> Instruction:

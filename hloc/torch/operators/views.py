@@ -24,9 +24,7 @@ def _permute(g: Lowering, x: Instruction, dims: Sequence[int]) -> Instruction:
     return x if order == sorted(order) else g.build.transpose(x, order)
 
 
-@implements("t.default")
-def _t(g: Lowering, x: Instruction) -> Instruction:
-    return g.build.transpose(x, (1, 0)) if x.array.rank == 2 else x
+implements("t.default")(lambda g, x: g.build.transpose(x, (1, 0)) if x.array.rank == 2 else x)
 
 
 @implements("transpose.int")
@@ -36,9 +34,7 @@ def _transpose(g: Lowering, x: Instruction, a: int, b: int) -> Instruction:
     return _permute(g, x, order)
 
 
-@implements("expand.default")
-def _expand(g: Lowering, x: Instruction, _sizes: Any, **_options: Any) -> Instruction:
-    return g.expand(x, g.dims)
+implements("expand.default")(lambda g, x, _sizes, **_options: g.expand(x, g.dims))
 
 
 @implements("cat.default")
@@ -149,9 +145,9 @@ def _repeat(g: Lowering, x: Instruction, counts: Sequence[int]) -> Instruction:
     return g.build.reshape(g.build.broadcast(x, both, placed), g.dims)
 
 
-@implements("flip.default")
-def _flip(g: Lowering, x: Instruction, dims: Sequence[int]) -> Instruction:
-    return g.build.reverse(x, sorted(dim % x.array.rank for dim in dims)) if dims else x
+implements("flip.default")(
+    lambda g, x, dims: g.build.reverse(x, sorted(dim % x.array.rank for dim in dims)) if dims else x
+)
 
 
 @implements("constant_pad_nd.default")
@@ -163,14 +159,8 @@ def _pad(g: Lowering, x: Instruction, pad: Sequence[int], value: float = 0) -> I
     return g.build.pad(x, g.constant(value, g.dtype), low, high)
 
 
-@implements("tril.default")
-def _lower_triangle(g: Lowering, x: Instruction, diagonal: int = 0) -> Instruction:
-    return _triangle(g, x, diagonal, "GE")
-
-
-@implements("triu.default")
-def _upper_triangle(g: Lowering, x: Instruction, diagonal: int = 0) -> Instruction:
-    return _triangle(g, x, diagonal, "LE")
+implements("tril.default")(lambda g, x, diagonal=0: _triangle(g, x, diagonal, "GE"))
+implements("triu.default")(lambda g, x, diagonal=0: _triangle(g, x, diagonal, "LE"))
 
 
 def _triangle(g: Lowering, x: Instruction, diagonal: int, direction: str) -> Instruction:
@@ -185,14 +175,10 @@ def _triangle(g: Lowering, x: Instruction, diagonal: int, direction: str) -> Ins
 # ---------------------------------------------------------------- new tensors
 
 
-@implements("full.default", "full_like.default", "new_full.default")
-def _full(g: Lowering, _sizes: Any, *values: Any, **_options: Any) -> Instruction:
-    return g.operand(values[-1], g.dtype, g.dims)
-
-
-@implements("scalar_tensor.default")
-def _scalar(g: Lowering, value: Any, **_options: Any) -> Instruction:
-    return g.operand(value, g.dtype, ())
+implements("full.default", "full_like.default", "new_full.default")(
+    lambda g, _sizes, *values, **_options: g.operand(values[-1], g.dtype, g.dims)
+)
+implements("scalar_tensor.default")(lambda g, value, **_options: g.operand(value, g.dtype, ()))
 
 
 @implements("zeros.default", "zeros_like.default", "new_zeros.default", "empty.memory_format",
@@ -201,9 +187,9 @@ def _zeros(g: Lowering, *_: Any, **_options: Any) -> Instruction:
     return g.splat(0, g.dtype, g.dims)
 
 
-@implements("ones.default", "ones_like.default", "new_ones.default")
-def _ones(g: Lowering, *_: Any, **_options: Any) -> Instruction:
-    return g.splat(1, g.dtype, g.dims)
+implements("ones.default", "ones_like.default", "new_ones.default")(
+    lambda g, *_, **_options: g.splat(1, g.dtype, g.dims)
+)
 
 
 @implements("arange.start_step", "arange.start", "arange.default")
