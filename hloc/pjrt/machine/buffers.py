@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hloc.pjrt.machine.events import drop_event, error_of, fail, wait
+from hloc.pjrt.machine.events import drop_event, error_of, fail, invalid, wait
 from hloc.pjrt.machine.memory import allocate, delete_buffer, drop_storage, new_buffer
 from hloc.pjrt.machine.words import (
     Args,
@@ -72,9 +72,8 @@ def PJRT_Buffer_DecreaseExternalReferenceCount(args: Args) -> PJRT_Error:
     buffer = args.buffer
     if atomic_add(buffer.holds, -1) < 1:
         atomic_add(buffer.holds, 1)
-        return fail(
-            Error_Code_.INVALID_ARGUMENT,
-            *text("Attempting to decrease reference on a buffer with zero reference count."),
+        return invalid(
+            *text("Attempting to decrease reference on a buffer with zero reference count.")
         )
     drop_storage(buffer.storage)
     return None
@@ -82,7 +81,7 @@ def PJRT_Buffer_DecreaseExternalReferenceCount(args: Args) -> PJRT_Error:
 
 def deleted_error() -> PJRT_Error:
     """Return the error for a buffer that has no memory any more."""
-    return fail(Error_Code_.INVALID_ARGUMENT, *text("Buffer has been deleted or donated."))
+    return invalid(*text("Buffer has been deleted or donated."))
 
 
 def settled(buffer: PJRT_Buffer) -> PJRT_Error:
@@ -114,9 +113,7 @@ def PJRT_Buffer_ToHostBuffer(args: Args) -> PJRT_Error:
     if error is not None:
         return error
     if args.dst_size < buffer.bytes:
-        return fail(
-            Error_Code_.INVALID_ARGUMENT, *text("The host buffer is too small for the array.")
-        )
+        return invalid(*text("The host buffer is too small for the array."))
     memcpy(args.dst, buffer.data, buffer.bytes)
     args.event = state.ready
     return None
@@ -128,9 +125,9 @@ def PJRT_Buffer_CopyRawToHost(args: Args) -> PJRT_Error:
     if error is not None:
         return error
     if args.offset < 0 or args.transfer_size < 0:
-        return fail(Error_Code_.INVALID_ARGUMENT, *text("Copies of a negative size or offset."))
+        return invalid(*text("Copies of a negative size or offset."))
     if args.offset + args.transfer_size > buffer.bytes:
-        return fail(Error_Code_.INVALID_ARGUMENT, *text("Copies raw buffer beyond its end."))
+        return invalid(*text("Copies raw buffer beyond its end."))
     memcpy(args.dst, buffer.data + args.offset, args.transfer_size)
     args.event = state.ready
     return None

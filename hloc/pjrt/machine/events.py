@@ -53,6 +53,11 @@ def fail(code: int, message: Address, size: int) -> PJRT_Error:
     return error
 
 
+def invalid(message: Address, size: int) -> PJRT_Error:
+    """Return an error of what the caller gives."""
+    return fail(Error_Code_.INVALID_ARGUMENT, message, size)
+
+
 def PJRT_Error_Destroy(args: Args) -> None:
     free(args.error)
 

@@ -7,7 +7,7 @@ queued for the worker (`worker.py`). The last run tells whether a program is sho
 from __future__ import annotations
 
 from hloc.pjrt.machine.buffers import deleted_error, out_of_memory
-from hloc.pjrt.machine.events import drop_event, fail, new_event
+from hloc.pjrt.machine.events import drop_event, fail, invalid, new_event
 from hloc.pjrt.machine.memory import (
     allocate,
     delete_buffer,
@@ -47,11 +47,11 @@ def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
     if executable.python or args.num_devices != 1:
         return twin(args)
     if executable.deleted:
-        return fail(Error_Code_.INVALID_ARGUMENT, *text("The executable has been deleted."))
+        return invalid(*text("The executable has been deleted."))
     if state.forked:
         return forked_error()
     if args.num_args != executable.num_parameters:
-        return fail(Error_Code_.INVALID_ARGUMENT, *text("Execute: wrong number of arguments."))
+        return invalid(*text("Execute: wrong number of arguments."))
     late = executable.asynchronous
     inputs = cast("PJRT_Buffer**", None)
     if args.num_args > 0:
@@ -61,16 +61,10 @@ def PJRT_LoadedExecutable_Execute(args: Args) -> PJRT_Error:
         if buffer.deleted:
             return deleted_error()
         if buffer.bytes != executable.parameters[i].bytes:
-            return fail(
-                Error_Code_.INVALID_ARGUMENT,
-                *text("Execute: an argument has a wrong shape or type."),
-            )
+            return invalid(*text("Execute: an argument has a wrong shape or type."))
         layout = executable.parameters[i].layout
         if layout is not None and buffer.layout != layout:
-            return fail(
-                Error_Code_.INVALID_ARGUMENT,
-                *text("Execute: an argument has another layout than the program takes."),
-            )
+            return invalid(*text("Execute: an argument has another layout than the program takes."))
         event = buffer.event
         if event is not None and (atomic_load(event.state) == 0 or event.code != 0):
             late = 1
@@ -186,12 +180,11 @@ def donate(
         else:
             buffer = inputs[alias.parameter]
             if buffer.mark == run:
-                return fail(
-                    Error_Code_.INVALID_ARGUMENT,
+                return invalid(
                     *text(
                         "Attempt to donate the same buffer twice in Execute(). "
                         "Toy example for this bug: `f(donate(a), donate(a))`."
-                    ),
+                    )
                 )
             buffer.mark = run
             donated[alias.parameter] = 1
@@ -200,12 +193,11 @@ def donate(
                 shared = 0
     for i in range(executable.num_parameters):
         if inputs[i].mark == run and donated[i] == 0:
-            return fail(
-                Error_Code_.INVALID_ARGUMENT,
+            return invalid(
                 *text(
                     "Attempt to use a buffer that was previously donated in the same call to "
                     "Execute(). Toy example for this bug: `f(donate(a), a)`."
-                ),
+                )
             )
     if shared:
         for i in range(executable.num_aliases):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.pjrt.machine.buffers import out_of_memory
-from hloc.pjrt.machine.events import fail, new_event
+from hloc.pjrt.machine.events import fail, invalid, new_event
 from hloc.pjrt.machine.memory import allocate, foreign, new_buffer
 from hloc.pjrt.machine.words import (
     Args,
@@ -87,10 +87,7 @@ def PJRT_Client_CreateViewOfDeviceBuffer(args: Args) -> PJRT_Error:
     if is_row_major(args.layout, args.num_dims) == 0:
         return fail(Error_Code_.UNIMPLEMENTED, *text("hloc views row-major memory only."))
     if args.device_buffer_ptr % element_bytes != 0:
-        return fail(
-            Error_Code_.INVALID_ARGUMENT,
-            *text("The memory of the array is not aligned to the size of its elements."),
-        )
+        return invalid(*text("The memory of the array is not aligned to the size of its elements."))
     size_bytes = element_bytes
     for i in range(args.num_dims):
         size_bytes *= args.dims[i]
