@@ -17,4 +17,3 @@ class AllGatherCombiner(Combiner):
 
     name: ClassVar[str] = "all-gather-combiner"
     acts_on: ClassVar[frozenset[str]] = frozenset({"all-gather"})
-    opcode: ClassVar[str] = "all-gather"

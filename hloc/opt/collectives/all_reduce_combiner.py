@@ -17,4 +17,3 @@ class AllReduceCombiner(Combiner):
 
     name: ClassVar[str] = "all-reduce-combiner"
     acts_on: ClassVar[frozenset[str]] = frozenset({"all-reduce"})
-    opcode: ClassVar[str] = "all-reduce"

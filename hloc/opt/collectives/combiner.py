@@ -21,14 +21,14 @@ from hloc.shapes import ArrayShape, TupleShape
 
 @dataclass(frozen=True)
 class Combiner(RewritingPass):
-    """Combines collectives of opcode `opcode` that all devices run and that do not need each other.
+    """Combines collectives of one opcode that all devices run and that do not need each other.
 
     Attributes:
         combine_threshold_bytes: operands of one combined collective are no larger together.
         combine_threshold_count: nor are there more of them.
     """
 
-    opcode: ClassVar[str]
+    acts_on: ClassVar[frozenset[str]]
     combine_threshold_bytes: int = 30 << 20
     combine_threshold_count: int = 256
 
@@ -56,7 +56,7 @@ class Combiner(RewritingPass):
         order = post_order(computation)
         pinned = {p for inst in order for p in inst.control_predecessors}
         for inst in order:
-            if not inst.is_a(self.opcode) or len(inst.operands) != 1 or inst in pinned:
+            if not inst.is_a(*self.acts_on) or len(inst.operands) != 1 or inst in pinned:
                 continue
             if inst.control_predecessors or not isinstance(inst.shape, ArrayShape):
                 continue

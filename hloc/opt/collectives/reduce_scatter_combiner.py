@@ -17,4 +17,3 @@ class ReduceScatterCombiner(Combiner):
 
     name: ClassVar[str] = "reduce-scatter-combiner"
     acts_on: ClassVar[frozenset[str]] = frozenset({"reduce-scatter"})
-    opcode: ClassVar[str] = "reduce-scatter"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -216,30 +216,11 @@ class Region:
         """Concatenate the parts of the partitions along `axes`."""
         dims = list(x.array.dims)
         dims[dim] *= self.mesh.size(axes)
-        return self.annotated(
-            self.build.instruction(
-                "all-gather",
-                (x,),
-                shape=ArrayShape(x.array.dtype, tuple(dims)),
-                channel_id=next(self.shared.channels),
-                replica_groups=self.mesh.groups(axes),
-                dimensions=(dim,),
-                use_global_device_ids=True,
-            )
-        )
+        return self._collective("all-gather", x, axes, dims, dimensions=(dim,))
 
     def all_reduce(self, x: Instruction, axes: Axes, reducer: Computation) -> Instruction:
         """Combine the arrays of the partitions along `axes`."""
-        return self.annotated(
-            self.build.instruction(
-                "all-reduce",
-                (x,),
-                called=(reducer,),
-                channel_id=next(self.shared.channels),
-                replica_groups=self.mesh.groups(axes),
-                use_global_device_ids=True,
-            )
-        )
+        return self._collective("all-reduce", x, axes, None, called=(reducer,))
 
     def reduce_scatter(
         self, x: Instruction, dim: int, axes: Axes, reducer: Computation
@@ -247,16 +228,23 @@ class Region:
         """Combine the arrays of the partitions along `axes`, and keep one part of `dim` each."""
         dims = list(x.array.dims)
         dims[dim] //= self.mesh.size(axes)
+        return self._collective(
+            "reduce-scatter", x, axes, dims, called=(reducer,), dimensions=(dim,)
+        )
+
+    def _collective(
+        self, opcode: str, x: Instruction, axes: Axes, dims: Sequence[int] | None, **more: Any
+    ) -> Instruction:
+        """Add a collective along `axes` that gives an array of `dims`, None for those of `x`."""
         return self.annotated(
             self.build.instruction(
-                "reduce-scatter",
+                opcode,
                 (x,),
-                called=(reducer,),
-                shape=ArrayShape(x.array.dtype, tuple(dims)),
+                shape=None if dims is None else ArrayShape(x.array.dtype, tuple(dims)),
                 channel_id=next(self.shared.channels),
                 replica_groups=self.mesh.groups(axes),
-                dimensions=(dim,),
                 use_global_device_ids=True,
+                **more,
             )
         )
 
