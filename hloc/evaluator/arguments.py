@@ -71,15 +71,6 @@ def _nested(shape: Shape, arrays: Iterator[np.ndarray[Any, Any]]) -> HostValue:
     return None if _array_part(shape).dtype.is_special else next(arrays)
 
 
-def arrays_of(value: HostValue) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the arrays of a host value in order."""
-    if isinstance(value, tuple):
-        for element in value:
-            yield from arrays_of(element)
-    elif value is not None:
-        yield np.asarray(value)
-
-
 def literal_value(literal: Literal, *, fill_zeros: bool) -> HostValue:
     """Return the host value of a literal; elided parts are zero, or an error."""
     if isinstance(literal.value, tuple):

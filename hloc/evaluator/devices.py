@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hloc.errors import Diagnostic, HloError
-from hloc.evaluator.arguments import arrays_of, bound_arguments
+from hloc.evaluator.arguments import bound_arguments
 from hloc.evaluator.lockstep import Lockstep
 from hloc.evaluator.mailboxes import Mailboxes
 from hloc.evaluator.run import MEMORY_LIMIT_BYTES, Plans, Run
@@ -29,6 +29,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import CallFunction, HostValue, Meeting, Operands
 from hloc.lazy_dataclass import dataclass
+from hloc.ops.custom_call_targets import flat_arrays
 from hloc.ops.exchanges import exchanged, result_apart
 from hloc.ops.meetings import meeting_fault
 from hloc.ops.shared import zeros_of
@@ -85,7 +86,7 @@ def evaluate_devices(
                 result = run.call(module.entry, *own[device])
         except HloError as error:
             raise _on_device(error, device) from None
-        return [np.array(array) for array in arrays_of(result)]
+        return [np.array(array) for array in flat_arrays(result)]
 
     results = world.lockstep.run(body)
     return [list(leaf) for leaf in zip(*results, strict=True)]

@@ -13,14 +13,14 @@ import numpy as np
 
 import hloc.ops  # noqa: F401  fills the table
 from hloc.errors import HloError, UnsupportedError
-from hloc.evaluator.arguments import arrays_of, bound_arguments, literal_value
+from hloc.evaluator.arguments import bound_arguments, literal_value
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import CallFunction, HostValue, Operands
 from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
-from hloc.ops.custom_call_targets import array_leaves
+from hloc.ops.custom_call_targets import array_leaves, flat_arrays
 from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
 from hloc.shapes import MAX_HOST_RANK, ArrayShape
@@ -59,7 +59,7 @@ def evaluate_module(
     values = bound_arguments(entry, arguments)
     with np.errstate(all="ignore"):
         result = run.call(entry, *values)
-    return [np.array(array) for array in arrays_of(result)]
+    return [np.array(array) for array in flat_arrays(result)]
 
 
 def evaluate_computation(computation: Computation, *values: HostValue) -> HostValue:

@@ -72,13 +72,6 @@ ExchangeFunction: TypeAlias = Callable[["Instruction", Meeting], list[HostValue]
 """`exchange(inst, parts, call)`: NumPy semantics of a collective, one result per participant."""
 
 
-class ScalarValue(Protocol):
-    """A value in a register of the generated code, of one element type."""
-
-    @property
-    def dtype(self) -> DType: ...
-
-
 class ScalarBuilder(Protocol):
     """The builder interface of elemental emitters.
 

@@ -14,7 +14,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.opcode import ElementalFunction, ScalarBuilder
 
 Value: TypeAlias = Any
-"""A `ScalarValue`."""
+"""A value in a register of the generated code; its `dtype` is an element type."""
 
 Emit: TypeAlias = Callable[..., Value]
 """`emit(b, *values)` of values of one element type."""

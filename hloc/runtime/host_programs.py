@@ -46,6 +46,6 @@ def load_compiled(compiled: CpuModule) -> Executable:
         compiled,
         manifest,
         lambda: load_objects(compiled.objects(), compiled.machine, manifest.combiners),
-        team_for(compiled),
+        team_for(manifest, compiled.machine, compiled.options),
         compiled.plan.host_functions,
     )

@@ -88,14 +88,6 @@ class KeptModule:
         return self.manifest.boundary
 
     @property
-    def is_split(self) -> bool:
-        return self.manifest.is_split
-
-    @property
-    def worker_bytes(self) -> int:
-        return self.manifest.worker_bytes
-
-    @property
     def module(self) -> Module:
         return self.compiled.module
 
@@ -166,7 +158,7 @@ def _loaded(
             module,
             manifest,
             lambda: load_objects(objects, machine, manifest.combiners),
-            team_for(module),
+            team_for(manifest, machine, options),
         )
     except InternalError:  # the linker refuses what the file holds: compile again
         return None

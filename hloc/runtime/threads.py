@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 
 from hloc.codegen.cpu.thread_pool import FORGET, MAX_THREADS, NEEDED, RUN, STOP, pool_text
 from hloc.codegen.llvm.object_cache import cached_object
@@ -25,6 +25,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.runtime.arena import Team
 from hloc.runtime.cpu_loader import load_functions
+from hloc.runtime.manifest import ProgramManifest
 
 VARIABLE = "HLOC_NUM_THREADS"
 """Environment variable for the number of threads where nothing else asks for one."""
@@ -89,34 +90,16 @@ def pool(target: Target, number: int = 0) -> Pool:
     return result
 
 
-class Shared(Protocol):
-    """What the number of threads of a module depends on."""
-
-    @property
-    def machine(self) -> Target: ...
-
-    @property
-    def options(self) -> CompileOptions: ...
-
-    @property
-    def is_split(self) -> bool:
-        """True if threads can share a kernel."""
-
-    @property
-    def worker_bytes(self) -> int:
-        """Memory that each thread but the caller's needs for itself."""
-
-
-def team_for(compiled: Shared) -> Team | None:
-    """Return the threads that runs of `compiled` share, None if one thread does all.
+def team_for(manifest: ProgramManifest, machine: Target, options: CompileOptions) -> Team | None:
+    """Return the threads that runs of a program share, None if one thread does all.
 
     Raises:
         HloError: HLOC_NUM_THREADS is not a number of threads.
     """
-    workers = thread_count(compiled.options.threads)
-    if workers == 1 or not compiled.is_split:
+    workers = thread_count(options.threads)
+    if workers == 1 or not manifest.is_split:
         return None
-    return Team(pool(compiled.machine).run, workers, compiled.worker_bytes)
+    return Team(pool(machine).run, workers, manifest.worker_bytes)
 
 
 def device_team(team: Team | None, device: int, devices: int) -> Team | None:

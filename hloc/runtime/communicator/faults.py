@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from hloc.codegen.plan.exchange import Exchange
 from hloc.errors import HloError
+from hloc.ir.device_groups import devices_text
 from hloc.runtime.communicator.interface import ExchangeProgram
 
 _MOST_NOTES = 8
@@ -82,15 +83,3 @@ def described(exchange: Exchange) -> str:
 
 def _opcode(exchange: Exchange) -> str:
     return "recv-done" if exchange.opcode == "recv" else exchange.opcode
-
-
-def devices_text(numbers: Sequence[int]) -> str:
-    """Return `device 3` or `devices 0-3, 7`."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and runs[-1][-1] + 1 == number:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    text = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
-    return f"device {text}" if len(numbers) == 1 else f"devices {text}"

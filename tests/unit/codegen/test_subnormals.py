@@ -189,7 +189,7 @@ def test_threads_flush_and_get_their_mode_back(monkeypatch: pytest.MonkeyPatch) 
     callback = ParallelFor(run)
     address = ctypes.cast(callback, ctypes.c_void_p).value
     assert address is not None
-    monkeypatch.setattr(host_programs, "team_for", lambda module: Team(address, 2, 0))
+    monkeypatch.setattr(host_programs, "team_for", lambda *_: Team(address, 2, 0))
     compiled = compiled_of(ADD, CompileOptions(flush_subnormals=True, threads=2))
     assert not host_programs.load_compiled(compiled)(SMALL, ZEROS)[0].any()
     assert kept == [True]

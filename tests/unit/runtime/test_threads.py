@@ -21,13 +21,14 @@ from hloc.codegen.cpu import split_kernel
 from hloc.codegen.cpu.backend import CpuModule
 from hloc.codegen.cpu.thread_pool import NEEDED, RUN, STOP
 from hloc.codegen.llvm.object_file import compile_object
-from hloc.codegen.llvm.target import available_cores, host_target
+from hloc.codegen.llvm.target import Target, available_cores, host_target
 from hloc.errors import HloError
 from hloc.options import CompileOptions
 from hloc.runtime import host_programs
 from hloc.runtime.arena import Team, clear_stops, stop_all
 from hloc.runtime.cpu_loader import LoadedCode, load_functions
 from hloc.runtime.executable import Executable
+from hloc.runtime.manifest import ProgramManifest
 from hloc.runtime.threads import pool_unit, thread_count
 from tests.inputs import inputs_for
 from tests.tolerance import bounds
@@ -153,11 +154,11 @@ def lent_threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
     callback = ParallelFor(run)
 
-    def team(module: CpuModule) -> Team | None:
-        workers = module.options.threads
+    def team(manifest: ProgramManifest, _machine: Target, options: CompileOptions) -> Team | None:
+        workers = options.threads
         address = ctypes.cast(callback, ctypes.c_void_p).value
         assert address is not None
-        return None if workers == 1 else Team(address, workers, module.worker_bytes)
+        return None if workers == 1 else Team(address, workers, manifest.worker_bytes)
 
     monkeypatch.setattr(host_programs, "team_for", team)
     return regions
