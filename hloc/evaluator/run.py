@@ -23,7 +23,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.ops.custom_call_targets import array_leaves, flat_arrays
 from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
-from hloc.shapes import MAX_HOST_RANK, ArrayShape
+from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape
 
 MEMORY_LIMIT_BYTES = 4 << 30
 """Largest result of one instruction that is computed without being asked for more."""
@@ -250,7 +250,8 @@ class Run:
 
 
 def _is_cut(array: np.ndarray[Any, Any], shape: ArrayShape) -> bool:
-    """True if `array` fits into `shape`: some dimension is dynamic, here or before."""
+    """True if `array` fits into `shape`: some dimension is dynamic or open, here or before."""
     return array.ndim == shape.rank and all(
-        size <= bound for size, bound in zip(array.shape, shape.dims, strict=True)
+        size <= bound or bound == UNBOUNDED
+        for size, bound in zip(array.shape, shape.dims, strict=True)
     )

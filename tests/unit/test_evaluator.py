@@ -100,3 +100,9 @@ def test_values_are_exact_across_narrow_types() -> None:
         np.array([1.125, 3.5], ml_dtypes.bfloat16),
     )
     assert result.tolist() == [1.0, 3.5]
+
+
+def test_a_result_without_a_bound_has_the_size_that_it_has() -> None:
+    text = "HloModule m\nENTRY e { p = f32[3] parameter(0) ROOT t = f32[?] add(p, p) }\n"
+    (found,) = hloc.evaluate(text, np.ones(3, np.float32))
+    np.testing.assert_array_equal(found, [2, 2, 2])
