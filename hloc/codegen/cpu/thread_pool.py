@@ -23,31 +23,14 @@ some microseconds, then sleep. They are created by the first run that wants them
 
 from __future__ import annotations
 
+import re
+
 from hloc.codegen.llvm.target import Target
 
 RUN, FORGET, STOP = "hloc_pool_run", "hloc_pool_forget", "hloc_pool_stop"
 
 MAX_THREADS = 256
 """Threads of a pool, the caller included."""
-
-NEEDED = frozenset(
-    {
-        "pthread_cond_broadcast",
-        "pthread_cond_init",
-        "pthread_cond_signal",
-        "pthread_cond_wait",
-        "pthread_create",
-        "pthread_join",
-        "pthread_mutex_init",
-        "pthread_mutex_lock",
-        "pthread_mutex_unlock",
-        "pthread_sigmask",
-        "clock_gettime",
-        "sched_yield",
-        "sigfillset",
-    }
-)
-"""Functions of the C library that the pool calls."""
 
 _IDLE_LOOKS = 1000
 """How often a thread looks for work before it sleeps: about 40 microseconds on x86."""
@@ -83,14 +66,8 @@ def pool_text(target: Target, sig_setmask: int, clock: int) -> str:
     return (
         _TEXT.replace("PAUSE_DECLARATION", _PAUSE_DECLARATIONS.get(arch, ""))
         .replace("PAUSE", _PAUSES.get(arch, ""))
-        .replace("IDLE_LOOKS", str(_IDLE_LOOKS))
-        .replace("JOIN_LOOKS", str(_JOIN_LOOKS))
-        .replace("MAX_THREADS", str(MAX_THREADS))
         .replace("SIG_SETMASK", str(sig_setmask))
         .replace("CLOCK_MONOTONIC", str(clock))
-        .replace("LATE_NANOSECONDS", str(_LATE_NANOSECONDS))
-        .replace("MOST_QUIET", str(_MOST_QUIET_NANOSECONDS))
-        .replace("MOST_DOUBLINGS", str(_MOST_DOUBLINGS))
     )
 
 
@@ -128,7 +105,7 @@ declare i64 @llvm.usub.sat.i64(i64, i64)
 @ready = internal global i1 false, align 64
 @quit = internal global i1 false
 @started = internal global i32 0
-@threads = internal global [MAX_THREADS x ptr] zeroinitializer
+@threads = internal global [{MAX_THREADS} x ptr] zeroinitializer
 @mutex = internal global [16 x i64] zeroinitializer, align 64
 @condition = internal global [16 x i64] zeroinitializer, align 64
 
@@ -200,7 +177,7 @@ judge:
   call void @judge(i64 %begun, i64 %worked, ptr %data, i32 %expected)
   br label %done
 wait:
-  %long = icmp ugt i32 %looks, JOIN_LOOKS
+  %long = icmp ugt i32 %looks, {_JOIN_LOOKS}
   br i1 %long, label %yield, label %pause
 yield:
   %yielded = call i32 @sched_yield()
@@ -228,7 +205,7 @@ entry:
   %pieces = zext i32 %many to i64
   %threads = zext i32 %count to i64
   %shares = add i64 %threads, 1
-  %is.long = icmp sgt i64 %wait, LATE_NANOSECONDS
+  %is.long = icmp sgt i64 %wait, {_LATE_NANOSECONDS}
   %scaled = mul i64 %wait, %pieces
   %piece = mul i64 %work, %shares
   %pieces.4 = shl i64 %piece, 2
@@ -243,11 +220,11 @@ entry:
 late:
   %factor = shl i64 16, %misses
   %much = mul i64 %wait, %factor
-  %pause = call i64 @llvm.smin.i64(i64 %much, i64 MOST_QUIET)
+  %pause = call i64 @llvm.smin.i64(i64 %much, i64 {_MOST_QUIET_NANOSECONDS})
   %until = add i64 %now, %pause
   store i64 %until, ptr @quiet.until
   %more = add i64 %misses, 1
-  %most = call i64 @llvm.smin.i64(i64 %more, i64 MOST_DOUBLINGS)
+  %most = call i64 @llvm.smin.i64(i64 %more, i64 {_MOST_DOUBLINGS})
   store i64 %most, ptr @misses
   ret void
 fine:
@@ -276,7 +253,7 @@ look:
   %open = call i1 @is_open(i64 %now)
   br i1 %open, label %enter, label %idle
 idle:
-  %tired = icmp ugt i32 %looks, IDLE_LOOKS
+  %tired = icmp ugt i32 %looks, {_IDLE_LOOKS}
   br i1 %tired, label %sleep, label %pause
 pause:
   PAUSE
@@ -421,3 +398,6 @@ done:
   ret void
 }}
 """
+
+NEEDED = frozenset(re.findall(r"declare i32 @(\w+)\(", _TEXT))
+"""Functions of the C library that the pool calls."""
