@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-import llvmlite.binding as llvm
-
 from hloc.codegen.llvm.target import Target, initialize_llvm
 from hloc.errors import HloError
 
@@ -34,12 +32,10 @@ def chip_target(triple: str, name: str, features: str, shared_bytes: int, l2_byt
         l2_bytes: cache that all blocks share.
     """
     initialize_llvm(all_targets=True)
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=name)
     return Target(
         triple=triple,
         cpu=name,
         features=features,
-        data_layout=str(machine.target_data),
         vector_bits=_VECTOR_BITS,
         l1_bytes=shared_bytes,
         l2_bytes=l2_bytes,

@@ -29,7 +29,6 @@ class Target:
     Attributes:
         triple, cpu: as LLVM names them.
         features: LLVM's feature string, `+avx2,+fma,-amx-tile`.
-        data_layout: LLVM's data layout string.
         vector_bits: width of the widest register that is worth using.
         l1_bytes, l2_bytes, l3_bytes: data caches of one core.
         abi: LLVM's name of the calling convention, "" for the usual one of the triple.
@@ -38,7 +37,6 @@ class Target:
     triple: str
     cpu: str
     features: str
-    data_layout: str
     vector_bits: int
     l1_bytes: int
     l2_bytes: int
@@ -95,12 +93,10 @@ def host_target() -> Target:
     features = llvm.get_host_cpu_features()
     if features.get("amx-tile") and not allow_matrix_registers():
         features.update({name: False for name in features if name.startswith("amx-")})
-    machine = llvm.Target.from_triple(triple).create_target_machine()
     return Target(
         triple=triple,
         cpu=llvm.get_host_cpu_name(),
         features=str(features.flatten()),
-        data_layout=str(machine.target_data),
         vector_bits=_vector_bits(triple, features),
         l1_bytes=_cache_bytes(1),
         l2_bytes=_cache_bytes(2),
@@ -128,12 +124,10 @@ def target_for(triple: str = "", cpu: str = "", features: str = "") -> Target:
     initialize_llvm(all_targets=True)
     name = triple if "-" in triple else row.triple
     chosen = named_features(row, cpu, features)
-    bare = llvm.Target.from_triple(name).create_target_machine(abiname=row.abi)
     return Target(
         triple=name,
         cpu=cpu or row.cpu,
         features=chosen,
-        data_layout=str(bare.target_data),
         vector_bits=vector_bits_of(row, chosen),
         l1_bytes=_DEFAULT_CACHES[1],
         l2_bytes=_DEFAULT_CACHES[2],
