@@ -51,15 +51,7 @@ def _unpack(target: Vector, source: object, size: int, frame: Frame) -> Operatio
             frame.storage_row(name, frame.size_of(source), i * piece.size, piece)
             for i in range(len(target.items))
         ]
-        # All pieces are read before any is written: a target may be part of the source.
-        targets = [frame.target(item, piece) for item in target.items]
-
-        def run(threads: Threads, lanes: Lanes) -> None:
-            values = [threads.rows[row][lanes].copy() for row in rows]
-            for row, value in zip(targets, values, strict=True):
-                threads.rows[row][lanes] = value
-
-        return run
+        return _copy_all([frame.target(item, piece) for item in target.items], rows)
     raise frame.fault(f"cannot unpack {source} as .{whole.name}")
 
 
@@ -70,6 +62,11 @@ def _pack(target: object, source: Vector, size: int, frame: Frame) -> Operation:
     name = f"{frame.function.name}:{target.name}"
     sources = [frame.source(item, piece) for item in source.items]
     targets = [frame.storage_row(name, size, i * piece.size, piece) for i in range(len(sources))]
+    return _copy_all(targets, sources)
+
+
+def _copy_all(targets: list[int], sources: list[int]) -> Operation:
+    """Copy rows; all are read before any is written, since a target may be part of a source."""
 
     def run(threads: Threads, lanes: Lanes) -> None:
         values = [threads.rows[row][lanes].copy() for row in sources]

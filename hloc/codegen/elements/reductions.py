@@ -74,13 +74,13 @@ def is_float_sum(reduce: Instruction) -> bool:
     )
 
 
-def sum_dtype(computation: Computation, dtype: DType, addends: int = 0) -> DType:
-    """Return the type to accumulate in: f32 for narrow floats, f64 for long sums.
+def sum_dtype(computation: Computation, dtype: DType) -> DType:
+    """Return the type to accumulate in, whatever the length of sums: f32 for narrow floats.
 
     Products of narrow floats need it too: their partial products leave the range of the type.
     Extremes of narrow floats are the same in f32, and vectors of f32 are faster.
     """
-    return _sum_dtype(plain_reducer(computation), dtype, addends)
+    return _sum_dtype(plain_reducer(computation), dtype, 0)
 
 
 def sum_dtypes(

@@ -54,7 +54,7 @@ def multiply_out(
         for i in work.strip(0, rows):
             a.store(i, j, zero)
         a.store(j, j, one)
-    with work.reversed_loop(0, count) as k:
+    with work.reversed_loop(count) as k:
         factor = tau.load(k)
         with work.loop(m.add(k, 1), columns) as j:
             reflect(work, a, k, k, factor, a, j)
@@ -95,7 +95,7 @@ def _multiplied(
         with work.loop(0, count) as j:
             for i in work.strip(0, work.sizes["m"]):
                 v.store(i, j, work.conjugate(v.load(i, j)))
-    with work.loop(0, count) if forwards else work.reversed_loop(0, count) as k:
+    with work.loop(0, count) if forwards else work.reversed_loop(count) as k:
         factor = work.conjugate(tau.load(k)) if conjugates_factor else tau.load(k)
         with work.loop(0, work.sizes["n"]) as j:
             reflect(work, v, k, k, factor, matrix, j)

@@ -155,9 +155,9 @@ class Work:
         return self.body.loop(start, stop)
 
     @contextmanager
-    def reversed_loop(self, start: IndexValue, stop: IndexValue) -> Iterator[IndexValue]:
-        """Run a region for all numbers from `stop - 1` down to `start`."""
-        with self.body.loop(0, self.math.sub(stop, start)) as step:
+    def reversed_loop(self, stop: IndexValue) -> Iterator[IndexValue]:
+        """Run a region for all numbers from `stop - 1` down to 0."""
+        with self.body.loop(0, stop) as step:
             yield self.math.sub(self.math.sub(stop, 1), step)
 
     def repeat(self) -> AbstractContextManager[WhileRegion]:

@@ -170,10 +170,7 @@ def _pack_piece(w: RoutineWriter, p: Packing, i: IndexValue, units: IndexValue) 
         cell = math.add(math.mul(unit, p.width), i)
         store_vector(w, p, _unit_type(p, RUN), load_vector(w, p, RUN, place), cell)
     with w.body.when(apart), w.body.loop(0, units) as unit:
-        step = w.offset("%steps", unit)
-        for r, base in enumerate(bases):
-            value = w.b.load(pointer_value("%from"), p.source, math.add(base, step))
-            _store_element(w, p, unit, 0, math.add(i, r), _packed(w, p, value))
+        _pack_unit(w, p, bases, i, unit)
 
 
 def _store_element(

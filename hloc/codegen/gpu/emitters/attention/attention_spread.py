@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from hloc.codegen.gpu.emitters.attention.attention_problem import AttentionProblem
@@ -98,16 +99,12 @@ def spread_of(problem: AttentionProblem, *, by_tensor_cores: bool) -> Spread:
     if problem.loops.mask is not None and spread.seen(spread.rows - 1) + spread.keys <= (
         problem.loops.key.size
     ):
-        return _with(spread, skips=True)
+        return replace(spread, skips=True)
     parts = min(MOST_PARTS, 2 * PROCESSORS // blocks, spread.key_tiles // _FEWEST_TILES)
     if parts <= 1:
         return spread
     each = -(-spread.key_tiles // parts)
-    return _with(spread, parts=-(-spread.key_tiles // each))
-
-
-def _with(s: Spread, parts: int = 1, *, skips: bool = False) -> Spread:
-    return Spread(s.problem, s.rows, s.keys, s.threads, s.by_tensor_cores, parts, skips)
+    return replace(spread, parts=-(-spread.key_tiles // each))
 
 
 def suits_tensor_cores(problem: AttentionProblem) -> bool:
