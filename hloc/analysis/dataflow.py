@@ -178,7 +178,7 @@ def forwards(inst: Instruction) -> bool:
     if name == "bitcast":
         return inst.operands[0].array.size_bytes == inst.array.size_bytes
     if name == "reshape":
-        return _reshape_keeps_bytes(inst.operands[0].array, inst.array)
+        return _is_row_major(inst.operands[0].array) and _is_row_major(inst.array)
     if name == "transpose":
         return _transpose_keeps_bytes(inst)
     if name == "custom-call":
@@ -204,10 +204,6 @@ def is_identity_custom_call(inst: Instruction) -> bool:
         return False
     shapes = tuple(operand.shape for operand in inst.operands)
     return same_layouts(inst.shape, shapes[0] if len(shapes) == 1 else TupleShape(shapes))
-
-
-def _reshape_keeps_bytes(operand: ArrayShape, result: ArrayShape) -> bool:
-    return _is_row_major(operand) and _is_row_major(result)
 
 
 def _is_row_major(shape: ArrayShape) -> bool:

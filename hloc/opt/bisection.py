@@ -14,7 +14,6 @@ from hloc.analysis.module_diff import line_of
 from hloc.analysis.rewrite_text import RewriteText, describe_rewrite
 from hloc.errors import HloError, InternalError
 from hloc.ir.clone import clone_module
-from hloc.ir.events import Event
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
 from hloc.lazy_dataclass import dataclass
@@ -204,8 +203,4 @@ class _Search:
                 text = RewriteText(at.name, text.before or (line_of(at).text(),), text.after)
             return context.rule or what.name, text
         events = module.log.since(marks[number - 1] if 0 < number < len(marks) else 0)
-        return _by(events) or what.name, describe_rewrite(events)
-
-
-def _by(events: tuple[Event, ...]) -> str:
-    return next((event.by for event in events), "")
+        return next((event.by for event in events), "") or what.name, describe_rewrite(events)

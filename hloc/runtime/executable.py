@@ -201,7 +201,7 @@ class Executable:
         try:
             frame = self._idle.pop()
         except IndexError:
-            frame = self._new_frame()
+            frame = self._frame(self._callbacks, self._team)
         results, given, _copies = self._fill(frame, arrays, donate)
         if self._callbacks:
             self._current.frame = frame
@@ -429,9 +429,6 @@ class Executable:
     def _failed(self, fault: BaseException) -> None:
         """Keep the first fault of a host function and let all loops end."""
         self._current.frame.fail(fault)
-
-    def _new_frame(self) -> Frame:
-        return self._frame(self._callbacks, self._team)
 
     def _frame(
         self,
