@@ -12,7 +12,7 @@ LINKS = ("local", "pcie", "nvlink", "ici", "infiniband", "ethernet100")
 
 DEFAULT_LINK = "nvlink"
 
-GROUPINGS = ("opcode", "dtype", "scope", "computation")
+GROUPINGS = ("opcode", "dtype", "scope", "computation", "source")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from hloc.analysis.cost import Cost, costs_of, instruction_cost
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
+from hloc.ir.origin import origin_of
 from hloc.ir.traversal import reachable_computations
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import ArrayShape, BufferShape, leaves
@@ -26,7 +27,7 @@ NO_SCOPE = "(none)"
 
 @dataclass(slots=True)
 class Group:
-    """Instructions of one opcode, type, scope or computation: how many, and what they cost."""
+    """Instructions of one opcode, type, scope or source line: how many, and what they cost."""
 
     instructions: int = 0
     cost: Cost = field(default_factory=Cost)
@@ -73,7 +74,8 @@ class ModuleStatistics:
         loops: `while` instructions that are run.
         constants: how many, and `constant_bytes` of all.
         elided: constants whose values the text left out.
-        opcodes, dtypes, scopes: by name, most frequent first.
+        opcodes, dtypes, scopes, sources: by name, most frequent first; a source is a line of the
+            program that the module was made from.
         largest: the largest arrays, one per instruction.
     """
 
@@ -90,6 +92,7 @@ class ModuleStatistics:
     opcodes: dict[str, Group]
     dtypes: dict[str, Group]
     scopes: dict[str, Group]
+    sources: dict[str, Group]
     computations: tuple[ComputationStatistics, ...]
     largest: tuple[ArrayStatistics, ...]
 
@@ -121,6 +124,7 @@ def module_statistics(module: Module) -> ModuleStatistics:
         _grouped(everything, own, lambda inst: (inst.opcode.name,)),
         _grouped(everything, own, _dtypes_of),
         _grouped(everything, own, lambda inst: (scope_of(inst),)),
+        _grouped(everything, own, lambda inst: (origin_of(inst) or NO_SCOPE,)),
         tuple(_computations(module, order, costs)),
         tuple(_largest(everything)),
     )

@@ -14,7 +14,9 @@ _MOST_ROWS = 25
 _MOST_WIDTH = 60
 
 
-def overview(found: ModuleStatistics, name: str, groupings: Sequence[str] = GROUPINGS) -> list[str]:
+def overview(
+    found: ModuleStatistics, name: str, groupings: Sequence[str] = GROUPINGS[:-1]
+) -> list[str]:
     """Return counts, costs and bytes of the module of file or state `name`, and some tables."""
     cost = found.cost
     loops = f", {plural(found.loops, 'loop')} counted as one iteration" if found.loops else ""
@@ -52,7 +54,8 @@ def table_by(found: ModuleStatistics, grouping: str, limit: int) -> list[str]:
         ]
     else:
         groups: Mapping[str, Group] = {
-            "opcode": found.opcodes, "dtype": found.dtypes, "scope": found.scopes
+            "opcode": found.opcodes, "dtype": found.dtypes, "scope": found.scopes,
+            "source": found.sources,
         }[grouping]  # fmt: skip
         heads = (grouping, "count", "FLOP", "transc.", "bytes", "", "")
         rows = [

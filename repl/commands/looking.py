@@ -157,7 +157,7 @@ ROWS = (
     Command("operands", "operands %name", "list the operands of an instruction",
             _operands, "instruction", question="operands what?"),
     Command("ls", "ls [@WORD]", "list computations", _ls, "computation"),
-    Command("stats", "stats [--by opcode|dtype|scope|computation]",
+    Command("stats", "stats [--by opcode|dtype|scope|computation|source]",
             "count opcodes, computations and bytes", _stats),
     Command("cost", "cost", "operations and bytes of one run, by instruction",
             lambda session, _rest: cost_table(session.current.module)),

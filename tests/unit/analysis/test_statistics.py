@@ -60,7 +60,36 @@ def test_every_grouping_has_the_same_sum(path: Path) -> None:
     found = module_statistics(hloc.parse(path.read_text()))
     by_opcode = sum((g.cost for g in found.opcodes.values()), Cost())
     by_scope = sum((g.cost for g in found.scopes.values()), Cost())
-    assert by_opcode == by_scope
+    by_source = sum((g.cost for g in found.sources.values()), Cost())
+    assert by_opcode == by_scope == by_source
     assert sum(g.instructions for g in found.opcodes.values()) == found.instructions
     assert sum(c.instructions for c in found.computations) == found.instructions
     assert by_opcode.flops >= found.cost.flops  # branches: all against the dearest
+
+
+def test_instructions_are_counted_by_the_line_that_they_were_made_from() -> None:
+    """From a stack frame, from the fields of the metadata, and from nothing."""
+    text = """HloModule lines
+
+FileNames
+1 "train.py"
+
+FunctionNames
+1 "loss"
+
+FileLocations
+1 {file_name_id=1 function_name_id=1 line=7 end_line=7 column=1 end_column=9}
+
+StackFrames
+1 {file_location_id=1 parent_frame_id=1}
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  a = f32[4] add(x, x), metadata={op_name="jit(loss)/add" stack_frame_id=1}
+  b = f32[4] multiply(a, x), metadata={op_name="jit(loss)/mul" stack_frame_id=1}
+  ROOT c = f32[4] negate(b), metadata={op_name="neg" source_file="model.py" source_line=3}
+}
+"""
+    sources = module_statistics(hloc.parse(text)).sources
+    counted = {name: (group.instructions, group.cost.flops) for name, group in sources.items()}
+    assert counted == {"train.py:7 in loss": (2, 8), NO_SCOPE: (1, 0), "model.py:3": (1, 4)}
