@@ -71,8 +71,9 @@ class Terminal:
         """Return the bottom line."""
         if self.prompt.default_buffer.text.lstrip().startswith("HloModule"):
             return "a module: Enter at its end loads it · Ctrl-C drops it"
-        text = self.status.toolbar(self.prompt.app.output.get_size().columns)
-        return spoken(text) if self._in_words() else text
+        columns, in_words = self.prompt.app.output.get_size().columns, self._in_words()
+        text = self.status.toolbar(columns, with_badge=in_words)
+        return spoken(text) if in_words else text
 
     def _in_words(self) -> bool:
         return self.session.settings.is_on("a11y")

@@ -87,9 +87,14 @@ class StatusLine:
             return "✓ verified" if self.verified[state] else "✗ answers differ"
         return "as loaded" if state.parent is None else "not verified"
 
-    def toolbar(self, width: int = 160) -> str:
-        """Return the line at the bottom, with fewer words and then fewer parts if need be."""
-        figures = self._figures_of_state()
+    def toolbar(self, width: int = 160, *, with_badge: bool = False) -> str:
+        """Return the line at the bottom, with fewer words and then fewer parts if need be.
+
+        Args:
+            width: columns of the terminal.
+            with_badge: show the badge too, where no right prompt shows it.
+        """
+        figures = [*self._figures_of_state(), *([self.badge()] if with_badge else [])]
         full = " · ".join([*figures, "  ".join(self._keys())])
         if len(full) <= width:
             return full
@@ -101,7 +106,7 @@ class StatusLine:
         return " · ".join([*figures, *([" ".join(keys)] if keys else [])])[:width]
 
     def _figures_of_state(self) -> list[str]:
-        """Return kernels, bytes, time and size; the badge too where no right prompt shows it."""
+        """Return kernels, bytes, time and size."""
         if not self.session.is_loaded:
             return ["no module"]
         state = self.session.current
@@ -115,7 +120,7 @@ class StatusLine:
         parts.append(f"{state.instructions:,} instrs")
         if figures.peak_bytes is not None:
             parts.append(f"peak {size_text(figures.peak_bytes)}")
-        return [*parts, self.badge()] if self.session.settings.is_on("a11y") else parts
+        return parts
 
     def _keys(self, brief: bool = False) -> list[str]:
         text = self.session.settings.text

@@ -8,7 +8,7 @@ from hloc.errors import HloError
 from hloc.report.input_specs import KINDS, parameters_of
 from hloc.report.text import count_text, duration
 from repl.commands.row import Command, Results
-from repl.profiling import profile
+from repl.profiling import profile, with_reason
 from repl.results import Message, Table
 from repl.running import bench, compare_xla, run, value_of
 from repl.session import Session
@@ -80,6 +80,13 @@ def _verify(session: Session, rest: str) -> Results:
     yield verify(session, *states)
 
 
+def _bench(session: Session, rest: str) -> Results:
+    found = bench(session, rest.replace("..", " ").split())
+    with session.progress.work("timing kernels"):
+        found = with_reason(session, found)
+    yield found
+
+
 def _profile(session: Session, rest: str) -> Results:
     with session.progress.work("timing kernels"):
         found = profile(session, session.current)
@@ -122,7 +129,7 @@ ROWS = (
             "compare two states on 24 input sets, and find the wrong rewrite",
             _verify, "state"),
     Command("bench", "bench [A B ...]", "time states on the current inputs",
-            lambda session, rest: bench(session, rest.replace("..", " ").split()), "state"),
+            _bench, "state"),
     Command("profile", "profile", "time each kernel of this state", _profile),
     Command("compare", "compare xla", "compare this state with the loaded module run by XLA",
             _compare),

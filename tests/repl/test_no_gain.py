@@ -65,7 +65,7 @@ ENTRY e {
 
 
 def test_times_that_are_no_better_name_the_kernel_that_bounds_them(
-    dots: Session, say: Callable[[str], str]
+    dots: Session, say: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say("apply algsimp,dce")
     rows = [Timed(label, "", (seconds,)) for label, seconds in (("s0", 1.0), ("s1", 0.99))]
@@ -73,6 +73,8 @@ def test_times_that_are_no_better_name_the_kernel_that_bounds_them(
     assert found.no_gain.startswith("not faster: ")
     assert "% of the time of the kernels" in found.no_gain
     assert f"  {found.no_gain}" in [text.plain for text in render(found)]
+    monkeypatch.setattr("repl.commands.running.bench", lambda *_: Bench(tuple(rows), ""))
+    assert "not faster: " in say("bench"), "the command tells it"
     faster = Bench((rows[0], Timed("s1", "", (0.5,))), "")
     assert profiling.with_reason(dots, faster) is faster
 
