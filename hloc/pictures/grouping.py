@@ -7,6 +7,7 @@ still too large into parts in instruction order.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from heapq import heappop, heappush
 from math import ceil
 
 from hloc.pictures.boxes import Box, Work, group_of
@@ -18,6 +19,7 @@ MOST_CHILDREN = 120
 """Larger groups are cut into parts."""
 
 _PART = 24
+_MOST_ROUNDS = 40
 
 
 def arrange(
@@ -85,23 +87,89 @@ def _in_parts(children: list[Box], work: Work, most: int = MOST_CHILDREN) -> lis
 
 
 def _lay_out(root: Box) -> None:
-    """Fill in the layers of every group: an edge counts where its two ends part ways."""
+    """Fill in the layers of every group: operands before users, circles of groups taken apart."""
+    for last in (*[False] * _MOST_ROUNDS, True):
+        pairs = _pairs(root)
+        circles = [box for box, edges in pairs.items() if _sort(box, edges)]
+        if last or not any([_dissolve_one(box, pairs[box]) for box in circles]):
+            break
+    for group, edges in pairs.items():
+        number = {child: i for i, child in enumerate(group.children)}
+        group.layers = layers(len(number), [(number[a], number[b]) for a, b in edges])
+
+
+def _pairs(root: Box) -> dict[Box, list[tuple[Box, Box]]]:
+    """Return for every group the edges between its children, where the ends of edges part."""
     path: dict[Box, tuple[Box, ...]] = {}
     stack: list[tuple[Box, tuple[Box, ...]]] = [(root, (root,))]
-    groups: list[Box] = []
+    found: dict[Box, list[tuple[Box, Box]]] = {}
     while stack:
         box, way = stack.pop()
         if box.children:
-            groups.append(box)
+            found[box] = []
         else:
             path[box] = way
         stack.extend((child, (*way, child)) for child in box.children)
-    pairs: dict[Box, list[tuple[int, int]]] = {group: [] for group in groups}
-    number = {child: i for group in groups for i, child in enumerate(group.children)}
     for edge in root.edges:
         a, b = path[edge.source], path[edge.target]
         depth = next((i for i, (p, q) in enumerate(zip(a, b, strict=False)) if p is not q), 0)
         if depth:
-            pairs[a[depth - 1]].append((number[a[depth]], number[b[depth]]))
-    for group in groups:
-        group.layers = layers(len(group.children), pairs[group])
+            found[a[depth - 1]].append((a[depth], b[depth]))
+    return {group: list(dict.fromkeys(edges)) for group, edges in found.items()}
+
+
+def _sort(group: Box, edges: Sequence[tuple[Box, Box]]) -> bool:
+    """Put operands before users, otherwise in the order given; return whether there is a circle."""
+    children = group.children
+    place = {child: i for i, child in enumerate(children)}
+    users: dict[Box, list[Box]] = {child: [] for child in children}
+    waiting = dict.fromkeys(children, 0)
+    for a, b in edges:
+        users[a].append(b)
+        waiting[b] += 1
+    ready = [i for i, child in enumerate(children) if not waiting[child]]
+    found: dict[Box, None] = {}
+    while ready:
+        child = children[heappop(ready)]
+        found[child] = None
+        for user in users[child]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heappush(ready, place[user])
+    has_circle = len(found) < len(children)
+    group.children = [*found, *(child for child in children if child not in found)]
+    return has_circle
+
+
+def _dissolve_one(group: Box, edges: Sequence[tuple[Box, Box]]) -> bool:
+    """Open the smallest group that stands in a circle into `group`; False if there is no room."""
+    left = set(group.children)
+    for backward in (False, True):  # what nothing reaches is in no circle
+        _strip(left, [(b, a) if backward else (a, b) for a, b in edges])
+    inside = [child for child in group.children if child in left and child.children]
+    smallest = min(inside, key=lambda child: len(child.children), default=None)
+    if smallest is None or len(group.children) + len(smallest.children) > 2 * MOST_CHILDREN:
+        return False
+    at = group.children.index(smallest)
+    group.children[at : at + 1] = smallest.children
+    if group.repeats:  # its rounds are no longer alike
+        group.sort, group.repeats = "part", 0
+    return True
+
+
+def _strip(left: set[Box], edges: Sequence[tuple[Box, Box]]) -> None:
+    """Take away, again and again, what no edge from `left` leads to."""
+    users: dict[Box, list[Box]] = {}
+    waiting = dict.fromkeys(left, 0)
+    for a, b in edges:
+        if a in left and b in left:
+            users.setdefault(a, []).append(b)
+            waiting[b] += 1
+    ready = [box for box in waiting if not waiting[box]]
+    while ready:
+        box = ready.pop()
+        left.discard(box)
+        for user in users.get(box, ()):
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)

@@ -95,6 +95,21 @@ def test_boxes_stand_below_their_operands_and_lines_beside_boxes(scopes: bool, m
     assert not any(way.is_long for way in drawn), "only a line without bends runs behind boxes"
 
 
+@pytest.mark.parametrize("visits", ["abab", "a-a", "abcabcaba"])
+def test_scopes_that_take_turns_are_no_circle(visits: str) -> None:
+    """A scope that is left and entered again would stand above and below the one between."""
+    lines = ["HloModule m", "ENTRY e {", "  v0 = f32[8] parameter(0)"]
+    for i, scope in enumerate(scope for scope in visits for _ in range(4)):
+        where = f', metadata={{op_name="f/{scope}/add"}}' if scope != "-" else ""
+        opcode = ("add", "multiply", "subtract", "maximum")[i % 4]
+        lines.append(f"  v{i + 1} = f32[8] {opcode}(v{i}, v{max(0, i - 2)}){where}")
+    module = parse_text("\n".join([*lines, f"  ROOT r = f32[8] negate(v{i + 1})", "}"]))
+    for most in (3, BOXES_AT_START):
+        root = opened(scene_of(module.entry), most)
+        place(root)
+        assert all(way.target.y > way.source.bottom for way in ways(root))
+
+
 def test_instructions_that_repeat_nothing_are_cut_into_parts() -> None:
     lines = ["HloModule m", "ENTRY e {", "  v0 = f32[8] parameter(0)"]
     opcodes = ("add", "multiply", "subtract", "maximum", "minimum", "divide")
