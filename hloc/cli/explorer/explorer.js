@@ -30,24 +30,27 @@ function shownSteps() {
   return data.steps.map((_, number) => number).filter(isShown);
 }
 
+const number = (n) => n.toLocaleString("en");
+const counted = (n, what) => `${number(n)} ${what}${n === 1 ? "" : "s"}`;
+
 function delta(step) {
-  const [before, after] = step.kernels;
-  return before === after ? `${after}` : `${before} \u2192 ${after}`;
+  const [before, after] = step.kernels.map(number);
+  return before === after ? after : `${before} \u2192 ${after}`;
 }
 
 function drawList() {
   list.replaceChildren();
-  for (const number of shownSteps()) {
-    const step = data.steps[number];
+  for (const index of shownSteps()) {
+    const step = data.steps[index];
     const button = make("button", step.changed ? "" : "idle", undefined, list);
-    button.dataset.number = number;
-    if (number === chosen) button.classList.add("chosen");
+    button.dataset.number = index;
+    if (index === chosen) button.classList.add("chosen");
     make("span", "", String(step.number), button);
     make("span", "", step.pass, button);
     make("span", "", step.changed ? delta(step) : "=", button);
-    make("small", "", (step.effect ? `${step.effect}, ` : "") + `${step.rewrites} rewrites, ${step.wall_ms.toFixed(1)} ms` +
+    make("small", "", (step.effect ? `${step.effect}, ` : "") + `${counted(step.rewrites, "rewrite")}, ${step.wall_ms.toFixed(1)} ms` +
       (step.summary ? `, ${step.summary}` : ""), button);
-    button.addEventListener("click", () => choose(number));
+    button.addEventListener("click", () => choose(index));
   }
   if (!list.children.length) make("p", "", "No pass to show.", list);
 }
@@ -89,14 +92,32 @@ function drawStep() {
   if (!step) return void make("p", "", "No pass changed anything.", view);
   make("h2", "", `${step.number} ${step.text}`, view);
   make("p", "effect", step.effect || "", view);
-  make("p", "", `${step.instructions[0]} \u2192 ${step.instructions[1]} instructions, ` +
-    `${step.rewrites} rewrites, ${step.wall_ms.toFixed(2)} ms` +
+  make("p", "", `${number(step.instructions[0])} \u2192 ${counted(step.instructions[1], "instruction")}, ` +
+    `${counted(step.rewrites, "rewrite")}, ${step.wall_ms.toFixed(2)} ms` +
     (step.file ? `, module: ${step.file}` : ", changed nothing"), view);
-  const rules = Object.entries(step.rules || {}).map(([rule, count]) => `${rule} \u00d7${count}`);
+  const rules = Object.entries(step.rules || {}).map(([rule, count]) => `${rule} \u00d7${number(count)}`);
   if (rules.length) make("p", "", rules.join(", "), view);
   const table = make("table", "", undefined, view);
-  for (const row of step.rows || []) drawRow(table, row);
+  drawRows(table, step.rows || []);
   view.scrollTop = 0;
+}
+
+// Rows are drawn as they come into view: a table of thousands takes seconds.
+const BATCH = 200;
+function drawRows(table, rows) {
+  let drawn = 0;
+  const end = make("p", "more", "", view);
+  const watcher = new IntersectionObserver((seen) => {
+    if (seen.some((entry) => entry.isIntersecting)) next();
+  }, { root: view, rootMargin: "1500px" });
+  function next() {
+    const stop = Math.min(rows.length, drawn + BATCH);
+    while (drawn < stop) drawRow(table, rows[drawn++]);
+    watcher.disconnect();
+    end.textContent = drawn < rows.length ? `${counted(rows.length - drawn, "row")} below` : "";
+    if (drawn < rows.length && end.isConnected) watcher.observe(end);
+  }
+  next();
 }
 
 function choose(number) {

@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
+from hloc.cli.explorer_page import explorer_page
 from hloc.ir.module import Module
 from hloc.pictures import graph
 from hloc.pictures.page import page
 from hloc.pictures.places import BOXES_AT_START
 from hloc.pictures.scene import scene_of
-from tests.unit.pictures.modules import hostile, layered_model, small
+from tests.unit.pictures.modules import HOSTILE, hostile, layered_model, small
 from tests.waiting import PATIENCE
 
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "chrome")
@@ -134,3 +135,35 @@ def test_a_difference_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "diff.html"
     graph.write(layered_model(3), str(path), before=layered_model(2))
     assert '"changed":true' in path.read_text(encoding="utf-8")
+
+
+def test_the_page_of_passes_draws_rows_as_they_come_into_view(tmp_path: Path) -> None:
+    """A step with thousands of rows opens at once; hostile texts stay texts."""
+    rows = [["+", "", f"x{i} = f32[8] negate({HOSTILE})", "rule"] for i in range(4000)]
+    effect = {"kernels": [1200, 1], "effect": "", "instructions": [4000, 1], "rewrites": 1}
+    step = {
+        "number": 1,
+        "pass": "dce",
+        "text": "dce",
+        "changed": True,
+        "wall_ms": 1.0,
+        "rows": rows,
+    }
+    file = tmp_path / "index.html"
+    data = {"module": HOSTILE, "pipeline": "dce", "steps": [step | effect]}
+    file.write_text(explorer_page(data), encoding="utf-8")
+    assert BROWSER is not None
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr")
+    done = subprocess.run(
+        [BROWSER, *flags, "--virtual-time-budget=5000", "--dump-dom", file.as_uri()],
+        capture_output=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert b"CONSOLE" not in done.stderr, done.stderr.decode()
+    drawn = done.stdout.count(b'<tr class="added"')
+    assert 100 < drawn < 1000
+    assert f"{4000 - drawn:,} rows below".encode() in done.stdout
+    assert b"<img src=x" not in done.stdout
+    assert "1,200 → 1".encode() in done.stdout
+    assert b"1 rewrite," in done.stdout
