@@ -6,6 +6,7 @@ that a fork could lose.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import resource
@@ -82,6 +83,7 @@ def _received(reading: int) -> tuple[list[Any], bool]:
 
 def _work_and_exit(work: Callable[[Send], None], limits: Limits, writing: int) -> None:
     """Run in the child; never returns."""
+    faulthandler.disable()  # the parent tells how a child ended
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.dup2(nothing, 2)

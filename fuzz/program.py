@@ -28,7 +28,13 @@ from hloc.dtypes import PRED, DType
 from hloc.evaluator.run import evaluate_module
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
-from hloc.shapes import ArrayShape
+from hloc.parser import parse
+from hloc.shapes import ArrayShape, leaves
+from hloc.source import SourceFile
+from tests.inputs import inputs_for
+from tests.unit.memory.random_programs import random_module
+from tests.unit.opt.random_loops import RandomLoop
+from tests.unit.opt.random_modules import RandomModule
 
 CASES: dict[str, Callable[[Draft], str]] = {**elementwise.CASES, **structured.CASES}
 
@@ -199,6 +205,14 @@ def is_tame(value: Value) -> bool:
     return bool(np.all(size <= MODERATE))  # False for NaN
 
 
+OTHERS: dict[int, Callable[[int], Module]] = {
+    5: lambda seed: RandomModule(seed).grown(10 + seed % 40),
+    6: lambda seed: RandomLoop(seed).module_with_loop(),
+    7: lambda seed: parse(SourceFile(random_module(seed))),
+}
+"""Generators of modules with a theme, by the remainder of the seed."""
+
+
 @cache
 def has_nan(dtype: DType) -> bool:
     """False for floats that make a zero of NaN, whose sign is then that of the NaN: open."""
@@ -212,7 +226,16 @@ def is_moved(inst: Instruction) -> bool:
 
 
 def random_program(seed: int, steps: int = 0) -> Program:
-    """Return the program of `seed`, of about `steps` cases, by default one to eight."""
+    """Return the program of `seed`: of about `steps` cases, by default one to eight.
+
+    Without `steps`, one seed in eight gives a module for rules, one in eight a loop, and one in
+    eight calls, branches and updates of buffers, all from the generators of other tests.
+    """
+    if not steps and seed % 8 in OTHERS:
+        module = OTHERS[seed % 8](seed)
+        root = module.entry.root
+        hows = (TABLE,) * sum(1 for _ in leaves(root.shape))
+        return Program(seed, module, tuple(inputs_for(module, seed)), hows)
     choices = Seeded(seed)
     draft = ProgramDraft(choices)
     names = sorted(CASES)
