@@ -32,7 +32,8 @@ def plan(inst: Instruction) -> GpuPlan | None:
         return None
     if any(d.window_dilation != 1 or d.base_dilation != 1 for d in _window(root)):
         return None
-    return GpuPlan(emit, scratch_bytes=root.operands[1].array.elements * S64.storage_bytes)
+    windows = max(1, root.operands[1].array.elements)  # without bytes there is no argument to name
+    return GpuPlan(emit, scratch_bytes=windows * S64.storage_bytes)
 
 
 def _window(root: Instruction) -> tuple[WindowDimension, ...]:
