@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from hloc.ptx.collectives import REDUCTIONS
 from hloc.ptx.floats import maximum, minimum
 from hloc.ptx.frame import Frame
 from hloc.ptx.lanes import Lanes, lanes_of, numbers_of
@@ -29,12 +30,7 @@ def _decrement(old: Array, limit: Array) -> Array:
 
 
 _FUNCTIONS: dict[str, Function] = {
-    "add": np.add,
-    "min": np.minimum,
-    "max": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
+    **REDUCTIONS,
     "exch": lambda old, new: new,
     "inc": _increment,
     "dec": _decrement,

@@ -153,7 +153,7 @@ def decode_match(instruction: Instruction, frame: Frame) -> Operation:
     return run
 
 
-_REDUCTIONS: dict[str, Function] = {
+REDUCTIONS: dict[str, Function] = {
     "add": np.add,
     "min": np.minimum,
     "max": np.maximum,
@@ -166,7 +166,7 @@ _REDUCTIONS: dict[str, Function] = {
 def decode_redux(instruction: Instruction, frame: Frame) -> Operation:
     """redux.sync: reduce over the lanes of the mask."""
     of = type_of(instruction, frame)
-    function = _REDUCTIONS.get(instruction.parts[2])
+    function = REDUCTIONS.get(instruction.parts[2])
     if function is None:
         raise frame.fault(f"unknown reduction .{instruction.parts[2]}")
     d, a, *_ = instruction.operands

@@ -125,7 +125,7 @@ class _Nest:
 
     def _fill_tables(self) -> None:
         """Write the places of rows, columns and steps of k in the operands."""
-        n, fn = self.n, self.fn
+        n = self.n
         start = place = self.math.aligned("%scratch", ALIGNMENT)
         sizes = (("row", "rows"), ("column", "columns"), ("left", "depth"), ("right", "depth"))
         for name, size in sizes:
@@ -133,9 +133,7 @@ class _Nest:
             if {"row": self.form.rows, "column": self.form.columns}.get(name) != LINES:
                 first, count = self.lists[f"{name}_axes"]
                 axes = self._entry("%numbers", first)
-                fn.line(
-                    f"call void @{offset_table.NAME}(ptr {place}, ptr {axes}, i64 {count.text})"
-                )
+                self.w.b.call_routine(offset_table.NAME, (place, axes), count)
             place = self._entry(place, n[size])
         self.panel, self.panels = (
             self.math.moved(start, n["panel"]),
