@@ -83,7 +83,8 @@ function drawRow(table, [kind, before, after, by]) {
     if (both && row.className !== "same") putMarked(cell, text, other);
     else cell.textContent = text;
   }
-  make("td", "by", by ? `\u2190 ${by}` : "", row);
+  const own = `${data.steps[chosen].pass}/`;
+  make("td", "by", by ? `\u2190 ${by.replace(own, "")}` : "", row);
 }
 
 function drawStep() {
