@@ -34,6 +34,7 @@ ALLOWED = {
     "codegen/kernels/row_region: _divides": "views that keep a row together",
     "codegen/kernels/vectors: folded": "methods of the builder",
     "codegen/lower/fusible: STRUCTURAL": "opcodes that kernels of this code generator end with",
+    "formats/proto_attributes: _MESSAGES": "fields of the protocol buffer that are messages",
     "ir/async_chain: _hands_on": "what XLA lets stand between the links of a chain",
     "ir/verifier/async_chains: _USERS": "what XLA lets take a started computation",
     "ir/device_groups: TRANSFERS": "the four that share a channel",
