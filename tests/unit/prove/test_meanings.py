@@ -12,58 +12,34 @@ from hloc.dtypes import DTYPES, PRED, DType
 from hloc.evaluator.run import evaluate_computation
 from hloc.ir.computation import Computation
 from hloc.ir.module import Module
-from hloc.ir.opcode import opcode_row
 from hloc.ops.builder import Builder
 from hloc.prove.bounds import constants
 from hloc.prove.exhaustive import MAX_BITS, every_value, parameter_bits, same_values
 from hloc.prove.meanings.floats import FLOATS, IEEE
-from hloc.prove.meanings.integers import INTEGERS
-from hloc.prove.meanings.predicates import PREDICATES
-from hloc.prove.meanings.table import MAX_POWER_BITS
 from hloc.prove.solver import ask
 from hloc.prove.symbolic import SymbolicRun
 from hloc.prove.terms import Terms
 from hloc.shapes import ArrayShape
+from tests.unit.prove.computations import (
+    DIRECTIONS,
+    INTEGER_CASES,
+    INTEGER_TYPES,
+    computation_of,
+)
 
 pytest.importorskip("z3")
 
-INTEGER_TYPES = tuple(d for d in DTYPES.values() if d.is_integer)
 FLOAT_TYPES = tuple(DTYPES[name] for name in IEEE)
-DIRECTIONS = ("EQ", "NE", "LT", "LE", "GT", "GE")
 SAMPLES = 24
 """Inputs on which one opcode and type are compared."""
 
 
-def has_meaning(name: str, dtype: DType) -> bool:
-    if name in ("abs", "sign"):
-        return dtype.is_signed
-    return name != "power" or dtype.bits <= MAX_POWER_BITS
-
-
 CASES = [
-    *[(name, dtype) for name in INTEGERS for dtype in INTEGER_TYPES if has_meaning(name, dtype)],
-    *[(name, PRED) for name in PREDICATES],
+    *INTEGER_CASES,
     *[(name, dtype) for name in FLOATS for dtype in FLOAT_TYPES],
-    *[(f"compare {direction}", d) for direction in DIRECTIONS for d in (PRED, *INTEGER_TYPES)],
     *[(f"compare {direction}", d) for direction in DIRECTIONS for d in FLOAT_TYPES],
-    *[("select", d) for d in (PRED, *INTEGER_TYPES, *FLOAT_TYPES)],
-    *[("is-finite", d) for d in FLOAT_TYPES],
+    *[(name, dtype) for name in ("select", "is-finite") for dtype in FLOAT_TYPES],
 ]
-
-
-def computation_of(name: str, dtype: DType) -> Computation:
-    computation = Module("m").add_computation("e")
-    b = Builder(computation)
-    name, _, direction = name.partition(" ")
-    kinds = [dtype] * (opcode_row(name).arity or 0)
-    if name == "select":
-        kinds[0] = PRED
-    operands = [b.parameter(n, ArrayShape(kind)) for n, kind in enumerate(kinds)]
-    if name == "compare":
-        computation.set_root(b.compare(operands[0], operands[1], direction))
-    else:
-        computation.set_root(b.instruction(name, operands))
-    return computation
 
 
 def convert_of(source: DType, target: DType) -> Computation:
