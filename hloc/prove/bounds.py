@@ -15,12 +15,12 @@ Dims: TypeAlias = tuple[int, ...]
 
 INTEGERS = tuple(d for d in DTYPES.values() if d.is_integer)
 NARROW_FLOATS = tuple(d for d in DTYPES.values() if d.is_float and d.bits <= 16)
-PRED, S32, F32, C64 = (DTYPES[name] for name in ("pred", "s32", "f32", "c64"))
+PRED, S8, F16, F32, C64 = (DTYPES[name] for name in ("pred", "s8", "f16", "f32", "c64"))
 
 VALUE_TYPES: tuple[DType, ...] = (PRED, *INTEGERS, *NARROW_FLOATS, F32, C64)
 """Element types in which a rule about values is tried, one after another."""
 
-SHAPE_TYPES: tuple[DType, ...] = (S32, PRED, F32)
+SHAPE_TYPES: tuple[DType, ...] = (S8, PRED, F16)
 """Those of a rule about shapes, which moves elements of any type alike."""
 
 

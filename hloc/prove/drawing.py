@@ -63,7 +63,7 @@ class Drawing:
         self._leaves: list[Instruction] = []
         self._parameters = 0
         self._depth = 0
-        several = hint.against_constants + bool(hint.leaves)
+        several = 2 * hint.against_constants + bool(hint.leaves)
         self.places = constant_places(rule.pattern) + several
         if bound.rank:
             self.places = MANY_PLACES

@@ -7,9 +7,9 @@ from dataclasses import replace
 from hloc.dtypes import DTYPES, DType
 from hloc.ir.opcode import names_of
 from hloc.lazy_dataclass import dataclass
-from hloc.prove.bounds import INTEGERS, PRED, S32, Dims
+from hloc.prove.bounds import INTEGERS, PRED, Dims
 
-F16, F32 = DTYPES["f16"], DTYPES["f32"]
+F16, F32, S32 = DTYPES["f16"], DTYPES["f32"], DTYPES["s32"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ _BOUNDED = Hint(
     kinds=INTEGERS,
     sources=(PRED, DTYPES["u8"], DTYPES["s8"], DTYPES["u32"]),
 )
+_WHOLE_BYTES = tuple(dtype for dtype in INTEGERS if dtype.bits >= 8)
 _COUNTED = ((16,), (17,), (4, 5), (2, 3, 4))
 
 HINTS: dict[str, Hint] = {
@@ -89,6 +90,6 @@ HINTS: dict[str, Hint] = {
     "and-or-bounds": Hint(
         same=True, kinds=(*INTEGERS, F16, DTYPES["f8e5m2"], F32), against_constants=True
     ),
-    "convert-wide-operation": Hint(kinds=INTEGERS, sources=INTEGERS),
+    "convert-wide-operation": Hint(kinds=_WHOLE_BYTES, sources=_WHOLE_BYTES),
     "dimension-size": Hint(kinds=(S32,)),
 }

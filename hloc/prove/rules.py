@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 from typing import Any
 
 from hloc.dtypes import DType
@@ -18,52 +17,33 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import opcode_row
 from hloc.ir.verifier import verify
-from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import PassContext
 from hloc.opt.pattern import P, match
 from hloc.opt.rewriter import rewrite
 from hloc.opt.rule import Rule, RuleSet
-from hloc.opt.values import is_float as is_float_array
+from hloc.opt.values import dtype_of
 from hloc.prove.bounds import LEVELS, ONE_VALUE, SHAPE_TYPES, VALUE_TYPES, Bound
 from hloc.prove.choices import Choices, every
 from hloc.prove.drawing_opcodes import draw
 from hloc.prove.equivalence import pairs_of
 from hloc.prove.exhaustive import can_enumerate, first_difference
 from hloc.prove.hints import HINTS, Hint
+from hloc.prove.proof import ALL_VALUES, IEEE, MOVES, WAYS, Z3, RuleProof
 from hloc.prove.solver import ask
 from hloc.prove.symbolic import SymbolicRun
 from hloc.prove.terms import CannotFollowError
 
-MOVES, Z3, IEEE, ALL_VALUES = "moves", "z3", "ieee", "all values"
-"""How one module was proven: same terms, Z3's bit-vectors, Z3's IEEE numbers, all inputs run."""
-
 _TIMEOUT_MS = 20_000
+_QUESTION = 50  # drawings that take as long as a question to Z3
+
+_VALUES, _SHAPES = 40_000, 4_000
+"""Modules drawn in one type and within one bound, for rules about values and about shapes."""
+
+_FIRST = 10  # the smallest bound is tried whole, whatever it takes
 
 
 class WrongRuleError(Exception):
     """A rule changed a result; the text shows the module before and after, and inputs."""
-
-
-@dataclass(eq=False, slots=True)
-class RuleProof:
-    """What was tried for a rule, and how it was proven.
-
-    Attributes:
-        rule: its name.
-        about_shapes: whether sizes and attributes were enumerated, or values alone.
-        cases: modules in which it fired; those within several bounds count for each.
-        ways: by element type, how often each way was needed.
-        open: by element type, the first reason why a module was not proven.
-        bound: the largest bound within which every module was tried, of one type at least; None
-            if there is none, or the rule is not about shapes.
-    """
-
-    rule: str
-    about_shapes: bool
-    cases: int = 0
-    ways: dict[str, Counter[str]] = field(default_factory=dict)
-    open: dict[str, str] = field(default_factory=dict)
-    bound: Bound | None = None
 
 
 def is_about_shapes(rule: Rule) -> bool:
@@ -78,12 +58,13 @@ def _is_elementwise(pattern: P, *, root: bool = True) -> bool:
     return own and inner and (bool(pattern.opcodes) or not root)
 
 
-def prove_rule(rule: Rule, *, budget: int = 60_000, hint: Hint | None = None) -> RuleProof:
+def prove_rule(rule: Rule, *, budget: int = 0, hint: Hint | None = None) -> RuleProof:
     """Prove `rule` in every element type, and within the largest bound the budget allows.
 
     Args:
         rule: any rule; one that is not exact is held to what it promises (`can_be_proven`).
-        budget: modules that are drawn within one bound, at most; most fit no guard.
+        budget: modules that are drawn in one type and within one bound, at most; most fit no guard.
+            ten times as many within the smallest bound of shapes. 0 stands for a usual number.
         hint: instead of the rule's own in `HINTS`.
 
     Raises:
@@ -92,6 +73,7 @@ def prove_rule(rule: Rule, *, budget: int = 60_000, hint: Hint | None = None) ->
     """
     hint = hint or HINTS.get(rule.name, Hint())
     proof = RuleProof(rule.name, is_about_shapes(rule))
+    budget = budget or (_SHAPES if proof.about_shapes else _VALUES)
     if not proof.about_shapes:
         for kind in hint.kinds or VALUE_TYPES:
             if not _prove_within(rule, hint, kind, ONE_VALUE, budget, proof):
@@ -100,7 +82,8 @@ def prove_rule(rule: Rule, *, budget: int = 60_000, hint: Hint | None = None) ->
     kinds: Sequence[DType] = hint.kinds or SHAPE_TYPES
     for bound in LEVELS:
         attempt = RuleProof(rule.name, True)
-        if not all([_prove_within(rule, hint, k, bound, budget, attempt) for k in kinds]):
+        most = budget if proof.bound else _FIRST * budget
+        if not all([_prove_within(rule, hint, k, bound, most, attempt) for k in kinds]):
             break
         for name, ways in proof.ways.items():
             attempt.ways.setdefault(name, ways)
@@ -112,11 +95,6 @@ def prove_rule(rule: Rule, *, budget: int = 60_000, hint: Hint | None = None) ->
         if hint.dims:
             break
     return proof
-
-
-def can_be_proven(rule: Rule) -> bool:
-    """True for exact rules, and for those that promise all but the sign of a zero."""
-    return rule.exactness in ("exact", "ignores-zero-sign")
 
 
 def instances(
@@ -146,26 +124,40 @@ def _prove_within(
     rule: Rule, hint: Hint, kind: DType, bound: Bound, budget: int, proof: RuleProof
 ) -> bool:
     """Prove all modules of one type and bound; False if there are more than the budget."""
-    for drawn, made in enumerate(instances(rule, hint, kind, bound)):
-        if drawn >= budget:
+    for made in instances(rule, hint, kind, bound):
+        budget -= 1
+        if budget < 0:
             return False
         if made is None:
             continue
-        before = made[0]
-        after = clone_module(before)
-        if not rewrite(after, RuleSet.of((rule,)), PassContext(fast_math=True), "proof"):
-            continue  # the builder declined
+        way = prove_module(rule, made[0])
+        if way is None:
+            continue
         proof.cases += 1
-        way = _way(rule, before, after)
-        if way in (MOVES, Z3, IEEE, ALL_VALUES):
+        if proof.about_shapes and way != MOVES:
+            budget -= _QUESTION
+        if way in WAYS:
             proof.ways.setdefault(kind.name, Counter())[way] += 1
         else:
             proof.open.setdefault(kind.name, way)
     return True
 
 
+def prove_module(rule: Rule, module: Module) -> str | None:
+    """Let `rule` work on a copy of `module`; return which of `WAYS` proves the copy equal.
+
+    Returns:
+        None if the builder declined; a reason that is none of the ways if there is no proof.
+
+    Raises:
+        WrongRuleError: the results differ.
+    """
+    after = clone_module(module)
+    fired = rewrite(after, RuleSet.of((rule,)), PassContext(fast_math=True), "proof")
+    return _way(rule, module, after) if fired else None
+
+
 def _way(rule: Rule, before: Module, after: Module) -> str:
-    """Return how two modules were proven equal, else why they were not."""
     loose = rule.exactness == "ignores-zero-sign"
     pairs: list[Any] | None = None
     reason = ""
@@ -178,7 +170,7 @@ def _way(rule: Rule, before: Module, after: Module) -> str:
             return MOVES
     except CannotFollowError as fault:
         reason = f"{fault.opcode}: {fault.reason}"
-    is_float = any(is_float_array(inst) for inst in before.entry.instructions)
+    is_float = any(map(_is_float, before.entry.instructions))
     if (is_float or pairs is None) and can_enumerate(before.entry):
         found = first_difference(before.entry, after.entry, ignores_zero_sign=loose)
         if found is not None:
@@ -186,12 +178,18 @@ def _way(rule: Rule, before: Module, after: Module) -> str:
         return ALL_VALUES
     if pairs is None:
         return reason
-    answer = ask(pairs, timeout_ms=_TIMEOUT_MS, ignores_zero_sign=loose)
-    if answer.verdict == "different":
-        raise WrongRuleError(_report(rule, before, after, answer.inputs))
-    if answer.verdict == "unknown":
-        return answer.reason
+    for pair in dict.fromkeys(pairs):
+        answer = ask([pair], timeout_ms=_TIMEOUT_MS, ignores_zero_sign=loose)
+        if answer.verdict == "different":
+            raise WrongRuleError(_report(rule, before, after, answer.inputs))
+        if answer.verdict == "unknown":
+            return answer.reason
     return IEEE if is_float else Z3
+
+
+def _is_float(inst: Instruction) -> bool:
+    dtype = dtype_of(inst)
+    return dtype is not None and (dtype.is_float or dtype.is_complex)
 
 
 def _report(rule: Rule, before: Module, after: Module, inputs: Any) -> str:
