@@ -134,6 +134,9 @@ fuzz: setup ## random modules, texts and protos for MINUTES (10) from SEED (0); 
 fuzz-nightly: setup ## the same for eight hours, from a seed of the day
 	nice -n 10 $(BIN)/python -m fuzz --minutes 480 --seed $$(date +%Y%m%d)00000
 
+prove: setup ## prove every rule of the simplifier and compare with the record (about twenty minutes); WRITE=--write records anew
+	$(BIN)/python -m tests.prove_rules --jobs $(CORES) $(WRITE) $(RULES)
+
 pass-matrix: setup ## every pass alone on many modules, against the evaluator
 	$(BIN)/python tests/pass_matrix.py
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from hloc.opt import rules
 from hloc.opt.rule import Rule
 from hloc.opt.rules import ALL_RULES
+from hloc.prove.record import proof_text
 from hloc.report.law_text import law
 
 INTRODUCTION = """# Rewrite rules
@@ -25,8 +26,9 @@ tells how to write one.
 `x`, `y` ... stand for any instructions, the same letter for the same one; `c`, `d` mostly for
 arrays of one value; a word in angle brackets is a condition. Rules that are not *exact* fire with
 `--fast-math` only: they may turn -0 into +0 (`ignores-zero-sign`), round differently
-(`reassociates`) or be wrong for infinities and NaN (`assumes-finite`). The last column is the first
-golden case that shows the rule, in `tests/golden/opt/`.
+(`reassociates`) or be wrong for infinities and NaN (`assumes-finite`). `proofs.md` explains how
+rules are proven; property tests cover what no proof reaches, layouts included. The last column is
+the first golden case that shows the rule, in `tests/golden/opt/`.
 """
 
 GOLDEN = Path(__file__).resolve().parents[2] / "tests" / "golden" / "opt"
@@ -37,7 +39,12 @@ def page() -> str:
     cases = golden_cases()
     parts = [INTRODUCTION]
     for title, rows in _themes().items():
-        parts += [f"## {title}", "", "| rule | law | exactness | shown by |", "|---|---|---|---|"]
+        parts += [
+            f"## {title}",
+            "",
+            "| rule | law | exactness | proven by | shown by |",
+            "|---|---|---|---|---|",
+        ]
         parts += [_row(rule, cases) for rule in rows]
         parts.append("")
     count = sum(rule.exactness == "exact" for rule in ALL_RULES)
@@ -61,7 +68,8 @@ def golden_cases() -> dict[str, str]:
 
 
 def _row(rule: Rule, cases: dict[str, str]) -> str:
-    cells = (f"`{rule.name}`", law(rule), rule.exactness, cases.get(rule.name, ""))
+    shown = cases.get(rule.name, "")
+    cells = (f"`{rule.name}`", law(rule), rule.exactness, proof_text(rule), shown)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -181,7 +181,7 @@ COMMANDS: dict[str, Command] = {
         "rules [NAME]",
         "list rewrite rules, or those whose name contains NAME",
         "hloc.cli.list_commands:list_rules",
-        ("rules add",),
+        ("rules add", "rules --proof select"),
     ),
     "ops": Command(
         "ops [NAME]",

@@ -11,6 +11,7 @@ from hloc.errors import HloError
 from hloc.near_names import did_you_mean
 from hloc.ops import OPCODES
 from hloc.opt.registry import PASSES, is_in_library
+from hloc.prove.record import proof_text
 from hloc.report.describe import (
     all_rules,
     describe_opcode,
@@ -72,7 +73,8 @@ def list_rules(arguments: Namespace, talk: Talk) -> int:
     if arguments.format == "json":
         talk.product(json_report("rules", {"rules": [rule_data(rule) for rule in rules]}))
         return Exit.OK
-    talk.product(_table((rule.name, rule_summary(rule)) for rule in rules))
+    told = proof_text if arguments.proof else rule_summary
+    talk.product(_table((rule.name, told(rule)) for rule in rules))
     return Exit.OK
 
 

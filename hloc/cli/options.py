@@ -269,6 +269,8 @@ OPTIONS: tuple[Option, ...] = (
            "N", convert=count(2), default=0),
     Option(("--html",), "Devices", SHARDING, "write a page with the mesh in colours", "FILE.html",
            convert=page_file),
+    Option(("--proof",), "Inspect", ("rules",), "print how each rule is proven, in place of its "
+           "law (docs/proofs.md)"),
     # ---- check
     Option(("--prove",), "Check", ("verify",), "prove that two modules give equal results for all "
            "inputs, or print inputs for which they do not; needs Z3 (docs/proofs.md); `unknown` "

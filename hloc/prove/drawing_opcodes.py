@@ -263,7 +263,8 @@ def _reduce(d: Drawing, patterns: Patterns, dtype: DType, dims: Dims) -> Instruc
     options: list[tuple[Dims, Dims]] = []  # sizes of the operand, reduced dimensions
     for count in range(3 if len(d.bound.sizes) == 2 and d.bound.rank <= 2 else 2):
         for places in combinations(range(len(dims) + count), count):
-            for sizes in product(d.bound.sizes, repeat=count):
+            few = (1, 2) if "init" in d.hint.leaves else d.bound.sizes
+            for sizes in product(few, repeat=count):
                 kept, gone = iter(dims), iter(sizes)
                 rank = len(dims) + count
                 whole = tuple(next(gone if dim in places else kept) for dim in range(rank))

@@ -64,6 +64,8 @@ HINTS: dict[str, Hint] = {
     "dynamic-update-slice-as-pad": Hint(leaves=("constant",)),
     "pad-with-same": Hint(leaves=("constant",)),
     "pad-pad": Hint(same=True),
+    "add-updated-zeros": Hint(leaves=("constant",), dims=((2,),)),
+    "add-updated-float-zeros": Hint(leaves=("constant",), dims=((1,),), kinds=(F16,)),
     "select-update": Hint(same=True),
     "select-update-first": Hint(same=True),
     "dynamic-slice-of-update": Hint(same=True),

@@ -15,6 +15,7 @@ from hloc.opt.authoring.rules import AuthoredRule
 from hloc.opt.pass_base import option_kind
 from hloc.opt.registry import ALIASES, PASSES, canonical_name, has_pass, is_in_library, pass_class
 from hloc.opt.rule import Rule
+from hloc.prove.record import proof_text
 from hloc.report.law_text import law
 from hloc.report.opcode_examples import example_of
 
@@ -104,7 +105,7 @@ def rule_summary(rule: Rule) -> str:
 def rule_data(rule: Rule) -> dict[str, Any]:
     """Return what JSON says of a rule; without opcodes it begins at any."""
     kind = {"opcodes": rule.pattern.opcodes, "exactness": rule.exactness}
-    return {"name": rule.name, "law": rule_summary(rule), **kind}
+    return {"name": rule.name, "law": rule_summary(rule), "proof": proof_text(rule), **kind}
 
 
 # ---------------------------------------------------------------- opcodes
