@@ -49,4 +49,4 @@ class NameUniquer:
 
     def has_keyword(self) -> bool:
         """Tell whether some name is a keyword, which is a name after `%` only."""
-        return not KEYWORDS.isdisjoint(self._used)
+        return any(keyword in self._used for keyword in KEYWORDS)

@@ -107,10 +107,11 @@ class _Printer:
         self.options = options
         self.of = module
         # A keyword is a name after `%` only; `canonical` gives names of its own.
-        keyword = not options.canonical_names and (
-            module.instruction_names.has_keyword() or module.computation_names.has_keyword()
+        percent = options.percent or (
+            not options.canonical_names
+            and (module.instruction_names.has_keyword() or module.computation_names.has_keyword())
         )
-        self.percent = "%" if options.percent or keyword else ""
+        self.percent = "%" if percent else ""
         self.frames = FrameNumbering(module.stack_frames)
         # Texts by identity of what the module holds: equal attributes are mostly one object.
         self._attributes_known: dict[int, str] = {}
