@@ -52,6 +52,11 @@ def producer_of(inst: Instruction) -> Instruction | None:
     return None
 
 
+def may_be_link(inst: Instruction) -> bool:
+    """Tell whether `producer_of` may find a link, now or when the loop around it has been read."""
+    return inst.is_a(*LINKS, "parameter", "get-tuple-element") or _hands_on(inst)
+
+
 def _hands_on(inst: Instruction) -> bool:
     name = inst.opcode.name
     if name == "custom-call":

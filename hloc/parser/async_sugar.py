@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from hloc.errors import HloError
-from hloc.ir.async_chain import async_start_of, is_prefix, producer_of
+from hloc.ir.async_chain import async_start_of, is_prefix, may_be_link, producer_of
 from hloc.ir.attributes import CommonAttributes
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
@@ -84,22 +84,35 @@ def check_async(
     """Check one of async-start, async-update, async-done, and set the thread of what is started.
 
     Raises:
-        HloError: a shape of the wrong form, or an update or done whose operand is a done or a
-            link of another opcode. Whether it is a link at all, the verifier sees: the loop whose
-            state it may be has not been read yet.
+        HloError: a shape of the wrong form, a computation started twice (as jaxlib 0.10.2 says; XLA
+            allows it since August 2026), or an update or done whose operand cannot be a link, or
+            is one of another opcode. Of the state of a loop the verifier sees it: the loop has not
+            been read yet.
     """
     if row.name != "async-done":
         wrapped_shape(shape, row, span)
     if row.name == "async-start":
+        if any(caller.opcode.name == "async-start" for caller in called[0].callers):
+            raise HloError(
+                f"computation {called[0].name} is called by more than one async-start; give each "
+                "a copy of its own",
+                span, (), "HLOC0205",
+            )  # fmt: skip
         set_thread(called[0], record.async_execution_thread)
         return
     if not operands:
         raise HloError(f"{row.name} has no operand to go on with", span, (), "HLOC0206")
     operand = operands[0]
-    if operand.opcode.name == "async-done":
+    if not may_be_link(operand):
         raise HloError(
-            f"the operand of {row.name} is an async-start or async-update, not async-done",
+            f"the operand of {row.name} is an async-start or async-update, not "
+            f"{operand.opcode.name}",
             span, (), "HLOC0206",
+        )  # fmt: skip
+    if row.name == "async-update" and not _continues(operand.shape, shape):
+        raise HloError(
+            f"async-update has the operands of {operand.shape} and perhaps more, not {shape}",
+            span, (), "HLOC0201",
         )  # fmt: skip
     start = async_start_of(operand)
     inside = start.called[0].root.opcode if start is not None else None
@@ -108,6 +121,14 @@ def check_async(
             f"{wrapped.name} is finished here, but {operand.name} started {inside.name}",
             span, (), "HLOC0206",
         )  # fmt: skip
+
+
+def _continues(before: Shape, after: Shape | None) -> bool:
+    return (
+        not isinstance(before, TupleShape)
+        or not isinstance(after, TupleShape)
+        or all(map(is_prefix, before.elements[:2], after.elements[:2]))
+    )
 
 
 def bind_late(inst: Instruction) -> None:

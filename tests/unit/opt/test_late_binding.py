@@ -85,7 +85,9 @@ def test_a_chain_goes_on_through_the_state_of_a_loop_and_a_barrier(level: int) -
         ("async-update(held, y)", "async-update(y, y)", "must be an async-start"),
         ("held = ((f32[4]), (), s32[]) opt-barrier(start)",
          "held = ((f32[4]), (), s32[]) tuple(tuple(x), tuple(), s32[] constant(0))",
-         "and not async-start or async-update"),
+         "async-start or async-update, not tuple"),
+        ("((f32[4], f32[4]), f32[4], s32[]) async-update(held, y)",
+         "((s32[4], f32[4]), f32[4], s32[]) async-update(held, y)", "perhaps more, not"),
         ("async-start(x), calls", "async-start(x, y, y), calls", "element 0 of the result"),
     ],
 )  # fmt: skip
@@ -95,13 +97,22 @@ def test_links_that_do_not_fit_are_refused(old: str, new: str, message: str) -> 
         hloc.parse(LATE.replace(old, new))
 
 
+def test_a_computation_is_started_once() -> None:
+    text = LATE.replace(
+        "ROOT t", "again = ((f32[4]), (), s32[]) async-start(x), calls=work\n  ROOT t"
+    )
+    with pytest.raises(HloError, match="called by more than one async-start"):
+        hloc.parse(text)
+
+
 def test_operands_bound_across_a_loop_are_refused_when_it_is_compiled() -> None:
-    text = LOOP.replace("negate-start(e)", "async-start(e), calls=work")
-    text = text.replace("negate-start(x)", "async-start(x), calls=work").replace(
+    text = LOOP.replace("negate-start(e)", "async-start(e), calls=first")
+    text = text.replace("negate-start(x)", "async-start(x), calls=second").replace(
         "negate-", "async-"
     )
+    work = " {\n  w = s32[8] parameter(0)\n  ROOT v = s32[8] negate(w)\n}\n\n"
     text = text.replace("((s32[8]), s32[8], u32[])", "((s32[8]), (), u32[])").replace(
-        "more {", "work {\n  w = s32[8] parameter(0)\n  ROOT v = s32[8] negate(w)\n}\n\nmore {", 1
+        "more {", "first" + work + "second" + work + "more {", 1
     )
     with pytest.raises(HloError, match="bound across a loop"):
         hloc.compile(text)
