@@ -253,7 +253,9 @@ class _ComputationReader:
         check_operand_count(row, operands, called, self.owner.span)
         attributes = self._attributes(row, proto, operands, shape)
         if row.name.startswith("async-"):
-            check_async(row, None, operands, called, shape, attributes, self.owner.span)
+            check_async(
+                row, None, operands, called, shape, attributes, self.owner.span, self.computation
+            )
         if attributes is not None:
             attributes = adjust_attributes(row, attributes, operands)
             check_attributes(row, attributes, operands, self.owner.span)

@@ -80,22 +80,24 @@ def share_common(computation: Computation, common: CommonAttributes) -> None:
 def check_async(
     row: Opcode, wrapped: Opcode | None, operands: tuple[Instruction, ...],
     called: tuple[Computation, ...], shape: Shape | None, record: Any, span: Span,
+    computation: Computation,
 ) -> None:  # fmt: skip
-    """Check one of async-start, async-update, async-done, and set the thread of what is started.
+    """Check an async-start, async-update or async-done of `computation`; set a start's thread.
 
     Raises:
-        HloError: a shape of the wrong form, a computation started twice (as jaxlib 0.10.2 says; XLA
-            allows it since August 2026), or an update or done whose operand cannot be a link, or
-            is one of another opcode. Of the state of a loop the verifier sees it: the loop has not
-            been read yet.
+        HloError: a shape of the wrong form, two starts of one computation in one place (a loop that
+            carries a started computation starts it before and inside), or an update or done whose
+            operand cannot be a link, or is one of another opcode. Of the state of a loop the
+            verifier sees it: the loop has not been read yet.
     """
     if row.name != "async-done":
         wrapped_shape(shape, row, span)
     if row.name == "async-start":
-        if any(caller.opcode.name == "async-start" for caller in called[0].callers):
+        starts = (c for c in called[0].callers if c.opcode.name == "async-start")
+        if any(start.computation is computation for start in starts):
             raise HloError(
-                f"computation {called[0].name} is called by more than one async-start; give each "
-                "a copy of its own",
+                f"computation {called[0].name} is called by more than one async-start of "
+                f"{computation.name}; give each a copy of its own",
                 span, (), "HLOC0205",
             )  # fmt: skip
         set_thread(called[0], record.async_execution_thread)

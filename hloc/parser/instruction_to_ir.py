@@ -177,7 +177,7 @@ class InstructionReader(OperandReader, CalledReader):
             check_operand_count(row, operands, called, span)
             operands = drop_extra_operands(row, operands)
         if row.name.startswith("async-"):
-            check_async(row, wrapped, operands, called, shape, record, span)
+            check_async(row, wrapped, operands, called, shape, record, span, scope.computation)
             self._check_chain_names(tree, operands)
         if shape is None:
             shape = self._inferred(row, operands, record, called, span)

@@ -97,7 +97,7 @@ def test_links_that_do_not_fit_are_refused(old: str, new: str, message: str) -> 
         hloc.parse(LATE.replace(old, new))
 
 
-def test_a_computation_is_started_once() -> None:
+def test_one_computation_starts_another_once() -> None:
     text = LATE.replace(
         "ROOT t", "again = ((f32[4]), (), s32[]) async-start(x), calls=work\n  ROOT t"
     )
@@ -106,13 +106,12 @@ def test_a_computation_is_started_once() -> None:
 
 
 def test_operands_bound_across_a_loop_are_refused_when_it_is_compiled() -> None:
-    text = LOOP.replace("negate-start(e)", "async-start(e), calls=first")
-    text = text.replace("negate-start(x)", "async-start(x), calls=second").replace(
+    text = LOOP.replace("negate-start(e)", "async-start(e), calls=work")
+    text = text.replace("negate-start(x)", "async-start(x), calls=work").replace(
         "negate-", "async-"
     )
-    work = " {\n  w = s32[8] parameter(0)\n  ROOT v = s32[8] negate(w)\n}\n\n"
     text = text.replace("((s32[8]), s32[8], u32[])", "((s32[8]), (), u32[])").replace(
-        "more {", "first" + work + "second" + work + "more {", 1
+        "more {", "work {\n  w = s32[8] parameter(0)\n  ROOT v = s32[8] negate(w)\n}\n\nmore {", 1
     )
     with pytest.raises(HloError, match="bound across a loop"):
         hloc.compile(text)
