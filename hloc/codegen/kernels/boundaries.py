@@ -69,7 +69,8 @@ def _sources(inst: Instruction, dim: int) -> Iterator[tuple[Instruction, int, in
     Position p of dimension `dim` reads position p + distance of the operand's dimension.
     """
     if inst.opcode.elemental is not None or inst.is_a("copy"):
-        yield from ((o, dim, 0) for o in inst.operands if o.array.dims)
+        # A scalar predicate of a select, or what a bitcast splits, has no such dimension.
+        yield from ((o, dim, 0) for o in inst.operands if dim < len(o.array.dims))
     elif inst.is_a("concatenate"):
         along = inst.attributes.dimensions[0] == dim
         yield from ((o, dim, -start if along else 0) for o, start in _pieces(inst, dim))
