@@ -1,14 +1,15 @@
 """The element generator: the value of an instruction at an index, with everything fused into it.
 
-Rules (`RULES`) are coroutines that request elements of other instructions; `ElementGenerator` runs
-them on a stack of its own, since fusions are hundreds of instructions deep, and reuses every value
-within its region. Called computations (reducers, comparators) are inlined.
+Rules (`RULES`, `LEAF_RULES`) are coroutines that request elements of other instructions;
+`ElementGenerator` runs them on a stack of its own, since fusions are hundreds of instructions deep,
+and reuses every value within its region. Called computations (reducers, comparators) are inlined.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias, TypeVar
 
 from hloc.codegen.builder.index import Index, IndexMath
 from hloc.codegen.builder.ir_array import IrArray, array_in_memory
@@ -38,12 +39,17 @@ Source: TypeAlias = "Value | Sequence[IrArray] | tuple[Frame, Instruction]"
 Request: TypeAlias = tuple[Frame, Instruction, ShapeIndex, Index]
 """Element `index` of leaf `path` of an instruction."""
 Rule: TypeAlias = Generator[Request, Value, Value]
-RuleFunction: TypeAlias = Callable[
+RuleFunction: TypeAlias = Callable[["ElementGenerator", Frame, Instruction, Index], Rule]
+LeafRuleFunction: TypeAlias = Callable[
     ["ElementGenerator", Frame, Instruction, ShapeIndex, Index], Rule
 ]
+_F = TypeVar("_F")
 
 RULES: dict[str, RuleFunction] = {}
-"""How to make one element, by opcode; elementwise opcodes need no entry."""
+"""How to make one element of an array, by opcode; elementwise opcodes need no entry."""
+
+LEAF_RULES: dict[str, LeafRuleFunction] = {}
+"""How to make one element of a leaf, for the opcodes whose result may be a tuple."""
 
 MAX_NESTING = 64
 """Depth of computations called from computations inside one kernel."""
@@ -51,13 +57,24 @@ MAX_NESTING = 64
 
 def rule(*names: str) -> Callable[[RuleFunction], RuleFunction]:
     """Register the rule of opcodes `names`."""
+    return partial(_register, RULES, names)
 
-    def register(function: RuleFunction) -> RuleFunction:
-        for name in names:
-            RULES[name] = function
-        return function
 
-    return register
+def leaf_rule(*names: str) -> Callable[[LeafRuleFunction], LeafRuleFunction]:
+    """Register the rule of opcodes `names`, which makes elements of the leaf that it is given."""
+    return partial(_register, LEAF_RULES, names)
+
+
+def _register(table: dict[str, _F], names: Sequence[str], function: _F) -> _F:
+    table.update(dict.fromkeys(names, function))
+    return function
+
+
+def has_rule(inst: Instruction) -> bool:
+    """True if elements of `inst` can be made, or are read: it may be a parameter."""
+    name = inst.opcode.name
+    is_elementwise = inst.opcode.elemental is not None
+    return is_elementwise or name in RULES or name in LEAF_RULES or name == "parameter"
 
 
 class ElementGenerator:
@@ -106,14 +123,18 @@ class ElementGenerator:
         leaf = shape_at(inst.shape, path)
         if isinstance(leaf, ArrayShape) and leaf.elements == 0:
             return _of_nothing(self, leaf)
-        result = RULES.get(inst.opcode.name)
-        if result is not None:
-            return result(self, frame, inst, path, index)
+        name = inst.opcode.name
+        array_rule = RULES.get(name)
+        if array_rule is not None:
+            return array_rule(self, frame, inst, index)
+        leaf_rule = LEAF_RULES.get(name)
+        if leaf_rule is not None:
+            return leaf_rule(self, frame, inst, path, index)
         if inst.opcode.elemental is None:
             raise UnsupportedError(
-                f"{inst.opcode.name} inside a fused computation is not supported on cpu", inst.span
+                f"{name} inside a fused computation is not supported on cpu", inst.span
             )
-        return _elementwise(self, frame, inst, path, index)
+        return _elementwise(self, frame, inst, index)
 
     def _source(self, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index) -> Rule:
         source = frame.sources[inst]
@@ -186,9 +207,7 @@ def operand_index(operand: Instruction, index: Index) -> Index:
     return index if operand.array.dims else ()
 
 
-def _elementwise(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _elementwise(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     values = []
     for operand in inst.operands:
         values.append((yield frame, operand, (), operand_index(operand, index)))
@@ -200,7 +219,7 @@ def _elementwise(
 # ---------------------------------------------------------------- constants, tuples, calls
 
 
-@rule("constant")
+@leaf_rule("constant")
 def _constant(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
@@ -231,7 +250,7 @@ def constant_array(
     return result
 
 
-@rule("tuple")
+@leaf_rule("tuple")
 def _tuple(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
@@ -239,7 +258,7 @@ def _tuple(
     return value
 
 
-@rule("get-tuple-element")
+@leaf_rule("get-tuple-element")
 def _get_tuple_element(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
@@ -247,7 +266,7 @@ def _get_tuple_element(
     return value
 
 
-@rule("call", "fusion")
+@leaf_rule("call", "fusion")
 def _call(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
@@ -263,9 +282,7 @@ def _call(
 
 
 @rule("map")
-def _map(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _map(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     values = []
     for operand in inst.operands:
         values.append((yield frame, operand, (), index))

@@ -13,7 +13,7 @@ from hloc.codegen.builder.element_builder import ElementBuilder
 from hloc.codegen.builder.index import Index, physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value, is_narrow_float
-from hloc.codegen.elements.elemental import ElementGenerator, Frame, Rule, rule
+from hloc.codegen.elements.elemental import ElementGenerator, Frame, Rule, leaf_rule
 from hloc.dtypes import F32, F64, DType
 from hloc.ir.attributes import Window, WindowDimension
 from hloc.ir.computation import Computation
@@ -195,7 +195,7 @@ class Accumulators:
         ]
 
 
-@rule("reduce")
+@leaf_rule("reduce")
 def _reduce(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
@@ -221,7 +221,7 @@ def _reduce(
     return cached[result_number(path)]
 
 
-@rule("reduce-window")
+@leaf_rule("reduce-window")
 def _reduce_window(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:

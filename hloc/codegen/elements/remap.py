@@ -13,6 +13,7 @@ from hloc.codegen.elements.elemental import (
     Frame,
     Request,
     Rule,
+    leaf_rule,
     operand_index,
     rule,
 )
@@ -22,7 +23,7 @@ from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex
 
 
-@rule("copy", "opt-barrier", "optimization-barrier", "add-dependency")
+@leaf_rule("copy", "opt-barrier", "optimization-barrier", "add-dependency")
 def _pass_through(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
@@ -31,9 +32,7 @@ def _pass_through(
 
 
 @rule("bitcast")
-def _bitcast(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _bitcast(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     operand = inst.operands[0]
     source, target = operand.array, inst.array
     if source.dtype.storage_bytes != target.dtype.storage_bytes:
@@ -44,9 +43,7 @@ def _bitcast(
 
 
 @rule("bitcast-convert")
-def _bitcast_convert(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _bitcast_convert(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     operand = inst.operands[0]
     source, target = operand.array.dtype, inst.array.dtype
     old, new = memory_bits(source), memory_bits(target)
@@ -118,9 +115,7 @@ def _bitcast_index(
 
 
 @rule("reshape", "dynamic-reshape")
-def _reshape(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _reshape(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     operand = inst.operands[0]
     if g.flat:
         at = operand_index(operand, index)
@@ -131,9 +126,7 @@ def _reshape(
 
 
 @rule("broadcast")
-def _broadcast(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _broadcast(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     operand = inst.operands[0]
     at: Index = ()
     if operand.array.dims:
@@ -146,9 +139,7 @@ def _broadcast(
 
 
 @rule("transpose")
-def _transpose(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _transpose(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     at: list[IndexValue] = [0] * len(index)
     for dim, source in enumerate(inst.attributes.dimensions):
         at[source] = index[dim]
@@ -157,9 +148,7 @@ def _transpose(
 
 
 @rule("slice")
-def _slice(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _slice(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     at = tuple(
         g.math.add(g.math.mul(i, d.stride), d.start)
         for i, d in zip(index, inst.attributes.slice, strict=True)
@@ -169,9 +158,7 @@ def _slice(
 
 
 @rule("reverse")
-def _reverse(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _reverse(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     at = list(index)
     for dim in inst.attributes.dimensions:
         at[dim] = g.math.sub(inst.array.dims[dim] - 1, index[dim])
@@ -180,18 +167,14 @@ def _reverse(
 
 
 @rule("iota")
-def _iota(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _iota(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     position = 0 if not index else index[inst.attributes.iota_dimension]
     return g.b.convert(g.math.value(position), inst.array.dtype)
     yield
 
 
 @rule("get-dimension-size")
-def _get_dimension_size(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _get_dimension_size(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     size = inst.operands[0].array.dims[inst.attributes.dimensions[0]]
     return g.b.const(inst.array.dtype, size)
     yield
@@ -201,9 +184,7 @@ def _get_dimension_size(
 
 
 @rule("pad")
-def _pad(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _pad(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     operand, padding = inst.operands
     conditions: list[Value] = []
     at: list[IndexValue] = []
@@ -229,9 +210,7 @@ def _pad(
 
 
 @rule("concatenate")
-def _concatenate(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _concatenate(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     dim = inst.attributes.dimensions[0]
     parts: list[tuple[int, Instruction]] = []
     start = 0
@@ -294,9 +273,7 @@ def start_operands(inst: Instruction, first: int) -> list[tuple[Instruction, Ind
 
 
 @rule("dynamic-slice")
-def _dynamic_slice(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _dynamic_slice(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     operand = inst.operands[0]
     at = []
     for dim, (start, place) in enumerate(start_operands(inst, 1)):
@@ -312,7 +289,7 @@ def _dynamic_slice(
 
 @rule("dynamic-update-slice")
 def _dynamic_update_slice(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
+    g: ElementGenerator, frame: Frame, inst: Instruction, index: Index
 ) -> Rule:
     operand, update = inst.operands[:2]
     conditions: list[Value] = []
@@ -336,9 +313,7 @@ def _dynamic_update_slice(
 
 
 @rule("gather")
-def _gather(
-    g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
-) -> Rule:
+def _gather(g: ElementGenerator, frame: Frame, inst: Instruction, index: Index) -> Rule:
     operand, indices = inst.operands
     if not operand.array.elements:
         # Windows of no elements may still give a result that has some; XLA makes them zero.

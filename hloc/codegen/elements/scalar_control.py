@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.ir_array import dense_array
 from hloc.codegen.builder.values import Value
-from hloc.codegen.elements.elemental import ElementGenerator, Frame, Request, Rule, rule
+from hloc.codegen.elements.elemental import ElementGenerator, Frame, Request, Rule, leaf_rule
 from hloc.dtypes import PRED
 from hloc.errors import UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape, ShapeIndex, leaves
 
 
-@rule("conditional")
+@leaf_rule("conditional")
 def _conditional(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:
@@ -53,7 +53,7 @@ def _switch(g: ElementGenerator, selector: Value, requests: Sequence[Request]) -
     return g.body.merge(incoming)
 
 
-@rule("while")
+@leaf_rule("while")
 def _while(
     g: ElementGenerator, frame: Frame, inst: Instruction, path: ShapeIndex, index: Index
 ) -> Rule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hloc.codegen.builder.index import reshape_keeps_order, same_physical_order
-from hloc.codegen.elements.elemental import RULES
+from hloc.codegen.elements.elemental import has_rule
 from hloc.codegen.kernels.context import array_leaves, root_of
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
@@ -11,9 +11,7 @@ from hloc.shapes import ArrayShape
 
 def is_generated(inst: Instruction) -> bool:
     """True for everything the element generator can make."""
-    root = root_of(inst)
-    name = root.opcode.name
-    return root.opcode.elemental is not None or name in RULES or name == "parameter"
+    return has_rule(root_of(inst))
 
 
 def is_flat(inst: Instruction, given: Instruction | None = None) -> bool:

@@ -7,7 +7,7 @@ producers many times, is taken apart again (`fusion_splitter`).
 from __future__ import annotations
 
 from hloc.codegen.elements import reductions, remap
-from hloc.codegen.elements.elemental import MAX_NESTING, RULES
+from hloc.codegen.elements.elemental import MAX_NESTING, has_rule
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.reduce_problem import reduces_of
 from hloc.ir.computation import Computation
@@ -78,7 +78,7 @@ def _is_producer(inst: Instruction, depth: int = 0) -> bool:
             inst.array.dtype.storage_bytes == inst.operands[0].array.dtype.storage_bytes
             and inst.array.dtype.is_complex == inst.operands[0].array.dtype.is_complex
         )
-    return name in RULES or name == "parameter" or inst.opcode.elemental is not None
+    return has_rule(inst)
 
 
 def _repeats_work(inst: Instruction, largest: int) -> bool:
