@@ -86,11 +86,8 @@ class Mbarriers:
 
     def _publish(self, barrier: _Barrier, lane: int) -> None:
         if self._clocks is not None:
-            block, warp = self._warp_of(lane)
-            barrier.known = np.maximum(barrier.known, self._clocks.release(block, warp))
-
-    def _warp_of(self, lane: int) -> tuple[int, int]:
-        return lane // self._geometry.stride, lane % self._geometry.stride // WARP
+            block, thread = divmod(lane, self._geometry.stride)
+            barrier.known = np.maximum(barrier.known, self._clocks.release(block, thread // WARP))
 
     def _advance(self, barrier: _Barrier) -> None:
         if barrier.pending == 0 and barrier.transactions == 0:

@@ -29,14 +29,10 @@ def join_started_collectives(module: Module) -> None:
     with module.log.acting("started-collectives"):
         for computation in control_flow_computations(module):
             for inst in post_order(computation):
-                if _is_start(inst):
+                if inst.opcode.exchange is not None and inst.opcode.ended_by:
                     _run_at_once(inst)
                 elif _is_done(inst):
                     _take_result(inst)
-
-
-def _is_start(inst: Instruction) -> bool:
-    return inst.opcode.exchange is not None and bool(inst.opcode.ended_by)
 
 
 def _is_done(inst: Instruction) -> bool:

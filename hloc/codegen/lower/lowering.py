@@ -13,7 +13,6 @@ from hloc.analysis.call_graph import control_flow_computations, has_opcode
 from hloc.analysis.dataflow import forwarded_shape
 from hloc.codegen.lower.collectives import order_transfers, replace_collectives_of_one
 from hloc.codegen.lower.explicit_copies import make_copies_explicit
-from hloc.dtypes import DType
 from hloc.errors import Diagnostic, HloError, UnsupportedError
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
@@ -176,13 +175,9 @@ def _replace_device_numbers(module: Module) -> None:
                 with module.log.acting("device-numbers"):
                     row = opcode_row("constant")
                     assert row.attributes is not None
-                    zero = literal_of(np.zeros((), _numpy_of(inst.array.dtype)), inst.array.dtype)
+                    zero = literal_of(np.zeros((), inst.array.dtype.numpy), inst.array.dtype)
                     constant = computation.add(
                         row, inst.shape, attributes=row.attributes(literal=zero)
                     )
                     computation.replace(inst, constant)
                     computation.remove(inst)
-
-
-def _numpy_of(dtype: DType) -> np.dtype[np.generic]:
-    return dtype.numpy

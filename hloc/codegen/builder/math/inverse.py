@@ -62,10 +62,6 @@ def atan2(b: MathBuilder, y: Value, x: Value) -> Value:
     return b.select(lost, c(b, NAN), with_sign(b, angle, y))
 
 
-def _small_asin(b: MathBuilder, t: Value, square: Value) -> Value:
-    return fma(b, b.fmul(square, t), estrin(b, square, _ASIN), t)
-
-
 def _asin_parts(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     """Return whether |x| < 1/2, and asin of |x|, or of sqrt((1 - |x|) / 2) where it is not."""
     magnitude = absolute(b, x)
@@ -73,7 +69,7 @@ def _asin_parts(b: MathBuilder, x: Value) -> tuple[Value, Value]:
     half = fma(b, magnitude, c(b, -0.5), c(b, 0.5))
     square = b.select(small, b.fmul(x, x), half)
     root = b.select(small, magnitude, b.intrinsic("sqrt", half))
-    return small, _small_asin(b, root, square)
+    return small, fma(b, b.fmul(square, root), estrin(b, square, _ASIN), root)
 
 
 @f32_function("asin")

@@ -20,11 +20,7 @@ def prelude_text(helpers: dict[str, None]) -> str:
 
 def is_known(name: str) -> bool:
     """True if there is a definition of the helper `name`; tiles of matrices have none."""
-    return name in _POSITIONS or name in _BARRIERS or name in _UNARY or _is_shuffle(name)
-
-
-def _is_shuffle(name: str) -> bool:
-    return name.startswith("shuffle.")
+    return name in _POSITIONS or name in _BARRIERS or name in _UNARY or name.startswith("shuffle.")
 
 
 def _definition(name: str) -> tuple[list[str], str]:

@@ -35,7 +35,7 @@ def on_threads(emitter: Emitter[KernelContext]) -> Emitter[LaunchWriter]:
         size = serial.scratch_bytes
         if size <= _MOST_STACK_BYTES:
             return GpuPlan(partial(_emit, serial, serial.extent))
-        threads = min(serial.extent, _most_threads(size))
+        threads = min(serial.extent, max(1, _MOST_SCRATCH_BYTES // _aligned(size)))
         return GpuPlan(partial(_emit, serial, threads), scratch_bytes=_aligned(size) * threads)
 
     return Emitter(f"{emitter.name}-on-threads", plan, emitter.roots)
@@ -57,10 +57,6 @@ def _emit(serial: KernelPlan[KernelContext], threads: int, w: LaunchWriter) -> N
 
 def _aligned(size: int) -> int:
     return -(-size // 64) * 64
-
-
-def _most_threads(size: int) -> int:
-    return max(1, _MOST_SCRATCH_BYTES // _aligned(size))
 
 
 EMITTERS: tuple[Emitter[LaunchWriter], ...] = tuple(

@@ -25,7 +25,7 @@ def match(inst: Instruction) -> FourierCall | None:
     kind, lengths = inst.attributes.fft_type, tuple(inst.attributes.fft_length)
     (operand,) = inst.operands
     narrow = operand.array if kind == "IRFFT" else inst.array  # the complex side
-    if kind == "IRFFT" and (len(lengths) > 1 or not _reads_all(operand.array, lengths)):
+    if kind == "IRFFT" and (len(lengths) > 1 or operand.array.dims[-1] != lengths[-1] // 2 + 1):
         return None
     if not all(map(_is_row_major, (operand.array, inst.array))) or not inst.array.elements:
         return None
@@ -43,10 +43,6 @@ def match(inst: Instruction) -> FourierCall | None:
 
 def _is_row_major(shape: ArrayShape) -> bool:
     return shape.minor_to_major == row_major(shape.rank).minor_to_major
-
-
-def _reads_all(shape: ArrayShape, lengths: tuple[int, ...]) -> bool:
-    return shape.dims[-1] == lengths[-1] // 2 + 1
 
 
 def finish(w: LaunchWriter, call: FourierCall) -> None:

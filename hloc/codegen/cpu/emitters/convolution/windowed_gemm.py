@@ -130,17 +130,13 @@ def _windowed_gemm(c: Convolution) -> WindowedGemm | None:
     return WindowedGemm(found, padded, aligned_bytes(size), offset) if found else None
 
 
-def _reach(d: WindowDimension, out: int) -> int:
-    return (out - 1) * d.stride + (d.size - 1) * d.window_dilation + 1
-
-
 def _padding(c: Convolution) -> Padded | None:
     """Return the copy of the input that is needed, None if there is no need."""
     dims, rank = list(c.lhs.dims), c.lhs.rank
     low, steps = [0] * rank, [1] * rank
     needed = False
     for d, place, out in zip(c.window, c.dims.input_spatial, c.dims.output_spatial, strict=True):
-        reach = _reach(d, c.result.dims[out])
+        reach = (c.result.dims[out] - 1) * d.stride + (d.size - 1) * d.window_dilation + 1
         held = (c.lhs.dims[place] - 1) * d.base_dilation + 1
         if d.pad_low == 0 and d.base_dilation == 1 and reach <= c.lhs.dims[place]:
             continue

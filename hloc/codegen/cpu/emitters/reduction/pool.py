@@ -13,7 +13,6 @@ from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
 from hloc.codegen.cpu.emitters.reduction.fold_routine import (
-    Fold,
     has_masks,
     lanes_of_fold,
     of_one_type,
@@ -63,7 +62,7 @@ def _emit(scaled: _ScaledPool, k: KernelContext) -> None:
     pool, window = scaled.pool, scaled.window
     source = k.plain_array(window.operands[0])
     assert source is not None
-    fold = _fold_of(window)
+    fold = of_one_type(plain_reducer(window.called[0]), window.array.dtype)
     lanes = lanes_of_fold(fold, k.target)
     is_wide = pool.channels >= lanes or has_masks(source.dtype, k.target)
     if not k.lanes or not is_wide or any(number is not None for number in k.aliased):
@@ -92,10 +91,6 @@ def _scaled_pool(inst: Instruction) -> _ScaledPool | None:
         return None
     pool = pool_of(window)
     return None if pool is None else _ScaledPool(pool, window, factor)
-
-
-def _fold_of(window: Instruction) -> Fold:
-    return of_one_type(plain_reducer(window.called[0]), window.array.dtype)
 
 
 def _scale(k: KernelContext, factor: Instruction | None, total: DType) -> tuple[int, str]:

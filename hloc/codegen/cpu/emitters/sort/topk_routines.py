@@ -123,16 +123,13 @@ class _Writer:
         offsets = [0, row, m.mul(row, 2), m.add(m.mul(row, 2), places)]
         offsets.append(m.add(offsets[3], places))
         offsets.append(m.add(offsets[4], _count_bytes(key.bits)))
-        pointers = [self._offset(offset) for offset in offsets]
+        pointers = [pointer_value(self.math.moved("%scratch", offset)) for offset in offsets]
         self.keys, self.ordered, self.places, self.ordered_places, self.counts = pointers[:5]
         self.scratch = pointers[5]
 
     def _row(self, dtype: DType) -> IndexValue:
         m = self.math
         return m.mul(m.div(m.add(m.mul(self.size, dtype.storage_bytes), 63), 64), 64)
-
-    def _offset(self, offset_bytes: IndexValue) -> Value:
-        return pointer_value(self.math.moved("%scratch", offset_bytes))
 
     def write(self) -> None:
         """Make the keys, choose, sort, and turn keys into elements."""
