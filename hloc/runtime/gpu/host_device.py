@@ -10,19 +10,13 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from dataclasses import field
+from typing import Any
 
 import numpy as np
 
 from hloc.codegen.gpu.backend import GpuModule
-from hloc.codegen.gpu.host.build import HostBuild, host_build
-from hloc.codegen.gpu.host.scheduler import (
-    BLOCK_PARTED,
-    FRAMES_TOO_SMALL,
-    LAUNCH_WORDS,
-    REPORT,
-    RUN,
-    WARP_PARTED,
-)
+from hloc.codegen.gpu.host.build import RUN, HostBuild, host_build
+from hloc.codegen.gpu.host.structures import STRUCTURES
 from hloc.codegen.gpu.kernel import GpuFunction, GpuKernel
 from hloc.codegen.llvm.object_cache import cached_object
 from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS
@@ -35,6 +29,7 @@ from hloc.runtime.gpu.device import Array
 _ALIGNMENT = 256
 _FIRST_FRAME_BYTES = 1024
 _FRAME_ALIGNMENT = 64
+_FAULTS, _MOST = STRUCTURES.enum("Fault"), STRUCTURES.enum("Size")
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +38,7 @@ class HostCode:
 
     Attributes:
         numbers: of the functions among the addresses; `RUN` is the first address.
+        threads, slots, copies: memory for what `STRUCTURES` says of threads.
         frame_bytes: memory that a thread needs where it waits, as far as known.
     """
 
@@ -51,6 +47,11 @@ class HostCode:
     numbers: dict[str, int]
     frame_bytes: int = _FIRST_FRAME_BYTES
     frames: Array = field(default_factory=lambda: np.empty(0, np.uint8))
+    threads: Array = field(default_factory=lambda: _memory("Thread", _MOST["THREADS"]))
+    slots: Array = field(default_factory=lambda: _memory("Slot", 2 * _MOST["THREADS"]))
+    copies: Array = field(
+        default_factory=lambda: _memory("Copy", _MOST["COPIES"] * _MOST["THREADS"])
+    )
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -112,45 +113,52 @@ class HostDevice:
         pointers = np.array(arguments, np.uint64)
         run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(code.code.address)
         with code.lock:
-            words = self._words(code, function, pointers)
-            fault = run(words.ctypes.data)
-            if fault == FRAMES_TOO_SMALL:  # the first thread says so before it does anything
-                needed = int(words[REPORT])
+            launch = self._launch(code, function, pointers)
+            fault = run(ctypes.addressof(launch))
+            # The first thread says so before it does anything.
+            if fault == _FAULTS["FRAMES_TOO_SMALL"]:
+                needed = launch.needed_bytes
                 code.frame_bytes = -(-needed // _FRAME_ALIGNMENT) * _FRAME_ALIGNMENT
-                words = self._words(code, function, pointers)
-                fault = run(words.ctypes.data)
+                launch = self._launch(code, function, pointers)
+                fault = run(ctypes.addressof(launch))
         if fault:
-            raise _fault(fault, code.build, function, words)
+            raise _fault(fault, code.build, function, launch)
 
     def synchronize(self) -> None:
         """All is done when a call returns."""
 
-    def _words(self, code: HostCode, function: GpuFunction, pointers: Array) -> Array:
+    def _launch(self, code: HostCode, function: GpuFunction, pointers: Array) -> Any:
         """Return the description of a launch."""
         needed = code.frame_bytes * function.threads + _FRAME_ALIGNMENT
         if code.frames.nbytes < needed:
             code.frames = np.empty(needed, np.uint8)
-        frames = -(-code.frames.ctypes.data // _FRAME_ALIGNMENT) * _FRAME_ALIGNMENT
-        address = code.code.addresses[code.numbers[function.name]]
-        words = np.zeros(LAUNCH_WORDS, np.uint64)
-        words[:REPORT] = [
-            address,
-            pointers.ctypes.data,
-            frames,
-            code.frame_bytes,
-            *function.grid,
-            function.threads,
-            self.reverse,
-        ]
-        return words
+        columns, rows, layers = function.grid
+        return STRUCTURES.structure("Launch")(
+            kernel=code.code.addresses[code.numbers[function.name]],
+            arguments=pointers.ctypes.data,
+            frames=-(-code.frames.ctypes.data // _FRAME_ALIGNMENT) * _FRAME_ALIGNMENT,
+            frame_bytes=code.frame_bytes,
+            columns=columns,
+            rows=rows,
+            layers=layers,
+            count=function.threads,
+            is_reversed=self.reverse,
+            threads=code.threads.ctypes.data,
+            slots=code.slots.ctypes.data,
+            copies=code.copies.ctypes.data,
+        )
 
 
-def _fault(fault: int, build: HostBuild, function: GpuFunction, words: Array) -> Exception:
-    _, site, block = (int(word) for word in words[REPORT:])
+def _memory(structure: str, count: int) -> Array:
+    return np.empty(STRUCTURES.size(structure) * count, np.uint8)
+
+
+def _fault(fault: int, build: HostBuild, function: GpuFunction, launch: Any) -> Exception:
+    site = launch.site
     helper = build.sites[function.name][site - 1] if site else "a collective function"
-    where = f"{function.name}, block {block}"
-    if fault == WARP_PARTED:
+    where = f"{function.name}, block {launch.block}"
+    if fault == _FAULTS["WARP_PARTED"]:
         return HloError(f"{where}: some lanes of a warp never come to {helper}")
-    if fault == BLOCK_PARTED:
+    if fault == _FAULTS["BLOCK_PARTED"]:
         return HloError(f"{where}: some threads of the block never come to {helper}")
     return InternalError(f"{where}: too many copies are on their way")

@@ -12,7 +12,7 @@ from dataclasses import field
 
 from hloc.codegen.gpu.helpers import HELPERS
 from hloc.codegen.gpu.host.arithmetic import ARITHMETIC
-from hloc.codegen.gpu.host.scheduler import ENDED, WAITS_FOR_BLOCK, WAITS_FOR_WARP
+from hloc.codegen.gpu.host.structures import STRUCTURES
 from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.errors import UnsupportedError
 from hloc.lazy_dataclass import dataclass
@@ -20,6 +20,8 @@ from hloc.lazy_dataclass import dataclass
 _CALL = re.compile(r"^  (?:(%[\w.]+) = )?call [^@(]*(?:\([^@]*\) )?[^@]*@gpu\.([\w.]+)\((.*)\)$")
 _LABEL = re.compile(r"^([\w.]+):$")
 _FROM = re.compile(r"(, %)([\w.]+)( \])")
+
+_WAITS = STRUCTURES.enum("Waits")
 
 _EXCHANGES = ("shuffle.", "load_matrix.", "multiply_tiles.")
 _KNOWN = (*_EXCHANGES, "thread.", "block.", "copy_async.")
@@ -62,13 +64,13 @@ def coroutine(f: GpuFunction) -> Coroutine:
         body.add(line)
     begin, end = (_BEGIN, _END) if waits(f) else ("", _PLAIN_END)
     lines = [
-        f"define ptr @{f.name}(ptr %host.arguments, i32 %host.thread)"
+        f"define ptr @{f.name}(ptr %host.arguments, i64 %host.thread)"
         f"{' presplitcoroutine' if waits(f) else ''} {{",
         "entry:",
         *begin.splitlines(),
         *_prologue(f),
         *body.finished(),
-        f"  call void @host.stop(i32 %host.thread, i8 {ENDED}, i32 0)",
+        _stop(_WAITS["ENDED"], 0),
         *end.splitlines(),
         "}",
     ]
@@ -78,7 +80,8 @@ def coroutine(f: GpuFunction) -> Coroutine:
 _BEGIN = """\
   %host.id = call token @llvm.coro.id(i32 64, ptr null, ptr null, ptr null)
   %host.size = call i64 @llvm.coro.size.i64()
-  %host.memory = call ptr @host.frame(i32 %host.thread, i64 %host.size)
+  %host.frame = call i64 @host_frame(i64 %host.thread, i64 %host.size)
+  %host.memory = inttoptr i64 %host.frame to ptr
   %host.fails = icmp eq ptr %host.memory, null
   br i1 %host.fails, label %host.failed, label %host.begin
 host.failed:
@@ -106,13 +109,16 @@ def _prologue(f: GpuFunction) -> list[str]:
         lines.append(f"  {name}.place = getelementptr ptr, ptr %host.arguments, i32 {number}")
         lines.append(f"  {name} = load ptr, ptr {name}.place")
     width, height, _ = f.block
+    fields = STRUCTURES.layout("State").fields
+    places = {axis: f"getelementptr (i8, ptr @state, i64 {fields[axis].offset})" for axis in "xyz"}
     return [
         *lines,
-        f"  %host.thread.x = urem i32 %host.thread, {width}",
-        f"  %host.line = udiv i32 %host.thread, {width}",
+        "  %host.number = trunc i64 %host.thread to i32",
+        f"  %host.thread.x = urem i32 %host.number, {width}",
+        f"  %host.line = udiv i32 %host.number, {width}",
         f"  %host.thread.y = urem i32 %host.line, {height}",
         f"  %host.thread.z = udiv i32 %host.line, {height}",
-        *(f"  %host.block.{axis} = load i32, ptr @host.block.{axis}" for axis in "xyz"),
+        *(f"  %host.block.{axis} = load i32, ptr {place}" for axis, place in places.items()),
     ]
 
 
@@ -163,24 +169,26 @@ class _Body:
         elif name.startswith("copy_async."):
             self._copy(name, given)
         elif name in ("barrier", "warp_barrier"):
-            self._wait(name, WAITS_FOR_BLOCK if name == "barrier" else WAITS_FOR_WARP)
+            self._wait(name, "FOR_BLOCK" if name == "barrier" else "FOR_WARP")
         else:
             self._exchange(result, name, given)
 
     def _copy(self, name: str, given: Sequence[str]) -> None:
-        thread, number = "i32 %host.thread", len(self.lines)
+        thread, number = "i64 %host.thread", len(self.lines)
         if name == "copy_async.commit":
-            self.lines.append(f"  call void @host.commit({thread})")
+            self.lines.append(f"  %host.done{number} = call i64 @host_commit({thread})")
         elif name.startswith("copy_async.wait."):
-            self.lines.append(f"  call void @host.wait({thread}, i32 {name.rsplit('.', 1)[1]})")
+            left = name.rsplit(".", 1)[1]
+            self.lines.append(f"  %host.done{number} = call i64 @host_wait({thread}, i64 {left})")
         else:
             size = f"%host.bytes{number}"
             target, source = f"%host.target{number}", f"%host.source{number}"
             self.lines += [
-                f"  {target} = addrspacecast ptr addrspace(3) {given[0]} to ptr",
-                f"  {source} = addrspacecast ptr addrspace(1) {given[1]} to ptr",
+                f"  {target} = ptrtoint ptr addrspace(3) {given[0]} to i64",
+                f"  {source} = ptrtoint ptr addrspace(1) {given[1]} to i64",
                 f"  {size} = zext i32 {given[2] if len(given) > 2 else '16'} to i64",
-                f"  call void @host.copy({thread}, ptr {target}, ptr {source}, i64 {size})",
+                f"  %host.done{number} = call i64 @host_copy"
+                f"({thread}, i64 {target}, i64 {source}, i64 {size})",
             ]
 
     def _exchange(self, result: str | None, name: str, given: Sequence[str]) -> None:
@@ -195,27 +203,33 @@ class _Body:
             kinds, given = ["ptr"], [f"%host.row{number}"]
         handed = 6 if name.startswith("multiply_tiles.") else 1
         slot = f"%host.slot{number}"
-        self.lines.append(f"  {slot} = call ptr @host.next.slot(i32 %host.thread)")
+        self.lines.append(f"  {slot}.address = call i64 @host_next_slot(i64 %host.thread)")
+        self.lines.append(f"  {slot} = inttoptr i64 {slot}.address to ptr")
         for word, (kind, text) in enumerate(zip(kinds[:handed], given[:handed], strict=True)):
             self.lines.append(f"  {slot}.{word} = getelementptr i32, ptr {slot}, i32 {word}")
             self.lines.append(f"  store {kind} {text}, ptr {slot}.{word}")
-        self._wait(name, WAITS_FOR_WARP)
+        self._wait(name, "FOR_WARP")
         operands = ", ".join(f"{kind} {text}" for kind, text in zip(kinds, given, strict=True))
         kind = HELPERS[name].result
-        self.lines.append(f"  {result} = call {kind} @host.{name}(i32 %host.thread, {operands})")
+        self.lines.append(f"  {result} = call {kind} @host.{name}(i64 %host.thread, {operands})")
 
-    def _wait(self, name: str, state: int) -> None:
+    def _wait(self, name: str, waits_for: str) -> None:
         self.sites.append(name)
         number = len(self.sites)
         after, way = f"host.after{number}", f"%host.way{number}"
         self.lines += [
-            f"  call void @host.stop(i32 %host.thread, i8 {state}, i32 {number})",
+            _stop(_WAITS[waits_for], number),
             f"  {way} = call i8 @llvm.coro.suspend(token none, i1 false)",
             f"  switch i8 {way}, label %host.suspend"
             f" [i8 0, label %{after} i8 1, label %host.suspend]",
             f"{after}:",
         ]
         self._last_part[self._block] = after
+
+
+def _stop(waits: int, site: int) -> str:
+    """Return the call that notes where this thread stops."""
+    return f"  %host.stop{site} = call i64 @host_stop(i64 %host.thread, i64 {waits}, i64 {site})"
 
 
 def _split(arguments: str) -> list[str]:

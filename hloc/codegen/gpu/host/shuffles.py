@@ -13,7 +13,11 @@ from dataclasses import field
 from hloc.codegen.gpu.helpers import HELPERS, WARP_THREADS
 from hloc.lazy_dataclass import dataclass
 
-_PARTNERS = {"xor": "xor i32 %lane, %by", "up": "sub i32 %lane, %by", "down": "add i32 %lane, %by"}
+_PARTNERS = {
+    "xor": "xor i64 %lane, %far",
+    "up": "sub i64 %lane, %far",
+    "down": "add i64 %lane, %far",
+}
 _ELEMENTS = {"bf16": 2, "f16": 2, "tf32": 1, "s8": 4, "u8": 4}
 """Numbers in one word of a fragment."""
 
@@ -41,17 +45,17 @@ def _shuffle(name: str) -> str:
     _, how, kind = name.split(".")
     t = _Text()
     t.lines += [
-        f"  %lane = and i32 %thread, {WARP_THREADS - 1}",
-        f"  %first = and i32 %thread, {-WARP_THREADS}",
+        f"  %lane = and i64 %thread, {WARP_THREADS - 1}",
+        f"  %first = and i64 %thread, {-WARP_THREADS}",
+        "  %far = zext i32 %by to i64",
     ]
-    wanted = t.value(_PARTNERS.get(how, f"and i32 %by, {WARP_THREADS - 1}"))
-    exists = t.value(f"icmp ult i32 {wanted}, {WARP_THREADS}")
-    chosen = t.value(f"select i1 {exists}, i32 {wanted}, i32 %lane")
-    owner = t.value(f"or i32 %first, {chosen}")
-    word = t.value(f"call i32 @host.word.of(i32 %thread, i32 {owner}, i32 0)")
+    wanted = t.value(_PARTNERS.get(how, f"and i64 %far, {WARP_THREADS - 1}"))
+    exists = t.value(f"icmp ult i64 {wanted}, {WARP_THREADS}")
+    chosen = t.value(f"select i1 {exists}, i64 {wanted}, i64 %lane")
+    word = _word(t, t.value(f"or i64 %first, {chosen}"), 0)
     if kind == "float":
         word = t.value(f"bitcast i32 {word} to float")
-    head = f"define internal {kind} @host.{name}(i32 %thread, {kind} %value, i32 %by) {{"
+    head = f"define internal {kind} @host.{name}(i64 %thread, {kind} %value, i32 %by) {{"
     return "\n".join([head, *t.lines, f"  ret {kind} {word}", "}"])
 
 
@@ -63,8 +67,8 @@ def _load(name: str) -> str:
     result = "poison"
     for tile in range(4):
         if is_transposed:
-            halves = [t.value("shl i32 %q, 1")]
-            halves.append(t.value(f"or i32 {halves[0]}, 1"))
+            halves = [t.value("shl i64 %q, 1")]
+            halves.append(t.value(f"or i64 {halves[0]}, 1"))
             low, high = (
                 t.value(f"zext i16 {_element(t, tile, row, 'i16', '%g')} to i32") for row in halves
             )
@@ -72,23 +76,23 @@ def _load(name: str) -> str:
         else:
             word = _element(t, tile, "%g", "i32", "%q")
         result = t.value(f"insertvalue {HELPERS[name].result} {result}, i32 {word}, {tile}")
-    head = f"define internal {HELPERS[name].result} @host.{name}(i32 %thread, ptr %row) noinline {{"
+    head = f"define internal {HELPERS[name].result} @host.{name}(i64 %thread, ptr %row) noinline {{"
     return "\n".join([head, *t.lines, f"  ret {HELPERS[name].result} {result}", "}"])
 
 
 _PLACES = [
-    f"  %lane = and i32 %thread, {WARP_THREADS - 1}",
-    f"  %first = and i32 %thread, {-WARP_THREADS}",
-    "  %g = lshr i32 %lane, 2",
-    "  %q = and i32 %lane, 3",
+    f"  %lane = and i64 %thread, {WARP_THREADS - 1}",
+    f"  %first = and i64 %thread, {-WARP_THREADS}",
+    "  %g = lshr i64 %lane, 2",
+    "  %q = and i64 %lane, 3",
 ]
 
 
 def _element(t: _Text, tile: int, row: str, kind: str, column: str) -> str:
-    lane = t.value(f"add i32 {t.value(f'add i32 %first, {8 * tile}')}, {row}")
-    slot = t.value(f"call ptr @host.slot(i32 %thread, i32 {lane})")
-    start = t.value(f"load ptr, ptr {slot}")
-    place = t.value(f"getelementptr {kind}, ptr {start}, i32 {column}")
+    lane = t.value(f"add i64 {t.value(f'add i64 %first, {8 * tile}')}, {row}")
+    slot = t.value(f"call i64 @host_slot(i64 %thread, i64 {lane})")
+    start = t.value(f"load ptr, ptr {t.value(f'inttoptr i64 {slot} to ptr')}")
+    place = t.value(f"getelementptr {kind}, ptr {start}, i64 {column}")
     return t.value(f"load {kind}, ptr {place}")
 
 
@@ -96,14 +100,14 @@ def _multiply(name: str) -> str:
     kind = name.rsplit(".", 1)[1]
     number = "i32" if kind in ("s8", "u8") else "float"
     t = _Text()
-    t.lines += [*_PLACES, "  %row = shl i32 %g, 2", "  %column = shl i32 %q, 3"]
-    row, column = t.value("add i32 %first, %row"), t.value("add i32 %first, %column")
+    t.lines += [*_PLACES, "  %row = shl i64 %g, 2", "  %column = shl i64 %q, 3"]
+    row, column = t.value("add i64 %first, %row"), t.value("add i64 %first, %column")
     sums = {(r, c): f"%c{2 * r + c}" for r in range(2) for c in range(2)}
     for half in range(2):
         for step in range(4):
-            lane = t.value(f"add i32 {row}, {step}")
+            lane = t.value(f"add i64 {row}, {step}")
             left = [_word(t, lane, 2 * half + r) for r in range(2)]
-            lanes = [t.value(f"add i32 {column}, {4 * c + step}") for c in range(2)]
+            lanes = [t.value(f"add i64 {column}, {4 * c + step}") for c in range(2)]
             right = [_word(t, lanes[c], 4 + half) for c in range(2)]
             for part in range(_ELEMENTS[kind]):
                 a, b = ([_number(t, kind, word, part) for word in side] for side in (left, right))
@@ -113,12 +117,13 @@ def _multiply(name: str) -> str:
     for (r, c), total in sums.items():
         result = t.value(f"insertvalue {shape} {result}, {number} {total}, {2 * r + c}")
     given = ", ".join([*(f"i32 %w{i}" for i in range(6)), *(f"{number} %c{i}" for i in range(4))])
-    head = f"define internal {shape} @host.{name}(i32 %thread, {given}) noinline {{"
+    head = f"define internal {shape} @host.{name}(i64 %thread, {given}) noinline {{"
     return "\n".join([head, *t.lines, f"  ret {shape} {result}", "}"])
 
 
 def _word(t: _Text, lane: str, number: int) -> str:
-    return t.value(f"call i32 @host.word.of(i32 %thread, i32 {lane}, i32 {number})")
+    word = t.value(f"call i64 @host_word(i64 %thread, i64 {lane}, i64 {number})")
+    return t.value(f"trunc i64 {word} to i32")
 
 
 def _number(t: _Text, kind: str, word: str, part: int) -> str:
