@@ -37,7 +37,7 @@ from hloc.ir.module import Module
 from hloc.ir.notebook import NotebookView
 from hloc.lazy_dataclass import dataclass
 
-EXPANDED, REORDERED = "⑂", "↕"
+EXPANDED, REORDERED = "*", "↕"
 """More kinds of rows: one instruction became several; only the place in the schedule changed."""
 
 KIND_WORDS = {**KIND_NAMES, EXPANDED: "expanded", REORDERED: "reordered"}

@@ -25,7 +25,7 @@ from hloc.literal import Literal
 from hloc.shapes import BufferShape, Shape, TupleShape
 
 SAME, CHANGED, REWIRED, ADDED, REMOVED, MERGED = " ", "~", "⇄", "+", "-", "≡"
-MOVED, RENAMED, LAYOUT = "»", "✎", "□"
+MOVED, RENAMED, LAYOUT = "»", "@", "□"
 """Kinds of rows, by glyph. REWIRED: only operands changed; LAYOUT: only the layout of the result;
 MERGED: an equal one took its place; MOVED: stood in another computation; RENAMED: only the name
 changed, shown when asked for."""

@@ -132,11 +132,11 @@ def _drop_earlier(folder: str) -> None:
 
 
 def _rows(table: DiffTable) -> list[list[str]]:
-    """Return rows of the page: kind, text before, text after, rule; `@` opens a computation."""
+    """Return rows of the page: kind, text before, text after, rule; `#` opens a computation."""
     rows: list[list[str]] = []
     for computation in table.computations:
         head = ("ENTRY " if computation.is_entry else "") + computation.name
-        rows.append(["@" + computation.kind, printable(head), "", printable(computation.note)])
+        rows.append(["#" + computation.kind, printable(head), "", printable(computation.note)])
         for item in items_of(computation, expand=True, context=_CONTEXT):
             if isinstance(item, Unchanged):
                 rows.append(["...", "", "", ""])

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
+from hloc.analysis.diff_rows import KIND_WORDS
 from hloc.pictures.page import embedded, filled
 
 
 def explorer_page(data: Mapping[str, Any]) -> str:
     """Return the page for `data`: `module`, `pipeline` and `steps` (see `dump_dir`)."""
+    data = {**data, "marks": KIND_WORDS}
     folder = files("hloc.cli").joinpath("explorer")
     style, script, page = (
         folder.joinpath(f"explorer.{ending}").read_text(encoding="utf-8")

@@ -4,8 +4,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const [list, view, search, idle, oneColumn] =
   ["steps", "step", "search", "idle", "column"].map(byId);
-const KINDS = { "+": "added", "-": "removed", "~": "changed", "\u21c4": "changed",
-  "\u2261": "moved", "\u00bb": "moved", "\u270e": "changed", " ": "same" };
 let chosen = data.steps.findIndex((step) => step.changed);
 
 function make(tag, className, text, parent) {
@@ -66,14 +64,14 @@ function putMarked(cell, text, other) {
 
 function drawRow(table, [kind, before, after, by]) {
   const row = make("tr", "", undefined, table);
-  if (kind.startsWith("@") || kind === "...") {
+  if (kind.startsWith("#") || kind === "...") {
     row.className = kind === "..." ? "gap" : "head";
     make("td", "kind", kind === "..." ? "\u22ee" : kind.slice(1), row);
     const cell = make("td", "", before, row);
     cell.colSpan = 3;
     return;
   }
-  row.className = KINDS[kind] || "same";
+  row.className = data.marks[kind];
   make("td", "kind", kind, row);
   const both = before && after && before !== after;
   const cells = [["old", before, after], ["new", after, before]];

@@ -19,6 +19,7 @@ from hloc.analysis.diff_groups import (
 from hloc.analysis.diff_rows import (
     CONTENT,
     EXPANDED,
+    KIND_WORDS,
     REORDERED,
     DiffRow,
     DiffTable,
@@ -309,3 +310,11 @@ def test_rows_give_both_states_back(pipeline: str) -> None:
         if there is not None and computation.rows:
             after = {row.name for row in computation.rows if row.after}
             assert after == {inst.name for inst in there.instructions}
+
+
+def test_every_mark_is_in_common_fonts() -> None:
+    """Dumps are read where only the usual fonts are; a missing glyph is drawn as an empty box."""
+    in_most_fonts = {"\N{RIGHTWARDS ARROW OVER LEFTWARDS ARROW}", "≡", "□", "↕"}
+    for mark, word in KIND_WORDS.items():
+        assert mark <= "\xff" or mark in in_most_fonts, f"{word}: {mark}"
+    assert len(set(KIND_WORDS.values())) == len(KIND_WORDS)

@@ -74,7 +74,7 @@ def test_what_diff_ignores_can_be_chosen(folder: Path, capsys: Capture) -> None:
     (folder / "c.hlo").write_text(TEXT.replace("ENTRY e", "ENTRY g"))
     assert main(["diff", "a.hlo", "c.hlo"]) == 0
     assert main(["diff", "a.hlo", "c.hlo", "--ignore=none"]) == 1
-    assert "✎ ENTRY g" in capsys.readouterr().out
+    assert "@ ENTRY g" in capsys.readouterr().out
     assert main(["diff", "a.hlo", "c.hlo", "--ignore=layout"]) == 2
     assert "did you mean layouts?" in capsys.readouterr().err
 

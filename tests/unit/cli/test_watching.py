@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import hloc
+from hloc.analysis.module_diff import SAME
 from hloc.cli import main
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.progress import PassProgress
@@ -200,6 +201,10 @@ def test_the_page_of_a_dump_needs_no_network_and_escapes_names() -> None:
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None
     assert json.loads(data[1])["steps"] == steps
+    marks = json.loads(data[1])["marks"]
+    style = page[page.index("<style>") : page.index("</style>")]
+    for mark, word in marks.items():
+        assert mark == SAME or f".{word}" in style, f"rows marked {mark} have no colour"
     script = page.rpartition("<script>")[2]
     assert "innerHTML" not in script
     assert "insertAdjacentHTML" not in script
