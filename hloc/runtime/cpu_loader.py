@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from functools import cache
-from itertools import count
 
 import llvmlite.binding as llvm
 
+from hloc.codegen.llvm.forks import hold_at_forks
 from hloc.codegen.llvm.object_file import ALLOWED_SYMBOLS, undefined_symbols
 from hloc.codegen.llvm.target import Target, create_target_machine
 from hloc.codegen.plan.pointer_table import ENTRY
@@ -39,13 +39,20 @@ class LoadedCode:
         return self.addresses[0]
 
 
+_LOADS_OF_A_JIT = 64
+"""LLVM's linker keeps 9 KB of every library it ever loaded; a new one takes 1 ms and 0.3 MB."""
+
+
 @dataclass(slots=True, eq=False)
 class _Linker:
-    """LLVM's linker for one target; one per process."""
+    """LLVM's linker for one target; one per process, made anew now and then.
+
+    A linker lives on, unseen, as long as any of its code.
+    """
 
     target: Target
     lock: threading.Lock = field(default_factory=threading.Lock)
-    numbers: count[int] = field(default_factory=count)
+    loads: int = 0
     _jit: llvm.LLJIT | None = None
 
     def load(
@@ -59,11 +66,12 @@ class _Linker:
         for name in functions:
             builder.export_symbol(name)
         with self.lock:
-            if self._jit is None:
+            if self._jit is None or self.loads % _LOADS_OF_A_JIT == 0:
                 machine = create_target_machine(self.target, 0)
                 self._jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
+            self.loads += 1
             try:
-                tracker = builder.link(self._jit, f"module_{next(self.numbers)}")
+                tracker = builder.link(self._jit, f"module_{self.loads}")
             except RuntimeError as error:
                 raise InternalError(f"loading machine code failed: {error}") from error
         return LoadedCode(tuple(tracker[name] for name in functions), tracker)
@@ -71,7 +79,9 @@ class _Linker:
 
 @cache
 def _linker(target: Target) -> _Linker:
-    return _Linker(target)
+    linker = _Linker(target)
+    hold_at_forks(linker.lock)
+    return linker
 
 
 def load_objects(

@@ -83,6 +83,8 @@ class ModulePassManager:
 class PassBuilder:
     def getModulePassManager(self) -> ModulePassManager: ...
 
+ffi: Any
+
 class LLJIT: ...
 
 class ResourceTracker:

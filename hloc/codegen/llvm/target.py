@@ -12,6 +12,7 @@ from pathlib import Path
 
 import llvmlite.binding as llvm
 
+from hloc.codegen.llvm.forks import hold_at_forks
 from hloc.codegen.llvm.machines import PointerWidth, machine_named, named_features, vector_bits_of
 from hloc.codegen.llvm.matrix_registers import allow_matrix_registers
 from hloc.errors import HloError
@@ -78,11 +79,18 @@ class Target:
 
 def initialize_llvm(*, all_targets: bool = False) -> None:
     """Register the native target, or all, with LLVM; cheap when called again."""
+    _hold_llvm_at_forks()
     if all_targets:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+
+
+@cache
+def _hold_llvm_at_forks() -> None:
+    """Let forks wait until no thread is inside LLVM: llvmlite has one lock for all of it."""
+    hold_at_forks(llvm.ffi.lib._lock)
 
 
 @cache
