@@ -20,6 +20,7 @@ from hloc.codegen.elements.elemental import Frame
 from hloc.codegen.elements.reductions import plain_reducer
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
+from hloc.codegen.kernels.extremum import extremum_of, reduce_row
 from hloc.codegen.kernels.lane_feed import feed_rows
 from hloc.codegen.kernels.lanes import lanes_of, mark_final
 from hloc.codegen.kernels.running_sums import RunningSum, running_sum
@@ -187,15 +188,28 @@ class _Row(RowElements):
         for inst in stage.row_values:
             self._fix(inst)
         kept = {inst: self._temporary(inst) for inst in stage.keeps}
-        size = self.plan.rows.size
-        sums = [running_sum(self.k, inst, size) for inst in stage.reduces]
+        extrema = {inst: kind for inst in stage.reduces if (kind := self._extremum(inst))}
+        best = {
+            inst: reduce_row(self.k, inst, [*self.outer, 0], kind) for inst, kind in extrema.items()
+        }
+        size, others = self.plan.rows.size, [i for i in stage.reduces if i not in extrema]
+        sums = [running_sum(self.k, inst, size) for inst in others]
         element = partial(self._element, stage, kept, sums)
         ask = self._ask_for_next_row if number == 1 and self.streams else None
-        feed_rows(self.k, self.plan.dims, self.inner, sums, element, ask, (*kept, *stage.writes))
+        if sums or kept or stage.writes:
+            written = (*kept, *stage.writes)
+            feed_rows(self.k, self.plan.dims, self.inner, sums, element, ask, written)
         for inst, array in kept.items():
             self.sources[inst] = [array]
-        for inst, done in zip(stage.reduces, sums, strict=True):
+        for inst, values in best.items():
+            self._finish(inst, values)
+        for inst, done in zip(others, sums, strict=True):
             self._finish(inst, done.finish())
+
+    def _extremum(self, inst: Instruction) -> str:
+        """Return how a reduction of the whole last dimension chooses its place, as argmax does."""
+        is_row = inst.operands[0].array.dims == self.plan.dims
+        return extremum_of(inst) if is_row and self.plan.outer == len(self.plan.dims) - 1 else ""
 
     def write_values(self) -> None:
         """Write the results that have one element per row."""

@@ -12,6 +12,8 @@ from hloc.codegen.kernels.reduce_problem import reduces_of
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (
     check_root,
+    emit,
+    kernel_text,
     module_text,
     parse_text,
     random_arrays,
@@ -87,6 +89,55 @@ f {{
     np.testing.assert_allclose(
         found, x - x.sum(-1, keepdims=True, dtype=np.float64), **bounds("f32 few roundings")
     )
+
+
+BEST = """
+best {
+  a = f32[] parameter(0)
+  i = s32[] parameter(1)
+  c = f32[] parameter(2)
+  j = s32[] parameter(3)
+  less = pred[] compare(a, c), direction=LT
+  unordered = pred[] compare(a, a), direction=NE
+  left = pred[] or(less, unordered)
+  same = pred[] compare(a, c), direction=EQ
+  before = pred[] compare(i, j), direction=LT
+  tie = pred[] and(same, before)
+  here = pred[] or(left, tie)
+  value = f32[] select(left, a, c)
+  place = s32[] select(here, i, j)
+  ROOT pair = (f32[], s32[]) tuple(value, place)
+}
+"""
+
+
+@pytest.mark.parametrize("size", [5, 64, 700])
+def test_the_place_of_the_least_beside_a_sum_is_found_with_integer_keys(size: int) -> None:
+    body = f"""
+f {{
+  x = f32[6,{size}] parameter(0)
+  places = s32[6,{size}] iota(), iota_dimension=1
+  high = f32[] constant(inf)
+  none = s32[] constant(0)
+  zero = f32[] constant(0)
+  pair = (f32[6], s32[6]) reduce(x, places, high, none), dimensions={{1}}, to_apply=best
+  place = s32[6] get-tuple-element(pair), index=1
+  value = f32[6] get-tuple-element(pair), index=0
+  s = f32[6] reduce(x, zero), dimensions={{1}}, to_apply=add
+  sb = f32[6,{size}] broadcast(s), dimensions={{0}}
+  d = f32[6,{size}] subtract(x, sb)
+  ROOT r = (s32[6], f32[6], f32[6,{size}]) tuple(place, value, d)
+}}"""
+    text = fusion(BEST + body, [f"f32[6,{size}]"], f"(s32[6], f32[6], f32[6,{size}])")
+    inst = parse_text(text).entry.root
+    x = np.random.default_rng(size).integers(-40, 40, (6, size)).astype(np.float32)
+    x[1, size // 2] = x[1, size - 1] = np.nan
+    places, values, centred = run_instruction(inst, [x], pieces=2)
+    np.testing.assert_array_equal(places, x.argmin(1))
+    np.testing.assert_array_equal(values, x.min(1))
+    np.testing.assert_array_equal(centred, x - x.sum(1, keepdims=True))
+    if size > 5:
+        assert "llvm.umax" in kernel_text(emit(inst))
 
 
 def test_rows_seen_through_reshapes() -> None:
