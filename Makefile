@@ -110,8 +110,8 @@ bench-passes: setup ## time of the passes against the number of instructions, up
 footprint: setup ## disk, memory and time of compiled programs, NumPy and jaxlib: docs/footprint.md
 	$(BIN)/python benchmarks/footprint.py --runs 9 --write
 
-docs: setup ## rewrite the generated pages docs/{command-line,diagnostics,opcodes,passes,rules}.md
-	for page in command_line diagnostics passes rules opcodes; do \
+docs: setup ## rewrite the generated pages docs/{command-line,diagnostics,numerics,opcodes,passes,rules}.md
+	for page in command_line diagnostics numerics passes rules opcodes; do \
 		$(BIN)/python -m docs.generators.$$page > docs/.page.md && \
 		mv docs/.page.md docs/$$(echo $$page | tr _ -).md || exit 1; done
 

@@ -54,7 +54,8 @@ def run_proto_by_xla(
         program = device.client.compile_and_load(
             stablehlo, _jax.DeviceList((device,)), xla_client.CompileOptions()
         )
-        buffers = [jax.device_put(array, device) for array in arrays]
+        with jax.enable_x64(True):  # JAX would make f32 of f64
+            buffers = [jax.device_put(array, device) for array in arrays]
         seconds = []
         for _ in range(repeat):
             started = time.perf_counter()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.generators import command_line, passes, rules
+from docs.generators import command_line, numerics, passes, rules
 from hloc.cli.options import OPTIONS
 from hloc.opt.registry import ALIASES, PASSES, is_in_library
 from hloc.opt.rules import ALL_RULES
@@ -18,6 +18,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
     ("name", "page"),
     [
         ("command-line", command_line.page),
+        ("numerics", numerics.page),
         ("passes", passes.page),
         ("rules", rules.page),
     ],
