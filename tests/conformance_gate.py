@@ -7,6 +7,10 @@ tests/conformance_floors.json. `--update` raises floors to what was measured; it
 Floors are per cent of the modules scored, a little under the measured rate where a slow machine
 may time out. Each group has a share of the time; one that does not come to its end counts with
 what it did finish.
+
+Every row that differs has its cause and who is right in tests/conformance_causes.json, which
+docs/numerics.md shows. An answer that differs and is not listed there fails the gate; rows that end
+by time, memory or a refusal are named only, since a slower machine may have more of them.
 """
 
 import argparse
@@ -23,8 +27,12 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = ROOT / "tests" / "conformance_floors.json"
+CAUSES = ROOT / "tests" / "conformance_causes.json"
 JOBS = min(2, os.cpu_count() or 1)
 RUN_GOOD = ("exact", "close")
+WRONG_ANSWERS = ("mismatch", "shape", "dtype")
+DIGEST = 10
+"""Digits of a row's digest in the list of causes."""
 Rows = list[dict[str, Any]]
 
 
@@ -188,11 +196,33 @@ def failures(rows: Rows, limit: int = 5) -> list[str]:
     return lines
 
 
+def explained() -> dict[str, str]:
+    """Return the cause of each row of the list, by the start of its digest or its name."""
+    causes = json.loads(CAUSES.read_text())
+    keys = ("rows", "rows_at_0", "rows_at_2")
+    return {row: cause["name"] for cause in causes for key in keys for row in cause.get(key, ())}
+
+
+def unexplained(rows: Rows, causes: dict[str, str]) -> tuple[str, list[str], list[str]]:
+    """Return a line that counts rows that differ, wrong answers without a cause, and other rows."""
+    differ = [r for r in rows if r["has_run"] and r.get("run") not in (*RUN_GOOD, "not_reached")]
+    left = [r for r in differ if r["id"] not in causes and r["id"][:DIGEST] not in causes]
+    wrong = [f"{r['id']} {r['run']}" for r in left if r["run"] in WRONG_ANSWERS]
+    other = [f"{r['id']} {r['run']}" for r in left if r["run"] not in WRONG_ANSWERS]
+    verdict = "all explained" if not left else f"{len(left)} without a cause"
+    return f"{len(differ)} differ, {verdict}", wrong, other
+
+
 def measure(
     groups: Iterable[Group], conformance: Path, keep: Path, minutes: float
-) -> dict[str, dict[str, Rate]]:
-    """Score the groups one after the other within the time, each with its share of what is left."""
-    measured = {}
+) -> tuple[dict[str, dict[str, Rate]], list[str]]:
+    """Score the groups one after the other within the time, each with its share of what is left.
+
+    Returns the rates, and the rows of code for CPUs with a wrong answer that has no known cause.
+    """
+    measured: dict[str, dict[str, Rate]] = {}
+    wrong_rows: list[str] = []
+    causes = explained()
     todo = list(groups)
     left, shares = minutes * 60, sum(group.share for group in todo)
     for group in todo:
@@ -205,15 +235,19 @@ def measure(
         end = "" if finished else ", out of time"
         print(f"{group.name}: {len(rows)} modules in {wall:.0f} s{end}", flush=True)
         print("\n".join(failures(rows)), flush=True)
+        if "run" in group.stages and not group.adapter:
+            line, wrong, other = unexplained(rows, causes)
+            print("\n  ".join([f"{group.name}: {line}", *wrong, *other]), flush=True)
+            wrong_rows += wrong
         for name in sorted({row["group"] for row in rows}):  # `jax` holds `jaxopt` as well
             found = rates_of([row for row in rows if row["group"] == name], group.stages)
             if found:
                 measured[f"gpu-{name}" if group.adapter else name] = found
-    return measured
+    return measured, wrong_rows
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print the table, return 1 if a rate fell below its floor."""
+    """Measure, print the table, return 1 if a rate fell or an answer differs without a cause."""
     parser = argparse.ArgumentParser(description="conformance gate")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help="default: all")
     parser.add_argument("--conformance", type=Path, default=ROOT.parent / "shared" / "conformance")
@@ -234,9 +268,10 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         keep = options.keep or Path(folder)
         keep.mkdir(parents=True, exist_ok=True)
-        measured = measure(chosen, options.conformance, keep, options.minutes)
+        measured, wrong = measure(chosen, options.conformance, keep, options.minutes)
     print("\n".join(table(measured, floors)))
     fallen = below(measured, floors)
+    fallen += [f"no cause in {CAUSES.name}: {row}" for row in wrong]
     if options.update:
         FLOORS.write_text(json.dumps(raised(measured, floors), indent=2) + "\n")
     for line in fallen:

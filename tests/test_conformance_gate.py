@@ -1,6 +1,15 @@
 """The gate itself: it must count rightly, fail when a rate falls, and never lower a floor."""
 
-from tests.conformance_gate import Rate, below, raised, rates_of, table
+from tests.conformance_gate import (
+    DIGEST,
+    Rate,
+    below,
+    explained,
+    raised,
+    rates_of,
+    table,
+    unexplained,
+)
 
 ROWS = [
     {"oracle_parse": "ok", "parse": "ok", "has_run": True, "run": "exact"},
@@ -39,3 +48,23 @@ def test_update_only_raises() -> None:
         "jax": {"run": 79.5, "parse": 99.0},
         "models": {"parse": 50.0},
     }
+
+
+def test_a_wrong_answer_without_a_cause_is_named() -> None:
+    """Rows that end by time are named apart: a slower machine has more of them."""
+    digests = {name: name * 64 for name in "abc"}
+    rows = [
+        {"id": digests["a"], "has_run": True, "run": "mismatch"},
+        {"id": digests["b"], "has_run": True, "run": "timeout"},
+        {"id": digests["c"], "has_run": True, "run": "close"},
+    ]
+    known = {"a" * DIGEST: "subnormals", "b" * DIGEST: "infinite-loops"}
+    assert unexplained(rows, known) == ("2 differ, all explained", [], [])
+    line, wrong, other = unexplained(rows, {})
+    assert line == "2 differ, 2 without a cause"
+    assert wrong == [f"{digests['a']} mismatch"]
+    assert other == [f"{digests['b']} timeout"]
+
+
+def test_the_list_of_causes_holds_starts_of_digests_and_names_of_programs() -> None:
+    assert all(len(row) == DIGEST or row.startswith("jax/") for row in explained())

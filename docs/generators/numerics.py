@@ -110,7 +110,8 @@ def causes() -> list[Cause]:
 
 
 def _cause(row: dict[str, Any]) -> Cause:
-    return Cause(**{key: tuple(v) if isinstance(v, list) else v for key, v in row.items()})
+    fields: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in row.items()}
+    return Cause(**fields)
 
 
 def page() -> str:
