@@ -18,6 +18,7 @@ from repl.passes import recipe_for
 from repl.results import Message, Moved, Table
 from repl.rules import Missed, find_rule, missed_rules, rule_place, rules_of
 from repl.session import Session
+from repl.state import State, lineage_of
 from repl.stepping import rewrites_of, step
 
 _MOST_MISSED = 60
@@ -100,16 +101,27 @@ def _missed(session: Session, rest: str) -> Results:
     found = [
         Missed(r.at, r.by, r.text)
         for r in dict.fromkeys(remarks)
-        if r.kind == "missed" and (inst is None or r.at == inst.name)
+        if r.kind == "missed" and (inst is None or inst.name in (r.at, *r.text.split()))
     ]
     fast = session.settings.is_on("fast-math")
     found += missed_rules(module, what.name, inst, frozenset(session.disabled_rules), fast)
     if not found:
         where = f" of {inst.name}" if inst is not None else ""
-        yield Message(f"{what.name} reported no missed optimisations{where}")
+        text = f"{what.name} reported no missed optimisations{where} in {session.current.label}"
+        yield Message(text + _where_it_ran(session.current, what.name))
         return
     rows = tuple((f"%{m.at}", m.by, m.reason) for m in found[:_MOST_MISSED])
     yield Table(f"{what.name}: {plural(len(found), 'time')} it declined", (), rows)
+
+
+def _where_it_ran(state: State, name: str) -> str:
+    """Return the state on which the pass ran last, on the way to `state`; "" if it did not."""
+    ran_on = [s.parent for s in lineage_of(state) if s.how == name and s.parent is not None]
+    return (
+        f"; it ran on {ran_on[-1].label}: ask there, after goto {ran_on[-1].label}"
+        if ran_on
+        else ""
+    )
 
 
 # ---------------------------------------------------------------- breakpoints

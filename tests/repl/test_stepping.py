@@ -107,6 +107,23 @@ def test_missed_tells_of_guards_patterns_and_exactness(say: Say) -> None:
     assert "fast-math" not in say("missed algsimp")
 
 
+def test_missed_after_a_pass_names_the_state_on_which_it_ran(say: Say) -> None:
+    lines = "x = f32[4] parameter(0)\ne = f32[4] exponential(x)\n"
+    lines += "s = f32[4] sort(e), dimensions={0}, to_apply=less\nROOT n = f32[4] negate(s)"
+    less = "a = f32[] parameter(0)\nb = f32[] parameter(1)\nROOT c = pred[] compare(a, b), "
+    less = f"less {{\n{less}direction=LT\n}}\n"
+    say(f"new <<END\nHloModule m\n{less}ENTRY c {{\n{lines}\n}}\nEND")
+    reason = "s reads it, and this sort is not fused with what it reads"
+    assert reason in say("missed fusion")
+    assert reason in say("missed fusion %s"), "asked of the reader that is named"
+    assert say("missed fusion %n") == "fusion reported no missed optimisations of n in s0"
+    say(
+        "new <<END\nHloModule m\nENTRY c {\nx = f32[4] parameter(0)\ne = f32[4] exponential(x)\n"
+        "ROOT n = f32[4] negate(e)\n}\nEND\napply fusion"
+    )
+    assert say("missed fusion").endswith("in s1; it ran on s0: ask there, after goto s0")
+
+
 def test_breakpoints_stop_inside_passes(repl: Session, say: Say) -> None:
     say("break rule negate-negate\nbreak pass cse")
     assert "stopped at s0+1" in say("apply algsimp,cse,dce")

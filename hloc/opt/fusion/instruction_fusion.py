@@ -6,6 +6,7 @@ joins them or starts its own. One pass, no search.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from hloc.analysis.call_graph import control_flow_computations
@@ -92,10 +93,10 @@ def _join(
     outside = [user for user in inst.users if not of.get(user)]
     is_output = outside == [result] and result.opcode.name == "tuple"
     if inst.is_root or (outside and not (is_constant or is_output)):
-        barrier = _barrier_after(inst) if role is Role.LOOP else None
-        if barrier is not None:
-            text = f"nothing moves across the opt-barrier {barrier.name} that reads it"
-            context.remark("missed", InstructionFusion.name, inst, text)
+        if role is Role.LOOP and context.remarks is not None:
+            text = _kept_apart_by(outside)
+            if text:
+                context.remark("missed", InstructionFusion.name, inst, text)
         return ()
     reads: dict[Group, Maps] = {}
     for user in inst.users:
@@ -117,10 +118,21 @@ def _join(
     return tuple(reads)
 
 
-def _barrier_after(inst: Instruction) -> Instruction | None:
-    """Return an opt-barrier that reads `inst`, alone or as part of a tuple."""
-    readers = [r for user in inst.users for r in (user.users if user.is_a("tuple") else (user,))]
-    return next((reader for reader in readers if reader.is_a("opt-barrier")), None)
+def _kept_apart_by(users: Sequence[Instruction]) -> str:
+    """Return which of `users`, or of the readers behind their tuples and views, is a kernel apart.
+
+    "" if the results of the computation are all there is.
+    """
+    waiting = list(users)
+    for reader in waiting:
+        name = reader.opcode.name
+        if name == "opt-barrier":
+            return f"nothing moves across the opt-barrier {reader.name} that reads it"
+        if name == "tuple" or role_of(reader) is Role.VIEW:
+            waiting += reader.users
+        elif role_of(reader) is Role.NONE and not reader.opcode.control_flow:
+            return f"{reader.name} reads it, and this {name} is not fused with what it reads"
+    return ""
 
 
 def _let_go_of_views(group: Group) -> None:

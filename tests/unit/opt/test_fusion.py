@@ -128,3 +128,28 @@ ENTRY main {
         "e": "nothing moves across the opt-barrier kept that reads it",
         "t": "nothing moves across the opt-barrier again that reads it",
     }
+
+
+def test_a_reader_that_is_a_kernel_apart_is_named() -> None:
+    """Behind a reshape too; what only the caller reads has no remark."""
+    text = """HloModule apart
+less {
+  a = f32[] parameter(0)
+  b = f32[] parameter(1)
+  ROOT c = pred[] compare(a, b), direction=LT
+}
+ENTRY main {
+  x = f32[8] parameter(0)
+  e = f32[8] exponential(x)
+  s = f32[8] sort(e), dimensions={0}, to_apply=less
+  n = f32[8] negate(s)
+  r = f32[2,4] reshape(n)
+  d = f32[2,2] dot(r, r), lhs_contracting_dims={1}, rhs_contracting_dims={1}
+  ROOT t = f32[2,2] tanh(d)
+}"""
+    context = PassContext(remarks=[])
+    InstructionFusion().run(parse(SourceFile(text, "<test>")), context)
+    assert {r.at: r.text for r in context.remarks or () if r.kind == "missed"} == {
+        "e": "s reads it, and this sort is not fused with what it reads",
+        "n": "d reads it, and this dot is not fused with what it reads",
+    }
