@@ -1,5 +1,6 @@
 """`--dump-dir`: the module after every pass that changed it, a manifest, and a page to browse them.
 
+The page shows the diff of a pass, and in a frame its graph, which is a file too (`step_graph`).
 Each `NN-pass.hlo` is a complete module with full constants, which hloc can read again.
 """
 
@@ -15,11 +16,13 @@ from typing import Any
 from hloc.analysis.diff_groups import Unchanged, items_of
 from hloc.analysis.diff_rows import DiffRow, DiffTable, table_of
 from hloc.analysis.measure import Measure, measure_of
-from hloc.analysis.module_diff import MOVED, SAME, Snapshot, snapshot
+from hloc.analysis.module_diff import MOVED, SAME, Snapshot, diff_snapshots, snapshot
 from hloc.cli.explorer_page import explorer_page
 from hloc.cli.pass_report import run_data
+from hloc.cli.step_graph import StepGraph
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, printable, reason_of
+from hloc.ir.clone import clone_module
 from hloc.ir.module import Module
 from hloc.lazy_dataclass import dataclass
 from hloc.opt.pass_base import Pass, PassContext, PassRun
@@ -36,7 +39,7 @@ RESUMED = ("opt_level", "fast_math", "disable_rule", "target")
 
 _CONTEXT = 3
 _MOST_ROWS = 4000
-_STEP_FILE = re.compile(r"\d+-[\w.+-]+\.hlo")
+_STEP_FILE = re.compile(r"\d+-[\w.+-]+\.(hlo|html)")
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +60,7 @@ class DumpDir(PipelineObserver):
     _steps: list[dict[str, Any]] = field(default_factory=list)
     _before: Snapshot | None = None
     _figures: Measure | None = None
+    _graph: StepGraph | None = None
     _fired: Counter[str] = field(default_factory=Counter)
     _name: str = ""
 
@@ -73,6 +77,7 @@ class DumpDir(PipelineObserver):
             raise HloError(f"cannot write {self.folder}: {reason_of(fault)}") from None
         self._name = module.name
         self._before, self._figures = snapshot(module), measure_of(module)
+        self._graph = StepGraph(self.folder, clone_module(module))
         self._write(INPUT, module)
 
     def on_pass_start(self, module: Module, number: int, what: Pass) -> None:
@@ -90,9 +95,11 @@ class DumpDir(PipelineObserver):
         if run.changed:
             assert self._before is not None
             before, self._before = self._before, snapshot(module)
-            found = table_of(before, self._before, tuple(module.log.since(run.events[0])))
+            events = tuple(module.log.since(run.events[0]))
+            found = table_of(before, self._before, events)
             step["rules"] = dict((self.context.fired - self._fired).most_common())
-            step["file"] = f"{run.number + 1:02d}-{run.what.name}.hlo"
+            name = f"{run.number + 1:02d}-{run.what.name}"
+            step["file"] = f"{name}.hlo"
             step["summary"] = found.summary()
             assert self._figures is not None
             figures, self._figures = self._figures, measure_of(module)
@@ -100,6 +107,11 @@ class DumpDir(PipelineObserver):
             step |= effect_data(figures, self._figures)
             step["rows"] = _rows(found)
             self._write(str(step["file"]), module)
+            assert self._graph is not None
+            diff = diff_snapshots(before, self._before, events)
+            graph = self._graph.write(module, name, diff)
+            if graph is not None:
+                step["graph"] = graph
         self._steps.append(step)
 
     def finish(self) -> None:
@@ -122,7 +134,8 @@ def _drop_earlier(folder: str) -> None:
     try:
         with open(os.path.join(folder, MANIFEST), encoding="utf-8") as file:
             steps = json.load(file)["steps"]
-        names = [str(step["file"]) for step in steps if "file" in step]
+        keys = ("file", "graph")
+        names = [str(step[key]) for step in steps for key in keys if key in step]
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return
     for name in names:

@@ -37,7 +37,7 @@ class Changes:
     """Changes by instruction.
 
     Attributes:
-        of: status and what was there before, for instructions of the later module.
+        of: status and what was there before by which rule, for instructions of the later module.
         removed: by computation of the later module, what stood there and is gone, operands first.
         now: what became of an instruction of the earlier module.
     """
@@ -78,7 +78,8 @@ def changes_between(before: Module, after: Module, diff: ModuleDiff | None = Non
     for inst in all_instructions(after):
         row = rows.get((inst.name, False))
         if row is not None and row.kind in _STATUS:
-            of[inst] = (_STATUS[row.kind], f"{row.was} {row.by}".strip())
+            parts = ("was", row.was), ("by", row.by)
+            of[inst] = (_STATUS[row.kind], ", ".join(f"{w} {what}" for w, what in parts if what))
     removed = {}
     for old, home in homes.items():
         gone = tuple(i for i in post_order(old) if i not in now and (i.name, True) in rows)

@@ -119,5 +119,5 @@ def tooltip(node: Node) -> str:
     if box.count > 1:
         lines.append(f"{box.count:,} instructions")
     if box.status:
-        lines.append(f"{box.status}{f', was {shown(box.was, 200)}' if box.was else ''}")
+        lines.append(f"{box.status}{f', {shown(box.was, 200)}' if box.was else ''}")
     return "\n".join([*lines, *filter(None, [box.hidden])])

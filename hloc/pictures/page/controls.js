@@ -36,6 +36,7 @@ function choose(node) {
   chosen = node;
   inspect(node && node.box);
   surface.draw();
+  tell(node && node.box);
 }
 function toggle(node) {
   if (!node || !node.parent || !canOpen(node.box)) return;
@@ -101,7 +102,7 @@ function inspect(box) {
   const list = add(side, "dl"), number = (n) => n.toLocaleString("en");
   const rows = [["instructions", box.count > 1 ? number(box.count) : ""], ["operations", number(box.flops)],
     ["bytes", number(box.bytes)], ["scope", box.scope], ["Python", box.origin],
-    [box.status, box.was ? "was " + box.was : box.status && "by the later module"], ["part", box.hidden]];
+    [box.status, box.was || (box.status && "by the later module")], ["part", box.hidden]];
   for (const [name, value] of rows) if (value) { add(list, "dt", name); add(list, "dd", value); }
   if (canOpen(box)) {
     const opened = chosen && chosen.nodes.length;
@@ -129,6 +130,32 @@ function links(side, title, list) {
     add(side, "button", `${boxes[number].name}  ${boxes[number].title}`, "link")
       .addEventListener("click", () => reveal(boxes[number]));
   if (list.length > 30) add(side, "p", `and ${list.length - 30} more`);
+}
+
+// ---- in a frame: the page around it names instructions, and hears which one is chosen
+
+const NAME = /^(?:ROOT )?(\S+) = /, framed = parent !== window;
+let telling = framed;
+function tell(box) {
+  const name = box && NAME.exec(box.line);
+  if (telling && name) parent.postMessage({ chosen: name[1], removed: box.status === "removed" }, "*");
+}
+function show(name, removed) {
+  const holds = (box) => (NAME.exec(box.line) || [])[1] === name;
+  const uses = (box) => box.line.split(/[^\w.\-]+/).includes(name);
+  const box = boxes.find((b) => holds(b) && (b.status === "removed") === removed)
+    || boxes.find(holds) || boxes.find(uses);
+  telling = false;
+  if (box) reveal(box);
+  telling = true;
+  parent.postMessage({ shown: name, inside: box && NAME.exec(box.line)[1] }, "*");
+}
+if (framed) {
+  document.body.classList.add("framed");
+  addEventListener("message", (event) => {
+    if (event.source === parent && event.data && event.data.show !== undefined)
+      show(String(event.data.show), Boolean(event.data.removed));
+  });
 }
 
 // ---- mouse and keys

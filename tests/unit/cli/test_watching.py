@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import re
 import threading
 from functools import partial
@@ -178,9 +179,12 @@ def test_a_dump_holds_every_step_that_changed_something(
     said = shown(capsys, twice, PASSES, f"--dump-dir={folder}")
     assert f"dump: 3 steps, browse it in {folder / 'index.html'}\n" in said
     steps = ["00-input.hlo", "02-algebraic-simplifier.hlo", "03-cse.hlo", "04-dce.hlo"]
-    assert sorted(path.name for path in folder.iterdir()) == [*steps, "index.html", "manifest.json"]
+    graphs = [name.replace(".hlo", ".html") for name in steps[1:]]
+    files = sorted([*steps, *graphs, "index.html", "manifest.json"])
+    assert sorted(path.name for path in folder.iterdir()) == files
     manifest = json.loads((folder / "manifest.json").read_text())
     assert [step.get("file") for step in manifest["steps"]] == [None, *steps[1:]]
+    assert [step.get("graph") for step in manifest["steps"]] == [None, *graphs]
     assert manifest["steps"][1]["instructions"] == [6, 4]
     counts = [hloc.load(str(folder / name)).instruction_count for name in steps]
     assert counts == [6, 4, 4, 3]
@@ -188,6 +192,25 @@ def test_a_dump_holds_every_step_that_changed_something(
     shown(capsys, twice, "--passes=dce", f"--dump-dir={folder}")
     left = sorted(path.name for path in folder.iterdir())
     assert left == ["00-input.hlo", "index.html", "manifest.json"], "the earlier dump has gone"
+
+
+def test_the_graph_of_a_step_marks_what_its_pass_changed(twice: str, tmp_path: Path) -> None:
+    assert main([twice, PASSES, f"--dump-dir={tmp_path}", "-q", "-o", os.devnull]) == 0
+    graph = (tmp_path / "02-algebraic-simplifier.html").read_text()
+    found = re.search(r'id="data">(.*?)</script>', graph, re.DOTALL)
+    assert found is not None
+    strings = json.loads(found[1])["strings"]
+    assert {"removed", "rewired", "b = f32[4] negate(a)"} <= set(strings)
+    assert any(text.endswith("by algebraic-simplifier/negate-negate") for text in strings)
+
+
+def test_a_large_module_is_dumped_without_graphs(
+    twice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hloc.cli.step_graph._MOST_INSTRUCTIONS", 3)
+    assert main([twice, PASSES, f"--dump-dir={tmp_path}", "-q", "-o", os.devnull]) == 0
+    pages = sorted(path.name for path in tmp_path.glob("*.html"))
+    assert pages == ["04-dce.html", "index.html"], "only the last step is small enough"
 
 
 def test_the_page_of_a_dump_needs_no_network_and_escapes_names() -> None:

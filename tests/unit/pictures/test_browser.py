@@ -5,6 +5,7 @@ since the page runs no other; it leaves what it found in the document.
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,9 +13,11 @@ from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
+from hloc.cli import main
 from hloc.cli.explorer_page import explorer_page
 from hloc.ir.module import Module
 from hloc.pictures import graph
@@ -31,6 +34,16 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine"),
 ]
+
+TWICE = """HloModule twice
+
+ENTRY e {
+  x = f32[4] parameter(0)
+  a = f32[4] negate(x)
+  b = f32[4] negate(a)
+  ROOT c = f32[4] exponential(b)
+}
+"""
 
 DRIVER = """
 const seen = { title: document.title, faults: [] };
@@ -74,29 +87,50 @@ document.documentElement.dataset.seen = encodeURIComponent(JSON.stringify(seen))
 """
 
 
-def visit(module: Module, query: str, folder: Path) -> dict[str, Any]:
-    """Open the page of a module, search, open everything, and return what was seen."""
-    script = DRIVER.replace("%QUERY%", query)
+def driven(graph_page: str, script: str) -> str:
+    """Return a page of `hloc graph` that runs `script` too."""
     digest = b64encode(sha256(script.encode()).digest()).decode()
-    text = page(scene_of(module.entry), BOXES_AT_START)
-    text = text.replace("script-src '", f"script-src 'sha256-{digest}' '", 1)
-    text = text.replace("</body>", f"<script>{script}</script></body>")
-    file = folder / "page.html"
-    file.write_text(text, encoding="utf-8")
+    text = graph_page.replace("script-src '", f"script-src 'sha256-{digest}' '", 1)
+    return text.replace("</body>", f"<script>{script}</script></body>")
+
+
+def opened(file: Path, budget_ms: int = 20_000) -> str:
+    """Return what a browser makes of a page; nothing may be on its console."""
     assert BROWSER is not None
     flags = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr")
+    one_process = (
+        "--disable-features=IsolateSandboxedIframes"  # else virtual time leaves frames out
+    )
     done = subprocess.run(
-        [BROWSER, *flags, "--virtual-time-budget=20000", "--dump-dom", file.as_uri()],
+        [
+            BROWSER,
+            *flags,
+            one_process,
+            f"--virtual-time-budget={budget_ms}",
+            "--dump-dom",
+            file.as_uri(),
+        ],
         capture_output=True,
         timeout=PATIENCE,
         check=True,
     )
     assert b"CONSOLE" not in done.stderr, done.stderr.decode()
-    found = re.search(rb'data-seen="([^"]*)"', done.stdout)
-    assert found is not None, done.stderr.decode()
-    from urllib.parse import unquote
+    return done.stdout.decode()
 
-    seen: dict[str, Any] = json.loads(unquote(found[1].decode()))
+
+def seen_in(dom: str) -> Any:
+    """Return what a script left in the document."""
+    found = re.search(r'data-seen="([^"]*)"', dom)
+    assert found is not None, dom[-2000:]
+    return json.loads(unquote(found[1]))
+
+
+def visit(module: Module, query: str, folder: Path) -> dict[str, Any]:
+    """Open the page of a module, search, open everything, and return what was seen."""
+    script = DRIVER.replace("%QUERY%", query)
+    file = folder / "page.html"
+    file.write_text(driven(page(scene_of(module.entry), BOXES_AT_START), script), encoding="utf-8")
+    seen: dict[str, Any] = seen_in(opened(file))
     assert seen["faults"] == []
     assert seen["opens"]
     return seen
@@ -140,7 +174,12 @@ def test_a_difference_is_shown(tmp_path: Path) -> None:
 def test_the_page_of_passes_draws_rows_as_they_come_into_view(tmp_path: Path) -> None:
     """A step with thousands of rows opens at once; hostile texts stay texts."""
     rows = [["+", "", f"x{i} = f32[8] negate({HOSTILE})", "rule"] for i in range(4000)]
-    effect = {"kernels": [1200, 1], "effect": "", "instructions": [4000, 1], "rewrites": 1}
+    effect = {
+        "kernels": [1200, 1],
+        "effect": "kernels 1,200 → 1",
+        "instructions": [4000, 1],
+        "rewrites": 1,
+    }
     step = {
         "number": 1,
         "pass": "dce",
@@ -152,18 +191,58 @@ def test_the_page_of_passes_draws_rows_as_they_come_into_view(tmp_path: Path) ->
     file = tmp_path / "index.html"
     data = {"module": HOSTILE, "pipeline": "dce", "steps": [step | effect]}
     file.write_text(explorer_page(data), encoding="utf-8")
-    assert BROWSER is not None
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr")
-    done = subprocess.run(
-        [BROWSER, *flags, "--virtual-time-budget=5000", "--dump-dom", file.as_uri()],
-        capture_output=True,
-        timeout=PATIENCE,
-        check=True,
-    )
-    assert b"CONSOLE" not in done.stderr, done.stderr.decode()
-    drawn = done.stdout.count(b'<tr class="added"')
+    dom = opened(file, 5000)
+    drawn = dom.count('<tr class="added"')
     assert 100 < drawn < 1000
-    assert f"{4000 - drawn:,} rows below".encode() in done.stdout
-    assert b"<img src=x" not in done.stdout
-    assert "1,200 → 1".encode() in done.stdout
-    assert b"1 rewrite," in done.stdout
+    assert f"{4000 - drawn:,} rows below" in dom
+    assert "<img src=x" not in dom
+    assert "kernels 1,200 → 1" in dom
+    assert "1 rewrite," in dom
+
+
+OUTSIDE = """
+const seen = [], heard = [];
+const here = () => (document.querySelector("tr.here td.side") || {}).textContent || "";
+const until = (ready) => new Promise((done) => {
+  const look = () => (ready() ? done() : setTimeout(look, 20));
+  look();
+});
+addEventListener("message", (event) => heard.push(event.data));
+(async () => {
+  withGraph.checked = true;
+  showGraph();
+  await until(() => frame);
+  chooseRow(rows.all.findIndex((row) => row[0] === "-"));
+  await until(() => heard.some((message) => message.shown === "a"));
+  seen.push(here(), said.textContent);
+  frame.contentWindow.postMessage({ show: "nothing" }, "*");
+  await until(() => said.textContent);
+  seen.push(said.textContent);
+  frame.contentWindow.postMessage({ choose: "c" }, "*");
+  await until(() => heard.some((message) => message.chosen === "c"));
+  seen.push(here());
+  document.documentElement.dataset.seen = encodeURIComponent(JSON.stringify(seen));
+})();
+"""
+
+INSIDE = """
+addEventListener("message", (event) => {
+  if (event.data.choose) choose(nodes.find((node) => node.box.name === event.data.choose));
+});
+"""
+
+
+def test_rows_and_boxes_of_a_dump_are_linked(tmp_path: Path) -> None:
+    """A row shows its instruction in the graph, removed ones too; a box marks its row."""
+    file = tmp_path / "twice.hlo"
+    file.write_text(TWICE)
+    passes = "--passes=algebraic-simplifier"
+    assert main([str(file), passes, f"--dump-dir={tmp_path}", "-q", "-o", os.devnull]) == 0
+    graph_file = tmp_path / "01-algebraic-simplifier.html"
+    graph_file.write_text(driven(graph_file.read_text(), INSIDE))
+    index = tmp_path / "index.html"
+    index.write_text(index.read_text().replace("</body>", f"<script>{OUTSIDE}</script></body>"))
+    gone = "a = f32[4] negate(x)"
+    changed = "ROOT c = f32[4] exponential(x)"
+    expected = [gone, "", "nothing has no box of its own", changed]
+    assert seen_in(opened(index)) == expected
