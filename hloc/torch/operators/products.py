@@ -76,8 +76,24 @@ def _labels(spatial: int, input: str = "bf", kernel: str = "oi", output: str = "
     )  # fmt: skip
 
 
-def _every(values: Sequence[int], count: int) -> tuple[int, ...]:
-    return tuple(values) * count if len(values) == 1 else tuple(values)
+def _each_dim(count: int, *lists: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return the numbers of each spatial dimension; a list of one number is for all of them."""
+    whole = [[*values] * count if len(values) == 1 else values for values in lists]
+    return list(zip(*whole, strict=True))
+
+
+def _convolved(
+    g: Lowering,
+    x: Instruction,
+    kernel: Instruction,
+    dimensions: Sequence[WindowDimension],
+    orders: tuple[str, ...] = (),
+    **groups: Any,
+) -> Instruction:
+    window, labels = Window(tuple(dimensions)), _labels(len(dimensions), *orders)
+    return g.build.instruction(
+        "convolution", (x, kernel), window=window, dim_labels=labels, **groups
+    )
 
 
 @implements("convolution.default")
@@ -93,39 +109,20 @@ def _convolution(
     output_padding: Sequence[int],
     groups: int,
 ) -> Instruction:
-    spatial = x.array.rank - 2
-    strides, pads, steps, extra = (
-        _every(v, spatial) for v in (stride, padding, dilation, output_padding)
-    )
     sizes = weight.array.dims[2:]
+    window = []
+    for size, numbers in zip(
+        sizes, _each_dim(len(sizes), stride, padding, dilation, output_padding), strict=True
+    ):
+        along, pad, step, more = numbers
+        low = step * (size - 1) - pad
+        if transposed:
+            window.append(WindowDimension(size, 1, low, low + more, along, step, True))
+        else:
+            window.append(WindowDimension(size, along, pad, pad, 1, step))
     if transposed:
         weight = _grouped_transpose(g, weight, groups)
-        window = [
-            WindowDimension(
-                size,
-                1,
-                step * (size - 1) - pad,
-                step * (size - 1) - pad + more,
-                stride_,
-                step,
-                True,
-            )
-            for size, stride_, pad, step, more in zip(
-                sizes, strides, pads, steps, extra, strict=True
-            )
-        ]
-    else:
-        window = [
-            WindowDimension(size, stride_, pad, pad, 1, step)
-            for size, stride_, pad, step in zip(sizes, strides, pads, steps, strict=True)
-        ]
-    found = g.build.instruction(
-        "convolution",
-        (x, weight),
-        window=Window(tuple(window)),
-        dim_labels=_labels(spatial),
-        feature_group_count=groups,
-    )
+    found = _convolved(g, x, weight, window, feature_group_count=groups)
     if bias is None:
         return found
     return g.build.add(found, g.build.broadcast(g.cast(bias, g.dtype), g.dims, (1,)))
@@ -159,9 +156,8 @@ def _convolution_backward(
     """Return the gradients of input, weight and bias, those that are wanted."""
     if transposed:
         raise UnsupportedError("the gradient of a transposed convolution")
-    spatial = x.array.rank - 2
-    strides, pads, steps = (_every(v, spatial) for v in (stride, padding, dilation))
-    arguments = (g, gradient, x, weight, strides, pads, steps, groups)
+    numbers = _each_dim(x.array.rank - 2, stride, padding, dilation)
+    arguments = (g, gradient, x, weight, numbers, groups)
     over = (0, *range(2, x.array.rank))
     return [
         _input_gradient(*arguments) if wanted[0] else None,
@@ -175,27 +171,19 @@ def _input_gradient(
     gradient: Instruction,
     x: Instruction,
     weight: Instruction,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    steps: Sequence[int],
+    numbers: Sequence[tuple[int, ...]],
     groups: int,
 ) -> Instruction:
     """Convolve the gradient, spread out by the stride, with the reversed kernel."""
     dims = weight.array.dims
     kernel = _grouped_transpose(g, weight, groups)
     window = []
-    for i, (stride, pad, step) in enumerate(zip(strides, pads, steps, strict=True)):
+    for i, (stride, pad, step) in enumerate(numbers):
         reach = step * (dims[2 + i] - 1)
         out = (gradient.array.dims[2 + i] - 1) * stride + 1
         high = x.array.dims[2 + i] - out + pad
         window.append(WindowDimension(dims[2 + i], 1, reach - pad, high, stride, step, True))
-    return g.build.instruction(
-        "convolution",
-        (gradient, kernel),
-        window=Window(tuple(window)),
-        dim_labels=_labels(len(strides)),
-        feature_group_count=groups,
-    )
+    return _convolved(g, gradient, kernel, window, feature_group_count=groups)
 
 
 def _weight_gradient(
@@ -203,25 +191,17 @@ def _weight_gradient(
     gradient: Instruction,
     x: Instruction,
     weight: Instruction,
-    strides: Sequence[int],
-    pads: Sequence[int],
-    steps: Sequence[int],
+    numbers: Sequence[tuple[int, ...]],
     groups: int,
 ) -> Instruction:
     """Convolve the input, batch as features, with the gradient as a kernel."""
     window = []
-    for i, (stride, pad, step) in enumerate(zip(strides, pads, steps, strict=True)):
+    for i, (stride, pad, step) in enumerate(numbers):
         size = gradient.array.dims[2 + i]
         reach = (size - 1) * stride + 1 + step * (weight.array.dims[2 + i] - 1)
         high = reach - x.array.dims[2 + i] - pad
         window.append(WindowDimension(size, step, pad, high, 1, stride))
-    return g.build.instruction(
-        "convolution",
-        (x, gradient),
-        window=Window(tuple(window)),
-        dim_labels=_labels(len(strides), "fb", "io", "fb"),
-        batch_group_count=groups,
-    )
+    return _convolved(g, x, gradient, window, ("fb", "io", "fb"), batch_group_count=groups)
 
 
 # ---------------------------------------------------------------- attention

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -61,28 +61,25 @@ def _product(
     return g.reduce("multiply", g.cast(x, g.dtype), g.all_dims(x, over), 1, keepdim)
 
 
-@implements("amax.default", "max.default")
-def _maximum(g: Lowering, x: Instruction, dims: Any = None, keepdim: bool = False) -> Instruction:
-    return g.reduce("maximum", x, g.all_dims(x, dims), lowest(x.array.dtype), keepdim)
+def _extreme(opcode: str, start: Callable[[DType], Any]) -> Any:
+    def lower(g: Lowering, x: Instruction, dims: Any = None, keep: bool = False) -> Instruction:
+        return g.reduce(opcode, x, g.all_dims(x, dims), start(x.array.dtype), keep)
+
+    return lower
 
 
-@implements("amin.default", "min.default")
-def _minimum(g: Lowering, x: Instruction, dims: Any = None, keepdim: bool = False) -> Instruction:
-    return g.reduce("minimum", x, g.all_dims(x, dims), highest(x.array.dtype), keepdim)
+def _logical(opcode: str, start: bool) -> Any:
+    def lower(g: Lowering, x: Instruction, dims: Any = None, keep: bool = False) -> Instruction:
+        over = g.all_dims(x, [dims] if isinstance(dims, int) else dims)
+        return g.reduce(opcode, g.cast(x, PRED), over, start, keep)
+
+    return lower
 
 
-@implements("any.default", "any.dim", "any.dims")
-def _any(g: Lowering, x: Instruction, dims: Any = None, keepdim: bool = False) -> Instruction:
-    return g.reduce("or", g.cast(x, PRED), g.all_dims(x, _listed(dims)), False, keepdim)
-
-
-@implements("all.default", "all.dim", "all.dims")
-def _all(g: Lowering, x: Instruction, dims: Any = None, keepdim: bool = False) -> Instruction:
-    return g.reduce("and", g.cast(x, PRED), g.all_dims(x, _listed(dims)), True, keepdim)
-
-
-def _listed(dims: Any) -> Any:
-    return [dims] if isinstance(dims, int) else dims
+implements("amax.default", "max.default")(_extreme("maximum", lowest))
+implements("amin.default", "min.default")(_extreme("minimum", highest))
+implements("any.default", "any.dim", "any.dims")(_logical("or", False))
+implements("all.default", "all.dim", "all.dims")(_logical("and", True))
 
 
 @implements("var.correction", "var.dim")
@@ -113,32 +110,22 @@ def squared_deviations(g: Lowering, x: Instruction, over: Sequence[int]) -> Inst
 # ---------------------------------------------------------------- indices of extrema
 
 
-@implements("argmax.default")
-def _argmax(
-    g: Lowering, x: Instruction, dim: int | None = None, keepdim: bool = False
-) -> Instruction:
-    return g.build.reshape(_flat_extremum(g, x, dim, "GT", lowest)[1], g.dims)
+implements("argmax.default")(lambda g, x, dim=None, _keep=False: _largest(g, x, dim)[1])
+implements("argmin.default")(lambda g, x, dim=None, _keep=False: _smallest(g, x, dim)[1])
+implements("max.dim")(lambda g, x, dim, _keep=False: _largest(g, x, dim))
+implements("min.dim")(lambda g, x, dim, _keep=False: _smallest(g, x, dim))
 
 
-@implements("argmin.default")
-def _argmin(
-    g: Lowering, x: Instruction, dim: int | None = None, keepdim: bool = False
-) -> Instruction:
-    return g.build.reshape(_flat_extremum(g, x, dim, "LT", highest)[1], g.dims)
+def _largest(g: Lowering, x: Instruction, dim: int | None) -> list[Instruction]:
+    return _extremum(g, x, dim, "GT", lowest)
 
 
-@implements("max.dim")
-def _max_dim(g: Lowering, x: Instruction, dim: int, keepdim: bool = False) -> list[Instruction]:
-    return [g.build.reshape(v, g.dims) for v in _flat_extremum(g, x, dim, "GT", lowest)]
+def _smallest(g: Lowering, x: Instruction, dim: int | None) -> list[Instruction]:
+    return _extremum(g, x, dim, "LT", highest)
 
 
-@implements("min.dim")
-def _min_dim(g: Lowering, x: Instruction, dim: int, keepdim: bool = False) -> list[Instruction]:
-    return [g.build.reshape(v, g.dims) for v in _flat_extremum(g, x, dim, "LT", highest)]
-
-
-def _flat_extremum(
-    g: Lowering, x: Instruction, dim: int | None, direction: str, start: Any
+def _extremum(
+    g: Lowering, x: Instruction, dim: int | None, direction: str, start: Callable[[DType], Any]
 ) -> list[Instruction]:
     """Return value and index of the first extremum along `dim`, of all elements if None."""
     if dim is None:
@@ -150,7 +137,7 @@ def _flat_extremum(
     inits = (g.constant(start(kind), kind), g.index(0))
     indices = g.build.iota(S64, x.array.dims, dim)
     both = g.build.reduce((x, indices), inits, (dim,), function)
-    return [g.build.get_tuple_element(both, i) for i in (0, 1)]
+    return [g.build.reshape(g.build.get_tuple_element(both, i), g.dims) for i in (0, 1)]
 
 
 def extremum_function(g: Lowering, kind: DType, direction: str) -> Computation:
