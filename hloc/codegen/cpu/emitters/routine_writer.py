@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from hloc.codegen.builder.index import IndexMath
 from hloc.codegen.builder.lane_builder import LaneBuilder
 from hloc.codegen.builder.loops import Body, IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
-from hloc.codegen.builder.values import Value
+from hloc.codegen.builder.values import LaneIndex, Value
 from hloc.codegen.llvm.routine import FINAL_FORM, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
@@ -43,6 +44,12 @@ class RoutineWriter:
         """Return the unit of this function alone, with what it declares."""
         return "\n".join([*self.fn.declarations, "", self.text()])
 
+    @contextmanager
+    def whole_vectors(self, start: IndexValue, stop: IndexValue) -> Iterator[LaneIndex]:
+        """Run the region for whole vectors of positions."""
+        with self.body.loop(start, stop, self.b.lanes) as first:
+            yield LaneIndex(S64, self.math.value(first).text)
+
     def offset(self, table: str, index: IndexValue) -> Value:
         """Return an entry of a table of offsets."""
         return self.b.load(pointer_value(table), S64, index)
@@ -54,16 +61,22 @@ def routine_unit(
     write: Callable[[RoutineWriter], object],
     target: Target,
     level: int = FINAL_FORM,
+    lanes: int = 0,
 ) -> Routines:
     """Return a unit of one function, whose text `write` makes when somebody asks for it."""
-    types = ", ".join(parameter.split()[0] for parameter in parameters)
 
     def text() -> str:
-        w = RoutineWriter(name, parameters, target)
+        w = RoutineWriter(name, parameters, target, lanes)
         write(w)
         return w.unit_text()
 
-    return Routines(name, (f"declare void @{name}({types})",), cache(text), level)
+    return Routines(name, (declaration(name, parameters),), cache(text), level)
+
+
+def declaration(name: str, parameters: Iterable[str]) -> str:
+    """Return the declaration of a function; parameters are given with types first."""
+    types = ", ".join(parameter.split()[0] for parameter in parameters)
+    return f"declare void @{name}({types})"
 
 
 def argument(name: str) -> Value:

@@ -19,7 +19,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.convolution.grouped_arguments import OUTER, SPATIAL, SPATIAL_DIMS
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
@@ -66,15 +66,9 @@ class GroupForm:
 @cache
 def grouped_routine(form: GroupForm, target: Target) -> Routines:
     """Return the routine of one form."""
-    types = ", ".join(text.split(" ")[0] for text in _PARAMETERS)
-
-    def write() -> str:
-        w = RoutineWriter(form.name, _PARAMETERS, target)
-        _Writer(w, form).write()
-        return w.unit_text()
-
-    declaration = f"declare void @{form.name}({types})"
-    return Routines(form.name, (declaration,), cache(write), FINAL_WITH_SLOTS)
+    return routine_unit(
+        form.name, _PARAMETERS, lambda w: _Writer(w, form).write(), target, FINAL_WITH_SLOTS
+    )
 
 
 @dataclass(frozen=True, slots=True)

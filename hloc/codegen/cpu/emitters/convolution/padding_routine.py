@@ -17,7 +17,7 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, routine_unit
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.routine import Routines
@@ -83,13 +83,11 @@ def copy_lines(
 def padding_routine(element_bytes: int, loops: int, target: Target) -> Routines:
     """Return the routine for elements of 1, 2, 4 or 8 bytes, with so many loops over lines."""
     name = f"padded_{element_bytes}_{loops}"
-    declaration = f"declare void @{name}(ptr, ptr, ptr)"
-    return Routines(name, (declaration,), cache(lambda: _text(name, element_bytes, loops, target)))
-
-
-def _text(name: str, element_bytes: int, loops: int, target: Target) -> str:
     parameters = ("ptr noalias %to", "ptr noalias readonly %from", "ptr %numbers")
-    w = RoutineWriter(name, parameters, target)
+    return routine_unit(name, parameters, lambda w: _write(w, element_bytes, loops), target)
+
+
+def _write(w: RoutineWriter, element_bytes: int, loops: int) -> None:
     math = w.math
     numbers = [w.offset("%numbers", i) for i in range(_HEAD + 3 * loops)]
     size, first, count, distance = numbers[:_HEAD]
@@ -112,7 +110,6 @@ def _text(name: str, element_bytes: int, loops: int, target: Target) -> str:
         is_apart = w.b.not_(is_run)
         with w.body.when(is_apart), w.body.loop(0, count) as i:
             w.b.store(to, math.mul(i, distance), w.b.load(line, dtype, i))
-    return w.unit_text()
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:

@@ -17,8 +17,6 @@ from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.gemm.gather_runs import GatherRuns, find_gather_runs
 from hloc.codegen.cpu.emitters.gemm.matrix_kernel import ROW_BYTES, SIDE
 from hloc.codegen.cpu.emitters.gemm.packing import (
-    GATHER_PARAMETERS,
-    ROW_PARAMETERS,
     Packing,
     interleaved,
     transposed,
@@ -26,37 +24,22 @@ from hloc.codegen.cpu.emitters.gemm.packing import (
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import MATRIX_UNITS
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as, rounded, widened
-from hloc.codegen.llvm.target import Target
 from hloc.dtypes import BF16, F32, PRED
 
 _LINE = f"<{SIDE} x i32>"
 
 
-def gathered_blocks(name: str, p: Packing, target: Target, *, by_unit: bool) -> RoutineWriter:
-    """Return a function that packs one panel from anywhere.
+class BlockPacking:
+    """Writes one packing function: `gather` or `lines`."""
 
-    Args:
-        name: of the function.
-        p: what it makes; elements keep their type, but for f32 that become bf16.
-        target: the machine.
-        by_unit: true for columns, whose units lie side by side in memory of the panel.
-    """
-    w = RoutineWriter(name, GATHER_PARAMETERS, target)
-    _Blocks(w, p, by_unit).gather()
-    return w
+    def __init__(self, w: RoutineWriter, p: Packing, *, by_unit: bool) -> None:
+        """Begin.
 
-
-def lined_blocks(name: str, p: Packing, target: Target, *, by_unit: bool) -> RoutineWriter:
-    """Return a function that packs rows or columns that lie side by side, as many as there are."""
-    w = RoutineWriter(name, ROW_PARAMETERS, target)
-    _Blocks(w, p, by_unit).lines()
-    return w
-
-
-class _Blocks:
-    """Writes one packing function."""
-
-    def __init__(self, w: RoutineWriter, p: Packing, by_unit: bool) -> None:
+        Args:
+            w: the function.
+            p: what it makes; elements keep their type, but for f32 that become bf16.
+            by_unit: true for columns, whose units lie side by side in memory of the panel.
+        """
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.p, self.by_unit = p, by_unit
         self.steps = MATRIX_UNITS * p.group
@@ -68,7 +51,7 @@ class _Blocks:
     # ---- from anywhere
 
     def gather(self) -> None:
-        """Write the loops over the blocks of one panel.
+        """Pack one panel from anywhere, with `GATHER_PARAMETERS`.
 
         What lies side by side is looked for along k, and of columns along these first.
         """

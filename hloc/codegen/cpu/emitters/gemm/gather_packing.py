@@ -6,7 +6,6 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.gemm.packing import (
-    GATHER_PARAMETERS,
     LONG_RUN,
     RUN,
     Packing,
@@ -18,27 +17,23 @@ from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.llvm.target import Target
 
 
-def gather_packing(
-    name: str, p: Packing, target: Target, *, runs: int = 0, pieces: bool = False
-) -> RoutineWriter:
-    """Return a function that packs one panel, row by row, from anywhere.
+def pack_gathered(w: RoutineWriter, p: Packing, *, runs: int = 0, pieces: bool = False) -> None:
+    """Write a function that packs one panel, row by row, from anywhere.
 
     Args:
-        name: of the function.
+        w: the function, with `GATHER_PARAMETERS`.
         p: what it makes.
-        target: the machine.
         runs: k lies in runs of at least so many units, `RUN` or `LONG_RUN`, which are moved by
             vectors, some rows at a time; 0 if it does not.
         pieces: some rows at a time mostly lie side by side; a unit is one element.
     """
-    w = RoutineWriter(name, GATHER_PARAMETERS, target)
     body, math, b = w.body, w.math, w.b
     units = math.div(argument("%depth"), p.group)
     count = argument("%count")
     first: IndexValue = 0
     is_square = False
     if runs:
-        rows = _rows_at_once(p, target, runs)
+        rows = _rows_at_once(p, b.target, runs)
         # What squares have too much repeats the last row: a panel holds whole squares.
         is_square = rows == LONG_RUN
         reach = math.add(count, rows - 1) if is_square else count
@@ -69,7 +64,6 @@ def gather_packing(
     with body.loop(end, p.end(math, count)) as i, body.loop(0, units) as unit:
         for e in range(p.group):
             _store_element(w, p, unit, e, i, zero)
-    return w
 
 
 def _rows_at_once(p: Packing, target: Target, runs: int) -> int:

@@ -25,7 +25,7 @@ from hloc.codegen.cpu.emitters.gemm import offset_table
 from hloc.codegen.cpu.emitters.gemm.gemm_arguments import AXES, FIELDS
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import ANY, DIRECT, IN_PLACE, LINES
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import ALIGNMENT, PART_PAIRS
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, S64
@@ -84,15 +84,7 @@ def _nest(form: NestForm, target: Target) -> Routines:
         "i64 %end",
         *(f"ptr %{name}" for name in ("numbers", "finish", "context", *pointers)),
     )
-    types = ", ".join(text.split(" ")[0] for text in parameters)
-
-    def write() -> str:
-        w = RoutineWriter(form.name, parameters, target)
-        _Nest(w, form).write()
-        w.fn.declare(offset_table.DECLARATION)
-        return w.unit_text()
-
-    return Routines(form.name, (f"declare void @{form.name}({types})",), cache(write))
+    return routine_unit(form.name, parameters, lambda w: _Nest(w, form).write(), target)
 
 
 class _Nest:
@@ -122,6 +114,7 @@ class _Nest:
                 self.math.moved("%out", math.mul(out, n["result_bytes"])),
                 out,
             )
+        self.fn.declare(offset_table.DECLARATION)
 
     def _fill_tables(self) -> None:
         """Write the places of rows, columns and steps of k in the operands."""

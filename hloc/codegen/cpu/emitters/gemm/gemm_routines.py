@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from hloc.codegen.cpu.emitters.gemm.block_packing import gathered_blocks, lined_blocks
-from hloc.codegen.cpu.emitters.gemm.gather_packing import gather_packing
-from hloc.codegen.cpu.emitters.gemm.lane_packing import can_gather, lane_packing
-from hloc.codegen.cpu.emitters.gemm.matrix_kernel import matrix_kernel
-from hloc.codegen.cpu.emitters.gemm.micro_kernel import DIRECT_TILE_TYPES, TILE_TYPES, micro_kernel
+from hloc.codegen.cpu.emitters.gemm.block_packing import BlockPacking
+from hloc.codegen.cpu.emitters.gemm.gather_packing import pack_gathered
+from hloc.codegen.cpu.emitters.gemm.lane_packing import LanePacking, can_gather
+from hloc.codegen.cpu.emitters.gemm.matrix_kernel import MatrixTiles
+from hloc.codegen.cpu.emitters.gemm.micro_kernel import (
+    DIRECT_PARAMETERS,
+    PACKED_PARAMETERS,
+    RUN_STEPS,
+    MicroKernel,
+)
 from hloc.codegen.cpu.emitters.gemm.packing import (
-    GATHER_TYPES,
+    GATHER_PARAMETERS,
     LONG_RUN,
-    ROW_TYPES,
+    ROW_PARAMETERS,
     RUN,
     Packing,
-    row_packing,
+    pack_rows,
 )
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
-from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_TYPES, edge_function
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_PARAMETERS, TileCopy
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
 from hloc.codegen.llvm.routine import FINAL_FORM, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S8, DType
@@ -130,31 +134,27 @@ def _tile_units(
     kind = arithmetic.instruction or (row_form if is_direct else "packed")
     name = f"tiles_{arithmetic.name}_{tile.rows}x{tile.vectors}_{kind}"
     if arithmetic.is_matrix:
-        return [_unit(name, lambda: matrix_kernel(name, arithmetic, tile, target), TILE_TYPES)]
+
+        def matrix_tiles(w: RoutineWriter) -> None:
+            MatrixTiles(w, arithmetic, tile).write()
+
+        return [routine_unit(name, PACKED_PARAMETERS, matrix_tiles, target)]
     total, result = arithmetic.total, arithmetic.result
     edge = f"edge_{total.name}_{result.name}_{tile.vectors}x{width}"
-    in_runs = row_form == DIRECT_RUNS
+    unroll = RUN_STEPS if row_form == DIRECT_RUNS else 1
 
-    def tiles() -> RoutineWriter:
-        return micro_kernel(name, edge, arithmetic, tile, target, direct=is_direct, in_runs=in_runs)
+    def tiles(w: RoutineWriter) -> None:
+        MicroKernel(w, edge, arithmetic, tile, direct=is_direct, unroll=unroll).write()
 
-    def mover() -> RoutineWriter:
-        return edge_function(edge, total, result, width, tile.vectors, target)
+    def mover(w: RoutineWriter) -> None:
+        copy = TileCopy(w, total, result, width, tile.vectors, "%copy")
+        copy.move("%out", argument("%columns"))
 
+    parameters = DIRECT_PARAMETERS if is_direct else PACKED_PARAMETERS
     return [
-        _unit(name, tiles, DIRECT_TILE_TYPES if is_direct else TILE_TYPES),
-        _unit(edge, mover, EDGE_TYPES, level=0),
+        routine_unit(name, parameters, tiles, target),
+        routine_unit(edge, EDGE_PARAMETERS, mover, target, level=0),
     ]
-
-
-def _unit(
-    name: str,
-    write: Callable[[], RoutineWriter],
-    types: tuple[str, ...],
-    level: int = FINAL_FORM,
-) -> Routines:
-    declaration = f"declare void @{name}({', '.join(types)})"
-    return Routines(name, (declaration,), cache(lambda: write().unit_text()), level)
 
 
 def _pack_name(side: str, p: Packing, form: str) -> str:
@@ -166,9 +166,16 @@ def _block_packer(side: str, p: Packing, form: str, _lanes: int, target: Target)
     """Return the packing of one side for matrix registers."""
     form = form if form == LINES else ANY  # runs of k are looked for anyway
     name, by_unit = f"block_{_pack_name(side, p, form)}", side == "columns"
+
+    def lines(w: RoutineWriter) -> None:
+        BlockPacking(w, p, by_unit=by_unit).lines()
+
+    def gather(w: RoutineWriter) -> None:
+        BlockPacking(w, p, by_unit=by_unit).gather()
+
     if form == LINES:
-        return _unit(name, lambda: lined_blocks(name, p, target, by_unit=by_unit), ROW_TYPES)
-    return _unit(name, lambda: gathered_blocks(name, p, target, by_unit=by_unit), GATHER_TYPES)
+        return routine_unit(name, ROW_PARAMETERS, lines, target)
+    return routine_unit(name, GATHER_PARAMETERS, gather, target)
 
 
 def _row_lanes(rows: int) -> int:
@@ -184,12 +191,14 @@ def _packer(side: str, p: Packing, form: str, width: int, target: Target) -> Rou
     is_cheap = side == "columns" and form in (LINES, LONG) and is_move
     level = 0 if is_cheap else FINAL_FORM
     if form == LINES:
-        return _unit(name, lambda: row_packing(name, p, width, target), ROW_TYPES, level)
-    if side == "columns" and form in (ANY, PIECES) and can_gather(p, width, target):
-        return _unit(name, lambda: lane_packing(name, p, width, target), GATHER_TYPES, level)
+        return routine_unit(name, ROW_PARAMETERS, lambda w: pack_rows(w, p, width), target, level)
+    by_lanes = side == "columns" and form in (ANY, PIECES) and can_gather(p, width, target)
     runs = {RUNS: RUN, LONG: LONG_RUN}.get(form, 0)
 
-    def packer() -> RoutineWriter:
-        return gather_packing(name, p, target, runs=runs, pieces=form == PIECES)
+    def gather(w: RoutineWriter) -> None:
+        if by_lanes:
+            LanePacking(w, p, width).write()
+        else:
+            pack_gathered(w, p, runs=runs, pieces=form == PIECES)
 
-    return _unit(name, packer, GATHER_TYPES, level)
+    return routine_unit(name, GATHER_PARAMETERS, gather, target, level)

@@ -13,7 +13,7 @@ from functools import partial
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.gemm.packing import GATHER_PARAMETERS, Packing
+from hloc.codegen.cpu.emitters.gemm.packing import Packing
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.cpu.emitters.vector_loads import (
     first_lanes,
@@ -32,15 +32,8 @@ def can_gather(p: Packing, lanes: int, target: Target) -> bool:
     return moves and p.width % lanes == 0 and target.vector_bits == 512
 
 
-def lane_packing(name: str, p: Packing, lanes: int, target: Target) -> RoutineWriter:
-    """Return a function that packs one panel of columns; it has `GATHER_PARAMETERS`."""
-    w = RoutineWriter(name, GATHER_PARAMETERS, target)
-    _Lanes(w, p, lanes).write()
-    return w
-
-
-class _Lanes:
-    """Writes one packing function."""
+class LanePacking:
+    """Writes a function that packs one panel of columns; it has `GATHER_PARAMETERS`."""
 
     def __init__(self, w: RoutineWriter, p: Packing, lanes: int) -> None:
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math

@@ -10,11 +10,9 @@ process is not affected.
 from __future__ import annotations
 
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.gemm.micro_kernel import PACKED_PARAMETERS
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile
 from hloc.codegen.cpu.emitters.gemm.tile_copy import TileCopy
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
-from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED
 
 SIDE = 16
@@ -25,13 +23,6 @@ ROW_BYTES = 64
 
 _REGISTERS = 8
 _REGISTER_BYTES = SIDE * ROW_BYTES
-
-
-def matrix_kernel(name: str, arithmetic: Arithmetic, tile: Tile, target: Target) -> RoutineWriter:
-    """Return the function of a row of tiles."""
-    w = RoutineWriter(name, PACKED_PARAMETERS, target)
-    MatrixTiles(w, arithmetic, tile).write()
-    return w
 
 
 class MatrixTiles:

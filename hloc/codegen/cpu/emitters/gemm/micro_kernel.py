@@ -19,19 +19,10 @@ from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.cpu.emitters.carried_loop import CarriedLoop, rows_of
 from hloc.codegen.cpu.emitters.gemm.multiply_accumulate import excess_units, multiply_units
 from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import Arithmetic, Tile, lanes
-from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_TYPES
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.gemm.tile_copy import EDGE_PARAMETERS
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, declaration
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, rounded, store_lanes
-from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S8, S64
-
-_PACKED_ROWS = ("ptr noalias readonly %a",)
-
-_DIRECT_ROWS = (
-    "ptr noalias readonly %lhs",
-    "ptr noalias readonly %rows_at",
-    "ptr noalias readonly %lhs_steps",
-)
 
 _PARAMETERS = (
     "ptr noalias readonly %panels",
@@ -44,10 +35,13 @@ _PARAMETERS = (
 )
 
 
-PACKED_PARAMETERS = (*_PACKED_ROWS, *_PARAMETERS)
-
-TILE_TYPES = ("ptr",) * 3 + ("i64",) * 4 + ("i1",)
-DIRECT_TILE_TYPES = ("ptr", "ptr", *TILE_TYPES)
+PACKED_PARAMETERS = ("ptr noalias readonly %a", *_PARAMETERS)
+DIRECT_PARAMETERS = (
+    "ptr noalias readonly %lhs",
+    "ptr noalias readonly %rows_at",
+    "ptr noalias readonly %lhs_steps",
+    *_PARAMETERS,
+)
 
 
 RUN_STEPS = 4
@@ -58,37 +52,11 @@ MAX_PARTIAL_SUMS = 24
 other."""
 
 
-def micro_kernel(
-    name: str,
-    edge: str,
-    arithmetic: Arithmetic,
-    tile: Tile,
-    target: Target,
-    *,
-    direct: bool,
-    in_runs: bool = False,
-) -> RoutineWriter:
-    """Return the function of a row of tiles.
+class MicroKernel:
+    """Writes the function of a row of tiles.
 
     Tiles at the edge and those that are added go through a copy and the function `edge`.
-
-    Args:
-        name: of the function.
-        edge: name of the function for tiles at the edge.
-        arithmetic: how units are multiplied.
-        tile: what is in registers.
-        target: the machine.
-        direct: rows are not packed.
-        in_runs: all of k are runs of `RUN_STEPS` steps that follow each other in every row.
     """
-    rows = _DIRECT_ROWS if direct else _PACKED_ROWS
-    w = RoutineWriter(name, (*rows, *_PARAMETERS), target)
-    _Writer(w, edge, arithmetic, tile, target, direct, RUN_STEPS if in_runs else 1).write()
-    return w
-
-
-class _Writer:
-    """Writes one micro-kernel."""
 
     def __init__(
         self,
@@ -96,10 +64,22 @@ class _Writer:
         edge: str,
         arithmetic: Arithmetic,
         tile: Tile,
-        target: Target,
+        *,
         direct: bool,
         unroll: int,
     ) -> None:
+        """Begin.
+
+        Args:
+            w: the function.
+            edge: name of the function for tiles at the edge.
+            arithmetic: how units are multiplied.
+            tile: what is in registers.
+            direct: rows are not packed.
+            unroll: steps of k that are taken at a time: `RUN_STEPS` if all of k are runs of so
+                many that follow each other in every row, else 1.
+        """
+        target = w.b.target
         self.w, self.edge = w, edge
         self.fn, self.b, self.body, self.math = w.fn, w.b, w.body, w.math
         self.arithmetic, self.tile, self.unroll = arithmetic, tile, unroll
@@ -207,7 +187,7 @@ class _Writer:
     def _move_edge(self, out: str, columns: Value) -> None:
         """Call the function that moves the copy into the result."""
         fn = self.fn
-        fn.declare(f"declare void @{self.edge}({', '.join(EDGE_TYPES)})")
+        fn.declare(declaration(self.edge, EDGE_PARAMETERS))
         fn.line(
             f"call void @{self.edge}(ptr {self.copy}, ptr {out}, i64 {columns.text}, i64 %rows, "
             "i64 %row_bytes, i1 %adds)"

@@ -11,24 +11,28 @@ from functools import cache
 
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
+from hloc.codegen.cpu.emitters.routine_writer import (
+    RoutineWriter,
+    argument,
+    declaration,
+    routine_unit,
+)
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import S64
 
 NAME = "offset_table"
-DECLARATION = f"declare void @{NAME}(ptr, ptr, i64)"
+_PARAMETERS = ("ptr noalias %to", "ptr noalias readonly %axes", "i64 %count")
+DECLARATION = declaration(NAME, _PARAMETERS)
 
 
 @cache
 def table_routine(target: Target) -> Routines:
     """Return what writes the places of all positions along some axes."""
-    return Routines(NAME, (DECLARATION,), cache(lambda: _table_text(target)), FINAL_WITH_SLOTS)
+    return routine_unit(NAME, _PARAMETERS, _write, target, FINAL_WITH_SLOTS)
 
 
-def _table_text(target: Target) -> str:
-    parameters = ("ptr noalias %to", "ptr noalias readonly %axes", "i64 %count")
-    w = RoutineWriter(NAME, parameters, target)
+def _write(w: RoutineWriter) -> None:
     fn, math, b = w.fn, w.math, w.b
     to = pointer_value("%to")
     slot = fn.allocate("i64")
@@ -43,4 +47,3 @@ def _table_text(target: Target) -> str:
                 place = math.value(math.add(w.offset("%to", j), moved))
                 b.store(to, math.add(first, j), place)
         fn.line(f"store i64 {math.value(math.mul(done, size)).text}, ptr {slot}")
-    return w.unit_text()

@@ -16,7 +16,6 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import REPRESENTATIONS
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_as
-from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DType
 from hloc.lazy_dataclass import dataclass
 
@@ -54,9 +53,6 @@ RUN = 4
 
 LONG_RUN = 16
 """Units that are looked for at a time."""
-
-GATHER_TYPES = ("ptr",) * 4 + ("i64",) * 2
-ROW_TYPES = ("ptr",) * 3 + ("i64",) * 2
 
 GATHER_PARAMETERS = (
     "ptr noalias readonly %from",
@@ -105,12 +101,11 @@ def store_vector(w: RoutineWriter, p: Packing, kind: str, value: str, place: Ind
     w.fn.line(f"store {kind} {value}, ptr {at}, align 4")
 
 
-def row_packing(name: str, p: Packing, lanes: int, target: Target) -> RoutineWriter:
-    """Return a function that packs panels of columns which lie side by side, by vectors.
+def pack_rows(w: RoutineWriter, p: Packing, lanes: int) -> None:
+    """Write a function that packs panels of columns which lie side by side, by vectors.
 
     It reads rows of `count` columns and writes them to as many panels as they fill.
     """
-    w = RoutineWriter(name, ROW_PARAMETERS, target)
     body, math = w.body, w.math
     count = argument("%count")
     units = math.div(argument("%depth"), p.group)
@@ -136,7 +131,6 @@ def row_packing(name: str, p: Packing, lanes: int, target: Target) -> RoutineWri
                 places = [math.add(math.add(base, packed), first_lane) for base in bases]
                 vectors = [_biased(w, p, lanes, load_vector(w, p, lanes, x, mask)) for x in places]
                 _store_unit(w, p, lanes, vectors, math.add(to, first_lane * p.group))
-    return w
 
 
 def load_vector(w: RoutineWriter, p: Packing, lanes: int, place: IndexValue, mask: str = "") -> str:

@@ -12,7 +12,6 @@ from hloc.codegen.cpu.emitters.vector_loads import (
     store_lanes,
     vector_type,
 )
-from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, DType
 
 EDGE_PARAMETERS = (
@@ -23,19 +22,10 @@ EDGE_PARAMETERS = (
     "i64 %row_bytes",
     "i1 %adds",
 )
-EDGE_TYPES = ("ptr", "ptr", "i64", "i64", "i64", "i1")
+"""Of the function that moves a copy of a tile into the result.
 
-
-def edge_function(
-    name: str, total: DType, result: DType, lanes: int, vectors: int, target: Target
-) -> RoutineWriter:
-    """Return a function that moves a copy of a tile into the result.
-
-    Apart from the tiles: few tiles need it, and cheap code does for them.
-    """
-    w = RoutineWriter(name, EDGE_PARAMETERS, target)
-    TileCopy(w, total, result, lanes, vectors, "%copy").move("%out", argument("%columns"))
-    return w
+It stands apart from the tiles: few tiles need it, and cheap code does for them.
+"""
 
 
 class TileCopy:

@@ -20,7 +20,7 @@ from hloc.codegen.builder.values import (
     Value,
     is_narrow_float,
 )
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, routine_unit
 from hloc.codegen.cpu.emitters.vector_loads import first_lanes, load_lanes, store_lanes
 from hloc.codegen.elements.reductions import combined, identity_of
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
@@ -102,11 +102,10 @@ class FoldWriter:
         has_masks: some lanes of a vector can be loaded on their own.
     """
 
-    def __init__(self, fold: Fold, name: str, parameters: tuple[str, ...], target: Target) -> None:
-        self.fold = fold
-        self.lanes = lanes_of_fold(fold, target)
-        self.w = RoutineWriter(name, parameters, target, self.lanes)
-        self.b, self.body, self.math = self.w.b, self.w.body, self.w.math
+    def __init__(self, fold: Fold, w: RoutineWriter) -> None:
+        self.fold, self.w = fold, w
+        self.b, self.body, self.math = w.b, w.body, w.math
+        self.lanes, target = w.b.lanes, w.b.target
         self.has_masks = has_masks(fold.source, target)
         self.identity = self.b.const(fold.total, identity_of(fold.name, fold.total))
         self.init = Value(fold.total, INIT)
@@ -252,17 +251,13 @@ def fold_routine(
     Parameters are given as LLVM text, but for `INIT`, the initial value.
     """
     names = "_".join(dtype.name for dtype in (fold.source, fold.total, fold.result))
-    name = f"fold_{fold.name}_{names}_{lanes_of_fold(fold, target)}_{form}"
+    lanes = lanes_of_fold(fold, target)
+    name = f"fold_{fold.name}_{names}_{lanes}_{form}"
     init = f"{REPRESENTATIONS[fold.total].register} {INIT}"
     typed = tuple(init if parameter == INIT else parameter for parameter in parameters)
-
-    def text() -> str:
-        r = FoldWriter(fold, name, typed, target)
-        write(r)
-        return "\n".join([*r.w.fn.declarations, "", r.w.text()])
-
-    types = ", ".join(parameter.split()[0] for parameter in typed)
-    return Routines(name, (f"declare void @{name}({types})",), text, FINAL_WITH_SLOTS)
+    return routine_unit(
+        name, typed, lambda w: write(FoldWriter(fold, w)), target, FINAL_WITH_SLOTS, lanes
+    )
 
 
 def narrow_target(target: Target) -> Target:

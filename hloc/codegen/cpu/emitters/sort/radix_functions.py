@@ -6,14 +6,9 @@ the other, in the order of one digit; the last one turns them into elements.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from hloc.codegen.builder.index import IndexMath
-from hloc.codegen.builder.lane_builder import LaneBuilder
-from hloc.codegen.builder.loops import Body, IndexValue
+from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import LlvmBuilder, pointer_value
-from hloc.codegen.builder.values import LaneIndex, Value
+from hloc.codegen.builder.values import Value
 from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
 from hloc.codegen.cpu.emitters.sort.sort_keys import (
     digit_of,
@@ -63,33 +58,15 @@ class RowForm:
         return tuple(f"i{self.bits} %{name}" for name in ("limit", "zero", "flip"))
 
 
-class LaneRoutineWriter(RoutineWriter):
-    """A function being written, some of whose loops make `lanes` elements at a time."""
-
-    b: LaneBuilder
-
-    def __init__(self, name: str, parameters: tuple[str, ...], target: Target, lanes: int) -> None:
-        super().__init__(name, parameters, target)
-        self.b = LaneBuilder(self.fn, target, lanes)
-        self.body = Body(self.fn, self.b)
-        self.math = IndexMath(self.body)
-
-    @contextmanager
-    def lanes(self, start: IndexValue, stop: IndexValue) -> Iterator[LaneIndex]:
-        """Run the region for whole vectors of positions."""
-        with self.body.loop(start, stop, self.b.lanes) as first:
-            yield LaneIndex(S64, self.math.value(first).text)
-
-
 class RadixFunctions:
     """Writes the functions of one form."""
 
     def __init__(self, form: RowForm, target: Target) -> None:
         self.form, self.target = form, target
 
-    def function(self, suffix: str, parameters: tuple[str, ...]) -> LaneRoutineWriter:
+    def function(self, suffix: str, parameters: tuple[str, ...]) -> RoutineWriter:
         lanes = self.target.vector_bytes * 8 // self.form.bits
-        return LaneRoutineWriter(self.form.name + suffix, parameters, self.target, lanes)
+        return RoutineWriter(self.form.name + suffix, parameters, self.target, lanes)
 
     def enter(self, digit: int) -> RoutineWriter:
         """Return the function that makes the keys, and counts all digits.
@@ -120,7 +97,7 @@ class RadixFunctions:
             whole = m.mul(m.div(m.sub(stop, first), b.lanes), b.lanes)
             is_dense = m.compare("EQ", step, 1)
             whole = m.add(first, b.select(is_dense, m.value(whole), m.value(0)))
-            with w.lanes(first, whole) as i:
+            with w.whole_vectors(first, whole) as i:
                 b.store(keys, i, self._key(b, b.load(pointer, dtype, i), differences[1]))
             with w.body.loop(whole, stop) as i:
                 bits = b.load(pointer, dtype, m.value(m.mul(i, step)))

@@ -16,12 +16,13 @@ from functools import cache, partial
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument
-from hloc.codegen.cpu.emitters.sort.radix_functions import (
-    LaneRoutineWriter,
-    RadixFunctions,
-    RowForm,
+from hloc.codegen.cpu.emitters.routine_writer import (
+    RoutineWriter,
+    argument,
+    declaration,
+    routine_unit,
 )
+from hloc.codegen.cpu.emitters.sort.radix_functions import RadixFunctions, RowForm
 from hloc.codegen.cpu.emitters.sort.rank_sort import RANKED_BYTES, rank_function, ranked_size
 from hloc.codegen.cpu.emitters.sort.sort_keys import WIDTHS, digit_of
 from hloc.codegen.kernels.vectors import Vectors
@@ -76,10 +77,9 @@ def _multiple(size: int) -> int:
 
 def sort_routines(form: RowForm, target: Target) -> Routines:
     """Return the routine for one form, with the functions that it is made of."""
-    types = ", ".join(parameter.split()[0] for parameter in _parameters(form))
-    declaration = f"declare void @{form.name}({types})"
+    declared = declaration(form.name, _parameters(form))
     source = partial(_sort_text, form, target)
-    return Routines(form.name, (declaration,), source, FINAL_WITH_SLOTS)
+    return Routines(form.name, (declared,), source, FINAL_WITH_SLOTS)
 
 
 @cache
@@ -129,7 +129,7 @@ class _Main:
     """
 
     def __init__(
-        self, w: LaneRoutineWriter, form: RowForm, digits: tuple[int, ...], ranked: int
+        self, w: RoutineWriter, form: RowForm, digits: tuple[int, ...], ranked: int
     ) -> None:
         self.w, self.fn, self.b, self.math, self.body = w, w.fn, w.b, w.math, w.body
         self.form, self.digits, self.ranked = form, digits, ranked
@@ -163,7 +163,7 @@ class _Main:
         is_null = Value(PRED, fn.value("icmp eq ptr %others, null"))
         with self.body.when(is_null):
             whole = m.mul(m.div(self.size, b.lanes), b.lanes)
-            for positions in (self.w.lanes(0, whole), self.body.loop(whole, self.size)):
+            for positions in (self.w.whole_vectors(0, whole), self.body.loop(whole, self.size)):
                 with positions as i:
                     b.store(pointer_value("%scratch"), i, b.convert(m.value(i), other))
         size = m.value(self._multiple(other.storage_bytes))
@@ -353,31 +353,27 @@ class _Main:
             fn.line(f"store {v.type} {v.lane_everywhere(total, v.lanes - 1)}, ptr {before}")
 
 
+@cache
 def gather_routine(element_bytes: int, target: Target) -> Routines:
     """Return what copies elements of a row in the order that `places` tell.
 
     gather(from, from_step, to, to_step, places, size)
     """
-    name = f"sort_gather_{element_bytes}"
-    declaration = f"declare void @{name}(ptr, i64, ptr, i64, ptr, i64)"
-    return Routines(name, (declaration,), partial(_gather_text, name, element_bytes, target))
+    kind, align = f"i{8 * element_bytes}", min(element_bytes, 8)
 
+    def write(w: RoutineWriter) -> None:
+        with w.body.loop(0, argument("%size")) as i:
+            place = w.b.convert(w.b.load(pointer_value("%places"), U32, i), S64)
+            source = w.math.value(w.math.mul(place, argument("%from_step")))
+            target_at = w.math.value(w.math.mul(i, argument("%to_step")))
+            here = w.fn.value(f"getelementptr {kind}, ptr %from, i64 {source.text}")
+            there = w.fn.value(f"getelementptr {kind}, ptr %to, i64 {target_at.text}")
+            element = w.fn.value(f"load {kind}, ptr {here}, align {align}")
+            w.fn.line(f"store {kind} {element}, ptr {there}, align {align}")
 
-@cache
-def _gather_text(name: str, element_bytes: int, target: Target) -> str:
     row = ("ptr %from", "i64 %from_step", "ptr noalias %to", "i64 %to_step")
-    w = RoutineWriter(name, (*row, "ptr %places", "i64 %size"), target)
-    kind = f"i{8 * element_bytes}"
-    align = min(element_bytes, 8)
-    with w.body.loop(0, argument("%size")) as i:
-        place = w.b.convert(w.b.load(pointer_value("%places"), U32, i), S64)
-        source = w.math.value(w.math.mul(place, argument("%from_step")))
-        target_at = w.math.value(w.math.mul(i, argument("%to_step")))
-        here = w.fn.value(f"getelementptr {kind}, ptr %from, i64 {source.text}")
-        there = w.fn.value(f"getelementptr {kind}, ptr %to, i64 {target_at.text}")
-        element = w.fn.value(f"load {kind}, ptr {here}, align {align}")
-        w.fn.line(f"store {kind} {element}, ptr {there}, align {align}")
-    return "\n".join([*w.fn.declarations, "", w.text()])
+    parameters = (*row, "ptr %places", "i64 %size")
+    return routine_unit(f"sort_gather_{element_bytes}", parameters, write, target)
 
 
 def listed_routines(target: Target) -> Iterator[Routines]:

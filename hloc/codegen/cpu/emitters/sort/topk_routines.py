@@ -11,13 +11,13 @@ digit the last one lies, and only elements up to it are sorted (`sort_routines`)
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, partial
+from functools import cache
 
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.scalar_builder import LlvmBuilder, pointer_value
 from hloc.codegen.builder.values import Value
-from hloc.codegen.cpu.emitters.routine_writer import argument
-from hloc.codegen.cpu.emitters.sort.radix_functions import LaneRoutineWriter, RowForm
+from hloc.codegen.cpu.emitters.routine_writer import RoutineWriter, argument, routine_unit
+from hloc.codegen.cpu.emitters.sort.radix_functions import RowForm
 from hloc.codegen.cpu.emitters.sort.sort_keys import WIDTHS
 from hloc.codegen.cpu.emitters.sort.sort_routines import sort_bytes, sort_routines
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
@@ -82,29 +82,24 @@ def _count_bytes(bits: int) -> int:
     return U32.storage_bytes << _leading_bits(bits)
 
 
+@cache
 def topk_routines(bits: int, target: Target) -> tuple[Routines, Routines]:
     """Return the routine for elements of so many bits, and the one that it calls."""
     name = f"topk_{bits}"
-    types = ", ".join(parameter.split()[0] for parameter in _parameters(bits))
-    source = partial(_topk_text, name, bits, target)
-    own = Routines(name, (f"declare void @{name}({types})",), source, FINAL_WITH_SLOTS)
-    return own, sort_routines(_sorted_form(bits), target)
-
-
-def _parameters(bits: int) -> tuple[str, ...]:
-    return (
+    inner = sort_routines(_sorted_form(bits), target)
+    parameters = (
         *("ptr %from", "i64 %from_step", "ptr noalias %to", "i64 %to_step"),
         *("ptr noalias %to_places", "i64 %to_places_step", "ptr noalias %scratch"),
         *("i64 %size", "i64 %count", f"i{bits} %sign", f"i{bits} %flip"),
     )
 
+    def write(w: RoutineWriter) -> None:
+        for declaration in inner.declarations:
+            w.fn.declare(declaration)
+        _Writer(w, DTYPES[f"u{bits}"], inner.symbols[0]).write()
 
-@cache
-def _topk_text(name: str, bits: int, target: Target) -> str:
-    inner = sort_routines(_sorted_form(bits), target)
-    w = LaneRoutineWriter(name, _parameters(bits), target, target.vector_bytes * 8 // bits)
-    _Writer(w, DTYPES[f"u{bits}"], inner.symbols[0]).write()
-    return "\n".join([*inner.declarations, *w.fn.declarations, "", w.text()])
+    lanes = target.vector_bytes * 8 // bits
+    return routine_unit(name, parameters, write, target, FINAL_WITH_SLOTS, lanes), inner
 
 
 class _Writer:
@@ -113,7 +108,7 @@ class _Writer:
     Slots: `kept` is the number of elements that are sorted, `digit` the last leading digit of them.
     """
 
-    def __init__(self, w: LaneRoutineWriter, key: DType, inner: str) -> None:
+    def __init__(self, w: RoutineWriter, key: DType, inner: str) -> None:
         self.w, self.fn, self.b, self.math, self.body = w, w.fn, w.b, w.math, w.body
         self.key, self.inner = key, inner
         self.size, self.count = argument("%size"), argument("%count")
@@ -162,7 +157,7 @@ class _Writer:
         )
         whole = m.mul(m.div(self.size, b.lanes), b.lanes)
         whole = b.select(m.compare("EQ", step, 1), m.value(whole), m.value(0))
-        with self.w.lanes(0, whole) as i:
+        with self.w.whole_vectors(0, whole) as i:
             bits = b.load(pointer, self.key, i)
             b.store(self.keys, i, b.xor(self._turned(b, bits), flip))
         with self.body.loop(whole, self.size) as i:
@@ -214,7 +209,7 @@ class _Writer:
         b.store(self.kept, 0, b.const(S64, 0))
         whole = m.mul(m.div(self.size, b.lanes), b.lanes)
         rest = b.allocate(S64)
-        with self.w.lanes(0, whole) as i:
+        with self.w.whole_vectors(0, whole) as i:
             wanted = b.compare("LE", self._leading(b.load(self.keys, self.key, i)), last)
             mask = self.fn.value(f"bitcast <{b.lanes} x i1> {wanted.text} to i{b.lanes}")
             wide = mask if b.lanes == 64 else self.fn.value(f"zext i{b.lanes} {mask} to i64")
