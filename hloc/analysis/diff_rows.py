@@ -301,8 +301,7 @@ def _forms(line: Line, computations: frozenset[str]) -> tuple[Hashable, Hashable
 
 
 def _arrow_parts(old: Line, new: Line) -> Iterator[tuple[str, str]]:
-    head, _, rest = new.text(()).partition("(")
-    yield f"{head}(", ""
+    yield new.text(()).removesuffix(new.tail), ""
     for number, ((was, was_name), (now, name)) in enumerate(
         zip(old.operands, new.operands, strict=True)
     ):
@@ -312,7 +311,7 @@ def _arrow_parts(old: Line, new: Line) -> Iterator[tuple[str, str]]:
             yield was_name, "old"
             yield " → ", ""
         yield name, "new" if was != now else ""
-    yield rest, ""
+    yield new.tail, ""
 
 
 def _arrow(old: Line, new: Line) -> tuple[str, str] | None:

@@ -42,6 +42,21 @@ def test_a_fusion_is_moves_and_not_additions() -> None:
     assert not [line for line in lines if line.startswith(("  + a", "  - a", "  - b"))]
 
 
+def test_a_rewired_operand_stands_in_the_operands_behind_a_tuple_shape() -> None:
+    text = """HloModule m
+
+ENTRY e {
+  x = f32[8] parameter(0)
+  n = f32[8] negate(x)
+  k = (f32[2], s32[2]) topk(n), k=2, largest=true
+  ROOT v = f32[2] get-tuple-element(k), index=0
+}
+"""
+    old, new = hloc.parse(text), hloc.parse(text.replace("topk(n)", "topk(x)"))
+    lines = list(map(plain, unified_lines(DiffView(table_of_modules(old, new)))))
+    assert "  ⇄ k = (f32[2], s32[2]) topk(n → x), k=2, largest=true" in lines
+
+
 def test_context_shows_unchanged_rows_near_the_change() -> None:
     old = hloc.parse(CHAIN)
     new = hloc.parse(CHAIN.replace("sine(b)", "tanh(b)"))
