@@ -144,9 +144,28 @@ class CommonAttributes:
     metadata: Metadata | None = None
     backend_config: str | None = None
 
+    @property
+    def is_placed(self) -> bool:
+        """The metadata has a line of the user's program."""
+        found = self.metadata
+        return found is not None and bool(found.stack_frame_id or found.source_file)
+
     def with_metadata(self, metadata: Metadata | None) -> CommonAttributes:
         """Return these attributes with another `metadata`."""
         return replace(self, metadata=metadata)
+
+    def placed_at(self, other: CommonAttributes) -> CommonAttributes:
+        """Return these attributes with the line of `other`, if they have none."""
+        place = other.metadata
+        if place is None or self.is_placed or not other.is_placed:
+            return self
+        return self.with_metadata(
+            (self.metadata or Metadata())._replace(
+                source_file=place.source_file,
+                source_line=place.source_line,
+                stack_frame_id=place.stack_frame_id,
+            )
+        )
 
 
 NO_COMMON = CommonAttributes()

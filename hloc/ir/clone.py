@@ -79,10 +79,12 @@ def copy_instructions(
     values: Mapping[Instruction, Instruction],
     *,
     suffix: str = "",
+    caller: CommonAttributes = NO_COMMON,
 ) -> dict[Instruction, Instruction]:
     """Copy the instructions of `source` that `values` does not already map into `into`.
 
-    Called computations are shared. Returns the map from old to new instructions, `values` included.
+    Called computations are shared. Copies without a line of the user's program get that of
+    `caller`. Returns the map from old to new instructions, `values` included.
     """
     found = dict(values)
     for inst in post_order(source):
@@ -90,7 +92,12 @@ def copy_instructions(
             operands = [found[o] for o in inst.operands]
             predecessors = [found[p] for p in inst.control_predecessors]
             found[inst] = copy_instruction(
-                inst, into, operands, name=inst.name + suffix, control_predecessors=predecessors
+                inst,
+                into,
+                operands,
+                name=inst.name + suffix,
+                common=inst.common.placed_at(caller),
+                control_predecessors=predecessors,
             )
     return found
 
@@ -101,9 +108,10 @@ def copy_instruction(
     operands: Sequence[Instruction],
     *,
     name: str = "",
+    common: CommonAttributes | None = None,
     control_predecessors: Sequence[Instruction] = (),
 ) -> Instruction:
-    """Add a copy of `inst` with other operands to `into`, named like `inst` by default."""
+    """Add a copy of `inst` with other operands to `into`, by default named and marked like it."""
     return into.add(
         inst.opcode,
         inst.shape,
@@ -111,7 +119,7 @@ def copy_instruction(
         inst.attributes,
         inst.called,
         name=name or inst.name,
-        common=inst.common,
+        common=inst.common if common is None else common,
         control_predecessors=control_predecessors,
         span=inst.span,
     )
@@ -136,7 +144,7 @@ def inline(call: Instruction) -> Instruction:
     (body,) = call.called
     computation = call.computation
     values = dict(zip(body.parameters, call.operands, strict=True))
-    found = copy_instructions(body, computation, values)
+    found = copy_instructions(body, computation, values, caller=call.common)
     result = found[body.root]
     sharding = call.common.sharding
     if sharding is not None and result.common.sharding is None and result not in call.operands:

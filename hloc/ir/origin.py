@@ -14,7 +14,7 @@ def origin_of(inst: Instruction) -> str:
     A stack frame knows the function; `source_file` and `source_line` of the metadata do not.
     """
     frame = next(iter(origins_of(inst)), "")
-    metadata = inst.common.metadata
+    metadata = _placed(inst).common.metadata
     if frame or metadata is None or not metadata.source_file:
         return frame
     line = f":{metadata.source_line}" if metadata.source_line else ""
@@ -23,10 +23,24 @@ def origin_of(inst: Instruction) -> str:
 
 def origins_of(inst: Instruction) -> tuple[str, ...]:
     """Return the whole Python stack, innermost frame first, as `train.py:31 in loss`."""
-    metadata = inst.common.metadata
+    metadata = _placed(inst).common.metadata
     if metadata is None or not metadata.stack_frame_id:
         return ()
     return tuple(_frames(inst.computation.module.stack_frames, metadata.stack_frame_id))
+
+
+def _placed(inst: Instruction) -> Instruction:
+    """Return `inst`, or the only caller above it whose place is known.
+
+    JAX says of the body of a library function, such as a sort, only where the function was called.
+    """
+    found, seen = inst, {inst.computation}
+    while not found.common.is_placed and len(found.computation.callers) == 1:
+        (found,) = found.computation.callers
+        if found.computation in seen:  # a module that the verifier will refuse
+            return inst
+        seen.add(found.computation)
+    return found
 
 
 def _frames(tables: StackFrames, frame_id: int) -> Iterator[str]:

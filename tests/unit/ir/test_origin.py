@@ -51,3 +51,37 @@ def test_the_verifier_says_where_the_instruction_was_made() -> None:
     with pytest.raises(hloc.HloError) as caught:
         hloc.parse(TEXT.replace("b = f32[2] negate", "b = f32[3] negate"))
     assert "made at layers.py:7 in dense" in caught.value.diagnostics[0].notes
+
+
+CALLED = """
+sorted {
+  p = f32[2] parameter(0)
+  ROOT q = f32[2] tanh(p), metadata={op_name="sort"}
+}
+
+ENTRY e {
+  a = f32[2] parameter(0)
+  ROOT c = f32[2] call(a), to_apply=sorted, metadata={op_name="x" stack_frame_id=2}
+}
+"""
+
+
+def test_a_body_without_a_place_has_that_of_its_only_caller() -> None:
+    """Before it is inlined, and after."""
+    module = hloc.parse(TEXT.partition("ENTRY")[0] + CALLED)
+    (called,) = module.entry.root.called
+    assert origin_of(called.root) == "layers.py:7 in dense"
+    root = module.apply("call-inliner").entry.root
+    assert root.opcode.name == "tanh"
+    assert origin_of(root) == "layers.py:7 in dense"
+    assert root.common.metadata is not None
+    assert root.common.metadata.op_name == "sort"
+
+
+def test_a_circle_of_callers_ends_at_the_verifier() -> None:
+    text = CALLED.replace("tanh(p)", "call(p), to_apply=sorted")
+    text = text.replace("ROOT c = f32[2] call", "ROOT c = f32[2] negate").replace(
+        "negate(a), to_apply=sorted", "negate(a)"
+    )
+    with pytest.raises(hloc.HloError):
+        hloc.parse(TEXT.partition("ENTRY")[0] + text)
