@@ -19,6 +19,7 @@ from hloc.ir.device_groups import count_devices, module_devices
 from hloc.ir.edges import Edges, edges_of, has_manual_regions, is_per_device
 from hloc.ir.module import Module
 from hloc.ir.traversal import all_instructions
+from hloc.limits import current_limits, limit_note
 from hloc.options import CompileOptions
 from hloc.source import SourceFile
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-MAX_TEXT_BYTES = 2 << 30
 _SMALL_BYTES = 4 << 20
 """Size of a text or proto up to which what its passes leave behind may wait to be collected."""
 
@@ -203,8 +203,7 @@ def parse_text(text: str | bytes, *, name: str = "<string>", verify: bool = True
     from hloc.parser import parse
 
     if isinstance(text, bytes):
-        if len(text) > MAX_TEXT_BYTES:
-            raise HloError(f"{name} has more than {MAX_TEXT_BYTES >> 30} GiB")
+        _check_size(text, name)
         text = text.decode("utf-8", "surrogateescape")
     return parse(SourceFile(text, name), verify=verify)
 
@@ -245,11 +244,17 @@ def read_bounded(file: IO[bytes]) -> bytes:
     Raises:
         OSError: the file cannot be read.
     """
-    pieces, left = [], MAX_TEXT_BYTES + 1
+    pieces, left = [], current_limits().input_bytes + 1
     while left and (piece := file.read(min(left, _PIECE_BYTES))):
         pieces.append(piece)
         left -= len(piece)
     return b"".join(pieces)
+
+
+def _check_size(data: bytes, name: str) -> None:
+    most = current_limits().input_bytes
+    if len(data) > most:
+        raise HloError(f"{name} has more than {most} bytes", notes=(limit_note("input-bytes"),))
 
 
 def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:
@@ -263,8 +268,7 @@ def read_snapshot(data: bytes, *, name: str, verify: bool = True) -> Snapshot:
     """
     from hloc.formats import read as formats
 
-    if len(data) > MAX_TEXT_BYTES:
-        raise HloError(f"{name} has more than {MAX_TEXT_BYTES >> 30} GiB")
+    _check_size(data, name)
     return formats.read_snapshot(data, name, verify=verify)
 
 

@@ -22,6 +22,7 @@ from rich.text import Text
 from hloc import __version__
 from hloc.errors import HloError, printable
 from hloc.learn.export import write_document
+from hloc.limits import process_limits, read_limits
 from hloc.report.exits import Exit, ending
 from repl.commands.files import load_pasted
 from repl.passes import Applied
@@ -42,19 +43,29 @@ def run_program(words: Sequence[str]) -> int:
     arguments = _arguments(words)
 
     def run() -> int:
-        session = Session()
-        app = App(
-            session,
-            make_console(arguments.color),
-            keep_going=arguments.keep_going,
-            color=arguments.color,
-        )
         try:
-            return app.run(arguments)
-        finally:
-            session.close()
+            changes = read_limits(arguments.limit)
+        except ValueError as fault:
+            sys.stderr.write(f"hlo-repl: error: --limit: {fault}\n")
+            return Exit.USAGE
+        with process_limits(changes):
+            return _run_session(arguments)
 
     return ending("hlo-repl", run)
+
+
+def _run_session(arguments: Namespace) -> int:
+    session = Session()
+    app = App(
+        session,
+        make_console(arguments.color),
+        keep_going=arguments.keep_going,
+        color=arguments.color,
+    )
+    try:
+        return app.run(arguments)
+    finally:
+        session.close()
 
 
 def _arguments(words: Sequence[str]) -> Namespace:
@@ -80,6 +91,12 @@ def _arguments(words: Sequence[str]) -> Namespace:
     )
     parser.add_argument("-v", "--verbose", action="store_true", help="echo commands of a script")
     parser.add_argument("--keep-going", action="store_true", help="go on after a fault")
+    parser.add_argument(
+        "--limit",
+        default="",
+        metavar="NAME=N[,NAME=N]",
+        help="change limits, as of hloc: input-bytes=4G,compile-seconds=60",
+    )
     parser.add_argument(
         "--color",
         choices=("auto", "always", "never"),

@@ -27,6 +27,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (  # ground floor first
         "hloc.literal",
         "hloc.cache_directory",
         "hloc.lazy_dataclass",
+        "hloc.limits",
         "hloc.near_names",
         "hloc.collection",
         "hloc.options",

@@ -11,6 +11,7 @@ from textwrap import wrap
 from hloc.cli.commands import COMMANDS, COMPILE_COMMAND
 from hloc.cli.help import summaries
 from hloc.cli.options import ALL, OPTIONS, Option
+from hloc.limits import LIMIT_ROWS, LimitRow
 from hloc.report.exits import EXIT_CODES
 
 _NOTES = {
@@ -65,6 +66,8 @@ def page() -> str:
         lines += ["", f"## {group}", "", *_rows("Option", rows)]
         if group in _NOTES:
             lines += ["", *wrap(_NOTES[group], 100, break_on_hyphens=False)]
+    limits = ((row.name, f"{row.what}; {_default(row)}") for row in LIMIT_ROWS)
+    lines += ["", "## Limits", "", *_rows("Limit", limits), "", *wrap(_LIMITS, 100)]
     codes = ((str(int(code)), meaning) for code, meaning in EXIT_CODES)
     lines += ["", "## Exit codes", "", *_rows("Code", codes)]
     return "\n".join(lines) + "\n"
@@ -74,6 +77,26 @@ _FIRST = (
     ("hloc FILE...", "compile HLO text, and run it with --run"),
     ("hloc help COMMAND", "show the options of a command"),
 )
+
+
+_LIMITS = (
+    "`--limit=NAME=N` changes a limit for one command, the environment variable `HLOC_LIMITS` with "
+    "the same text for processes, `hloc.limits.limited(run_seconds=60)` for a part of a Python "
+    "program. Time is looked at between passes, between the units that LLVM compiles, and at each "
+    "computation of the evaluator. `--memory-limit` bounds the memory of a run; without it that is "
+    "the memory of the machine. Fixed limits: 128 nested brackets, 50 computations inside each "
+    "other, 100 calls inside each other in the evaluator, 60 nested messages of a protocol buffer, "
+    "250,000 instructions after calls are flattened. What constant folding may do is an option of "
+    "the pass (`hloc help constant-folding`); it folds no loops."
+)
+
+
+def _default(row: LimitRow) -> str:
+    if not row.default:
+        return "no limit unless it is given"
+    if row.name.endswith("-bytes"):
+        return f"{row.default >> 30}G"
+    return f"{row.default:,}"
 
 
 def _takers(option: Option) -> str:

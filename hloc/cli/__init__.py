@@ -60,12 +60,18 @@ def _dispatch(command: str, words: list[str]) -> int:
         return _print(f"hloc {__version__}\n")
     from hloc.cli.guard import guarded
     from hloc.cli.talk import Talk
+    from hloc.limits import process_limits
 
     row = COMMANDS[command] if command else COMPILE_COMMAND
     talk = Talk(arguments.quiet, arguments.color)
     for word in arguments.ignored:
         talk.warn(f"{word} is an XLA option and has no effect here")
-    return guarded(talk, lambda: row.load()(arguments, talk))
+
+    def work() -> int:
+        with process_limits(arguments.limit):
+            return row.load()(arguments, talk)
+
+    return guarded(talk, work)
 
 
 def _print(text: str) -> int:

@@ -24,6 +24,7 @@ from hloc.cli.option_values import (
 )
 from hloc.formats.sniff import FORMATS
 from hloc.lazy_dataclass import dataclass
+from hloc.limits import read_limits
 from hloc.options import DEFAULT_LINK, GROUPINGS, LINKS, SIMULATORS
 
 STYLES = ("default", "short", "canonical")
@@ -349,6 +350,9 @@ OPTIONS: tuple[Option, ...] = (
     # ---- general
     Option(("--color",), "General", ALL, "coloured messages: auto, always, never", "WHEN", "always",
            OneOf(COLOR), "auto"),
+    Option(("--limit",), "General", ALL, "change limits, such as run-seconds=60,input-bytes=4G "
+           "(below); K, M, G are powers of 1024", "NAME=N[,NAME=N]", convert=read_limits,
+           default={}),
     Option(("-q", "--quiet"), "General", ALL, "print only the output and errors"),
     Option(("-h", "--help"), "General", ALL, "show this help"),
     Option(("--version",), "General", ALL, "show the version"),

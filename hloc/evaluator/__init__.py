@@ -7,14 +7,12 @@ and kernels. Semantics of every opcode stand in its row (`hloc/ops/`).
 from hloc.evaluator.devices import evaluate_devices
 from hloc.evaluator.run import (
     MAX_NESTING,
-    MEMORY_LIMIT_BYTES,
     evaluate_computation,
     evaluate_module,
 )
 
 __all__ = [
     "MAX_NESTING",
-    "MEMORY_LIMIT_BYTES",
     "evaluate_computation",
     "evaluate_devices",
     "evaluate_module",

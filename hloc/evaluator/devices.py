@@ -15,9 +15,10 @@ import numpy as np
 
 from hloc.errors import Diagnostic, HloError
 from hloc.evaluator.arguments import bound_arguments
+from hloc.evaluator.least_work import check_work
 from hloc.evaluator.lockstep import Lockstep
 from hloc.evaluator.mailboxes import Mailboxes
-from hloc.evaluator.run import MEMORY_LIMIT_BYTES, Plans, Run
+from hloc.evaluator.run import Plans, Run
 from hloc.ir.device_groups import (
     TRANSFERS,
     device_groups,
@@ -29,6 +30,7 @@ from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import CallFunction, HostValue, Meeting, Operands
 from hloc.lazy_dataclass import dataclass
+from hloc.limits import current_limits
 from hloc.ops.custom_call_targets import flat_arrays
 from hloc.ops.exchanges import exchanged, result_apart
 from hloc.ops.meetings import meeting_fault
@@ -45,7 +47,6 @@ def evaluate_devices(
     arguments: Sequence[Arrays],
     *,
     fill_constants: str = "error",
-    memory_limit_bytes: int = MEMORY_LIMIT_BYTES,
 ) -> list[list[np.ndarray[Any, Any]]]:
     """Run the entry computation of `module` on all of its devices.
 
@@ -54,7 +55,6 @@ def evaluate_devices(
         arguments: `arguments[i][device]` is leaf i of the parameters on a device; devices by
             flattened id, replica * num_partitions + partition.
         fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
-        memory_limit_bytes: refuse instructions with a larger result.
 
     Returns:
         `results[j][device]`, leaf j of the result; tokens are left out.
@@ -76,11 +76,13 @@ def evaluate_devices(
         bound_arguments(module.entry, [parts[device] for parts in arguments])
         for device in range(count)
     ]
+    limits = current_limits()
+    check_work(module.entry)
     world = _World(module, count)
     plans: Plans = {}
 
     def body(device: int) -> list[np.ndarray[Any, Any]]:
-        run = Run(fill_constants, memory_limit_bytes, plans, device=_Device(world, device))
+        run = Run(fill_constants, limits, plans, device=_Device(world, device))
         try:
             with np.errstate(all="ignore"):
                 result = run.call(module.entry, *own[device])

@@ -5,7 +5,7 @@ Semantics of every opcode stand in its row (`hloc/ops/`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import Any, Protocol, TypeAlias
 
@@ -14,19 +14,18 @@ import numpy as np
 import hloc.ops  # noqa: F401  fills the table
 from hloc.errors import HloError, UnsupportedError
 from hloc.evaluator.arguments import bound_arguments, literal_value
+from hloc.evaluator.least_work import check_work, too_much_work
 from hloc.ir.computation import Computation
 from hloc.ir.instruction import Instruction
 from hloc.ir.module import Module
 from hloc.ir.opcode import CallFunction, HostValue, Operands
 from hloc.ir.traversal import post_order_from
 from hloc.lazy_dataclass import dataclass
+from hloc.limits import Limits, current_limits, limit_note, time_check
 from hloc.ops.custom_call_targets import array_leaves, flat_arrays
 from hloc.ops.participants import devices_reason
 from hloc.ops.present_shapes import cut_to_present, has_present_sizes, with_present_sizes
 from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape
-
-MEMORY_LIMIT_BYTES = 4 << 30
-"""Largest result of one instruction that is computed without being asked for more."""
 
 MAX_NESTING = 100
 """Deepest nesting of called computations; Python's own stack ends soon after."""
@@ -37,7 +36,6 @@ def evaluate_module(
     arguments: Sequence[np.ndarray[Any, Any]],
     *,
     fill_constants: str = "error",
-    memory_limit_bytes: int = MEMORY_LIMIT_BYTES,
 ) -> list[np.ndarray[Any, Any]]:
     """Run the entry computation of `module`.
 
@@ -45,17 +43,18 @@ def evaluate_module(
         module: need not be optimised, but must be verified.
         arguments: one array per leaf of the parameters, in order, tuples flattened.
         fill_constants: `zeros` lets elided constants be zero, `error` refuses them.
-        memory_limit_bytes: refuse instructions with a larger result.
 
     Returns:
         One array per leaf of the result, in order; tokens are left out.
 
     Raises:
-        HloError: arguments do not fit the parameters, a result is too large, a constant is elided.
+        HloError: arguments do not fit the parameters, a constant is elided, a result is too large
+            or there is too much to run (`hloc/limits.py`).
         UnsupportedError: one device cannot run an instruction; the message says which and why.
     """
-    run = Run(fill_constants, memory_limit_bytes)
+    run = Run(fill_constants, current_limits())
     entry = module.entry
+    check_work(entry)
     values = bound_arguments(entry, arguments)
     with np.errstate(all="ignore"):
         result = run.call(entry, *values)
@@ -65,7 +64,7 @@ def evaluate_module(
 def evaluate_computation(computation: Computation, *values: HostValue) -> HostValue:
     """Run one computation on host values: arrays, tuples of host values, None for tokens."""
     with np.errstate(all="ignore"):
-        return Run("error", MEMORY_LIMIT_BYTES).call(computation, *values)
+        return Run("error", current_limits()).call(computation, *values)
 
 
 # ---------------------------------------------------------------- running
@@ -113,13 +112,19 @@ class Run:
     Attributes:
         plans: of the computations met so far; devices share them.
         depth: how deep the calls nest.
+        done: how many instructions have been run, or are about to.
+        check_time: raises HloError once the run has taken longer than it may.
         device: None if there is no other device.
     """
 
     fill_constants: str
-    memory_limit_bytes: int
+    limits: Limits
     plans: Plans = field(default_factory=dict)
     depth: int = 0
+    done: int = 0
+    check_time: Callable[[], None] = field(
+        default_factory=lambda: time_check("run-seconds", "the run")
+    )
     device: Device | None = None
 
     def call(self, computation: Computation, *arguments: HostValue) -> HostValue:
@@ -135,6 +140,10 @@ class Run:
             plan = self.plans[computation] = self._plan(computation)
         if self.depth >= MAX_NESTING:
             raise HloError(f"computations nest more than {MAX_NESTING} deep at {computation.name}")
+        self.done += len(plan[0])
+        if self.done > self.limits.evaluated_instructions:
+            raise too_much_work(computation, self.limits)
+        self.check_time()
         self.depth += 1
         try:
             return self._run(*plan, arguments)
@@ -238,14 +247,15 @@ class Run:
             raise UnsupportedError(
                 f"cannot run {inst.opcode.name} {inst.name}: {reason}", inst.span
             )
-        if inst.shape.size_bytes > self.memory_limit_bytes and inst.opcode.has_kernel:
+        if inst.shape.size_bytes > self.limits.evaluated_bytes and inst.opcode.has_kernel:
             raise self._too_large(inst)
 
     def _too_large(self, inst: Instruction) -> HloError:
         return HloError(
             f"{inst.opcode.name} {inst.name} of shape {inst.shape.text_without_layout} needs "
-            f"{inst.shape.size_bytes} bytes, more than the limit of {self.memory_limit_bytes}",
+            f"{inst.shape.size_bytes} bytes, more than the limit of {self.limits.evaluated_bytes}",
             inst.span,
+            notes=(limit_note("evaluated-bytes"),),
         )
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import zlib
 
 from hloc.errors import HloError
-
-MAX_BYTES = 2 << 30
-"""Most bytes that a compressed file may hold."""
+from hloc.limits import current_limits
 
 MAX_FACTOR, SMALL = 250, 64 << 20
 """What is larger than `SMALL` may be `MAX_FACTOR` times its file; a bomb is 1000 times."""
@@ -23,7 +21,7 @@ def decompress(data: bytes, name: str) -> bytes:
     """
     parts: list[bytes] = []
     size = 0
-    limit = min(MAX_BYTES, max(SMALL, len(data) * MAX_FACTOR))
+    limit = min(current_limits().input_bytes, max(SMALL, len(data) * MAX_FACTOR))
     rest = data
     try:
         while rest.startswith(b"\x1f\x8b"):

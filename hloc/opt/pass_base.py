@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, runtime_chec
 from hloc.analysis.cache import AnalysisCache
 from hloc.errors import HloError
 from hloc.lazy_dataclass import dataclass
+from hloc.limits import time_check
 from hloc.near_names import near_name_notes
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class PassContext:
         steps: such runs so far.
         settled: by identity of a pass, the module and version at which it last changed nothing and
             said nothing.
+        check_time: raises HloError once the passes have taken longer than they may.
     """
 
     analyses: AnalysisCache = field(default_factory=AnalysisCache)
@@ -103,6 +105,9 @@ class PassContext:
     watchers: tuple[StepWatcher, ...] = ()
     steps: int = 0
     settled: dict[int, tuple[Pass, Module, int]] = field(default_factory=dict)
+    check_time: Callable[[], None] = field(
+        default_factory=lambda: time_check("compile-seconds", "the passes")
+    )
 
     @property
     def spent(self) -> bool:

@@ -221,6 +221,7 @@ def run_pass(p: Pass, module: Module, context: PassContext) -> bool:
     """
     if isinstance(p, Fixpoint):
         return p.run(module, context)
+    context.check_time()
     number, context.steps = context.steps, context.steps + 1
     if not context.watchers:
         return _run_if_needed(p, module, context)

@@ -14,14 +14,12 @@ import numpy as np
 
 from hloc.dtypes import DType, component_of
 from hloc.errors import HloError
+from hloc.limits import current_limits, limit_note
 from hloc.literal import Literal
 from hloc.parser.grammar_file import terminal
 from hloc.parser.scanner import COMMENT, after_blanks, fault, strip_comments
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape, TupleShape
 from hloc.source import SourceFile
-
-MAX_BYTES = 2**33
-"""Largest literal that is read, in bytes."""
 
 MAX_RANK = 64
 """Most dimensions of a literal; NumPy has no more."""
@@ -75,6 +73,14 @@ class _Reader:
     def fail(self, at: int, message: str, length: int = 1) -> HloError:
         return fault(self.source, at, at + length, message, "HLOC0211")
 
+    def _check_size(self, shape: ArrayShape, start: int) -> None:
+        most = current_limits().constant_bytes
+        if shape.elements * shape.dtype.storage_bytes > most:
+            note = limit_note("constant-bytes")
+            raise self.fail(
+                start, f"a literal of shape {shape} is larger than {most} bytes; {note}"
+            )
+
     def skip(self) -> None:
         self.at = after_blanks(self.text, self.at, self.end)
 
@@ -122,8 +128,7 @@ class _Reader:
         if _ELIDED.fullmatch(text):
             self.at = end
             return Literal(shape, None)
-        if shape.elements * shape.dtype.storage_bytes > MAX_BYTES:
-            raise self.fail(start, f"a literal of shape {shape} is larger than {MAX_BYTES} bytes")
+        self._check_size(shape, start)
         tokens = _plain_tokens(text, shape) if self.fast else None
         if tokens is not None:
             try:
@@ -160,8 +165,7 @@ class _Reader:
             if shape.elements > 2**40:
                 raise self.fail(start, f"a literal of shape {shape} is too large")
             return Literal(shape, np.broadcast_to(element[0], shape.dims))
-        if shape.elements * shape.dtype.storage_bytes > MAX_BYTES:
-            raise self.fail(start, f"a literal of shape {shape} is larger than {MAX_BYTES} bytes")
+        self._check_size(shape, start)
         flat = np.zeros(shape.elements, shape.dtype.numpy)
         flat[0] = element[0]
         return _literal(shape, flat)

@@ -8,7 +8,10 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from hloc.errors import HloError
 
 
 class Exit(IntEnum):
@@ -53,11 +56,20 @@ class RunFailed(Exception):
 
 def leave_interrupted() -> NoReturn:
     """End the process after a Ctrl-C that a long kernel does not notice."""
+    _leave("hloc: interrupted", Exit.INTERRUPTED)
+
+
+def leave(fault: HloError) -> NoReturn:
+    """End the process because of a limit that a long kernel does not notice."""
+    _leave(f"hloc: run failed: {fault.message}", Exit.RUN_FAILED)
+
+
+def _leave(said: str, code: Exit) -> NoReturn:
     with suppress(OSError):
         sys.stdout.flush()
-    sys.stderr.write("hloc: interrupted\n")
+    sys.stderr.write(f"{said}\n")
     sys.stderr.flush()
-    os._exit(Exit.INTERRUPTED)
+    os._exit(code)
 
 
 def ending(program: str, action: Callable[[], int]) -> int:

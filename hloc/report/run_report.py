@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,8 +15,9 @@ from hloc.analysis.module_diff import element_text
 from hloc.errors import HloError
 from hloc.ir.device_groups import devices_text
 from hloc.lazy_dataclass import dataclass
+from hloc.limits import current_limits, time_fault
 from hloc.report.compare import Comparison, Worst
-from hloc.report.exits import RunFailed, leave_interrupted
+from hloc.report.exits import RunFailed, leave, leave_interrupted
 from hloc.report.text import count_text, duration, plural
 from hloc.shapes import ArrayShape
 
@@ -56,15 +59,49 @@ def run_executable(
         repeat: number of timed runs; None repeats until 200 runs or 0.3 s are reached.
 
     Raises:
-        RunFailed: the program failed.
+        RunFailed: the program failed, or took longer than the limit `run-seconds`.
     """
     from hloc.runtime.interrupt import interruptible
 
     try:
-        with interruptible(stuck=leave_interrupted):
+        with _in_time(), interruptible(stuck=leave_interrupted):
             return _run_repeatedly(executable, inputs, repeat)
     except HloError as fault:
         raise RunFailed(fault.message) from fault
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """Stop the loops of a program after `run-seconds`; one that goes on ends the process."""
+    seconds = current_limits().run_seconds
+    if not seconds:
+        yield
+        return
+    from hloc.runtime.arena import clear_stops, stop_all
+
+    fault = time_fault("run-seconds", "the run", seconds)
+    over = threading.Event()
+
+    def stop() -> None:
+        over.set()
+        stop_all()
+
+    timers = [threading.Timer(seconds, stop), threading.Timer(seconds + 2, leave, [fault])]
+    for timer in timers:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        if over.is_set():
+            raise fault from None
+        raise
+    finally:
+        for timer in timers:
+            timer.cancel()
+        clear_stops()
+    if over.is_set():
+        raise fault
 
 
 def _run_repeatedly(

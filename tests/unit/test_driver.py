@@ -8,6 +8,7 @@ import pytest
 
 import hloc
 from hloc import driver
+from hloc.limits import limited
 from hloc.options import CompileOptions
 
 TEXT = """HloModule doubled
@@ -141,7 +142,7 @@ class Endless(io.BytesIO):
         return bytes(size)
 
 
-def test_files_are_read_in_pieces_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "MAX_TEXT_BYTES", 5_000_000)
-    assert len(driver.read_bounded(Endless())) == 5_000_001
+def test_files_are_read_in_pieces_up_to_the_limit() -> None:
+    with limited(input_bytes=5_000_000):
+        assert len(driver.read_bounded(Endless())) == 5_000_001
     assert driver.read_bounded(io.BytesIO(TEXT.encode())) == TEXT.encode()

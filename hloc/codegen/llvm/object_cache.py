@@ -27,6 +27,7 @@ from hloc.codegen.llvm.compile_pool import Unit, compile_units, helpers_for
 from hloc.codegen.llvm.object_file import check_symbols, compile_object, llvm_options
 from hloc.codegen.llvm.routine_index import read_index, write_index
 from hloc.codegen.llvm.target import Target
+from hloc.limits import time_check
 
 MAX_CACHE_BYTES = 512 << 20
 
@@ -46,6 +47,9 @@ def cached_objects(
         target: the machine, as for `compile_object`.
         also: what objects may ask for, as for `compile_object`.
         processes: how many may run; fewer do where more would not pay.
+
+    Raises:
+        HloError: it took longer than the limit.
     """
     names = [_name_of(unit, target) for unit in units]
     kept = {name: kept_object(name) for name in names}
@@ -54,7 +58,10 @@ def cached_objects(
             check_symbols(data, also=also)
     missing = {n: unit for n, unit in zip(names, units, strict=True) if kept[n] is None}
 
+    check_time = time_check("compile-seconds", "LLVM")
+
     def compile_here(unit: Unit) -> bytes:
+        check_time()
         return compile_object(unit.text, target, unit.level, also=also)
 
     helpers = helpers_for(tuple(missing.values()), processes)
