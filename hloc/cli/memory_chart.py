@@ -6,19 +6,19 @@ rectangle is a buffer while it is in use; its tooltip names the instruction that
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from xml.sax.saxutils import escape
 
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import Buffer, BufferAssignment
 from hloc.memory.usage import in_arena, running_at, worst_moment
 from hloc.pictures.colours import kind_of
-from hloc.pictures.style import chart, kind_style, label, line
+from hloc.pictures.style import chart, kind_style, label, legend, line, ticks
 from hloc.report.memory_report import source_of
-from hloc.report.text import size_text
+from hloc.report.text import plural, size_text
 
-_WIDTH, _HEIGHT = 1000.0, 480.0
-_LEFT, _TOP, _RIGHT, _BOTTOM = 90.0, 40.0, 20.0, 50.0
+_WIDTH, _HEIGHT = 1000.0, 540.0
+_LEFT, _TOP, _RIGHT, _BOTTOM = 90.0, 78.0, 24.0, 72.0
 _MOST_RECTANGLES = 20_000
 
 _STYLE = """  rect.b { stroke-width: 0.7; fill-opacity: 0.9; }
@@ -29,11 +29,25 @@ _STYLE = """  rect.b { stroke-width: 0.7; fill-opacity: 0.9; }
 
 def memory_chart(module: Module, assignment: BufferAssignment) -> str:
     """Return the drawing of the arena of a compiled module."""
-    steps = max(assignment.timeline.finish.values(), default=0) + 1
-    scale = _Scale(steps, max(assignment.arena_bytes, 1))
-    title = f"{module.name}: arena {size_text(assignment.arena_bytes)}"
-    marks = (*_grid(scale), *_rectangles(assignment, scale), *_peak(assignment, scale))
-    return chart(_clean(title), _WIDTH, _HEIGHT, _LEFT, _STYLE, marks)
+    title = _clean(f"{module.name}: arena {size_text(assignment.arena_bytes)}")
+    buffers = in_arena(assignment)
+    size = _WIDTH, _HEIGHT
+    if not assignment.arena_bytes:
+        words = "no temporaries: parameters, constants and results lie outside of the arena"
+        return chart(title, words, (_WIDTH, 60.0), _LEFT, _STYLE, ())
+    steps = max(assignment.timeline.finish.values()) + 1
+    scale = _Scale(steps, assignment.arena_bytes)
+    words = f"{plural(len(buffers), 'buffer')} of temporaries, each while it is in use"
+    if sum(len(buffer.busy) for buffer in buffers) > _MOST_RECTANGLES:
+        words += f"; the first {_MOST_RECTANGLES:,} live ranges"
+    kinds = (kind_of(buffer.inst.opcode.name) for buffer in buffers)
+    marks = (
+        *_grid(scale),
+        *_rectangles(buffers, scale),
+        *_peak(assignment, scale),
+        *legend(kinds, _LEFT, _HEIGHT - 14),
+    )
+    return chart(title, words, size, _LEFT, _STYLE, marks)
 
 
 class _Scale:
@@ -53,18 +67,18 @@ class _Scale:
 
 def _grid(scale: _Scale) -> Iterator[str]:
     left, right, bottom = scale.x(0), scale.x(scale.steps), scale.y(0)
-    for i in range(5):
-        offset, step = scale.size_bytes * i // 4, scale.steps * i // 4
+    for offset in ticks(scale.size_bytes, base=1024):
         y = scale.y(offset)
         yield line("grid", left, y, right, y)
         yield label(left - 6, y + 4, size_text(offset), "end")
-        yield label(scale.x(step), bottom + 16, str(step), "middle")
+    for step in ticks(scale.steps, 10):
+        yield label(scale.x(step), bottom + 16, f"{step:,}", "middle")
+    yield label(left - 6, _TOP - 12, "offset", "end", "soft")
     yield line("axis", left, bottom, right, bottom)
     yield label((left + right) / 2, bottom + 36, "steps of the schedule", "middle")
 
 
-def _rectangles(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
-    buffers = in_arena(assignment)
+def _rectangles(buffers: Iterable[Buffer], scale: _Scale) -> Iterator[str]:
     drawn = 0
     for buffer in buffers:
         title = f"<title>{escape(_title(buffer))}</title>"
@@ -72,8 +86,6 @@ def _rectangles(assignment: BufferAssignment, scale: _Scale) -> Iterator[str]:
         for first, last in buffer.busy:
             drawn += 1
             if drawn > _MOST_RECTANGLES:
-                words = f"only the first {_MOST_RECTANGLES:,} live ranges are drawn"
-                yield label(_LEFT, 36, words)
                 return
             top = scale.y(buffer.place.offset + buffer.place.size_bytes)
             yield (
@@ -91,10 +103,13 @@ def _name(buffer: Buffer, kind: str, scale: _Scale) -> Iterator[str]:
     width = (last - first + 1) * scale.per_step
     height = place.size_bytes * scale.per_byte
     name = _clean(buffer.inst.name)
-    if len(name) * 6.4 + 6 > width or height < 14:
-        return
-    x, y = scale.x(first) + width / 2, scale.y(place.offset) - height / 2 + 4
-    yield label(x, y, name, "middle", f"name {kind}")
+    room = len(name) * 6.4 + 6
+    x, y = scale.x(first) + width / 2, scale.y(place.offset) - height / 2
+    if room <= width and height >= 14:
+        yield label(x, y + 4, name, "middle", f"name {kind}")
+    elif room <= height and width >= 14:
+        upright = f'transform="rotate(-90 {x:.1f} {y:.1f})"'
+        yield f"<g {upright}>{label(x, y + 4, name, 'middle', f'name {kind}')}</g>"
 
 
 def _title(buffer: Buffer) -> str:

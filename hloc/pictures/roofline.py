@@ -13,10 +13,10 @@ from xml.sax.saxutils import escape
 from hloc.lazy_dataclass import dataclass
 from hloc.pictures.colours import kind_of
 from hloc.pictures.labels import shown
-from hloc.pictures.style import chart, kind_style, label, line
+from hloc.pictures.style import chart, kind_style, label, legend, line
 
-_WIDTH, _HEIGHT = 1000.0, 560.0
-_LEFT, _TOP, _RIGHT, _BOTTOM = 84.0, 44.0, 24.0, 56.0
+_WIDTH, _HEIGHT = 1000.0, 600.0
+_LEFT, _TOP, _RIGHT, _BOTTOM = 96.0, 66.0, 24.0, 78.0
 _MOST_LABELS = 8
 _LARGEST = 13.0
 
@@ -71,18 +71,21 @@ def roofline(title: str, roofs: Roofs, kernels: Sequence[Kernel]) -> str:
         *_grid(scale),
         *_roofs(roofs, scale),
         *_dots(drawn, scale),
+        *_roof_names(roofs, scale),
         *_labels(drawn, scale),
-        *_note(kernels, drawn),
+        *legend((kind_of(k.opcode) for k in drawn), _LEFT, _HEIGHT - 14),
     )
-    return chart(shown(title), _WIDTH, _HEIGHT, _LEFT, _STYLE, marks)
+    size = _WIDTH, _HEIGHT
+    return chart(shown(title), _note(kernels, drawn), size, _LEFT, _STYLE, marks)
 
 
 _STYLE = """  .roof { stroke: currentColor; stroke-width: 1.6; fill: none; }
   .cache { stroke-opacity: 0.4; stroke-dasharray: 5 4; }
   circle { stroke-width: 1.4; }
   .model { fill-opacity: 0.25; stroke-dasharray: 3 2; }
-  .soft { fill-opacity: 0.7; }
-""" + kind_style("circle")
+  .halo { paint-order: stroke; stroke: #ffffff; stroke-width: 3; }
+  @media (prefers-color-scheme: dark) { .halo { stroke: #0d1117; } }
+""" + kind_style(":is(circle, rect)")
 
 
 class _Scale:
@@ -123,7 +126,7 @@ def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
     """Yield one slope per memory up to the flat roof; the slowest is what the model goes by."""
     lowest, widest = 10.0**scale.left, 10.0**scale.right
     peak = scale.y(roofs.flops)
-    for i, (name, rate) in enumerate(roofs.memories):
+    for i, (_, rate) in enumerate(roofs.memories):
         is_last = i == len(roofs.memories) - 1
         ridge = roofs.flops / rate
         start = max(lowest, 10.0**scale.bottom / rate)
@@ -133,12 +136,21 @@ def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
             f'<path class="{classes}" d="M{x:.1f} {y:.1f}L{scale.x(ridge):.1f} {peak:.1f}'
             f'H{scale.x(widest):.1f}"/>'
         )
+
+
+def _roof_names(roofs: Roofs, scale: _Scale) -> Iterator[str]:
+    """Yield the name of each roof along it, over the dots that may lie there."""
+    lowest, widest = 10.0**scale.left, 10.0**scale.right
+    peak = scale.y(roofs.flops)
+    for i, (name, rate) in enumerate(roofs.memories):
+        ridge = roofs.flops / rate
+        start = max(lowest, 10.0**scale.bottom / rate)
         share = 0.3 + 0.2 * i  # names of neighbours stand at different heights
         at = start ** (1 - share) * ridge**share
-        slope = (scale.y(start * rate) - peak) / max(scale.x(ridge) - x, 1.0)
+        slope = (scale.y(start * rate) - peak) / max(scale.x(ridge) - scale.x(start), 1.0)
         turn = -degrees(atan(slope))
         yield (
-            f'<text class="soft" transform="translate({scale.x(at):.1f} '
+            f'<text class="soft halo" transform="translate({scale.x(at):.1f} '
             f'{scale.y(at * rate) - 7:.1f}) rotate({turn:.1f})" text-anchor="middle">'
             f"{escape(name)} {rate / 1e9:.0f} GB/s</text>"
         )
@@ -147,21 +159,29 @@ def _roofs(roofs: Roofs, scale: _Scale) -> Iterator[str]:
 
 
 def _dots(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
-    """Yield a circle per kernel, large ones first; its area is its share of the time."""
+    """Yield a circle per kernel, large ones first; its area is its share of the time.
+
+    Alike kernels, such as those of equal layers, are one circle: pale ones would add up to a dark.
+    """
     most = max((k.seconds for k in kernels), default=1.0)
+    dots: dict[str, list[Kernel]] = {}
     for kernel in kernels:
         radius = max(3.0, _LARGEST * (kernel.seconds / most) ** 0.5)
         classes = kind_of(kernel.opcode) + ("" if kernel.measured else " model")
+        place = (
+            f'<circle class="{classes}" cx="{scale.x(kernel.intensity):.1f}" '
+            f'cy="{scale.y(kernel.rate):.1f}" r="{radius:.1f}">'
+        )
+        dots.setdefault(place, []).append(kernel)
+    for place, (kernel, *alike) in dots.items():
         how = "measured" if kernel.measured else "modelled"
         title = (
             f"{kernel.name} {kernel.opcode}\n{kernel.flops:,} operations, {kernel.bytes:,} bytes\n"
             f"{_rate(kernel.rate)} operations/s, {kernel.seconds * 1e6:.1f} us {how}"
         )
-        yield (
-            f'<circle class="{classes}" cx="{scale.x(kernel.intensity):.1f}" '
-            f'cy="{scale.y(kernel.rate):.1f}" r="{radius:.1f}">'
-            f"<title>{escape(_lines(title))}</title></circle>"
-        )
+        if alike:
+            title += f"\nand {len(alike):,} more like it"
+        yield f"{place}<title>{escape(_lines(title))}</title></circle>"
 
 
 def _labels(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
@@ -169,7 +189,7 @@ def _labels(kernels: Sequence[Kernel], scale: _Scale) -> Iterator[str]:
     taken = []
     for kernel in kernels:
         x, y = scale.x(kernel.intensity), scale.y(kernel.rate)
-        taken.append((x - 6, y - 6, x + 6, y + 6))
+        taken.append((x - _LARGEST, y - _LARGEST, x + _LARGEST, y + _LARGEST))
     written = 0
     for kernel in kernels:
         name = shown(kernel.name, 28)
@@ -194,16 +214,20 @@ def _overlap(a: _Area, b: _Area) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
 
 
-def _note(kernels: Sequence[Kernel], drawn: Sequence[Kernel]) -> Iterator[str]:
+def _note(kernels: Sequence[Kernel], drawn: Sequence[Kernel]) -> str:
+    """Return what the dots are, or why there is none."""
+    left_out = len(kernels) - len(drawn)
+    if not drawn:
+        return "no kernel does arithmetic" if kernels else "the module has no kernels"
     modelled = sum(not k.measured for k in drawn)
-    parts = [f"{len(drawn)} kernels, area by time"]
+    parts = [f"{len(drawn):,} kernel{'s' * (len(drawn) > 1)}, area by time"]
     if modelled == len(drawn):
         parts.append("modelled times: the least that the roof allows")
     elif modelled:
-        parts.append(f"{modelled} pale ones with modelled times")
-    if len(kernels) > len(drawn):
-        parts.append(f"{len(kernels) - len(drawn)} without arithmetic not drawn")
-    yield label(_WIDTH - _RIGHT, 22, "; ".join(parts), "end", "soft")
+        parts.append(f"{modelled:,} pale with modelled times")
+    if left_out:
+        parts.append(f"{left_out:,} without arithmetic not drawn")
+    return "; ".join(parts)
 
 
 def _rate(value: float) -> str:

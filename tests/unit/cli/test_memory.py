@@ -12,6 +12,7 @@ from hloc.driver import parse_text
 from hloc.ir.module import Module
 from hloc.memory.buffer_assignment import BufferAssignment
 from hloc.options import CompileOptions
+from hloc.pictures.colours import TITLES
 from hloc.report.memory_report import memory_lines
 
 CHAIN = """HloModule chain
@@ -79,7 +80,7 @@ def test_the_chart_is_an_svg_with_a_rectangle_per_live_range(chain: str, tmp_pat
     path = tmp_path / "chain.svg"
     assert main([chain, "-q", "-O0", f"--memory={path}"]) == 0
     root = ElementTree.fromstring(path.read_text())
-    rectangles = root.findall(f"{SVG}rect")
+    rectangles = [r for r in root.iter(f"{SVG}rect") if r.get("class", "").startswith("b ")]
     assert len(rectangles) == 2
     assert 'jit(f)/<sin> & "co"' in "".join(rectangles[0].itertext())
     assert root.find(f"{SVG}line[@class='peak']") is not None
@@ -92,8 +93,22 @@ def test_the_chart_is_the_same_every_time_and_survives_any_name() -> None:
     assert drawn == drawing(text)
 
 
-def test_a_chart_of_nothing_is_fine() -> None:
-    ElementTree.fromstring(drawing("HloModule m\nENTRY e {\n  ROOT x = f32[2] parameter(0)\n}"))
+def test_a_chart_names_its_axes_and_colours() -> None:
+    texts = [e.text for e in ElementTree.fromstring(drawing(CHAIN)).iter(f"{SVG}text")]
+    assert {
+        "offset",
+        "steps of the schedule",
+        "2 buffers of temporaries, each while it is in use",
+    } < {*texts}
+    assert {TITLES["plain"], TITLES["movement"]} & {*texts}
+    assert {"0 B", "2.0 KiB", "4.0 KiB"} < {*texts}, "offsets are round"
+
+
+def test_a_chart_of_nothing_says_so() -> None:
+    drawn = drawing("HloModule m\nENTRY e {\n  ROOT x = f32[2] parameter(0)\n}")
+    texts = [e.text or "" for e in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
+    assert len(texts) == 2, "no axes without anything on them"
+    assert texts[1].startswith("no temporaries")
 
 
 def test_the_chart_wants_an_svg(chain: str, capsys: Capture) -> None:

@@ -20,6 +20,7 @@ from hloc.pictures.colours import KINDS, PALETTES, TITLES, kind_of
 from hloc.pictures.graph import FORMS, drawing
 from hloc.pictures.labels import shown
 from hloc.pictures.roofline import Kernel, Roofs, roofline
+from hloc.pictures.style import ticks
 from tests.unit.pictures.modules import HOSTILE, hostile, layered_model, small
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -179,12 +180,47 @@ def test_a_roofline_has_a_dot_per_kernel_and_says_what_is_guessed() -> None:
     circles = list(tree.iter(f"{SVG}circle"))
     assert [c.get("class") for c in circles] == ["contraction", "plain model"]
     texts = " ".join(e.text or "" for e in tree.iter(f"{SVG}text"))
-    assert "1 pale ones with modelled times; 1 without arithmetic not drawn" in texts
+    assert "1 pale with modelled times; 1 without arithmetic not drawn" in texts
     assert "memory 20 GB/s" in texts
 
 
-def test_a_roofline_without_kernels_is_a_chart() -> None:
-    assert ElementTree.fromstring(roofline("empty", ROOFS, [])).tag == f"{SVG}svg"
+def test_a_roofline_says_why_it_is_empty() -> None:
+    assert "the module has no kernels" in roofline("empty", ROOFS, [])
+    assert "no kernel does arithmetic" in roofline("m", ROOFS, [Kernel("c", "copy", 0, 8, 1, True)])
+
+
+def test_titles_of_a_roofline_stand_one_under_the_other() -> None:
+    tree = ElementTree.fromstring(roofline("m" * 90, ROOFS, []))
+    title, note, *_ = tree.iter(f"{SVG}text")
+    assert float(note.get("y", "0")) - float(title.get("y", "0")) >= 15
+    assert note.get("text-anchor") == "start"
+
+
+def test_alike_kernels_are_one_dot_and_kinds_have_a_legend() -> None:
+    """Pale dots of 2,000 equal layers on one place looked as dark as a measured one."""
+    kernels = [Kernel(f"dot.{i}", "dot", 10**9, 10**6, 0.02, False) for i in range(2000)]
+    drawn = roofline("m", ROOFS, [*kernels, Kernel("add", "add", 8, 8, 1, True)])
+    tree = ElementTree.fromstring(drawn)
+    assert len(list(tree.iter(f"{SVG}circle"))) == 2
+    assert "and 1,999 more like it" in drawn
+    swatches = [e.get("class") for e in tree.iter(f"{SVG}rect")]
+    assert swatches == ["plain", "contraction"]
+    assert TITLES["contraction"] in [e.text for e in tree.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize(
+    ("most", "base", "expected"),
+    [
+        (1, 10, [0, 1]),
+        (45, 10, [0, 10, 20, 30, 40]),
+        (4005, 10, [0, 1000, 2000, 3000, 4000]),
+        (809 << 10, 1024, [0, 200 << 10, 400 << 10, 600 << 10, 800 << 10]),
+        (3 << 30, 1024, [0, 1 << 30, 2 << 30, 3 << 30]),
+        (8 << 40, 1024, [0, 2 << 40, 4 << 40, 6 << 40, 8 << 40]),
+    ],
+)
+def test_numbers_of_an_axis_are_round(most: int, base: int, expected: list[int]) -> None:
+    assert ticks(most, base=base) == expected
 
 
 def test_a_kernel_on_the_roof_stands_on_the_line() -> None:
