@@ -8,7 +8,6 @@ raise `NeedsScalars`.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -30,11 +29,10 @@ from hloc.codegen.builder.values import (
 )
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
-from hloc.dtypes import F16, F32, F64, PRED, S32, DType, complex_of, component_of
+from hloc.dtypes import F16, F32, PRED, S32, DType, complex_of, component_of
 
 _ELEMENT_NAMES = {"float": "f32", "double": "f64"}
 _IN_FUNCTION = "%"
-_LEAST_DIVISOR = 2.0**-64
 _SCALED_BITS = 512
 """Width of the vectors for which LLVM has the machine's multiplication by powers of two."""
 
@@ -173,7 +171,7 @@ class LaneBuilder(LlvmBuilder):
 
     def fdiv(self, x: Value, y: Value) -> Value:
         divisor = None
-        if isinstance(x, Lanes):
+        if isinstance(x, Lanes) and self.reciprocal_of(y) is None:
             divisor = self._divisors.get(y.text) or self._constant_divisor(y)
         if divisor is None:
             return super().fdiv(x, y)
@@ -182,12 +180,8 @@ class LaneBuilder(LlvmBuilder):
 
     def _constant_divisor(self, x: Value) -> Divisor | None:
         """Return a number that is known as a divisor; None if it is not known or rather large."""
-        if x.dtype not in (F32, F64) or x.text.startswith(_IN_FUNCTION) or not self.has_fma:
-            return None
-        number = struct.unpack(">d", bytes.fromhex(x.text[2:]))[0]
-        if not _LEAST_DIVISOR < abs(number) < 1 / _LEAST_DIVISOR:
-            return None
-        return Divisor(None, x, self.const(x.dtype, 1 / number))
+        number = self.divisor_number(x)
+        return Divisor(None, x, self.const(x.dtype, 1 / number)) if number else None
 
     def differs(self, x: Value, y: Value) -> Value:
         """Return where floats are smaller or larger than others; not where one is NaN."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from hloc.codegen.builder.element_builder import ElementBuilder
 from hloc.codegen.builder.math import emit_math
+from hloc.codegen.builder.reciprocal import reciprocal_parts
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.llvm.writer import FunctionWriter
@@ -40,6 +41,7 @@ _HALF = (
     "sqrt", "fabs", "copysign", "minimum", "maximum", "floor", "ceil", "trunc", "roundeven"
 )  # fmt: skip
 """Intrinsics that machines with arithmetic on f16 have for it."""
+_LEAST_DIVISOR = 2.0**-64
 _WITHOUT_FMA = ("x86_64", "i686", "wasm32")
 """Machines that have no fused multiply-add unless a feature says so."""
 WITHOUT_SATURATION = ("x86_64", "i686")
@@ -80,6 +82,25 @@ class LlvmBuilder(ElementBuilder):
     def float_operation(self, op: str, x: Value, y: Value) -> Value:
         text = f"{op} {self.float_flags} {_REGISTER[x.dtype]} {x.text}, {y.text}"
         return Value(x.dtype, self.fn.value(text))
+
+    def fdiv(self, x: Value, y: Value) -> Value:
+        parts = self.reciprocal_of(y)
+        if parts is None:
+            return super().fdiv(x, y)
+        high, low = (self.const(x.dtype, part) for part in parts)
+        return self.intrinsic("fma", x, high, self.fmul(x, low))
+
+    def reciprocal_of(self, y: Value) -> tuple[float, float] | None:
+        """Return the reciprocal of a constant in two parts that give the bits of a division."""
+        number = self.divisor_number(y)
+        return reciprocal_parts(number, y.dtype) if number else None
+
+    def divisor_number(self, y: Value) -> float:
+        """Return a constant that may be divided by without dividing; 0 for everything else."""
+        if y.dtype not in (F32, F64) or y.text.startswith("%") or not self.has_fma:
+            return 0.0
+        number: float = struct.unpack(">d", bytes.fromhex(y.text[2:]))[0]
+        return number if _LEAST_DIVISOR < abs(number) < 1 / _LEAST_DIVISOR else 0.0
 
     def negated(self, x: Value) -> Value:
         return Value(x.dtype, self.fn.value(f"fneg {_REGISTER[x.dtype]} {x.text}"))

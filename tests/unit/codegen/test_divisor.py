@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import hloc
+from hloc.codegen.builder.reciprocal import reciprocal_parts
+from hloc.dtypes import F32, F64
 
 ROWS, SIZE = 96, 70
 
@@ -89,3 +93,37 @@ ENTRY e {{
         expected = np.divide(x, kind(number))
     np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
+
+
+@pytest.mark.parametrize("number", [3.0, -72.0, 255.0, 999979.0 / 2**40])
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_constants_of_few_bits_inside_a_loop(dtype: str, number: float) -> None:
+    """All numbers of f32 from 1 to 2, a quarter of them at other magnitudes; as many of f64."""
+    kind = np.float32 if dtype == "f32" else np.float64
+    bits = np.arange(1 << 23, dtype=np.uint32) + np.uint32(0x3F800000)
+    bits[::4] -= np.uint32(80 << 23)
+    x = bits.view(np.float32).astype(kind)
+    if dtype == "f64":
+        low = np.random.default_rng(0).integers(0, 1 << 29, x.size, dtype=np.uint64)
+        x = (x.view(np.uint64) | low).view(kind)
+    text = f"""HloModule m
+ENTRY e {{
+  x = {dtype}[{x.size}] parameter(0)
+  c = {dtype}[] constant({number!r})
+  b = {dtype}[{x.size}] broadcast(c), dimensions={{}}
+  ROOT r = {dtype}[{x.size}] divide(x, b)
+}}"""
+    (found,) = hloc.compile(text)(x)
+    np.testing.assert_array_equal(found, np.divide(x, kind(number)))
+
+
+@pytest.mark.parametrize("number", [0.1, 1 / 3, 2**49 + 1.0])
+def test_reciprocals_in_two_parts_are_for_short_divisors_only(number: float) -> None:
+    assert reciprocal_parts(number, F64) is None
+    assert reciprocal_parts(4.0, F64) is None
+    assert reciprocal_parts(2.0**21 + 1, F32) is None
+    high, low = reciprocal_parts(-72.0, F64) or (0.0, 0.0)
+    assert high < 0
+    assert low < 0
+    exact = Fraction(1, -72)
+    assert abs(Fraction(high) + Fraction(low) - exact) < -exact / 2**105
