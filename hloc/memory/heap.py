@@ -45,6 +45,11 @@ class Packing:
 PackFunction: TypeAlias = Callable[[Sequence[Request]], Packing]
 
 
+def aligned_bytes(size: int) -> int:
+    """Return `size` rounded up to whole lines of the cache, as arrays in scratch memory lie."""
+    return -(-size // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+
+
 def alignment_of(size_bytes: int) -> int:
     """Return the alignment of a buffer: a cache line, less for what fits into half of one.
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hloc import __version__
 from hloc.lazy_dataclass import dataclass
-from hloc.memory.heap import ALIGNMENT_BYTES
+from hloc.memory.heap import aligned_bytes
 from hloc.pjrt.abi import structure
 from hloc.pjrt.boundary import Boundary, Leaf, message_field
 from hloc.pjrt.client import MEMORY_KINDS
@@ -117,12 +117,12 @@ class Program:
 
     def _fill_memory(self) -> None:
         native, run = self.native, self.run
-        arena_bytes = -(-run.manifest.arena_bytes // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        arena_bytes = aligned_bytes(run.manifest.arena_bytes)
         native.scratch_offset = arena_bytes
         if run.team is not None:
             native.team_run, native.team_workers = run.team.run, run.team.workers
             arena_bytes += run.team.scratch_bytes
-        native.arena_bytes = -(-max(arena_bytes, 1) // ALIGNMENT_BYTES) * ALIGNMENT_BYTES
+        native.arena_bytes = aligned_bytes(max(arena_bytes, 1))
 
     def _fill_boundary(self) -> None:
         """Write one row per parameter and result; tokens have no slot, no bytes, any layout."""

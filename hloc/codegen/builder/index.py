@@ -181,6 +181,23 @@ class IndexMath:
             index[large[0]] = remaining
         return index
 
+    def along(
+        self, number: IndexValue, dims: Sequence[int], order: Sequence[int]
+    ) -> list[IndexValue]:
+        """Return the index in turn `number` of loops over dimensions `order` of `dims`.
+
+        The first of them is the outermost; other dimensions are at 0.
+        """
+        index: list[IndexValue] = [0] * len(dims)
+        sizes = [dims[dim] for dim in order]
+        for dim, position in zip(order, self.delinear(number, sizes), strict=True):
+            index[dim] = position
+        return index
+
+    def in_memory(self, number: IndexValue, shape: ArrayShape) -> list[IndexValue]:
+        """Return the index of element `number` of an array in the order of its memory."""
+        return self.along(number, shape.dims, physical_order(shape))
+
     def reshape(self, index: Index, dims: Sequence[int], new_dims: Sequence[int]) -> Index:
         """Return where element `index` of a row-major array of `dims` is in one of `new_dims`.
 

@@ -6,17 +6,13 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.gemm_problem import is_in_memory
 from hloc.ir.instruction import Instruction
+from hloc.memory.heap import aligned_bytes
 
 
 def computed_operands(inst: Instruction) -> list[Instruction]:
     """Return the operands of the root that fused producers compute."""
     operands = root_of(inst).operands
     return [o for o in dict.fromkeys(operands) if not is_in_memory(inst, o)]
-
-
-def aligned_bytes(size: int) -> int:
-    """Return `size` rounded up to whole lines of the cache, as arrays in scratch memory lie."""
-    return (size + 63) // 64 * 64
 
 
 def operand_bytes(inst: Instruction) -> int:

@@ -16,6 +16,7 @@ from hloc.codegen.builder.values import Value, is_narrow_float
 from hloc.codegen.kernels.context import KernelContext
 from hloc.dtypes import F32, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 
 ROWS = 4
 """Rows of the result that share one pass over a panel."""
@@ -78,7 +79,7 @@ def strip_width(columns: int, depth: int, dtype: DType) -> int:
 
 def panel_bytes(strip: int, depth: int, dtype: DType) -> int:
     """Return the scratch memory of a packed panel."""
-    return (strip * depth * dtype.storage_bytes + 63) // 64 * 64
+    return aligned_bytes(strip * depth * dtype.storage_bytes)
 
 
 def panel_at(k: KernelContext, offset_bytes: int, strip: int, depth: int, dtype: DType) -> IrArray:

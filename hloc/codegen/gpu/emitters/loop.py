@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.builder.index import physical_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
@@ -95,14 +94,10 @@ def _elements(
 
 
 def _ordered(w: LaunchWriter, outputs: Sequence[_Output], shape: ArrayShape) -> None:
-    order = physical_order(shape)
     with w.each(shape.elements) as (k, thread):
-        position = k.math.delinear(thread, [shape.dims[dim] for dim in order])
-        index: list[IndexValue] = [0] * shape.rank
-        for dim, at in zip(order, position, strict=True):
-            index[dim] = at
+        index = tuple(k.math.in_memory(thread, shape))
         result = [
-            (k.outputs[number], k.g.element(k.frame, k.root, tuple(index), path))
+            (k.outputs[number], k.g.element(k.frame, k.root, index, path))
             for path, number in outputs
         ]
         for output, value in result:

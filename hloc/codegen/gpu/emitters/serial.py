@@ -17,6 +17,7 @@ from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.linalg import inline
 from hloc.dtypes import U8
 from hloc.ir.instruction import Instruction
+from hloc.memory.heap import aligned_bytes
 
 _MOST_STACK_BYTES = 1 << 10
 """Scratch of at most this many bytes is local memory of each thread."""
@@ -35,8 +36,8 @@ def on_threads(emitter: Emitter[KernelContext]) -> Emitter[LaunchWriter]:
         size = serial.scratch_bytes
         if size <= _MOST_STACK_BYTES:
             return GpuPlan(partial(_emit, serial, serial.extent))
-        threads = min(serial.extent, max(1, _MOST_SCRATCH_BYTES // _aligned(size)))
-        return GpuPlan(partial(_emit, serial, threads), scratch_bytes=_aligned(size) * threads)
+        threads = min(serial.extent, max(1, _MOST_SCRATCH_BYTES // aligned_bytes(size)))
+        return GpuPlan(partial(_emit, serial, threads), scratch_bytes=aligned_bytes(size) * threads)
 
     return Emitter(f"{emitter.name}-on-threads", plan, emitter.roots)
 
@@ -46,17 +47,13 @@ def _emit(serial: KernelPlan[KernelContext], threads: int, w: LaunchWriter) -> N
     each = -(-extent // threads)
     with w.each(-(-extent // each)) as (k, thread):
         if w.has_scratch:
-            mine = k.math.value(k.math.mul(thread, _aligned(size)))
+            mine = k.math.value(k.math.mul(thread, aligned_bytes(size)))
             k.scratch = pointer_value(k.b.address(k.scratch, U8, mine))
         elif size:
             k.scratch = k.b.allocate(U8, size)
         k.begin = k.math.mul(thread, each)
         k.end = k.math.minimum(k.math.add(k.begin, each), extent)
         serial.emit(k)
-
-
-def _aligned(size: int) -> int:
-    return -(-size // 64) * 64
 
 
 EMITTERS: tuple[Emitter[LaunchWriter], ...] = tuple(

@@ -32,10 +32,11 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, merged
-from hloc.codegen.kernels.operands import aligned_bytes, operand_arrays, operand_bytes
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 
 MAX_PARTS = 9
 """Most places between the elements that have a product each."""

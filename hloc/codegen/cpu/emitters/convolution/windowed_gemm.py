@@ -20,10 +20,11 @@ from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import packed_gemm
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.gemm_problem import Axis, GemmProblem, is_in_memory, merged
-from hloc.codegen.kernels.operands import aligned_bytes, operand_arrays, operand_bytes
+from hloc.codegen.kernels.operands import operand_arrays, operand_bytes
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 from hloc.shapes import ArrayShape
 
 MAX_GROWTH = 6

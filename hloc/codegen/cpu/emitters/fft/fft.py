@@ -195,10 +195,7 @@ class _Writer:
 
     def _index(self, a: Axis, others: Sequence[int], row: IndexValue, i: IndexValue) -> Index:
         """Return the index of element i of a row along the dimensions `others`."""
-        index: list[IndexValue] = [0] * len(a.dims)
-        positions = self.math.delinear(row, [a.dims[d] for d in others])
-        for d, position in zip(others, positions, strict=True):
-            index[d] = position
+        index = self.math.along(row, a.dims, others)
         index[a.axis] = i
         return tuple(index)
 

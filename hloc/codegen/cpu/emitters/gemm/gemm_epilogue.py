@@ -109,9 +109,7 @@ class _Rows:
             *outer, minor = loop_order(self.core.array)
             dims = self.core.array.dims
             line, within = math.div(start, self.columns), math.rem(start, self.columns)
-            index: list[IndexValue] = [0] * len(dims)
-            for d, x in zip(outer, math.delinear(line, [dims[d] for d in outer]), strict=True):
-                index[d] = x
+            index = math.along(line, dims, outer)
             with self._columns(within, columns) as place:
                 index[minor] = place
                 self._element(tuple(index))

@@ -29,6 +29,7 @@ from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.gemm_problem import Axis
 from hloc.codegen.llvm.target import Target
+from hloc.memory.heap import aligned_bytes
 
 MIN_DEPTH_BYTES = 2 * ROW_BYTES
 """Smallest size of a row for which this pays.
@@ -81,7 +82,7 @@ class _Rows:
         self.steps = -(-depth // self.arithmetic.depth_multiple)
         scratch = k.b.offset_pointer(k.scratch, scratch_offset)
         scratch = pointer_value(k.math.aligned(scratch.text, ALIGNMENT))
-        places = [0, 8 * columns, _aligned(8 * (columns + depth))]
+        places = [0, 8 * columns, aligned_bytes(8 * (columns + depth))]
         places.append(places[-1] + self.steps * self.tile.rows * ROW_BYTES)
         pointers = [k.b.offset_pointer(scratch, place) for place in places]
         self.columns_at, self.steps_at, self.edge, self.panels = pointers
@@ -137,7 +138,3 @@ class _Rows:
             return 0, size
         math = self.math
         return math.mul(self.k.begin, piece), math.minimum(size, math.mul(self.k.end, piece))
-
-
-def _aligned(size: int) -> int:
-    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT

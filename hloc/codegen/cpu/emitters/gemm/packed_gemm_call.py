@@ -15,7 +15,6 @@ from hloc.codegen.cpu.emitters.gemm.gemm_loops import NestForm, nest_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_routines import gemm_routines
 from hloc.codegen.cpu.emitters.gemm.gemm_tiles import arithmetic_of, forms_of, parts_of, tile_of
 from hloc.codegen.cpu.emitters.gemm.packed_gemm import (
-    ALIGNMENT,
     COLUMN_PIECE,
     ROW_PIECE,
     PackedGemm,
@@ -25,6 +24,7 @@ from hloc.codegen.cpu.emitters.gemm.tile_arithmetic import lanes
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.llvm.target import Target
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +99,8 @@ def _numbers(p: PackedGemm, target: Target) -> GemmArguments:
     fitting, deep, keeps_depth = blocks_of(p, arithmetic)
     operand_bytes = arithmetic.operand.storage_bytes
     multiple = arithmetic.depth_multiple
-    part_bytes = _aligned(-(-deep // multiple) * multiple * tile.rows * operand_bytes)
-    panel = _aligned(8 * p.table_entries)
+    part_bytes = aligned_bytes(-(-deep // multiple) * multiple * tile.rows * operand_bytes)
+    panel = aligned_bytes(8 * p.table_entries)
     products = prod(axis.size for axis in p.outer)
     inner_gemms = prod(axis.size for axis in p.outer[1:])
     return GemmArguments(
@@ -131,7 +131,3 @@ def _numbers(p: PackedGemm, target: Target) -> GemmArguments:
 def _share(p: PackedGemm, side: str, piece: int, size: int) -> tuple[int, int]:
     """Return how a thread's part of a side follows from its part of the kernel."""
     return (piece, 0) if p.shared == side else (0, size)
-
-
-def _aligned(size: int) -> int:
-    return (size + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT

@@ -15,8 +15,7 @@ from hloc.codegen.kernels.context import LIBRARY_FUNCTION, KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.linalg.lapack import Argument, LapackCall, Memory, lapack_call
 from hloc.ir.instruction import Instruction
-
-_ALIGNMENT_BYTES = 64
+from hloc.memory.heap import aligned_bytes
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
@@ -29,8 +28,7 @@ def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
 
 
 def _room(argument: Argument) -> int:
-    size = argument.size_bytes if isinstance(argument, Memory) else 0
-    return -(-size // _ALIGNMENT_BYTES) * _ALIGNMENT_BYTES
+    return aligned_bytes(argument.size_bytes) if isinstance(argument, Memory) else 0
 
 
 def _emit(call: LapackCall, k: KernelContext) -> None:

@@ -19,10 +19,10 @@ from hloc.codegen.cpu.emitters.sort.sort_routines import (
 )
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.codegen.kernels.operands import aligned_bytes
 from hloc.dtypes import U32
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 from hloc.ops.comparators import keys_of
 
 _PLACE_BYTES = U32.storage_bytes

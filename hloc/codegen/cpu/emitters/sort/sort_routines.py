@@ -30,6 +30,7 @@ from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import PRED, S64, U32, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 
 LONG_ROW = 8192
 """Elements from which digits of eleven bits are better than those of eight."""
@@ -56,9 +57,9 @@ def sort_bytes(form: RowForm, size: int, *, numbered: bool) -> int:
         size: most elements.
         numbered: the places go along, which the routine writes itself.
     """
-    row = _multiple(size * form.bits // 8) + _multiple(size * form.other_bytes)
+    row = aligned_bytes(size * form.bits // 8) + aligned_bytes(size * form.other_bytes)
     counts = max(_count_bytes(form.bits, digit) for digit in _digits(form.bits, size))
-    places = _multiple(size * form.other_bytes) if numbered else 0
+    places = aligned_bytes(size * form.other_bytes) if numbered else 0
     return places + max(2 * row + counts, RANKED_BYTES)
 
 
@@ -69,10 +70,6 @@ def _digits(bits: int, size: int) -> tuple[int, ...]:
 
 def _count_bytes(bits: int, digit: int) -> int:
     return -(-bits // digit) * U32.storage_bytes << digit
-
-
-def _multiple(size: int) -> int:
-    return -(-size // 64) * 64
 
 
 def sort_routines(form: RowForm, target: Target) -> Routines:

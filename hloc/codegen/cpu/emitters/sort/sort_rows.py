@@ -10,11 +10,12 @@ from hloc.codegen.builder.scalar_builder import pointer_value
 from hloc.codegen.builder.values import Value
 from hloc.codegen.kernels.context import KernelContext
 from hloc.dtypes import S64, U8, DType
+from hloc.memory.heap import aligned_bytes
 
 
 def row_bytes(dtype: DType, size: int) -> int:
     """Return the bytes of a row in scratch memory."""
-    return (size * dtype.storage_bytes + 63) // 64 * 64
+    return aligned_bytes(size * dtype.storage_bytes)
 
 
 def rows_bytes(dtypes: Sequence[DType], size: int) -> int:

@@ -24,6 +24,7 @@ from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS, Routines
 from hloc.codegen.llvm.target import Target
 from hloc.dtypes import DTYPES, S32, S64, U32, DType
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 
 _WORTH = 4
 """Elements are chosen before they are sorted if all but one in so many are left out."""
@@ -67,11 +68,8 @@ def _sorted_form(bits: int) -> RowForm:
 def topk_bytes(bits: int, size: int) -> int:
     """Return the scratch memory for rows of `size` elements."""
     inner = sort_bytes(_sorted_form(bits), size, numbered=True)
-    return 2 * _row_bytes(bits, size) + 2 * _row_bytes(32, size) + _count_bytes(bits) + inner
-
-
-def _row_bytes(bits: int, size: int) -> int:
-    return (size * bits // 8 + 63) // 64 * 64
+    rows = aligned_bytes(size * bits // 8) + aligned_bytes(size * U32.storage_bytes)
+    return 2 * rows + _count_bytes(bits) + inner
 
 
 def _leading_bits(bits: int) -> int:

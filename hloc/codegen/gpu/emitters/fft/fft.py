@@ -40,6 +40,7 @@ from hloc.codegen.kernels.fft_plan import (
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 
 _SHARED_BYTES = 32 << 10
 """Shared memory that a block takes: its rows before and after a pass."""
@@ -66,10 +67,6 @@ def _fits(n: int, dtype: DType) -> bool:
     return 2 * n * dtype.storage_bytes <= _SHARED_BYTES
 
 
-def _aligned(size_bytes: int) -> int:
-    return -(-size_bytes // 64) * 64
-
-
 @dataclass(frozen=True, slots=True)
 class _Room:
     """Scratch memory: rows before and after a pass, a table, a copy of the spectrum, in bytes."""
@@ -83,8 +80,8 @@ def _room(root: Instruction) -> _Room:
     size = complex_dtype(root).storage_bytes
     long = [a for a in axes_of(root) if not _fits(a.n, complex_dtype(root))]
     return _Room(
-        _aligned(max((_rows(a) * a.n for a in long), default=0) * size),
-        _aligned(max((a.n for a in long), default=0) * size),
+        aligned_bytes(max((_rows(a) * a.n for a in long), default=0) * size),
+        aligned_bytes(max((a.n for a in long), default=0) * size),
         root.operands[0].array.elements * size if copies_spectrum(root) else 0,
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hloc.codegen.builder.index import Index, physical_order
+from hloc.codegen.builder.index import Index
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
@@ -19,17 +19,6 @@ from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import has_epilogue
 from hloc.codegen.gpu.emitters.gemm.matrix_problem import MatrixProblem, Runs, Side
 from hloc.codegen.gpu.neighbours import load_neighbours, store_neighbours
 from hloc.dtypes import S64
-from hloc.shapes import ArrayShape
-
-
-def index_at(k: GpuContext, shape: ArrayShape, position: IndexValue) -> list[IndexValue]:
-    """Return the index of the element at `position` in memory of an array of `shape`."""
-    order = physical_order(shape)
-    index: list[IndexValue] = [0] * shape.rank
-    positions = k.math.delinear(position, [shape.dims[dim] for dim in order])
-    for dim, at in zip(order, positions, strict=True):
-        index[dim] = at
-    return index
 
 
 class Reader:
@@ -193,7 +182,7 @@ class ResultWriter:
         result = [k.b.convert(value, root.array.dtype) for value in values]
         if not self.has_epilogue:
             return result
-        index = index_at(k, root.array, position)
+        index = k.math.in_memory(position, root.array)
         fastest = root.array.minor_to_major[0] if root.array.rank else 0
         finished = []
         for i, value in enumerate(result):

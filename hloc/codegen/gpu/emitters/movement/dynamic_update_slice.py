@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from hloc.codegen.builder.index import physical_order
-from hloc.codegen.builder.loops import IndexValue
-from hloc.codegen.gpu.context import GpuContext, LaunchWriter
+from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.dynamic_update_slice import first_element
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
-from hloc.shapes import ArrayShape
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
@@ -26,7 +23,7 @@ def emit(w: LaunchWriter) -> None:
         return
     with w.each(update.array.elements) as (k, thread):
         first = first_element(k)
-        at = index_in_memory(k, thread, update.array)
+        at = tuple(k.math.in_memory(thread, update.array))
         target = tuple(k.math.add(i, j) for i, j in zip(first, at, strict=True))
         k.output.store(k.math, target, k.read(update, at))
 
@@ -37,18 +34,8 @@ def copy_operand(w: LaunchWriter, operand: Instruction, number: int) -> None:
     if w.is_in_place(operand, number) or not shape.elements:
         return
     with w.each(shape.elements) as (k, thread):
-        index = index_in_memory(k, thread, shape)
+        index = tuple(k.math.in_memory(thread, shape))
         k.outputs[number].store(k.math, index, k.read(operand, index))
-
-
-def index_in_memory(k: GpuContext, number: IndexValue, shape: ArrayShape) -> tuple[IndexValue, ...]:
-    """Return the index of element `number` of an array in the order of its memory."""
-    order = physical_order(shape)
-    index: list[IndexValue] = [0] * shape.rank
-    sizes = [shape.dims[dim] for dim in order]
-    for dim, at in zip(order, k.math.delinear(number, sizes), strict=True):
-        index[dim] = at
-    return tuple(index)
 
 
 EMITTER = Emitter("dynamic-update-slice", plan)

@@ -27,6 +27,7 @@ from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.scan import ScanElements, scan_problem
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
+from hloc.memory.heap import aligned_bytes
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
@@ -44,7 +45,7 @@ def _dtype(root: Instruction) -> DType:
 
 
 def _room(plan: ScanPlan, dtype: DType) -> int:
-    return -(-plan.problem.rows * plan.chunks * dtype.storage_bytes // 64) * 64
+    return aligned_bytes(plan.problem.rows * plan.chunks * dtype.storage_bytes)
 
 
 def emit(plan: ScanPlan, w: LaunchWriter) -> None:
@@ -109,10 +110,7 @@ class _Scan(ScanElements):
     def index(self, row: IndexValue) -> list[IndexValue]:
         """Return the index of the first element of scan number `row`."""
         p = self.problem
-        result: list[IndexValue] = [0] * len(p.dims)
-        for dim, at in zip(p.others, self.k.math.delinear(row, p.sizes), strict=True):
-            result[dim] = at
-        return result
+        return self.k.math.along(row, p.dims, p.others)
 
     def _read(self, row: IndexValue, step: IndexValue) -> Value:
         return self.read(self.index(row), step)

@@ -25,6 +25,7 @@ from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.reduce import store_results
 from hloc.dtypes import DType
 from hloc.ir.instruction import Instruction
+from hloc.memory.heap import aligned_bytes
 
 
 def plan(inst: Instruction) -> GpuPlan | None:
@@ -37,7 +38,7 @@ def plan(inst: Instruction) -> GpuPlan | None:
 
 
 def _room(plan: ReducePlan, dtype: DType) -> int:
-    return -(-plan.parts * plan.rows * dtype.storage_bytes // 64) * 64
+    return aligned_bytes(plan.parts * plan.rows * dtype.storage_bytes)
 
 
 def _dtypes(root: Instruction) -> list[DType]:
@@ -152,9 +153,7 @@ class Reduction:
     ) -> tuple[IndexValue, ...]:
         """Return the index of one of the neighbours at `position` of the result `row`."""
         p, width, math = self.problem, self.plan.width, self.k.math
-        result: list[IndexValue] = [0] * len(p.dims)
-        for dim, at in zip(p.kept, math.delinear(row, [p.dims[d] for d in p.kept]), strict=True):
-            result[dim] = at
+        result = math.along(row, p.dims, p.kept)
         if p.reduced:
             sizes = [p.dims[d] for d in p.reduced]
             sizes[-1] //= width

@@ -13,7 +13,6 @@ from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
-from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import index_in_memory
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.select_and_scatter import select_in_window
@@ -49,7 +48,7 @@ def emit(w: LaunchWriter) -> None:
         with w.each(source.elements) as (k, thread):
             _select(k, tuple(k.math.delinear(thread, source.dims)))
     with w.each(root.array.elements) as (k, thread):
-        _add_up(k, index_in_memory(k, thread, root.array))
+        _add_up(k, tuple(k.math.in_memory(thread, root.array)))
 
 
 def _selected(k: GpuContext) -> IrArray:

@@ -30,6 +30,7 @@ from hloc.codegen.kernels.emitter import Emitter
 from hloc.codegen.kernels.scatter import first_of_window, fits
 from hloc.dtypes import S32, S64
 from hloc.ir.instruction import Instruction
+from hloc.memory.heap import aligned_bytes
 
 _LEAST_WINDOWS = 1 << 11
 """Minimum number of windows: with fewer, each thread can scan all of them."""
@@ -61,7 +62,7 @@ def _windows(root: Instruction) -> int:
 
 
 def _room(windows: int) -> int:
-    return -(-windows * S32.storage_bytes // 64) * 64
+    return aligned_bytes(windows * S32.storage_bytes)
 
 
 def emit(windows: int, w: LaunchWriter) -> None:

@@ -13,7 +13,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
-from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand, index_in_memory
+from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
 from hloc.codegen.gpu.emitters.scatter.scatter import combine, set_number, window_loops
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
@@ -38,7 +38,7 @@ def emit(w: LaunchWriter) -> None:
     outer, _ = window_loops(root)
     windows = prod(updates.dims[d] for d in outer)
     with w.each(result.elements) as (k, thread):
-        target = index_in_memory(k, thread, result)
+        target = tuple(k.math.in_memory(thread, result))
         with k.body.loop(0, windows) as window:
             at: list[IndexValue] = [0] * updates.rank
             set_number(k, at, outer, window)

@@ -23,6 +23,7 @@ from hloc.codegen.kernels.context import array_leaves, root_of
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,8 @@ def plan(inst: Instruction) -> GpuPlan | None:
     if not root.is_a("sort"):
         return None
     spread = _plan_of(root)
-    copies = sum(_room(shape.size_bytes) for shape in array_leaves(inst.shape))
+    copies = sum(aligned_bytes(shape.size_bytes) for shape in array_leaves(inst.shape))
     return GpuPlan(partial(emit, spread), scratch_bytes=copies if spread.merges else 0)
-
-
-def _room(size_bytes: int) -> int:
-    return -(-size_bytes // 64) * 64
 
 
 def emit(plan: SortPlan, w: LaunchWriter) -> None:
@@ -103,7 +100,7 @@ class _Sorter:
         copies = []
         for output, shape in zip(self.k.outputs, array_leaves(self.k.inst.shape), strict=True):
             copies.append(self.k.scratch_array(offset, output.dtype, output.dims))
-            offset += _room(shape.size_bytes)
+            offset += aligned_bytes(shape.size_bytes)
         return copies
 
     def _arrays(self, number: int) -> list[IrArray]:

@@ -23,6 +23,7 @@ from hloc.codegen.kernels.order_key import order_key
 from hloc.dtypes import S32
 from hloc.ir.instruction import Instruction
 from hloc.lazy_dataclass import dataclass
+from hloc.memory.heap import aligned_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ def _rooms(root: Instruction, plan: TopkPlan) -> tuple[int, int]:
     """Return the bytes of all values, and of all places, that a round or a merge keeps."""
     kept = plan.rows * (plan.sizes[0] if plan.merges else max(plan.sizes[1:], default=0))
     value, place = (
-        -(-kept * dtype.storage_bytes // 64) * 64 for dtype in (root.operands[0].array.dtype, S32)
+        aligned_bytes(kept * dtype.storage_bytes) for dtype in (root.operands[0].array.dtype, S32)
     )
     return value, place
 
