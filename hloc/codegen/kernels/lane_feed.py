@@ -8,7 +8,7 @@ from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Lanes as LaneValues
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.lanes import Lanes, lanes_of
-from hloc.codegen.kernels.running_sums import SUM_BLOCK, BlockSum, RunningSum, feed
+from hloc.codegen.kernels.running_sums import SUM_BLOCK, BlockSum, RunningSum, block_end, feed
 from hloc.dtypes import PRED
 from hloc.ir.instruction import Instruction
 
@@ -91,8 +91,7 @@ class _Rows:
         others = [total for total in self.sums if not isinstance(total, BlockSum)]
         self._spread(others)
         if self.size < self.lanes.count:
-            with k.body.nest(self.dims, self.slow) as at, self.lanes.b.first_lanes(self.size):
-                self._add(at, 0, 0, counted=range(self.size))
+            self._short_rows(blocks)
             for total in others:
                 total.gather()
             return
@@ -119,6 +118,26 @@ class _Rows:
                 self._end_blocks(blocks)
         for total in others:
             total.gather()
+
+    def _short_rows(self, blocks: Sequence[BlockSum]) -> None:
+        """Rows that do not fill a vector, one at a time; a block is some of them."""
+        k, counted = self.k, range(self.size)
+        if not blocks:
+            with k.body.nest(self.dims, self.slow) as at, self.lanes.b.first_lanes(self.size):
+                self._add(at, 0, 0, counted)
+            return
+        *outer, row = self.slow
+        size = self.dims[row]
+        with k.body.nest(self.dims, outer) as at, k.body.loop(0, size, SUM_BLOCK) as first:
+            self._start_blocks(blocks)
+            with (
+                k.body.loop(first, block_end(k, first, size, SUM_BLOCK)) as position,
+                self.lanes.b.first_lanes(self.size),
+            ):
+                index = list(at)
+                index[row] = position
+                self._add(index, 0, 0, counted)
+            self._end_blocks(blocks)
 
     def _add_rest(self, at: list[IndexValue]) -> None:
         count = self.lanes.count
