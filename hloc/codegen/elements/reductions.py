@@ -228,12 +228,12 @@ def _reduce_window(
     key = ("reduce-window", frame, inst, index)
     cached = g.body.values.get(key)
     if cached is None:
-        sums = Accumulators(g, inst)
+        window = (inst.attributes.window or Window()).dimensions
+        sizes = [d.size for d in window]
+        sums = Accumulators(g, inst, prod(sizes))
         for number, start in enumerate(sums.starts):
             sums.start(number, (yield frame, start, (), ()))
         shape = sums.inputs[0].array
-        window = (inst.attributes.window or Window()).dimensions
-        sizes = [d.size for d in window]
         order = [d for d in physical_order(shape) if sizes[d] != 1]
         with g.body.nest(sizes, order) as within:
             at, inside = window_position(g, shape, window, index, within)

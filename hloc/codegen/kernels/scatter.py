@@ -5,30 +5,89 @@ A window that is not completely in bounds is skipped.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
+
 from hloc.codegen.builder.index import loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
+from hloc.codegen.elements.reductions import LONG_SUM, plain_reducer
 from hloc.codegen.elements.remap import index_vector
-from hloc.codegen.kernels.context import KernelContext
+from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
-from hloc.dtypes import S64
+from hloc.dtypes import F64, S64
 from hloc.ir.instruction import Instruction
+
+MAX_TOTAL_BYTES = 1 << 25
+"""Most scratch memory for totals in f64."""
 
 
 def plan(inst: Instruction) -> KernelPlan[KernelContext] | None:
-    """Plan a scatter; it runs on one thread."""
+    """Plan a scatter; it runs on one thread.
+
+    Where many updates may meet in one element of a sum of floats, the sums are in f64, in scratch
+    memory.
+    """
+    root = root_of(inst)
+    size_bytes = root.operands[0].array.elements * F64.storage_bytes
+    if _is_long_sum(root) and size_bytes <= MAX_TOTAL_BYTES:
+        return KernelPlan(_emit_in_f64, scratch_bytes=size_bytes)
     return KernelPlan(_emit)
+
+
+def _is_long_sum(root: Instruction) -> bool:
+    """Tell whether a scatter sums floats of f32 or narrower, and more than `LONG_SUM` may meet."""
+    dtype, window = root.operands[0].array.dtype, root.attributes.update_window_dims
+    if len(root.operands) != 3 or plain_reducer(root.called[0]) != "add" or not dtype.is_float:
+        return False
+    updates = root.operands[2].array
+    windows = prod(size for d, size in enumerate(updates.dims) if d not in window)
+    return dtype is not F64 and windows > LONG_SUM
+
+
+def _emit_in_f64(k: KernelContext) -> None:
+    """Sum in scratch memory, then round."""
+    operand, output = k.root.operands[0], k.output
+    total = k.scratch_array(0, F64, output.dims)
+    order = list(range(len(output.dims)))
+    with k.body.nest(output.dims, order) as at:
+        total.store(k.math, tuple(at), k.b.convert(k.read(operand, tuple(at)), F64))
+
+    def combine(target: list[IndexValue], new: list[Value]) -> None:
+        index = tuple(target)
+        value = k.b.fadd(total.load(k.math, index), k.b.convert(new[0], F64))
+        total.store(k.math, index, value)
+
+    _each_update(k, combine)
+    with k.body.nest(output.dims, order) as at:
+        value = total.load(k.math, tuple(at))
+        output.store(k.math, tuple(at), k.b.convert(value, output.dtype))
 
 
 def _emit(k: KernelContext) -> None:
     """Copy the operands that are not in place, then combine the updates."""
-    count = len(k.outputs)
-    operands = k.root.operands[:count]
-    indices, updates = k.root.operands[count], k.root.operands[count + 1 :]
+    operands = k.root.operands[: len(k.outputs)]
     for number, (operand, output) in enumerate(zip(operands, k.outputs, strict=True)):
         array, shared = k.plain_array(operand), k.aliased[number]
         if array is None or shared is None or array is not k.inputs[shared]:
             k.copy_array(operand, output)
+
+    def combine(target: list[IndexValue], new: list[Value]) -> None:
+        index = tuple(target)
+        old = [output.load(k.math, index) for output in k.outputs]
+        results = k.g.inline(k.root.called[0], [*old, *new])
+        for output, value in zip(k.outputs, results, strict=True):
+            output.store(k.math, index, k.b.convert(value, output.dtype))
+
+    _each_update(k, combine)
+
+
+def _each_update(
+    k: KernelContext, combine: Callable[[list[IndexValue], list[Value]], None]
+) -> None:
+    """Call `combine` with the place and the values of each update that is in bounds, in order."""
+    count = len(k.outputs)
+    indices, updates = k.root.operands[count], k.root.operands[count + 1 :]
     a = k.root.attributes
     shape = updates[0].array
     scatter_dims = [d for d in range(shape.rank) if d not in a.update_window_dims]
@@ -45,15 +104,11 @@ def _emit(k: KernelContext) -> None:
             at = tuple(
                 inner[d] if d in a.update_window_dims else outer[d] for d in range(shape.rank)
             )
-            target = tuple(
+            target = [
                 k.math.add(i, at[d]) if d is not None else i
                 for i, d in zip(first, window_dimensions(k.root), strict=True)
-            )
-            new = [k.read(update, at) for update in updates]
-            old = [output.load(k.math, target) for output in k.outputs]
-            results = k.g.inline(k.root.called[0], [*old, *new])
-            for output, value in zip(k.outputs, results, strict=True):
-                output.store(k.math, target, k.b.convert(value, output.dtype))
+            ]
+            combine(target, [k.read(update, at) for update in updates])
 
 
 def window_dimensions(root: Instruction) -> list[int | None]:

@@ -10,19 +10,20 @@ it visits every n-th element.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import partial
 
 from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import REPRESENTATIONS, Value
-from hloc.codegen.cpu.emitters.convolution.grouped_convolution import call_grouped
+from hloc.codegen.cpu.emitters.convolution.grouped_convolution import call_grouped, is_long_sum
 from hloc.codegen.elements.reductions import window_step
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.codegen.kernels.operands import computed_operands, operand_arrays, operand_bytes
 from hloc.codegen.kernels.panel_gemm import accumulator_dtype
+from hloc.codegen.kernels.running_sums import SUM_BLOCK, block_end
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import ConvolutionDimensions, Window, WindowDimension
@@ -38,6 +39,10 @@ _REGISTERS = 8
 _FEWEST_LANES = 4
 _CHAINS = 4
 """Sums of one register that grow side by side, since each waits for its last addition."""
+
+_FEWEST_IN_BLOCK = 64
+"""Input features that are summed in registers before they go to the f64 total of a long sum, at
+least; fewer are summed in f64 at once."""
 
 _UNROLLED_WINDOW = 8
 _UNROLLED_INPUTS = 8
@@ -104,9 +109,11 @@ class _Writer:
         self.outputs = k.output.dims[self.labels.output_feature]
         self.inputs = self.rhs.dims[self.labels.kernel_input_feature]
         self.dtype = accumulator_dtype(k.root.array.dtype)
+        self.is_long = is_long_sum(k.root)
+        self.strip_dtype = F64 if self.is_long else self.dtype
         self.strip = strip
         self.size = k.output.dims[self.strip]
-        self.slot = self.b.allocate(self.dtype, min(STRIP, self.size))
+        self.slot = self.b.allocate(self.strip_dtype, min(STRIP, self.size))
 
     def features(self, at: list[IndexValue]) -> None:
         """Run over the output features, by groups, and over the strips."""
@@ -142,6 +149,8 @@ class _Writer:
         is_plain = dtypes == {self.dtype} and self.dtype in (F32, F64) and self.batch_groups == 1
         if not is_plain or rhs.strides[labels.kernel_output_feature] != 1:
             return 0
+        if self.is_long and self.inputs < _FEWEST_IN_BLOCK:
+            return 0
         lanes = min(span & -span, _REGISTERS * self.k.target.vector_bits // self.dtype.bits)
         return lanes if lanes >= _FEWEST_LANES else 0
 
@@ -153,16 +162,21 @@ class _Writer:
         is_one_register = lanes * self.dtype.bits <= self.k.target.vector_bits
         chains = min(self.inputs, _CHAINS) if is_one_register else 1
         slots = [fn.allocate(kind) for _ in range(chains)]
+        total64 = _LongTotal(self, lanes) if self.is_long else None
         with self.body.loop(0, self.outputs, lanes) as first:
             at[self.strip] = first
             group = None if per_group == 1 else m.div(first, per_group)
             for slot in slots:
                 fn.line(f"store {kind} zeroinitializer, ptr {slot}")
+            if total64:
+                total64.clear()
             for within in self._window_elements():
                 position, inside, _ = self._window(at, within, first, lanes)
                 with self.body.when(inside), ExitStack() as stack:
                     channels: Sequence[IndexValue] = range(self.inputs)
-                    if self.inputs > _UNROLLED_INPUTS:
+                    if total64:
+                        channels = [stack.enter_context(total64.blocks(slots[0]))]
+                    elif self.inputs > _UNROLLED_INPUTS:
                         channels = [stack.enter_context(self.body.loop(0, self.inputs))]
                     for number, channel in enumerate(channels):
                         left, right = self._operand_indices(at, position, within, channel, group)
@@ -173,6 +187,8 @@ class _Writer:
                 self.dtype,
                 m.value(m.linear(tuple(at), self.k.output.strides)),
             )
+            if total64:
+                total64.move_to(slots[0])
             total, *others = (fn.value(f"load {kind}, ptr {slot}") for slot in slots)
             for other in others:
                 total = fn.value(f"fadd {kind} {total}, {other}")
@@ -238,7 +254,7 @@ class _Writer:
     ) -> None:
         b = self.b
         with self.body.loop(0, width) as j:
-            b.store(self.slot, j, b.const(self.dtype, 0))
+            b.store(self.slot, j, b.const(self.strip_dtype, 0))
         sizes = [d.size for d in self.window]
         order = [d for d in range(len(sizes)) if sizes[d] != 1]
         with self.body.nest(sizes, order) as within:
@@ -252,7 +268,7 @@ class _Writer:
         with self.body.loop(0, width) as j:
             index = list(at)
             index[self.strip] = self.math.add(first, j)
-            value = b.convert(b.load(self.slot, self.dtype, j), self.k.output.dtype)
+            value = b.convert(b.load(self.slot, self.strip_dtype, j), self.k.output.dtype)
             self.k.output.store(self.math, tuple(index), value)
 
     def _window(
@@ -330,9 +346,9 @@ class _Writer:
         with self.body.when(self.body.all_of(conditions)):
             left, right = self._operand_indices(index, where, within, channel, group)
             b = self.b
-            x = b.convert(self.lhs.load(self.math, left), self.dtype)
-            y = b.convert(self.rhs.load(self.math, right), self.dtype)
-            total = b.load(self.slot, self.dtype, j)
+            x = b.convert(self.lhs.load(self.math, left), self.strip_dtype)
+            y = b.convert(self.rhs.load(self.math, right), self.strip_dtype)
+            total = b.load(self.slot, self.strip_dtype, j)
             b.store(self.slot, j, b.multiply_add(x, y, total))
 
     def _operand_indices(
@@ -363,6 +379,40 @@ class _Writer:
             left[labels.input_spatial[n]] = at
             right[labels.kernel_spatial[n]] = within[n]
         return tuple(left), tuple(right)
+
+
+class _LongTotal:
+    """The f64 totals of a long sum of f32 in registers, to which blocks of it are added."""
+
+    def __init__(self, writer: _Writer, lanes: int) -> None:
+        self.k, self.inputs = writer.k, writer.inputs
+        self.narrow, self.wide = f"<{lanes} x float>", f"<{lanes} x double>"
+        self.slot = self.k.fn.allocate(self.wide)
+
+    def clear(self) -> None:
+        """Begin at zero."""
+        self.k.fn.line(f"store {self.wide} zeroinitializer, ptr {self.slot}")
+
+    @contextmanager
+    def blocks(self, slot: str) -> Iterator[IndexValue]:
+        """Loop over the input features; the sums in `slot` are moved here after every block."""
+        k, fn = self.k, self.k.fn
+        with k.body.loop(0, self.inputs, SUM_BLOCK) as first:
+            with k.body.loop(first, block_end(k, first, self.inputs, SUM_BLOCK)) as channel:
+                yield channel
+            block = fn.value(f"load {self.narrow}, ptr {slot}")
+            part = fn.value(f"fpext {self.narrow} {block} to {self.wide}")
+            total = fn.value(f"load {self.wide}, ptr {self.slot}")
+            fn.line(f"store {self.narrow} zeroinitializer, ptr {slot}")
+            total = fn.value(f"fadd {self.wide} {total}, {part}")
+            fn.line(f"store {self.wide} {total}, ptr {self.slot}")
+
+    def move_to(self, slot: str) -> None:
+        """Round the totals into `slot`."""
+        fn = self.k.fn
+        total = fn.value(f"load {self.wide}, ptr {self.slot}")
+        rounded = fn.value(f"fptrunc {self.wide} {total} to {self.narrow}")
+        fn.line(f"store {self.narrow} {rounded}, ptr {slot}")
 
 
 EMITTER = Emitter("direct-convolution", plan, roots=("convolution",))

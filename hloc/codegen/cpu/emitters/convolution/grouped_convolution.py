@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.cpu.emitters.convolution.grouped_arguments import (
     SPATIAL_DIMS,
@@ -15,10 +17,13 @@ from hloc.codegen.cpu.emitters.convolution.grouped_routine import (
     grouped_routine,
 )
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_call import number_table
+from hloc.codegen.elements.reductions import LONG_SUM
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.operands import operand_bytes
+from hloc.codegen.kernels.panel_gemm import accumulator_dtype
 from hloc.dtypes import F32, F64
 from hloc.ir.attributes import Window, WindowDimension
+from hloc.ir.instruction import Instruction
 
 _FEWEST_FEATURES = 4
 
@@ -67,6 +72,14 @@ def call_grouped(k: KernelContext, lhs: IrArray, rhs: IrArray, shared: int | Non
     return True
 
 
+def is_long_sum(root: Instruction) -> bool:
+    """Tell whether elements of a convolution in f32 or narrower are long sums (`LONG_SUM`)."""
+    a, kernel = root.attributes, root.operands[1].array
+    sizes = [d.size for d in (a.window or Window()).dimensions]
+    addends = prod(sizes) * kernel.dims[a.dim_labels.kernel_input_feature]
+    return accumulator_dtype(root.array.dtype) is F32 and addends > LONG_SUM
+
+
 def _window(k: KernelContext) -> tuple[WindowDimension, ...]:
     return (k.root.attributes.window or Window()).dimensions
 
@@ -78,6 +91,8 @@ def _form(k: KernelContext, lhs: IrArray, rhs: IrArray) -> GroupForm | None:
     dtype, features = out.dtype, out.dims[labels.output_feature]
     window = _window(k)
     if a.batch_group_count > 1 or groups == 1 or features < _FEWEST_FEATURES:
+        return None
+    if is_long_sum(k.root):
         return None
     if {lhs.dtype, rhs.dtype, dtype} != {dtype} or dtype not in (F32, F64):
         return None

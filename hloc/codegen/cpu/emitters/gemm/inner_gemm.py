@@ -11,7 +11,12 @@ from typing import ClassVar
 from hloc.codegen.builder.ir_array import IrArray
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.cpu.emitters.gemm.few_rows import FewRows, sums_floats
-from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import copy_routine, inner_routines, tile_of
+from hloc.codegen.cpu.emitters.gemm.inner_gemm_routine import (
+    LONG_DEPTH,
+    copy_routine,
+    inner_routines,
+    tile_of,
+)
 from hloc.codegen.cpu.emitters.gemm.outer_loops import outer_loops
 from hloc.codegen.cpu.emitters.gemm.packed_gemm_choice import MIN_ROWS
 from hloc.codegen.kernels.context import KernelContext
@@ -166,7 +171,8 @@ def _call(
     lanes = k.target.vector_bits // p.total.bits
     has_rests = p.column.size % tile_of(rows)[1] != 0, p.depth.size % lanes != 0
     sources = (p.total, p.sources[1]) if p.copied else p.sources
-    routines = inner_routines(rows, has_rests, sources, p.result, k.target)
+    is_long = p.depth.size > LONG_DEPTH
+    routines = inner_routines(rows, has_rests, sources, p.result, k.target, is_long)
     k.use(routines)
     size = p.result.storage_bytes
     row = p.copied_row if p.copied else p.row.lhs

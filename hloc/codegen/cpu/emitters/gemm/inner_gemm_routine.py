@@ -30,6 +30,10 @@ TILE_ROWS, TILE_SUMS = 8, 24
 TILE_COLUMNS = (4, 3, 2)
 """Columns that stream through at the same time, as many as fit."""
 
+LONG_DEPTH = 1 << 14
+"""Steps of k that are summed in one register; longer sums are made of blocks of this many, so that
+no lane is a chain of more than a few thousand additions."""
+
 SUMMED_TOGETHER = 4
 """Vectors whose lanes are added up at the same time."""
 
@@ -85,6 +89,7 @@ def inner_routines(
     sources: tuple[DType, DType],
     result: DType,
     target: Target,
+    is_long: bool = False,
 ) -> Routines:
     """Return the function for some number of rows.
 
@@ -94,14 +99,17 @@ def inner_routines(
         sources: element types of the operands.
         result: that of the result.
         target: the machine.
+        is_long: if there are more steps of k than `LONG_DEPTH`.
     """
     types = "_".join(dtype.name for dtype in (*sources, result))
-    rests = "".join(name for name, is_there in zip("ck", has_rests, strict=True) if is_there)
+    rests = "".join(
+        name for name, is_there in zip("ckb", (*has_rests, is_long), strict=True) if is_there
+    )
     name = f"inner_{types}_{rows}{rests}"
     return routine_unit(
         name,
         _PARAMETERS,
-        lambda w: _Inner(w, rows, sources, result, target).write(*has_rests),
+        lambda w: _Inner(w, rows, sources, result, target, is_long).write(*has_rests),
         target,
     )
 
@@ -116,7 +124,9 @@ class _Inner:
         sources: tuple[DType, DType],
         result: DType,
         target: Target,
+        is_long: bool,
     ) -> None:
+        self.is_long = is_long
         self.w, self.fn, self.b, self.body, self.math = w, w.fn, w.b, w.body, w.math
         self.rows, self.sources, self.result = rows, sources, result
         self.total = F64 if result is F64 else F32
@@ -148,7 +158,7 @@ class _Inner:
         lefts = [math.mul(argument("%lhs_row"), row + i) for i in range(rows)]
         rights = [math.mul(argument("%rhs_row"), math.add(column, j)) for j in range(count)]
         slots = [[self.b.allocate(self.total) for _ in rights] for _ in lefts]
-        totals = self._whole(lefts, rights)
+        totals = self._blocks(lefts, rights) if self.is_long else self._whole(lefts, rights)
         if self.rest_of_depth and self.has_masks:
             totals = self._with_masked_rest(lefts, rights, totals)
         flat = [slot for row_slots in slots for slot in row_slots]
@@ -204,12 +214,42 @@ class _Inner:
             self.b.load(pointer, self.sources[side], self.math.value(place)), self.total
         )
 
-    def _whole(self, lefts: list[IndexValue], rights: list[IndexValue]) -> list[list[str]]:
-        """Run over the whole vectors along k; return the sums by row."""
+    def _blocks(self, lefts: list[IndexValue], rights: list[IndexValue]) -> list[list[str]]:
+        """Run over the whole vectors along k in blocks; return the sums by row."""
+        fn, math = self.fn, self.math
+        count = len(lefts) * len(rights)
+        slots = [fn.allocate(self.vector) for _ in range(count)]
+        for slot in slots:
+            fn.line(f"store {self.vector} zeroinitializer, ptr {slot}")
+        end = self._end_of_whole()
+        with self.body.loop(0, end, LONG_DEPTH) as first:
+            block = self._whole(
+                lefts, rights, first, math.minimum(math.add(first, LONG_DEPTH), end)
+            )
+            for slot, part in zip(slots, (x for row in block for x in row), strict=True):
+                total = fn.value(f"load {self.vector}, ptr {slot}")
+                fn.line(f"store {self.vector} {self._sum(total, part)}, ptr {slot}")
+        return rows_of([fn.value(f"load {self.vector}, ptr {x}") for x in slots], len(rights))
+
+    def _sum(self, left: str, right: str) -> str:
+        return self.fn.value(f"fadd {self.vector} {left}, {right}")
+
+    def _end_of_whole(self) -> IndexValue:
+        """Return how many steps of k whole vectors cover."""
+        return self.math.mul(self.math.div(argument("%depth"), self.lanes), self.lanes)
+
+    def _whole(
+        self,
+        lefts: list[IndexValue],
+        rights: list[IndexValue],
+        first: IndexValue = 0,
+        end: IndexValue | None = None,
+    ) -> list[list[str]]:
+        """Run over the whole vectors along k, or those of a block; return the sums by row."""
         fn = self.fn
-        end = self.math.mul(self.math.div(argument("%depth"), self.lanes), self.lanes)
+        end = self._end_of_whole() if end is None else end
         zeros = [(self.vector, "zeroinitializer")] * (len(lefts) * len(rights))
-        loop = CarriedLoop(self.w, [("i64", "0"), *zeros])
+        loop = CarriedLoop(self.w, [("i64", self.math.value(first).text), *zeros])
         step, *sums = loop.values
         k = Value(argument("%depth").dtype, step)
         places = [self.math.add(right, k) for right in rights]

@@ -24,7 +24,7 @@ from hloc.codegen.cpu.emitters.reduction.pool_routine import (
     pool_routine,
     table_of,
 )
-from hloc.codegen.elements.reductions import plain_reducer
+from hloc.codegen.elements.reductions import LONG_SUM, plain_reducer
 from hloc.codegen.kernels.context import KernelContext, root_of
 from hloc.codegen.kernels.emitter import Emitter, KernelPlan
 from hloc.dtypes import DType
@@ -90,7 +90,14 @@ def _scaled_pool(inst: Instruction) -> _ScaledPool | None:
     if not inst.is_a("fusion") and factor is not None:
         return None
     pool = pool_of(window)
-    return None if pool is None else _ScaledPool(pool, window, factor)
+    if pool is None or (plain_reducer(window.called[0]) == "add" and _elements(pool) > LONG_SUM):
+        return None  # the routine sums a window in one register
+    return _ScaledPool(pool, window, factor)
+
+
+def _elements(pool: Pool) -> int:
+    """Return the elements of a window."""
+    return pool.y.window.size * pool.x.window.size
 
 
 def _scale(k: KernelContext, factor: Instruction | None, total: DType) -> tuple[int, str]:
