@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return run_program(words)
 
-    return ending("hlo-repl", run)
+    return ending("hlo-repl", run, whole=argv is None)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from hloc.errors import HloError, printable
 from hloc.learn.export import write_document
 from hloc.limits import process_limits, read_limits
 from hloc.report.exits import Exit, ending
+from hloc.report.interrupts import forget_interrupts
 from repl.commands.files import load_pasted
 from repl.passes import Applied
 from repl.program import Program, record
@@ -186,6 +187,7 @@ class App(Program):
         """Return what was typed; None at the end of input."""
         from repl.terminal import Terminal
 
+        forget_interrupts()
         self.terminal = self.terminal or Terminal(self.session, plain=self.console.no_color)
         while True:
             try:
@@ -286,6 +288,7 @@ class App(Program):
         """Read commands with completion and history until `quit` or the end of input."""
         from repl.terminal import Terminal
 
+        forget_interrupts()
         self.terminal = Terminal(self.session, plain=self.console.no_color)
         self.session.autosave_path = str(autosave_path())
         if not self.session.is_loaded:

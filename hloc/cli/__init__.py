@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         gc.set_threshold(_COLLECT_AFTER)
-    return ending("hloc", lambda: _run(words))
+    return ending("hloc", lambda: _run(words), whole=argv is None)
 
 
 def _run(words: list[str]) -> int:

@@ -9,7 +9,8 @@ from functools import partial
 
 from hloc.cli.talk import Talk
 from hloc.errors import HloError, InternalError, UnsupportedError
-from hloc.report.exits import REPORT, Exit, OutputFault, RunFailed, UsageError
+from hloc.report.exits import REPORT, Exit, OutputFault, RunFailed, UsageError, machine_fault
+from hloc.report.interrupts import was_interrupted
 
 _PLUGIN = "a plug-in is loaded and may be at fault; `hloc bisect` names the rewrite"
 
@@ -33,6 +34,13 @@ def guarded(talk: Talk, action: Callable[[], int]) -> int:
         talk.complain("run failed", "out of memory")
         return Exit.RUN_FAILED
     except Exception as fault:
+        if was_interrupted():
+            raise KeyboardInterrupt from None
+        found = machine_fault(fault)
+        if found is not None:
+            code, kind, message = found
+            talk.complain(kind, message)
+            return code
         report_internal(talk, fault)
         return Exit.INTERNAL
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from enum import IntEnum
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
+
+from hloc.report.interrupts import heed_interrupts, was_interrupted
 
 if TYPE_CHECKING:
     from hloc.errors import HloError
@@ -54,9 +58,9 @@ class RunFailed(Exception):
     """The compiled program failed while it ran, or ran into a limit."""
 
 
-def leave_interrupted() -> NoReturn:
-    """End the process after a Ctrl-C that a long kernel does not notice."""
-    _leave("hloc: interrupted", Exit.INTERRUPTED)
+def leave_interrupted(program: str = "hloc") -> NoReturn:
+    """End the process after a Ctrl-C that a long kernel, or an import, does not notice."""
+    _leave(f"{program}: interrupted", Exit.INTERRUPTED)
 
 
 def leave(fault: HloError) -> NoReturn:
@@ -72,19 +76,21 @@ def _leave(said: str, code: Exit) -> NoReturn:
     os._exit(code)
 
 
-def ending(program: str, action: Callable[[], int]) -> int:
+def ending(program: str, action: Callable[[], int], *, whole: bool = False) -> int:
     """Do `action`, which writes to stdout, and return the exit code of the process.
 
-    Said here, since every program ends so: Ctrl-C, a reader that has left, a full disk.
+    Said here, since every program ends so: Ctrl-C, a reader that has left, a full disk, no memory
+    to load a package, a package that is missing. `whole` says that the process does nothing else.
     """
     _prepare_streams()
+    if whole:
+        heed_interrupts(partial(leave_interrupted, program))
     try:
         code = action()
         sys.stdout.flush()
-        return code
+        return _interrupted(program) if was_interrupted() else code
     except KeyboardInterrupt:
-        sys.stderr.write(f"{program}: interrupted\n")
-        return Exit.INTERRUPTED
+        return _interrupted(program)
     except BrokenPipeError:
         _silence_stdout()
         return Exit.BROKEN_PIPE
@@ -95,6 +101,42 @@ def ending(program: str, action: Callable[[], int]) -> int:
         reason = reason_of(fault) if isinstance(fault, OSError) else fault
         sys.stderr.write(f"{program}: error: cannot write to stdout: {reason}\n")
         return Exit.FAULT
+    except (ImportError, MemoryError, SystemError, AttributeError) as fault:
+        if was_interrupted():
+            return _interrupted(program)
+        found = machine_fault(fault)
+        if found is None:
+            raise
+        code, kind, message = found
+        sys.stderr.write(f"{program}: {kind}: {message}\n")
+        return code
+
+
+def _interrupted(program: str) -> int:
+    sys.stderr.write(f"{program}: interrupted\n")
+    return Exit.INTERRUPTED
+
+
+_OUT_OF_MEMORY = re.compile(
+    r"failed to map|cannot allocate|out of memory|can't start new thread|^error return without exc"
+    r"|Could not find/load shared object", re.IGNORECASE
+)  # fmt: skip
+"""What Python and packages say where the system gives no more memory."""
+
+
+def machine_fault(fault: BaseException) -> tuple[Exit, str, str] | None:
+    """Return code, kind and message of a fault of neither hloc nor the module; None for others."""
+    text = " ".join(map(str, (fault, fault.__cause__ or "", fault.__context__ or "")))
+    if isinstance(fault, MemoryError) or _OUT_OF_MEMORY.search(text):
+        return Exit.RUN_FAILED, "run failed", "out of memory"
+    if isinstance(fault, ModuleNotFoundError) and fault.name:
+        package = fault.name.partition(".")[0]
+        if package not in ("hloc", "repl"):
+            message = f"the package {package} is missing; `pip install hloc` brings it"
+            return Exit.FAULT, "error", message
+    if isinstance(fault, ImportError):
+        return Exit.FAULT, "error", f"cannot load a package: {fault}"
+    return None
 
 
 def _prepare_streams() -> None:

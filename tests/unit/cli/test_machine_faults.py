@@ -1,0 +1,137 @@
+"""Faults of the machine: Ctrl-C at any time, packages that are missing, too little memory.
+
+None of them ends in a traceback, and each has its exit code.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hloc.report.exits import Exit, ending
+from hloc.report.interrupts import forget_interrupts
+
+ROOT = Path(__file__).parents[3]
+MODULE = """HloModule m
+ENTRY e {
+  x = f32[4] parameter(0)
+  c = f32[4] constant({1, 2, 3, 4})
+  ROOT s = f32[4] add(x, c)
+}
+"""
+
+AT_IMPORT = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            {action}
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+def run(
+    folder: Path, *words: str, name: str = "", action: str = "pass", memory_bytes: int = 0
+) -> tuple[int, str]:
+    """Run a command in a process where the import of `name` does `action`.
+
+    Returns:
+        The exit code and what it wrote to stderr.
+    """
+    (folder / "m.hlo").write_text(MODULE)
+    (folder / "sitecustomize.py").write_text(AT_IMPORT.format(name=name, action=action))
+
+    def prepare() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if memory_bytes:
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+
+    path = os.pathsep.join([str(folder), str(ROOT)])
+    done = subprocess.run(
+        [sys.executable, "-m", *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path, "HLOC_CACHE_DIR": "", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        preexec_fn=prepare,
+        stdin=subprocess.DEVNULL,
+    )
+    return done.returncode, done.stderr
+
+
+INTERRUPT = "os.kill(os.getpid(), signal.SIGINT)"
+MISSING = "raise ModuleNotFoundError(f'No module named {name!r}', name=name)"
+
+
+@pytest.mark.parametrize(
+    "name", ["hloc.cli.commands", "numpy", "hloc.opt.pipelines", "llvmlite", "numpy.random"]
+)
+def test_ctrl_c_inside_an_import_is_not_lost(name: str, tmp_path: Path) -> None:
+    found = run(tmp_path, "hloc", "run", "m.hlo", "--random", "-q", name=name, action=INTERRUPT)
+    assert found == (130, "hloc: interrupted\n")
+
+
+def test_ctrl_c_while_hlo_repl_starts_ends_it(tmp_path: Path) -> None:
+    found = run(tmp_path, "repl", "m.hlo", name="rich.console", action=INTERRUPT)
+    assert found == (130, "hlo-repl: interrupted\n")
+
+
+def test_a_ctrl_c_that_something_swallows_still_counts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def swallow() -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            return 0
+        return 1
+
+    def replace() -> int:
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("numpy failed to import") from None
+        return 1
+
+    try:
+        for action in (swallow, replace):
+            assert ending("hloc", action, whole=True) == Exit.INTERRUPTED
+            assert capsys.readouterr().err == "hloc: interrupted\n"
+            forget_interrupts()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("name", ["llvmlite", "numpy", "ml_dtypes"])
+def test_a_package_that_is_missing_is_named(name: str, tmp_path: Path) -> None:
+    code, said = run(tmp_path, "hloc", "run", "m.hlo", "-q", name=name, action=MISSING)
+    assert (code, said) == (
+        1,
+        f"hloc: error: the package {name} is missing; `pip install hloc` brings it\n",
+    )
+
+
+def test_hlo_repl_names_a_package_that_is_missing(tmp_path: Path) -> None:
+    code, said = run(tmp_path, "repl", "m.hlo", name="prompt_toolkit", action=MISSING)
+    assert (code, said) == (0, ""), "commands from a pipe need no terminal"
+    code, said = run(tmp_path, "repl", "m.hlo", name="rich", action=MISSING)
+    assert code == 1
+    assert said == "hlo-repl: error: the package rich is missing; `pip install hloc` brings it\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits address space as Linux counts it")
+@pytest.mark.parametrize("memory", [512, 256])
+def test_small_modules_run_in_512_mib_and_with_less_the_command_says_why(
+    memory: int, tmp_path: Path
+) -> None:
+    words = ("hloc", "run", "m.hlo", "--random", "-q")
+    code, said = run(tmp_path, *words, memory_bytes=memory << 20)
+    assert (code, said) == ((0, "") if memory == 512 else (4, "hloc: run failed: out of memory\n"))
