@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from hloc.runtime.executable import Executable
     from hloc.runtime.loading import Runnable
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _SMALL_BYTES = 4 << 20
 """Size of a text or proto up to which what its passes leave behind may wait to be collected."""

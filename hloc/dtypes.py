@@ -6,12 +6,13 @@ Source: `xla_data.proto` (PrimitiveType) and the format reference, "Primitive ty
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
-
-import ml_dtypes
-import numpy as np
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from hloc.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,8 +23,9 @@ class DType:
         name: HLO's name, e.g. `bf16`.
         bits: width of a value in bits; 0 for `token` and `opaque`.
         kind: `pred`, `signed`, `unsigned`, `float`, `complex` or `special`.
-        numpy: type of the array that holds values, one element per `storage_bytes`.
         exponent_bits, mantissa_bits: layout of a float (mantissa without the hidden bit), else 0.
+        numpy: type of the array that holds values, one element per `storage_bytes`; NumPy is
+            imported when a first one is asked for.
         storage_bytes: bytes of one element in memory; types below a byte take a whole one.
         is_integer: signed or unsigned; `pred` is not an integer.
         is_narrow_float: computed in f32: bf16, f16 and below.
@@ -34,9 +36,9 @@ class DType:
     name: str
     bits: int
     kind: str
-    numpy: np.dtype[Any]
     exponent_bits: int = 0
     mantissa_bits: int = 0
+    numpy: np.dtype[Any] = field(init=False)
     # Read for every element of generated code, so they are fields and not properties.
     storage_bytes: int = field(init=False)
     is_pred: bool = field(init=False)
@@ -52,7 +54,7 @@ class DType:
     def __post_init__(self) -> None:
         is_float = self.kind == "float"
         facts = {
-            "storage_bytes": int(self.numpy.itemsize),
+            "storage_bytes": (self.bits + 7) // 8,
             "is_integer": self.kind in ("signed", "unsigned"),
             "is_narrow_float": is_float and self.bits < 32,
             "has_sign": is_float and self.exponent_bits + self.mantissa_bits < self.bits,
@@ -61,6 +63,14 @@ class DType:
             facts[f"is_{kind}"] = self.kind == kind
         for name, value in facts.items():
             object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """Fill the field `numpy` when it is first read."""
+        if name != "numpy":
+            raise AttributeError(f"an element type has no {name}")
+        found = _numpy_types()[self.name]
+        object.__setattr__(self, "numpy", found)
+        return found
 
     def __repr__(self) -> str:
         return self.name
@@ -76,48 +86,41 @@ class DType:
 
 
 def _rows() -> list[DType]:
-    m = ml_dtypes
-
-    def row(
-        name: str, bits: int, kind: str, numpy: Any, exponent: int = 0, mantissa: int = 0
-    ) -> DType:
-        return DType(name, bits, kind, np.dtype(numpy), exponent, mantissa)
-
     return [
-        row("pred", 1, "pred", np.bool_),
-        row("s1", 1, "signed", m.int1),
-        row("s2", 2, "signed", m.int2),
-        row("s4", 4, "signed", m.int4),
-        row("s8", 8, "signed", np.int8),
-        row("s16", 16, "signed", np.int16),
-        row("s32", 32, "signed", np.int32),
-        row("s64", 64, "signed", np.int64),
-        row("u1", 1, "unsigned", m.uint1),
-        row("u2", 2, "unsigned", m.uint2),
-        row("u4", 4, "unsigned", m.uint4),
-        row("u8", 8, "unsigned", np.uint8),
-        row("u16", 16, "unsigned", np.uint16),
-        row("u32", 32, "unsigned", np.uint32),
-        row("u64", 64, "unsigned", np.uint64),
-        row("f16", 16, "float", np.float16, 5, 10),
-        row("bf16", 16, "float", m.bfloat16, 8, 7),
-        row("f32", 32, "float", np.float32, 8, 23),
-        row("f64", 64, "float", np.float64, 11, 52),
-        row("f8e5m2", 8, "float", m.float8_e5m2, 5, 2),
-        row("f8e4m3", 8, "float", m.float8_e4m3, 4, 3),
-        row("f8e4m3fn", 8, "float", m.float8_e4m3fn, 4, 3),
-        row("f8e4m3b11fnuz", 8, "float", m.float8_e4m3b11fnuz, 4, 3),
-        row("f8e3m4", 8, "float", m.float8_e3m4, 3, 4),
-        row("f8e5m2fnuz", 8, "float", m.float8_e5m2fnuz, 5, 2),
-        row("f8e4m3fnuz", 8, "float", m.float8_e4m3fnuz, 4, 3),
-        row("f8e8m0fnu", 8, "float", m.float8_e8m0fnu, 8, 0),
-        row("f4e2m1fn", 4, "float", m.float4_e2m1fn, 2, 1),
-        row("f6e2m3fn", 6, "float", m.float6_e2m3fn, 2, 3),
-        row("f6e3m2fn", 6, "float", m.float6_e3m2fn, 3, 2),
-        row("c64", 64, "complex", np.complex64),
-        row("c128", 128, "complex", np.complex128),
-        row("token", 0, "special", np.void),
-        row("opaque", 0, "special", np.void),
+        DType("pred", 1, "pred"),
+        DType("s1", 1, "signed"),
+        DType("s2", 2, "signed"),
+        DType("s4", 4, "signed"),
+        DType("s8", 8, "signed"),
+        DType("s16", 16, "signed"),
+        DType("s32", 32, "signed"),
+        DType("s64", 64, "signed"),
+        DType("u1", 1, "unsigned"),
+        DType("u2", 2, "unsigned"),
+        DType("u4", 4, "unsigned"),
+        DType("u8", 8, "unsigned"),
+        DType("u16", 16, "unsigned"),
+        DType("u32", 32, "unsigned"),
+        DType("u64", 64, "unsigned"),
+        DType("f16", 16, "float", 5, 10),
+        DType("bf16", 16, "float", 8, 7),
+        DType("f32", 32, "float", 8, 23),
+        DType("f64", 64, "float", 11, 52),
+        DType("f8e5m2", 8, "float", 5, 2),
+        DType("f8e4m3", 8, "float", 4, 3),
+        DType("f8e4m3fn", 8, "float", 4, 3),
+        DType("f8e4m3b11fnuz", 8, "float", 4, 3),
+        DType("f8e3m4", 8, "float", 3, 4),
+        DType("f8e5m2fnuz", 8, "float", 5, 2),
+        DType("f8e4m3fnuz", 8, "float", 4, 3),
+        DType("f8e8m0fnu", 8, "float", 8, 0),
+        DType("f4e2m1fn", 4, "float", 2, 1),
+        DType("f6e2m3fn", 6, "float", 2, 3),
+        DType("f6e3m2fn", 6, "float", 3, 2),
+        DType("c64", 64, "complex"),
+        DType("c128", 128, "complex"),
+        DType("token", 0, "special"),
+        DType("opaque", 0, "special"),
     ]
 
 
@@ -130,7 +133,6 @@ C64, C128 = DTYPES["c64"], DTYPES["c128"]
 TOKEN, OPAQUE = DTYPES["token"], DTYPES["opaque"]
 
 _PARTS, _COMPLEX = {C64: F32, C128: F64}, {F32: C64, F64: C128}
-_BY_NUMPY: dict[np.dtype[Any], DType] = {d.numpy: d for d in DTYPES.values() if not d.is_special}
 
 
 def dtype_named(name: str) -> DType:
@@ -140,7 +142,27 @@ def dtype_named(name: str) -> DType:
 
 def dtype_of_numpy(numpy: np.dtype[Any]) -> DType | None:
     """Return the HLO type whose arrays have NumPy type `numpy`, or None."""
-    return _BY_NUMPY.get(numpy)
+    return _by_numpy().get(numpy)
+
+
+@cache
+def _by_numpy() -> dict[np.dtype[Any], DType]:
+    return {d.numpy: d for d in DTYPES.values() if not d.is_special}
+
+
+@cache
+def _numpy_types() -> dict[str, np.dtype[Any]]:
+    """Return the NumPy type of each row, by name."""
+    import ml_dtypes
+    import numpy as np
+
+    named = {"pred": np.bool_, "bf16": ml_dtypes.bfloat16, "token": np.void, "opaque": np.void}
+    long = {"s": "int", "u": "uint", "f": "float", "c": "complex"}
+    for dtype in DTYPES.values():
+        if dtype.name not in named:
+            name = long[dtype.name[0]] + dtype.name[1:].replace("e", "_e")  # float8_e5m2
+            named[dtype.name] = getattr(np if hasattr(np, name) else ml_dtypes, name)
+    return {name: np.dtype(named[name]) for name in DTYPES}
 
 
 def component_of(dtype: DType) -> DType:

@@ -16,7 +16,7 @@ from hloc.ir.edges import is_per_device
 from hloc.ir.module import Module
 from hloc.report.run_inputs import Inputs
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def devices_of(module: Module) -> int:

@@ -25,7 +25,7 @@ from hloc.ptx.stepping import MOST_MOMENTS, Moment
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import PROCESSORS, SimulatedDevice
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _BARRIERS = ("bar", "barrier")
 

@@ -36,7 +36,7 @@ from repl.running import bounds_of, check_runnable, run_compiled
 from repl.session import Session
 from repl.state import State, path
 
-_Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+_Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 _FaultOf: TypeAlias = Callable[[Module], str]
 
 SETS_OF_A_KIND = 8

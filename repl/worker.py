@@ -23,7 +23,7 @@ from hloc.opt.plugin import load_plugin
 from hloc.runtime.loading import Runnable
 from repl.messages import UNKNOWN, Answer, Request, read_message, write_message
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _KEPT = 6
 _MOST_RUNS = 200

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from hloc.ir.replica_groups import DeviceMesh
 from hloc.ir.sharding import MANUAL, REPLICATED, Iota, LeafSharding, Tiles, iota, normalized
 
-Ids = np.ndarray[Any, np.dtype[np.int64]]
+Ids: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 WHOLE = "-"
 """What stands for a dimension that is not split."""

@@ -44,7 +44,9 @@ def _run(words: list[str]) -> int:
 
 def _dispatch(command: str, words: list[str]) -> int:
     from hloc.cli.commands import COMMANDS, COMPILE_COMMAND
+    from hloc.deferred_import import defer_import
 
+    defer_import("numpy")
     if command == "repl":
         from hloc.cli.repl_command import start_repl
 

@@ -29,7 +29,7 @@ from hloc.report.run_report import comparison_text
 from hloc.report.text import plural
 from hloc.shapes import ArrayShape, leaves
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _NO_CODE = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all")
 _MOST_NAMED = 5

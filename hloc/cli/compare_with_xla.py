@@ -14,7 +14,7 @@ from hloc.ir.edges import is_per_device
 from hloc.ir.module import Module
 from hloc.report.inputs import result_leaves
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def results_of_xla(module: Module, inputs: Sequence[Array], *, devices: int = 1) -> list[Array]:

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from hloc.codegen.backend import CompiledModule
     from hloc.runtime.loading import Runnable
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 COMPARE_WORDS = ("interp", "O0", "xla")
 
 

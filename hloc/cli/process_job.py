@@ -30,7 +30,7 @@ from hloc.runtime.communicator.mpi.launch import launched_processes
 if TYPE_CHECKING:
     from hloc.runtime.communicator.mpi.communicator import MpiEngine
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _TURN_SECONDS = 0.3
 """How long process 0 has to say what went wrong, before the others do."""

@@ -15,7 +15,7 @@ from hloc.report.run_data import outputs_data, timing_data
 from hloc.report.run_report import Timing, output_lines, run_line
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

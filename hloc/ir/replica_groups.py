@@ -17,7 +17,7 @@ from hloc.ir.sharding import Iota
 from hloc.lazy_dataclass import dataclass
 
 Lists: TypeAlias = tuple[tuple[int, ...], ...]
-Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Ids: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 MAX_DEVICES = 1 << 20
 """Most devices that are listed one by one; a text may name 2^60 in a few characters."""

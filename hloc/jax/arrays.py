@@ -10,7 +10,7 @@ import numpy as np
 
 from hloc.jax.installed import jax_package
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _CPU = 1  # kDLCPU
 

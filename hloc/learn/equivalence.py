@@ -15,7 +15,7 @@ from hloc.report.answers import differing
 from hloc.report.inputs import parameter_leaves, random_inputs, special_inputs
 from hloc.report.time_limit import TookTooLong, time_limit
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 SECONDS = 10.0
 _SPECIAL_SEEDS = 5

@@ -48,7 +48,7 @@ ADD = define(
     reads="add(x, y) = x + y; integers wrap, pred is x or y",
     arity=2,
     infer=elementwise_binary(is_array_type),
-    evaluate=pointwise(np.add),
+    evaluate=pointwise("add"),
     elemental=by_type(
         floats=lambda b, x, y: b.fadd(x, y),
         integers=lambda b, x, y: b.iadd(x, y),
@@ -66,7 +66,7 @@ SUBTRACT = define(
     reads="subtract(x, y) = x - y; integers wrap",
     arity=2,
     infer=elementwise_binary(is_numeric),
-    evaluate=pointwise(np.subtract),
+    evaluate=pointwise("subtract"),
     elemental=by_type(
         floats=lambda b, x, y: b.fsub(x, y),
         integers=lambda b, x, y: b.isub(x, y),
@@ -81,7 +81,7 @@ MULTIPLY = define(
     reads="multiply(x, y) = x * y; integers wrap, pred is x and y",
     arity=2,
     infer=elementwise_binary(is_array_type),
-    evaluate=pointwise(np.multiply),
+    evaluate=pointwise("multiply"),
     elemental=by_type(
         floats=lambda b, x, y: b.fmul(x, y),
         integers=lambda b, x, y: b.imul(x, y),

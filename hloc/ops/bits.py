@@ -6,8 +6,6 @@ samples in tests/unit/ops.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from hloc.dtypes import DTYPES, PRED
@@ -77,7 +75,7 @@ NOT = define(
     reads="not(x) flips every bit; pred: true and false change places",
     arity=1,
     infer=same_shape(is_pred_or_integer),
-    evaluate=pointwise(np.invert),
+    evaluate=pointwise("invert"),
     elemental=by_type(integers=_emit_not, pred=lambda b, x: b.xor(x, b.const(PRED, True))),
     modular=True,
 )
@@ -102,7 +100,7 @@ COUNT_LEADING_ZEROS = define(
 # ---------------------------------------------------------------- and, or, xor
 
 
-def _define_bitwise(name: str, function: Any, emitter: emit.Emit) -> Opcode:
+def _define_bitwise(name: str, function: str, emitter: emit.Emit) -> Opcode:
     return define(
         name=name,
         reads=f"bitwise {name}; logical for pred",
@@ -117,9 +115,9 @@ def _define_bitwise(name: str, function: Any, emitter: emit.Emit) -> Opcode:
     )
 
 
-AND = _define_bitwise("and", np.bitwise_and, lambda b, x, y: b.and_(x, y))
-OR = _define_bitwise("or", np.bitwise_or, lambda b, x, y: b.or_(x, y))
-XOR = _define_bitwise("xor", np.bitwise_xor, lambda b, x, y: b.xor(x, y))
+AND = _define_bitwise("and", "bitwise_and", lambda b, x, y: b.and_(x, y))
+OR = _define_bitwise("or", "bitwise_or", lambda b, x, y: b.or_(x, y))
+XOR = _define_bitwise("xor", "bitwise_xor", lambda b, x, y: b.xor(x, y))
 
 # ---------------------------------------------------------------- shifts
 

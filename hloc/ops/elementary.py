@@ -63,11 +63,8 @@ def _rsqrt(x: Array) -> Array:
     return np.asarray(1 / np.sqrt(x))
 
 
-_erf = np.frompyfunc(math.erf, 1, 1)
-
-
 def _erf_array(x: Array) -> Array:
-    return np.asarray(_erf(x), dtype=np.float64)
+    return np.asarray(np.frompyfunc(math.erf, 1, 1)(x), dtype=np.float64)
 
 
 # ---------------------------------------------------------------- emission
@@ -76,37 +73,37 @@ def _erf_array(x: Array) -> Array:
 COS = _define(
     "cosine",
     "cos(x)",
-    np.cos,
+    "cos",
     emit.math("cos"),
     complex_functions.cosine,
     weight=20,
     keeps_finite=True,
 )
 SIN = _define(
-    "sine", "sin(x)", np.sin, emit.math("sin"), complex_functions.sine, weight=20, keeps_finite=True
+    "sine", "sin(x)", "sin", emit.math("sin"), complex_functions.sine, weight=20, keeps_finite=True
 )
-TAN = _define("tan", "tan(x)", np.tan, emit.math("tan"), complex_functions.tan, gpu_weight=50)
-COSH = _define("cosh", "cosh(x)", np.cosh, emit.math("cosh"), complex_functions.cosh)
-SINH = _define("sinh", "sinh(x)", np.sinh, emit.math("sinh"), complex_functions.sinh)
+TAN = _define("tan", "tan(x)", "tan", emit.math("tan"), complex_functions.tan, gpu_weight=50)
+COSH = _define("cosh", "cosh(x)", "cosh", emit.math("cosh"), complex_functions.cosh)
+SINH = _define("sinh", "sinh(x)", "sinh", emit.math("sinh"), complex_functions.sinh)
 TANH = _define(
     "tanh",
     "tanh(x)",
-    np.tanh,
+    "tanh",
     emit.math("tanh"),
     complex_functions.tanh,
     weight=15,
     gpu_weight=20,
     keeps_finite=True,
 )
-ACOS = _define("acos", "arccos(x)", np.arccos, emit.math("acos"), complex_functions.acos)
-ASIN = _define("asin", "arcsin(x)", np.arcsin, emit.math("asin"), complex_functions.asin)
-ACOSH = _define("acosh", "arcosh(x)", np.arccosh, emit.math("acosh"), complex_functions.acosh)
-ASINH = _define("asinh", "arsinh(x)", np.arcsinh, emit.math("asinh"), complex_functions.asinh)
-ATANH = _define("atanh", "artanh(x)", np.arctanh, emit.math("atanh"), complex_functions.atanh)
+ACOS = _define("acos", "arccos(x)", "arccos", emit.math("acos"), complex_functions.acos)
+ASIN = _define("asin", "arcsin(x)", "arcsin", emit.math("asin"), complex_functions.asin)
+ACOSH = _define("acosh", "arcosh(x)", "arccosh", emit.math("acosh"), complex_functions.acosh)
+ASINH = _define("asinh", "arsinh(x)", "arcsinh", emit.math("asinh"), complex_functions.asinh)
+ATANH = _define("atanh", "artanh(x)", "arctanh", emit.math("atanh"), complex_functions.atanh)
 EXPONENTIAL = _define(
     "exponential",
     "e^x",
-    np.exp,
+    "exp",
     emit.math("exp"),
     complex_arithmetic.exponential,
     weight=10,
@@ -116,7 +113,7 @@ EXPONENTIAL = _define(
 EXPONENTIAL_MINUS_ONE = _define(
     "exponential-minus-one",
     "e^x - 1, accurate near 0",
-    _either(np.expm1, complex_values.expm1),
+    _either(lambda x: np.expm1(x), complex_values.expm1),
     emit.math("expm1"),
     complex_functions.expm1,
     weight=15,
@@ -125,7 +122,7 @@ EXPONENTIAL_MINUS_ONE = _define(
 LOG = _define(
     "log",
     "natural logarithm",
-    np.log,
+    "log",
     emit.math("log"),
     complex_arithmetic.log,
     weight=12,
@@ -134,7 +131,7 @@ LOG = _define(
 LOG_PLUS_ONE = _define(
     "log-plus-one",
     "log(1 + x), accurate near 0",
-    _either(np.log1p, complex_values.log1p),
+    _either(lambda x: np.log1p(x), complex_values.log1p),
     emit.math("log1p"),
     complex_functions.log1p,
     weight=15,
@@ -153,7 +150,7 @@ LOGISTIC = _define(
 SQRT = _define(
     "sqrt",
     "square root",
-    np.sqrt,
+    "sqrt",
     intrinsic("sqrt"),
     complex_arithmetic.sqrt,
     weight=5,
@@ -168,5 +165,5 @@ RSQRT = _define(
     weight=5,
     gpu_weight=6,
 )
-CBRT = _define("cbrt", "cube root, also of negative x", np.cbrt, emit.math("cbrt"), None, weight=20)
+CBRT = _define("cbrt", "cube root, also of negative x", "cbrt", emit.math("cbrt"), None, weight=20)
 ERF = _define("erf", "error function", _erf_array, emit.math("erf"), None, weight=20, gpu_weight=30)

@@ -127,20 +127,21 @@ def ufunc_of(kind: str, dtype: np.dtype[Any]) -> np.ufunc:
     """Return the NumPy function of a recognised reducer on `dtype`; on pred, add is or."""
     if dtype == np.bool_:
         kind = OF_PRED.get(kind, kind)
-    return _UFUNCS[kind]
+    ufunc: np.ufunc = getattr(np, _UFUNCS[kind])
+    return ufunc
 
 
 OF_PRED = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
 """What recognised reducers do with pred."""
 
-_UFUNCS: dict[str, np.ufunc] = {
-    "add": np.add,
-    "multiply": np.multiply,
-    "minimum": np.minimum,
-    "maximum": np.maximum,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
+_UFUNCS = {
+    "add": "add",
+    "multiply": "multiply",
+    "minimum": "minimum",
+    "maximum": "maximum",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
 }
 
 

@@ -26,7 +26,7 @@ def total_order_key(values: Array) -> Array:
         return keys
     dtype = dtype_of_numpy(values.dtype)
     assert dtype is not None, values.dtype
-    bits = np.ascontiguousarray(values).view(_UNSIGNED[dtype.storage_bytes]).reshape(values.shape)
+    bits = np.ascontiguousarray(values).view(f"u{dtype.storage_bytes}").reshape(values.shape)
     signed = bits.astype(np.int64) if dtype.bits < 64 else bits.view(np.int64)
     if not dtype.has_sign:
         return np.asarray(signed)
@@ -35,9 +35,6 @@ def total_order_key(values: Array) -> Array:
     negative = (signed & top) != 0
     magnitude = signed & ~top
     return np.asarray(np.where(negative, ~magnitude, magnitude))
-
-
-_UNSIGNED: dict[int, type[Any]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def topk(values: Array, k: int, *, largest: bool) -> tuple[Array, Array]:

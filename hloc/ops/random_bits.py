@@ -13,7 +13,6 @@ import numpy as np
 from hloc.dtypes import DType
 from hloc.ops.shared import Array
 
-_LOW = np.uint64(0xFFFFFFFF)
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 _MASK64 = (1 << 64) - 1
@@ -101,7 +100,7 @@ def _philox_words(key: int, counter: int, count: int) -> tuple[Array, ...]:
 
 def _halves(values: Array) -> tuple[Array, Array]:
     """Return the low and the high 32 bits of u64 values."""
-    low = (values & _LOW).astype(np.uint32)
+    low = (values & np.uint64(0xFFFFFFFF)).astype(np.uint32)
     return low, (values >> np.uint64(32)).astype(np.uint32)
 
 

@@ -82,12 +82,12 @@ def _check_comparison(dtype: DType, attributes: CompareAttributes) -> None:
 
 
 _COMPARE = {
-    "EQ": np.equal,
-    "NE": np.not_equal,
-    "GE": np.greater_equal,
-    "GT": np.greater,
-    "LE": np.less_equal,
-    "LT": np.less,
+    "EQ": "equal",
+    "NE": "not_equal",
+    "GE": "greater_equal",
+    "GT": "greater",
+    "LE": "less_equal",
+    "LT": "less",
 }
 
 
@@ -100,7 +100,7 @@ def _evaluate_compare(inst: Instruction, operands: Operands, call: CallFunction)
     else:
         x, y = x.astype(compute_type(dtype)), y.astype(compute_type(dtype))
     with np.errstate(all="ignore"):
-        return np.asarray(_COMPARE[inst.attributes.direction](x, y))
+        return np.asarray(getattr(np, _COMPARE[inst.attributes.direction])(x, y))
 
 
 def _emit_compare(b: ScalarBuilder, inst: Instruction, x: Value, y: Value) -> Value:

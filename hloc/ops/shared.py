@@ -28,7 +28,7 @@ from hloc.ir.opcode import (
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import UNBOUNDED, ArrayShape, BufferShape, Shape, TupleShape, same_dims
 
-Array: TypeAlias = np.ndarray[Any, Any]
+Array: TypeAlias = "np.ndarray[Any, Any]"
 TypeTest: TypeAlias = Callable[[DType], bool]
 
 # ---------------------------------------------------------------- attributes
@@ -345,10 +345,13 @@ def round_once(array: Array, dtype: DType) -> Array:
 
 
 def pointwise(
-    function: Callable[..., Any],
+    function: str | Callable[..., Any],
     computed_in: Callable[[DType], np.dtype[Any]] = compute_type,
 ) -> EvaluateFunction:
-    """Return the evaluator of a NumPy function whose operands and result have one element type.
+    """Return the evaluator of a function whose operands and result have one element type.
+
+    A name is that of a NumPy function, which is looked up when it is called: the table of opcodes
+    is there before NumPy is imported.
 
     Only the element type of `inst.shape` counts: arrays may have more dimensions than it says,
     which is how reducers are evaluated for all elements at once.
@@ -357,14 +360,15 @@ def pointwise(
     def evaluate(inst: Instruction, operands: Operands, call: CallFunction) -> HostValue:
         dtype = inst.array.dtype
         wide = computed_in(dtype)
+        compute = getattr(np, function) if isinstance(function, str) else function
         with np.errstate(all="ignore"):
             values = [np.asarray(x).astype(wide, copy=False) for x in operands]
-            return narrowed(function(*values), dtype)
+            return narrowed(compute(*values), dtype)
 
     return evaluate
 
 
-def computed_wide(function: Callable[..., Any]) -> EvaluateFunction:
+def computed_wide(function: str | Callable[..., Any]) -> EvaluateFunction:
     """Return the evaluator of a function computed with more digits than its type and rounded."""
     return pointwise(function, oracle_type)
 

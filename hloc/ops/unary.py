@@ -6,7 +6,7 @@ time, samples in tests/unit/ops.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def _evaluate_abs(inst: Instruction, operands: Operands, call: CallFunction) -> 
         return narrowed(np.abs(x.astype(np.complex128)), inst.array.dtype)
 
 
-_absolute = pointwise(np.abs)
+_absolute = pointwise("abs")
 
 
 def _emit_abs(b: ScalarBuilder, inst: Instruction, x: Value) -> Value:
@@ -90,7 +90,7 @@ NEGATE = define(
     reads="negate(x) = -x; integers wrap",
     arity=1,
     infer=same_shape(is_numeric),
-    evaluate=pointwise(np.negative),
+    evaluate=pointwise("negative"),
     elemental=by_type(
         floats=lambda b, x: b.fneg(x), integers=_negate_integer, complexes=emit.negate
     ),
@@ -130,7 +130,9 @@ def _emit_round_away(b: ScalarBuilder, x: Value) -> Value:
     return b.select(up, b.fadd(whole, unit), whole)
 
 
-def _define_rounding(name: str, reads: str, function: Any, emitter: emit.Emit) -> Opcode:
+def _define_rounding(
+    name: str, reads: str, function: str | Callable[[Array], Array], emitter: emit.Emit
+) -> Opcode:
     return define(
         name=name,
         reads=reads,
@@ -143,10 +145,10 @@ def _define_rounding(name: str, reads: str, function: Any, emitter: emit.Emit) -
     )
 
 
-CEIL = _define_rounding("ceil", "least whole number >= x", np.ceil, intrinsic("ceil"))
-FLOOR = _define_rounding("floor", "greatest whole number <= x", np.floor, intrinsic("floor"))
+CEIL = _define_rounding("ceil", "least whole number >= x", "ceil", intrinsic("ceil"))
+FLOOR = _define_rounding("floor", "greatest whole number <= x", "floor", intrinsic("floor"))
 ROUND_NEAREST_EVEN = _define_rounding(
-    "round-nearest-even", "nearest whole number, ties to even", np.rint, intrinsic("rint")
+    "round-nearest-even", "nearest whole number, ties to even", "rint", intrinsic("rint")
 )
 ROUND_NEAREST_AFZ = _define_rounding(
     "round-nearest-afz",

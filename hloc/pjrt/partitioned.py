@@ -26,7 +26,7 @@ from hloc.pjrt.boundary import Boundary, Leaf, message_field
 from hloc.pjrt.element_types import TOKEN, dtypes
 from hloc.pjrt.native import PjrtError
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Part: TypeAlias = tuple[slice, ...]
 
 _OUTPUT_SHARDING, _PARAMETER_SHARDINGS = 12, 14  # of HloModuleProto

@@ -16,7 +16,7 @@ from hloc.pjrt.native import PjrtError, state, words, words_at
 from hloc.pjrt.partitioned import Shards, cut, gathered
 from hloc.pjrt.programs import Program, program_at
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def array_of(address: int) -> Array:

@@ -26,7 +26,7 @@ from hloc.report.time_limit import TookTooLong, time_limit
 from hloc.runtime.arena import clear_stops, stop_all
 from hloc.runtime.shards import cut_all, join_all
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Answer: TypeAlias = list[Array] | None
 Runner: TypeAlias = Callable[[Module, Sequence[Array]], list[Array]]
 

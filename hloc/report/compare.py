@@ -12,7 +12,7 @@ from hloc.dtypes import DType, component_of, dtype_of_numpy
 from hloc.lazy_dataclass import dataclass
 from hloc.report.tolerance import Tolerance, tolerance_of
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.runtime.shards import cut, join
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 Parts: TypeAlias = list[list[Array]]
 
 MAX_DEVICES = 1024

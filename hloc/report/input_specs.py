@@ -9,7 +9,7 @@ import json
 import re
 import zipfile
 from os.path import expanduser
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from hloc.report.inputs import (
 )
 from hloc.shapes import ArrayShape, leaves
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 KINDS = (
     "3.5", "[1,2,3]", "@x.npy", "@all.npz:w", "zeros", "ones", "iota", "normal(0,1)",

@@ -22,7 +22,7 @@ from hloc.report.index_ranges import index_limits
 from hloc.report.text import size_text
 from hloc.shapes import MAX_HOST_RANK, UNBOUNDED, ArrayShape, Shape, leaves
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MAX_ROWS = 4096
 _SMALL = 10  # integers that are no indices lie below this

@@ -11,7 +11,7 @@ from hloc import driver
 from hloc.errors import HloError
 from hloc.ir.module import Module
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Interpreter:

@@ -13,7 +13,7 @@ from hloc.report.compare import Comparison
 from hloc.report.run_report import PREVIEW_ELEMENTS, Timing, place_text
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def timing_data(timing: Timing, flops: int, threads: int, devices: int) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from hloc.report.input_specs import array_of, find_parameter, parameters_of
 from hloc.report.inputs import load_arrays, parameter_leaves, random_inputs
 from hloc.shapes import ArrayShape
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(slots=True)

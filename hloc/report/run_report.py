@@ -21,7 +21,7 @@ from hloc.report.exits import RunFailed, leave, leave_interrupted
 from hloc.report.text import count_text, duration, plural
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 R = TypeVar("R")
 
 _MAX_RUNS = 200

@@ -12,7 +12,7 @@ from hloc.errors import HloError, UnsupportedError
 from hloc.lazy_dataclass import dataclass
 from hloc.shapes import MAX_HOST_RANK, ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

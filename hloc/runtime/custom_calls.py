@@ -13,7 +13,7 @@ from hloc.memory.buffer_assignment import data_leaves
 from hloc.ops.custom_call_targets import HostCallable, register_target
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_void_p))
 

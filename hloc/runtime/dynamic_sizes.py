@@ -11,7 +11,7 @@ from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.errors import HloError
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 def padded_arguments(

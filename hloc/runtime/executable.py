@@ -37,7 +37,7 @@ from hloc.runtime.recycling import Recycler
 from hloc.runtime.shards import call_whole
 from hloc.runtime.threads import device_team
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MAX_IDLE_FRAMES = 4
 

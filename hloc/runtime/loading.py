@@ -17,7 +17,7 @@ from hloc.codegen.backend import CompiledModule
 from hloc.errors import UnsupportedError
 from hloc.options import CompileOptions
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Runnable(Protocol):

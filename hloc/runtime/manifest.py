@@ -25,7 +25,7 @@ from hloc.shapes import ArrayShape, ShapeIndex
 if TYPE_CHECKING:
     from hloc.codegen.cpu.backend import CpuModule
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 @dataclass(frozen=True, slots=True)

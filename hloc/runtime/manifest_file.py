@@ -23,7 +23,7 @@ from hloc.memory.buffer_assignment import BufferReport
 from hloc.runtime.manifest import NamedLeaf, ProgramManifest
 from hloc.shapes import ArrayShape, Layout
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _LENGTH = struct.Struct("<Q")
 

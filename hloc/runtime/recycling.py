@@ -16,7 +16,7 @@ import numpy as np
 from hloc.lazy_dataclass import dataclass
 from hloc.memory.heap import ALIGNMENT_BYTES
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 _MAX_KEPT_ARRAYS = 2  # a caller that holds the last result while it asks for the next needs two
 _MAX_KEPT_BYTES = 256 << 20

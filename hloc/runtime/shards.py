@@ -11,7 +11,7 @@ from hloc.errors import HloError
 from hloc.ir.edges import Edge, Edges
 from hloc.shapes import ArrayShape
 
-Array: TypeAlias = np.ndarray[Any, Any]
+Array: TypeAlias = "np.ndarray[Any, Any]"
 Parts: TypeAlias = list[Array]
 
 

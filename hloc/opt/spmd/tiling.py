@@ -23,7 +23,7 @@ Axes: TypeAlias = tuple[int, ...]
 """Axes by number, major first."""
 
 Dims: TypeAlias = tuple[int, ...]
-Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+Ids: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 
 NO_AXES: frozenset[int] = frozenset()
 

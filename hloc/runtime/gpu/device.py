@@ -16,7 +16,7 @@ from hloc.codegen.gpu.kernel import GpuFunction
 from hloc.codegen.gpu.library_call import LibraryCall
 from hloc.runtime.gpu.commands import Command
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
 
 class Device(Protocol):
