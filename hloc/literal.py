@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import struct
 from functools import cached_property
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,8 @@ class Literal:
         return self.value.reshape(-1)[:16].tobytes()
 
     def _same_value(self, other: Literal) -> bool:
+        if self.is_scalar:
+            return True  # the digest is the value
         if not isinstance(self.value, np.ndarray) or not isinstance(other.value, np.ndarray):
             return self.value == other.value
         return self.value.tobytes() == other.value.tobytes()
@@ -81,6 +85,67 @@ class Literal:
             if (data != data[0]).any():
                 return None
         return first
+
+
+class WrittenScalar(Literal):
+    """A scalar as its text in a module: small modules are read and printed without NumPy.
+
+    Attributes:
+        text: as it is printed.
+        number: its value.
+    """
+
+    shape: ArrayShape
+    text: str
+    number: float
+
+    def __init__(self, shape: ArrayShape, text: str, number: float) -> None:
+        vars(self).update(shape=shape, text=text, number=number)
+
+    @cached_property
+    def value(self) -> np.ndarray[Any, Any]:
+        array = np.array(self.number, self.shape.dtype.numpy)
+        array.flags.writeable = False
+        return array
+
+    @cached_property
+    def _digest(self) -> bytes:
+        return struct.pack(_FORMATS[self.shape.dtype.name], self.number)
+
+
+_FORMATS = {
+    "pred": "?", "s8": "b", "s16": "<h", "s32": "<i", "s64": "<q",
+    "u8": "B", "u16": "<H", "u32": "<I", "u64": "<Q", "f32": "<f", "f64": "<d",
+}  # fmt: skip
+_PLAIN_FLOAT = re.compile(r"-?(?:[0-9][0-9.]{0,20}(?:e[-+][0-9]{2,3})?|inf)")
+_PLAIN_INTEGER = re.compile(r"-?[0-9]{1,20}")
+_DIGITS = {"f32": 6, "f64": 15}
+"""As many digits as every text keeps that is read and printed (`FLT_DIG` of C)."""
+
+
+def written_scalar(shape: ArrayShape, text: str) -> WrittenScalar | None:
+    """Return the scalar that is printed as `text`, None if that takes NumPy to tell."""
+    dtype = shape.dtype
+    number: float
+    if dtype.name not in _FORMATS:
+        return None
+    if text in ("true", "false"):
+        return WrittenScalar(shape, text, text == "true") if dtype.is_pred else None
+    if dtype.is_pred:
+        return None
+    if dtype.is_float:
+        if text.count(".") > 1 or text == "-0" or not _PLAIN_FLOAT.fullmatch(text):
+            return None
+        number = float(text)
+        is_plain = number in (0.0, inf, -inf) or 1e-30 < abs(number) < 1e30
+        is_printed = f"{number:.{_DIGITS[dtype.name]}g}" == text
+        return WrittenScalar(shape, text, number) if is_plain and is_printed else None
+    if not _PLAIN_INTEGER.fullmatch(text):
+        return None
+    number = int(text)
+    low = -(1 << dtype.bits - 1) if dtype.is_signed else 0
+    is_plain = low <= number < low + (1 << dtype.bits) and str(number) == text
+    return WrittenScalar(shape, text, number) if is_plain else None
 
 
 MAX_EMPTY_GROUPS = 1024

@@ -13,7 +13,7 @@ import numpy as np
 
 from hloc.dtypes import DType, component_of
 from hloc.errors import HloError
-from hloc.literal import Literal
+from hloc.literal import Literal, WrittenScalar
 from hloc.shapes import ArrayShape, TupleShape
 
 _DIGITS = {
@@ -34,6 +34,8 @@ def literal_text(literal: Literal, large_constants: bool = True) -> str:
     Raises:
         HloError: all elements are wanted of a constant that has more than `MAX_PRINTED`.
     """
+    if isinstance(literal, WrittenScalar):
+        return literal.text
     shape = literal.shape
     if isinstance(shape, TupleShape):
         return _tuple_text(literal) if large_constants else "{...}"

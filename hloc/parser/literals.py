@@ -15,7 +15,7 @@ import numpy as np
 from hloc.dtypes import DType, component_of
 from hloc.errors import HloError
 from hloc.limits import current_limits, limit_note
-from hloc.literal import Literal
+from hloc.literal import Literal, written_scalar
 from hloc.parser.grammar_file import terminal
 from hloc.parser.scanner import COMMENT, after_blanks, fault, strip_comments
 from hloc.shapes import UNBOUNDED, ArrayShape, Shape, TupleShape
@@ -156,6 +156,11 @@ class _Reader:
 
     def _scalar_text(self, shape: ArrayShape, start: int) -> Literal:
         """One element without braces; for an array XLA sets the first element, the others are 0."""
+        if shape.rank == 0 and self.fast and not shape.dtype.is_complex:
+            written = written_scalar(shape, self._word())
+            if written is not None:
+                return written
+            self.at = start
         element = self._element(shape.dtype, 0, start)
         if shape.rank == 0:
             return _literal(shape, element)

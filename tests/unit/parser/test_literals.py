@@ -3,14 +3,14 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from hloc.dtypes import DTYPES, DType
 from hloc.errors import HloError
 from hloc.ir.literal_text import literal_text
-from hloc.literal import Literal, literal_of
+from hloc.literal import Literal, WrittenScalar, literal_of
 from hloc.parser.literals import parse_literal
 from hloc.shapes import ArrayShape, array_shape
 from hloc.source import SourceFile
@@ -70,6 +70,44 @@ def test_plain_and_careful_reading_agree(values: list[float], with_comment: bool
 def test_value_of_a_scalar(text: str, dtype: str, value: float) -> None:
     found = read(text, array_shape(dtype)).array.astype(np.float64)
     assert found.tobytes() == np.float64(value).tobytes()
+
+
+@given(
+    st.sampled_from([d for d in DTYPES.values() if not d.is_special and not d.is_complex]),
+    st.one_of(
+        st.from_regex(r"-?[0-9]{1,21}", fullmatch=True),
+        st.from_regex(r"-?[0-9]{0,9}\.[0-9]{0,9}(e[-+]?[0-9]{1,3})?", fullmatch=True),
+        st.floats(width=32).map(lambda value: f"{value:.6g}"),
+        st.floats().map(lambda value: f"{value:.15g}"),
+        st.sampled_from(["true", "false", "nan", "-nan", "nan(0x1)", "inf", "-inf", "-0", "-0.0"]),
+    ),
+)
+@example(DTYPES["f32"], ".")
+@example(DTYPES["f32"], "1.2.3")
+def test_a_scalar_is_the_same_with_and_without_numpy(dtype: DType, text: str) -> None:
+    """The text of a plain scalar is kept; it has the value, hash and text of the careful way."""
+    shape, source = array_shape(dtype.name), SourceFile(text)
+    try:
+        careful = parse_literal(source, text, 0, shape, fast=False)
+    except HloError:
+        with pytest.raises(HloError):
+            read(text, shape)
+        return
+    found = read(text, shape)
+    assert (found, hash(found)) == (careful, hash(careful))
+    assert literal_text(found) == literal_text(careful)
+    assert found.array.tobytes() == careful.array.tobytes()
+    assert found.array.dtype == careful.array.dtype
+    assert found.array.shape == ()
+    assert not found.array.flags.writeable
+
+
+@pytest.mark.parametrize(
+    ("text", "dtype"),
+    [("0", "f32"), ("-inf", "f64"), ("0.125", "f32"), ("-7", "s8"), ("true", "pred")],
+)
+def test_plain_scalars_keep_their_text(text: str, dtype: str) -> None:
+    assert isinstance(read(text, array_shape(dtype)), WrittenScalar)
 
 
 def test_integers_of_64_bits_do_not_mind_the_sign() -> None:

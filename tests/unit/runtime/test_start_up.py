@@ -1,4 +1,4 @@
-"""What need not be imported: the grammar for plain text, the compiler for kept programs."""
+"""What need not be imported: NumPy to read, Lark for plain text, passes for a kept program."""
 
 import os
 import subprocess
@@ -26,6 +26,30 @@ def test_a_module_as_xla_prints_it_is_read_without_lark(tmp_path: Path) -> None:
     found = _imported("import sys; hloc.parse(sys.stdin.read())", tmp_path)
     assert "hloc.parser.whole_text" in found
     assert not found & {"lark", "hloc.parser.structure", "hloc.parser.value_grammar"}
+
+
+def _loaded_by(words: list[str], cache: Path) -> set[str]:
+    """Return the modules that a command loads: those whose loading takes time."""
+    found = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "hloc", *words],
+        cwd=ROOT,
+        env={**os.environ, "HLOC_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    times = (line.rpartition("|") for line in found.stderr.splitlines() if "|" in line)
+    return {name.strip() for _, _, name in times}
+
+
+def test_parsing_a_small_module_loads_neither_numpy_nor_anything_of_later_stages(
+    tmp_path: Path,
+) -> None:
+    loaded = _loaded_by(["parse", "examples/softmax_relu.hlo", "-q"], tmp_path)
+    assert "hloc.parser" in loaded
+    assert not {name.split(".")[0] for name in loaded} & {"numpy", "ml_dtypes", "llvmlite", "lark"}
+    later = {f"hloc.{room}" for room in ("opt", "codegen", "runtime", "evaluator", "memory")}
+    assert not loaded & later
 
 
 def test_a_kept_program_is_loaded_without_the_compiler(tmp_path: Path) -> None:
