@@ -10,6 +10,7 @@ from rich.text import Text
 
 from hloc.errors import printable
 from hloc.report.compare import Comparison
+from hloc.report.conditioning_text import conditioning_lines
 from hloc.report.inputs import result_leaves
 from hloc.report.measure_text import effect_text
 from hloc.report.run_report import comparison_text, output_lines
@@ -157,6 +158,7 @@ def _run(result: RunResult) -> Iterator[Text]:
     )
     if result.comparison is not None:
         yield from _verdict(result.comparison, result.compared_with)
+        yield from (_text(line) for line in conditioning_lines(result.made_by))
 
 
 def _stacked(arrays: Sequence[np.ndarray[Any, Any]], shapes: Sequence[ArrayShape]) -> list[int]:

@@ -21,6 +21,7 @@ from hloc.lazy_dataclass import dataclass
 from hloc.options import CompileOptions
 from hloc.report.answers import is_too_large
 from hloc.report.compare import Bounds, Comparison, compare
+from hloc.report.conditioning import Conditioning, conditioning_of
 from hloc.report.inputs import parameter_leaves, result_leaves
 from hloc.report.no_gain import SAME_TIME
 from hloc.shapes import ArrayShape, TupleShape, leaves
@@ -61,6 +62,7 @@ class RunResult:
     Attributes:
         watched: values of the instructions that `watch` names.
         print_all: show all elements.
+        made_by: what made outputs that differ by more than a few units.
     """
 
     state: State
@@ -71,6 +73,7 @@ class RunResult:
     inputs: str
     watched: tuple[Value, ...] = ()
     print_all: bool = False
+    made_by: tuple[Conditioning, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +197,7 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
         session.seconds[state] = seconds[0]
     watched = tuple(_watched(session, arrays))
     comparison, compared_with = None, ""
+    made_by: list[Conditioning] = []
     if not (interpret and state is origin):
         large = is_too_large(origin.module)
         same = result_leaves(state.module) == result_leaves(origin.module)
@@ -203,9 +207,31 @@ def run(session: Session, *, interpret: bool = False, print_all: bool = False) -
             want = runner(session, origin.module, arrays)
             comparison = compare(outputs, want, bounds_of(session))
             compared_with = f"{origin.label} {'compiled' if large else 'in the evaluator'}"
+            made_by = _made_by(comparison, origin.module, arrays, outputs, want)
     return RunResult(
-        state, tuple(outputs), wall_ms, comparison, compared_with, described, watched, print_all
+        state,
+        tuple(outputs),
+        wall_ms,
+        comparison,
+        compared_with,
+        described,
+        watched,
+        print_all,
+        tuple(made_by),
     )
+
+
+def _made_by(
+    comparison: Comparison,
+    module: Module,
+    arrays: Sequence[Array],
+    outputs: Sequence[Array],
+    want: Sequence[Array],
+) -> list[Conditioning]:
+    """Return what made outputs that differ; nothing for a program of several devices."""
+    if devices_of(module) > 1:
+        return []
+    return conditioning_of(comparison, module, arrays, outputs, want)
 
 
 def check_runnable(session: Session, state: State) -> None:
@@ -322,4 +348,5 @@ def compare_xla(session: Session) -> RunResult:
         comparison,
         f"{session.origin.label} by XLA ({fastest:.2f} ms)",
         session.inputs.describe(session.origin.module),
+        made_by=tuple(_made_by(comparison, session.origin.module, arrays, outputs, want)),
     )

@@ -43,6 +43,8 @@ from hloc.lazy_dataclass import dataclass
 from hloc.near_names import did_you_mean
 from hloc.options import CompileOptions
 from hloc.report.compare import Bounds, compare
+from hloc.report.conditioning import conditioning_of
+from hloc.report.conditioning_text import conditioning_data, conditioning_lines
 from hloc.report.device_task import DeviceTask, device_task
 from hloc.report.exits import Exit, UsageError
 from hloc.report.inputs import (
@@ -196,7 +198,7 @@ class _Job:
         if a.run and a.backend == "interp":
             interpreter = Interpreter(module, self.options.fill_constants)
             return self._execute(module, interpreter, inputs, module)
-        kept = clone_module(module) if a.compare_with in COMPARE_WORDS else module
+        kept = clone_module(module) if a.compare_with else module
         passes = WatchedPasses(a, self.options, self.talk, self.progress)
         differs: int = Exit.OK
         if only_runs(a):
@@ -384,8 +386,10 @@ class _Job:
         found = compare(outputs, want, Bounds(a.rtol, a.atol))
         verdict = paint.good("OK") if found.ok else paint.bad("FAILED")
         line = f"compare with {other}: {verdict}  {comparison_text(found)}"
-        data = {"with": other, **comparison_data(found)}
-        self.talk.report("comparison", [line], data, is_failure=not found.ok)
+        made = [] if self._task else conditioning_of(found, module, inputs, outputs, want)
+        data = {"with": other, **comparison_data(found), "outputs": conditioning_data(made)}
+        lines = [line, *conditioning_lines(made)]
+        self.talk.report("comparison", lines, data, is_failure=not found.ok)
         return Exit.OK if found.ok else Exit.FAULT
 
     def _wanted(self, module: Module, inputs: list[Array], other: str) -> list[Array]:

@@ -70,6 +70,28 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Distance:
+    """The element of one output of floats where two results are furthest apart.
+
+    Attributes:
+        ulp: units in the last place of the wanted element itself; infinity if only one of the two
+            is a number, or they are different infinities.
+    """
+
+    output: int
+    index: tuple[int, ...]
+    got: str
+    want: str
+    ulp: float
+
+    @property
+    def place(self) -> str:
+        """Return `out0[3,5]`."""
+        index = ",".join(map(str, self.index))
+        return f"out{self.output}" + (f"[{index}]" if index else "")
+
+
+@dataclass(frozen=True, slots=True)
 class _Output:
     """The comparison of one array; `excess` is how far beyond its bound the worst element is."""
 
@@ -99,6 +121,30 @@ def compare(got: Sequence[Array], want: Sequence[Array], bounds: Bounds) -> Comp
         max_error=max((o.max_error for o in outputs), default=0.0),
         worst=worst,
     )
+
+
+def distance_at(number: int, pair: tuple[Array, Array], apart: Array, flat: int) -> Distance:
+    """Return element `flat`, in row-major order, of the two results of output `number`."""
+    got, want = pair
+    index = tuple(int(i) for i in np.unravel_index(flat, want.shape))
+    return Distance(number, index, str(got[index]), str(want[index]), float(apart[index]))
+
+
+def ulps_apart(got: Array, want: Array) -> Array:
+    """Return how many units in the last place of `want` the elements are apart, in f64."""
+    got, want = np.asarray(got), np.asarray(want)
+    dtype = dtype_of_numpy(want.dtype)
+    assert dtype is not None
+    if dtype.is_complex:
+        parts = (ulps_apart(got.real, want.real), ulps_apart(got.imag, want.imag))
+        return np.asarray(np.maximum(*parts))
+    a, b = got.astype(np.float64), want.astype(np.float64)
+    finite = np.isfinite(a) & np.isfinite(b)
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = np.where(finite, np.abs(a - b), 0.0)
+    ulps = _in_ulps(error, np.where(finite, np.abs(b), 0.0), dtype)
+    same = finite | (a == b) | (np.isnan(a) & np.isnan(b))
+    return np.where(same, ulps, np.inf)
 
 
 def _compare_array(got: Array, want: Array, bounds: Bounds) -> _Output:
@@ -166,8 +212,13 @@ def _compare_floats(got: Array, want: Array, dtype: DType, bounds: Bounds) -> _O
 
 def _max_ulp(error: Array, size: Array, dtype: DType) -> int:
     """Return the largest of `error` in units of the last place of `size` (see `Comparison`)."""
-    smallest_exponent = 2 - (1 << (dtype.exponent_bits - 1))
-    size = np.maximum(size, size.max(initial=0.0) / 1024)
-    exponent = np.maximum(np.frexp(size)[1] - 1, smallest_exponent)
-    ulps = np.ldexp(error, dtype.mantissa_bits - exponent)
+    ulps = _in_ulps(error, np.maximum(size, size.max(initial=0.0) / 1024), dtype)
     return math.ceil(min(float(ulps.max(initial=0.0)), 1e18))
+
+
+def _in_ulps(error: Array, size: Array, dtype: DType) -> Array:
+    """Return `error` in units of the last place of numbers of `size`."""
+    smallest_exponent = 2 - (1 << (dtype.exponent_bits - 1))
+    exponent = np.maximum(np.frexp(size)[1] - 1, smallest_exponent)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(error, dtype.mantissa_bits - exponent))

@@ -36,18 +36,18 @@ def outputs_data(
     return [
         {
             "shape": shape.text_without_layout,
-            "values": [_number(value) for value in np.asarray(output).reshape(-1)[:limit]],
+            "values": [json_number(value) for value in np.asarray(output).reshape(-1)[:limit]],
         }
         for output, shape in zip(outputs, shapes, strict=True)
     ]
 
 
-def _number(value: Any) -> object:
+def json_number(value: Any) -> object:
     """Return a number or truth value of JSON, or a text for what it lacks."""
     plain = value.item() if hasattr(value, "item") else value
     if isinstance(plain, bool | int) or (isinstance(plain, float) and math.isfinite(plain)):
         return plain
-    return element_text(value)
+    return element_text(np.asarray(value)[()])
 
 
 def comparison_data(found: Comparison) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def comparison_data(found: Comparison) -> dict[str, Any]:
         "elements": found.elements,
         "different": found.bad,
         "max_ulp": found.max_ulp,
-        "max_error": _number(found.max_error),
+        "max_error": json_number(found.max_error),
         "nan_mismatches": found.nan_mismatches,
         "worst": worst,
     }

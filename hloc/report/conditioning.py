@@ -1,0 +1,265 @@
+"""How far roundings alone may move a result: whether a difference is one, or a fault.
+
+Two numbers, for the element of an output where two results are furthest apart:
+
+- the condition of the instruction that made it: by how much a relative error of its operands grows.
+  `sum|x| / |sum x|` for sums and products, `|x f'(x) / f(x)|` for elementwise functions;
+- how far the element moves when every operation of the entry computation is off by one unit in the
+  last place, in a random direction. That is measured, by the evaluator.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hloc import driver
+from hloc.analysis.extract import extract
+from hloc.dtypes import dtype_of_numpy
+from hloc.errors import HloError
+from hloc.ir.instruction import Instruction
+from hloc.ir.module import Module
+from hloc.ir.traversal import post_order
+from hloc.lazy_dataclass import dataclass
+from hloc.ops.folding import recognised_reducer
+from hloc.report.answers import is_random, is_too_large
+from hloc.report.compare import Comparison, Distance, distance_at, ulps_apart
+from hloc.report.inputs import array_leaves
+from hloc.shapes import ArrayShape
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+Values: TypeAlias = dict[Instruction, list[Array]]
+
+MOST_INSTRUCTIONS = 1000
+"""Entry computations with more are not measured: each instruction is a module of its own."""
+
+_RUNS = 3
+_ALLOWED = 16.0
+"""Units in the last place that an operation, or a sum in another order, may be off by itself."""
+
+_FEWEST_BITS = 7
+"""Mantissa bits of bf16: narrower types have too few neighbours for a measurement."""
+
+_STEP = 1e-6
+"""Relative step of a numerical derivative in f64: its error is about 1e-10."""
+
+_SAME_ELEMENTS = ("bitcast", "copy", "reshape")
+
+
+SHOWN_ULP = 8
+"""Differences up to this many units (`Comparison.max_ulp`) need no explanation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conditioning:
+    """What the furthest element of one output is made by.
+
+    Attributes:
+        distance: which element, and how far apart the two results are.
+        instruction, opcode: what made it.
+        condition: of the instruction at this element; None where it has no simple formula.
+        spread_ulp: how far the element moves when every operation is off by one unit.
+    """
+
+    distance: Distance
+    instruction: str
+    opcode: str
+    condition: float | None
+    spread_ulp: float
+
+    @property
+    def is_rounding(self) -> bool:
+        """True if roundings explain the difference."""
+        grown = max(1.0, self.spread_ulp, self.condition or 0.0)
+        return self.distance.ulp <= _ALLOWED * grown
+
+
+def conditioning_of(
+    found: Comparison,
+    module: Module,
+    inputs: Sequence[Array],
+    got: Sequence[Array],
+    want: Sequence[Array],
+) -> list[Conditioning]:
+    """Return `conditioning` where a comparison has found more than a few units, else nothing."""
+    if found.ok and found.max_ulp <= SHOWN_ULP:
+        return []
+    return conditioning(module, inputs, got, want)
+
+
+def conditioning(
+    module: Module, inputs: Sequence[Array], got: Sequence[Array], want: Sequence[Array]
+) -> list[Conditioning]:
+    """Return what made the furthest element of each output of floats, or the least explained one.
+
+    Args:
+        module: what both results are of; it is not changed.
+        inputs: its arguments.
+        got: one result.
+        want: the other; errors are in units of its elements.
+
+    Returns:
+        One for each output of floats; nothing if the module is too large for the evaluator, or
+        cannot be run in it piece by piece.
+    """
+    count = sum(1 for _ in post_order(module.entry))
+    if is_too_large(module) or is_random(module) or count > MOST_INSTRUCTIONS:
+        return []
+    try:
+        plain = _values(module, inputs, lambda _, arrays: arrays)
+        random = np.random.default_rng(0)
+        moved = [
+            _values(module, inputs, lambda i, arrays: _off_by_one(i, arrays, random))
+            for _ in range(_RUNS)
+        ]
+    except HloError:
+        return []
+    root = module.entry.root
+    found = []
+    for number, pair in enumerate(zip(got, want, strict=True)):
+        if _is_float(pair[1]) and pair[1].size:
+            own = plain[root][number]
+            spread = np.max([ulps_apart(other[root][number], own) for other in moved], axis=0)
+            found.append(_output(number, pair, spread, root, plain))
+    return found
+
+
+def _output(
+    number: int, pair: tuple[Array, Array], spread: Array, root: Instruction, values: Values
+) -> Conditioning:
+    """Return the furthest element, but the least explained one if roundings do not explain it."""
+    apart, maker = ulps_apart(*pair), _maker(root, number)
+
+    def at(flat: int) -> Conditioning:
+        distance = distance_at(number, pair, apart, flat)
+        condition = _condition(maker, values, flat)
+        name = maker.opcode.name
+        return Conditioning(distance, maker.name, name, condition, float(spread.reshape(-1)[flat]))
+
+    with np.errstate(invalid="ignore"):
+        unexplained = np.nan_to_num(apart / np.maximum(spread, 1.0), nan=0.0, posinf=np.inf)
+    least = at(int(np.argmax(unexplained)))
+    return at(int(np.argmax(apart))) if least.is_rounding else least
+
+
+def _values(
+    module: Module,
+    inputs: Sequence[Array],
+    changed: Callable[[Instruction, list[Array]], list[Array]],
+) -> Values:
+    """Return the arrays of every instruction that the root needs, each `changed` when made."""
+    values: Values = {}
+    given = iter(inputs)
+    for parameter in module.entry.parameters:
+        arrays = [next(given) for _ in array_leaves([parameter.shape])]
+        values[parameter] = changed(parameter, arrays)
+    for inst in post_order(module.entry):
+        if inst not in values:
+            alone, operands = _alone(inst, values)
+            arrays = list(driver.evaluate(alone, *operands, fill_constants="zeros"))
+            values[inst] = changed(inst, arrays)
+    return values
+
+
+def _alone(inst: Instruction, values: Values) -> tuple[Module, list[Array]]:
+    """Return a module that computes `inst` only, and its arguments."""
+    alone = extract(inst, 0)
+    by_name = {other.name: other for other in inst.computation.instructions}
+    operands = (values[by_name[parameter.name]] for parameter in alone.entry.parameters)
+    return alone, [array for arrays in operands for array in arrays]
+
+
+def _off_by_one(inst: Instruction, arrays: list[Array], random: np.random.Generator) -> list[Array]:
+    """Return floats moved to a neighbour, as a rounding moves them.
+
+    Integers stay, so that masks, counts and what is compared with them do, and so do constants.
+    """
+    if inst.is_a("constant", "iota", "tuple", "get-tuple-element", *_SAME_ELEMENTS):
+        return arrays
+    return [_neighbours(array, random) for array in arrays]
+
+
+def _neighbours(array: Array, random: np.random.Generator) -> Array:
+    dtype = dtype_of_numpy(array.dtype)
+    if dtype is None or not dtype.is_float or dtype.mantissa_bits < _FEWEST_BITS:
+        return array
+    wide = array.astype(np.float64)
+    up = random.random(array.shape) < 0.5
+    target = np.where(up, np.inf, -np.inf).astype(array.dtype)
+    moved = np.nextafter(array, target)
+    stays = ~np.isfinite(wide) | (wide == np.rint(wide)) | ~np.isfinite(moved.astype(np.float64))
+    return np.where(stays, array, moved).astype(array.dtype)
+
+
+def _maker(root: Instruction, output: int) -> Instruction:
+    """Return what made an output, whose elements lie in the same order there."""
+    inst = root
+    while True:
+        if inst.is_a("tuple") and all(len(array_leaves([o.shape])) == 1 for o in inst.operands):
+            inst, output = inst.operands[output], 0
+        elif inst.is_a(*_SAME_ELEMENTS):
+            (inst,) = inst.operands
+        else:
+            return inst
+
+
+def _condition(inst: Instruction, values: Values, flat: int) -> float | None:
+    """Return the condition of one element of an instruction, None if there is no formula."""
+    if not isinstance(inst.shape, ArrayShape) or not inst.array.dtype.is_float:
+        return None
+    alone, operands = _alone(inst, values)
+    wide = _in_f64(alone)
+    arrays = [array.astype(np.float64) if _is_float(array) else array for array in operands]
+    if _is_sum(inst):
+        magnitude = _element(wide, [np.abs(a) if _is_float(a) else a for a in arrays], flat)
+        return _ratio(magnitude, _element(wide, arrays, flat))
+    if inst.opcode.elemental is None:
+        return None
+    value, total = _element(wide, arrays, flat), 0.0
+    for number, array in enumerate(arrays):
+        if _is_float(array):
+            ends = [
+                _element(wide, [*arrays[:number], array * factor, *arrays[number + 1 :]], flat)
+                for factor in (1 + _STEP, 1 - _STEP)
+            ]
+            total += abs(ends[0] - ends[1]) / (2 * _STEP)
+    return _ratio(total, value)
+
+
+def _is_sum(inst: Instruction) -> bool:
+    """Tell whether the elements are sums of operands or of their products."""
+    if inst.is_a("dot", "convolution"):
+        return True
+    kinds = ("reduce", "reduce-window", "scatter")
+    return inst.is_a(*kinds) and recognised_reducer(inst.called[0]) == "add"
+
+
+def _in_f64(module: Module) -> Module:
+    """Return a module of few instructions with f64 for all wider floats."""
+    return driver.parse_text(_FLOAT.sub("f64[", module.to_text(large_constants=True)))
+
+
+_FLOAT = re.compile(r"\b(?:bf16|f16|f32)\[")
+
+
+def _is_float(array: Array) -> bool:
+    dtype = dtype_of_numpy(array.dtype)
+    return dtype is not None and dtype.is_float
+
+
+def _element(module: Module, arrays: Sequence[Array], flat: int) -> float:
+    (result,) = driver.evaluate(module, *arrays, fill_constants="zeros")
+    return float(result.reshape(-1)[flat])
+
+
+def _ratio(magnitude: float, value: float) -> float | None:
+    """Return the condition; infinite if parts cancel, None if they are not numbers."""
+    if not (math.isfinite(magnitude) and math.isfinite(value)):
+        return None
+    if value == 0:
+        return math.inf if magnitude else 1.0
+    return abs(magnitude / value)

@@ -1,0 +1,46 @@
+"""What people and programs read of `conditioning`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hloc.errors import printable
+from hloc.report.conditioning import Conditioning
+from hloc.report.run_data import json_number
+
+
+def conditioning_lines(found: Sequence[Conditioning]) -> list[str]:
+    """Return a line per output: where it is furthest off, and whether that is rounding."""
+    return [_line(one) for one in found]
+
+
+def _line(one: Conditioning) -> str:
+    distance = one.distance
+    apart = "a number and none" if math.isinf(distance.ulp) else f"{distance.ulp:,.0f} ulp apart"
+    condition = "" if one.condition is None else f", condition {one.condition:.2g}"
+    made = f"made by {one.opcode} %{printable(one.instruction)}{condition}"
+    moved = f"roundings move it by {one.spread_ulp:,.0f} ulp"
+    verdict = "rounding" if one.is_rounding else "more than rounding"
+    return (
+        f"  {distance.place}: {distance.got} and {distance.want}, {apart}, {made}, {moved}: "
+        f"{verdict}"
+    )
+
+
+def conditioning_data(found: Sequence[Conditioning]) -> list[dict[str, object]]:
+    """Return what JSON says of each output; infinity, which JSON lacks, is a text."""
+    return [
+        {
+            "at": one.distance.place,
+            "is": one.distance.got,
+            "expected": one.distance.want,
+            "ulp": json_number(one.distance.ulp),
+            "instruction": one.instruction,
+            "opcode": one.opcode,
+            "condition": None if one.condition is None else json_number(one.condition),
+            "spread_ulp": json_number(one.spread_ulp),
+            "rounding": one.is_rounding,
+        }
+        for one in found
+    ]
