@@ -96,6 +96,7 @@ def _list() -> str:
         "hloc learn 1 --script    run its commands in hlo-repl",
         "hloc learn start 1       copy it into a folder to work in, and open hlo-repl",
         "hloc learn check 1 FILE  check your answer, the exercise.py of that folder",
+        "docs/tutorial.md         from a JAX function of your own to a faster one",
     ]
     return "\n".join(lines)
 

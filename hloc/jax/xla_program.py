@@ -32,6 +32,7 @@ def run_by_xla(text: str, arrays: Sequence[Array]) -> tuple[tuple[Array, ...], t
     Raises:
         HloError: XLA does not take the module.
     """
+    import jax  # noqa: F401  before jaxlib, whose log it turns off
     from jaxlib import _hlo
 
     try:

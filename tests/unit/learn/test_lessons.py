@@ -79,7 +79,7 @@ def test_the_text_shows_what_the_commands_print(
 ) -> None:
     """`--update-golden` writes the outputs anew, and script.hlor from the commands."""
     written = read_cells(lesson.read("lesson.md"))
-    run = run_cells(written, lesson, tmp_path / "lesson")
+    run = run_cells(written, lesson.folder, tmp_path / "lesson")
     if update_golden:
         (lesson.folder / "lesson.md").write_text(write_cells(run), encoding="utf-8")
         (lesson.folder / "script.hlor").write_text(script_of(lesson), encoding="utf-8")

@@ -19,12 +19,12 @@ _TIME = re.compile(r"\b\d+(?:\.\d+)? (?:us|ms|s)\b")
 
 def filled(lesson: Lesson, folder: Path) -> str:
     """Return lesson.md with the output of its commands, run in a copy of the lesson."""
-    return write_cells(run_cells(read_cells(lesson.read("lesson.md")), lesson, folder))
+    return write_cells(run_cells(read_cells(lesson.read("lesson.md")), lesson.folder, folder))
 
 
-def run_cells(cells: list[Cell], lesson: Lesson, folder: Path) -> list[Cell]:
-    """Run all commands of `cells` in `folder`, which becomes a copy of the lesson."""
-    shutil.copytree(lesson.folder, folder, dirs_exist_ok=True)
+def run_cells(cells: list[Cell], files: Path, folder: Path) -> list[Cell]:
+    """Run all commands of `cells` in `folder`, which becomes a copy of the folder `files`."""
+    shutil.copytree(files, folder, dirs_exist_ok=True)
     recorder = Recorder()
     made: list[Cell] = []
     with chdir(folder):
