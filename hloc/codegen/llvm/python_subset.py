@@ -2,9 +2,9 @@
 
 All values are 64-bit integers; a value also has a C type, by which `buffer.device` and `list[i]`
 load and store fields and elements. There are assignments, `if`, `while`, `for i in range(n)`,
-calls, integer arithmetic, comparisons, `and`, `or`, `not`. The type of a local is that of its
-first value. A function `f` that is called with `args: Args` takes the structure `f_Args`. The words
-in `_BUILT_IN` and `C_FUNCTIONS` are explained in `words.py` of the folders that use them.
+calls, integer arithmetic, `min`, comparisons, `and`, `or`, `not`. The type of a local is that of
+its first value. A function `f` that is called with `args: Args` takes the structure `f_Args`. The
+words in `_BUILT_IN` and `C_FUNCTIONS` are explained in `words.py` of the folders that use them.
 """
 
 from __future__ import annotations
@@ -393,6 +393,11 @@ class _Function:
         assert not quoted or type_.endswith("*")
         return Value(self._expression(value).text, type_)
 
+    def _smaller(self, arguments: list[ast.expr]) -> Value:
+        x, y = (self._expression(argument) for argument in arguments)
+        flag = self._value(f"icmp slt i64 {x.text}, {y.text}").text
+        return self._value(f"select i1 {flag}, i64 {x.text}, i64 {y.text}", x.type)
+
     def _atomic(self, operation: str, arguments: list[ast.expr]) -> Value:
         place, value = self._place(arguments[0]), self._expression(arguments[1]).text
         pointer = self._value(f"inttoptr i64 {place.text} to ptr").text
@@ -429,6 +434,7 @@ class _Function:
         "function": _function_address,
         "size_of": _size_of,
         "cast": _cast,
+        "min": _smaller,
         "exchange": lambda self, arguments: self._atomic("xchg", arguments),
         "atomic_add": lambda self, arguments: self._atomic("add", arguments),
         "atomic_max": lambda self, arguments: self._atomic("max", arguments),

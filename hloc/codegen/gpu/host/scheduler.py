@@ -89,9 +89,7 @@ def host_run_block(launch: Launch) -> Word:
 def host_settle(launch: Launch, warp: int) -> Word:
     """Run the lanes of a warp until none waits for the others."""
     first = warp * Size_.WARP
-    lanes = launch.count - first
-    if lanes > Size_.WARP:
-        lanes = Size_.WARP
+    lanes = min(launch.count - first, Size_.WARP)
     while True:
         wanted = launch.threads[first].site
         waiting = 0

@@ -88,9 +88,7 @@ def reduce_run(what: Exchange, meeting: Meeting, number: int, run: int) -> None:
     operand = what.operand[number]
     size = operand.outer * operand.count * operand.inner_bytes
     begin = run * 4096 * operand.element_bytes
-    length = size - begin
-    if length > 4096 * operand.element_bytes:
-        length = 4096 * operand.element_bytes
+    length = min(size - begin, 4096 * operand.element_bytes)
     members = meeting.members
     inputs = stack(members + 1)
     total = stack(8192)
@@ -116,9 +114,7 @@ def scatter(
         position = begin + done
         within = position % inner
         block = position // inner
-        count = inner - within
-        if count > length - done:
-            count = length - done
+        count = min(inner - within, length - done)
         result = meeting.arrays[block % operand.count][what.operands + number]
         target = result + block // operand.count * inner + within
         copy(target, total + done, count)
@@ -190,9 +186,7 @@ def move_chunk(what: Exchange, meeting: Meeting, operand: int, transfer: int, ch
     elif what.opcode == Opcode_.collective_permute:
         sender = what.source_of[meeting.devices[receiver]]
     begin = chunk * chunk_bytes(row)
-    end = begin + chunk_bytes(row)
-    if end > row * rows:
-        end = row * rows
+    end = min(begin + chunk_bytes(row), row * rows)
     target = meeting.arrays[receiver][what.operands + given] + target_offset
     if sender < 0:
         memset(target + begin, 0, end - begin)
@@ -208,9 +202,7 @@ def move_chunk(what: Exchange, meeting: Meeting, operand: int, transfer: int, ch
     while begin < end:
         number = begin // row
         within = begin % row
-        count = row - within
-        if count > end - begin:
-            count = end - begin
+        count = min(row - within, end - begin)
         memcpy(
             target + number * target_stride + within,
             source + number * source_stride + within,

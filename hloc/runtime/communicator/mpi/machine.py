@@ -106,9 +106,7 @@ def combine(device: Device, values: Words) -> int:
         if values[5] != 0:
             row[values[4]] = values[5] + offset
         row[members] = values[6] + offset
-        count = values[7] - done
-        if count > 4096:
-            count = 4096
+        count = min(values[7] - done, 4096)
         call(values[0], row, count)
         done += count
     return 0
@@ -194,9 +192,7 @@ def begin_rows(
     peers = cast(Words, values[4])
     left = count * values[9]
     while left > 0:
-        size = left
-        if size > values[24]:
-            size = values[24]
+        size = min(left, values[24])
         status = call(begin, first, size, values[8], peers[peer], tag, values[7], requests[0])
         if status & 4294967295 != 0:
             return status & 4294967295  # type: ignore[no-any-return]

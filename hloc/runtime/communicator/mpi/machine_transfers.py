@@ -42,9 +42,7 @@ def post(device: Device, values: Words) -> int:
     )  # fmt: skip
     left = values[1]
     while left > 0 and status & 4294967295 == 0:
-        size = left
-        if size > values[8]:
-            size = values[8]
+        size = min(left, values[8])
         request += values[11]
         status = call(
             values[10], first, size, values[5], values[2], values[3], values[4], request
@@ -109,9 +107,7 @@ def receive(values: Words, target: int, size_bytes: int, most_bytes: int) -> int
     status = 0
     left = size_bytes
     while left > 0 and status & 4294967295 == 0:
-        size = left
-        if size > most_bytes:
-            size = most_bytes
+        size = min(left, most_bytes)
         status = call(
             values[8], target, size, values[5], values[2], values[3], values[4], values[9]
         )  # fmt: skip
