@@ -5,10 +5,10 @@ A window that is not completely in bounds is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
-from hloc.codegen.builder.index import loop_order
+from hloc.codegen.builder.index import Index, loop_order
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.elements.reductions import LONG_SUM, plain_reducer
@@ -53,12 +53,12 @@ def _emit_in_f64(k: KernelContext) -> None:
     with k.body.nest(output.dims, order) as at:
         total.store(k.math, tuple(at), k.b.convert(k.read(operand, tuple(at)), F64))
 
-    def combine(target: list[IndexValue], new: list[Value]) -> None:
-        index = tuple(target)
-        value = k.b.fadd(total.load(k.math, index), k.b.convert(new[0], F64))
-        total.store(k.math, index, value)
+    def add(k: KernelContext, target: Index, at: Sequence[IndexValue]) -> None:
+        new = k.read(k.root.operands[2], tuple(at))
+        value = k.b.fadd(total.load(k.math, target), k.b.convert(new, F64))
+        total.store(k.math, target, value)
 
-    _each_update(k, combine)
+    _each_update(k, add)
     with k.body.nest(output.dims, order) as at:
         value = total.load(k.math, tuple(at))
         output.store(k.math, tuple(at), k.b.convert(value, output.dtype))
@@ -71,21 +71,13 @@ def _emit(k: KernelContext) -> None:
         array, shared = k.plain_array(operand), k.aliased[number]
         if array is None or shared is None or array is not k.inputs[shared]:
             k.copy_array(operand, output)
-
-    def combine(target: list[IndexValue], new: list[Value]) -> None:
-        index = tuple(target)
-        old = [output.load(k.math, index) for output in k.outputs]
-        results = k.g.inline(k.root.called[0], [*old, *new])
-        for output, value in zip(k.outputs, results, strict=True):
-            output.store(k.math, index, k.b.convert(value, output.dtype))
-
     _each_update(k, combine)
 
 
 def _each_update(
-    k: KernelContext, combine: Callable[[list[IndexValue], list[Value]], None]
+    k: KernelContext, each: Callable[[KernelContext, Index, Sequence[IndexValue]], None]
 ) -> None:
-    """Call `combine` with the place and the values of each update that is in bounds, in order."""
+    """Call `each` with the target and the index of each update that is in bounds, in order."""
     count = len(k.outputs)
     indices, updates = k.root.operands[count], k.root.operands[count + 1 :]
     a = k.root.attributes
@@ -104,11 +96,7 @@ def _each_update(
             at = tuple(
                 inner[d] if d in a.update_window_dims else outer[d] for d in range(shape.rank)
             )
-            target = [
-                k.math.add(i, at[d]) if d is not None else i
-                for i, d in zip(first, window_dimensions(k.root), strict=True)
-            ]
-            combine(target, [k.read(update, at) for update in updates])
+            each(k, target_of(k, first, at), at)
 
 
 def window_dimensions(root: Instruction) -> list[int | None]:
@@ -149,6 +137,23 @@ def fits(k: KernelContext, first: list[IndexValue]) -> Value:
         conditions.append(k.math.compare("GE", i, 0))
         conditions.append(k.math.compare("LE", i, room))
     return k.body.all_of(conditions)
+
+
+def target_of(k: KernelContext, first: Sequence[IndexValue], at: Sequence[IndexValue]) -> Index:
+    """Return where element `at` of the updates goes if its window begins at `first`."""
+    return tuple(
+        k.math.add(i, at[d]) if d is not None else i
+        for i, d in zip(first, window_dimensions(k.root), strict=True)
+    )
+
+
+def combine(k: KernelContext, target: Index, at: Sequence[IndexValue]) -> None:
+    """Combine element `at` of the updates into element `target` of the results."""
+    new = [k.read(update, tuple(at)) for update in k.root.operands[len(k.outputs) + 1 :]]
+    old = [output.load(k.math, target) for output in k.outputs]
+    results = k.g.inline(k.root.called[0], [*old, *new])
+    for output, value in zip(k.outputs, results, strict=True):
+        output.store(k.math, target, k.b.convert(value, output.dtype))
 
 
 EMITTER = Emitter("scatter", plan, roots=("scatter",))

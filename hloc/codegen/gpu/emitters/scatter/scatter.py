@@ -7,10 +7,9 @@ thread: no atomics, and the order of the updates is kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
-from hloc.codegen.builder.index import Index, row_major_strides
+from hloc.codegen.builder.index import row_major_strides
 from hloc.codegen.builder.loops import IndexValue
 from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
@@ -18,7 +17,13 @@ from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
-from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions
+from hloc.codegen.kernels.scatter import (
+    combine,
+    first_of_window,
+    fits,
+    target_of,
+    window_dimensions,
+)
 from hloc.ir.instruction import Instruction
 from hloc.shapes import ArrayShape
 
@@ -102,23 +107,6 @@ def _is_owner(
         return []
     place = k.math.linear(first, row_major_strides(root.operands[0].array.dims))
     return [k.math.compare("EQ", k.math.rem(place, owners), owner)]
-
-
-def target_of(k: GpuContext, first: Sequence[IndexValue], at: Sequence[IndexValue]) -> Index:
-    """Return where element `at` of the updates goes if its window begins at `first`."""
-    return tuple(
-        k.math.add(i, at[d]) if d is not None else i
-        for i, d in zip(first, window_dimensions(k.root), strict=True)
-    )
-
-
-def combine(k: GpuContext, target: Index, at: Sequence[IndexValue]) -> None:
-    """Combine element `at` of the updates into element `target` of the results."""
-    new = [k.read(update, tuple(at)) for update in k.root.operands[len(k.outputs) + 1 :]]
-    old = [output.load(k.math, target) for output in k.outputs]
-    results = k.g.inline(k.root.called[0], [*old, *new])
-    for output, value in zip(k.outputs, results, strict=True):
-        output.store(k.math, target, k.b.convert(value, output.dtype))
 
 
 EMITTER = Emitter("scatter", plan)

@@ -17,17 +17,11 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
-from hloc.codegen.gpu.emitters.scatter.scatter import (
-    combine,
-    scatters_points,
-    set_number,
-    target_of,
-    window_loops,
-)
+from hloc.codegen.gpu.emitters.scatter.scatter import scatters_points, set_number, window_loops
 from hloc.codegen.gpu.emitters.sort.rank_merge import RankMerge, chunk_for, store_all
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
-from hloc.codegen.kernels.scatter import first_of_window, fits
+from hloc.codegen.kernels.scatter import combine, first_of_window, fits, target_of
 from hloc.dtypes import S32, S64
 from hloc.ir.instruction import Instruction
 from hloc.memory.heap import aligned_bytes

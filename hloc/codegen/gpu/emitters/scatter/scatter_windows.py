@@ -14,10 +14,10 @@ from hloc.codegen.builder.values import Value
 from hloc.codegen.gpu.context import GpuContext, LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters.movement.dynamic_update_slice import copy_operand
-from hloc.codegen.gpu.emitters.scatter.scatter import combine, set_number, window_loops
+from hloc.codegen.gpu.emitters.scatter.scatter import set_number, window_loops
 from hloc.codegen.kernels.context import root_of
 from hloc.codegen.kernels.emitter import Emitter
-from hloc.codegen.kernels.scatter import first_of_window, fits, window_dimensions
+from hloc.codegen.kernels.scatter import combine, first_of_window, fits, window_dimensions
 from hloc.ir.instruction import Instruction
 
 
