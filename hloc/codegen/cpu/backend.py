@@ -6,15 +6,13 @@ LLVM pipeline, control flow through very little of it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import field, replace
 
 from hloc.codegen.backend import Stage
 from hloc.codegen.builder.loops import unrolled_text
 from hloc.codegen.cpu.entry_function import entry_text, loop_text, split_routines
-from hloc.codegen.cpu.fusible import needs_defusion
-from hloc.codegen.cpu.kernel import Kernel, emit_kernel, plan_kernel, routine_names
+from hloc.codegen.cpu.kernel import Kernel, emit_kernel, needs_defusion, plan_kernel, routine_names
 from hloc.codegen.cpu.libraries import NAMES, call_libraries
 from hloc.codegen.cpu.loop_function import loop_functions, only_inlined
 from hloc.codegen.cpu.scalable import without_scalable
@@ -33,6 +31,7 @@ from hloc.codegen.llvm.routine import SHORT_LOOPS
 from hloc.codegen.llvm.target import Target, target_for
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
+from hloc.codegen.plan.kernel_request import kernel_symbol
 from hloc.codegen.plan.plan import KernelStep, Plan
 from hloc.codegen.plan.planning import KernelRules, PlannedProgram, plan_program
 from hloc.errors import Diagnostic, HloError, UnsupportedError
@@ -240,7 +239,7 @@ def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel
             kernels.append(
                 emit_kernel(
                     request,
-                    _symbol(key),
+                    kernel_symbol(key),
                     machine,
                     stack_bytes=stack_bytes,
                     with_lanes=with_lanes,
@@ -251,11 +250,6 @@ def _emit_kernels(plan: Plan, machine: Target, stack_bytes: int) -> tuple[Kernel
     if faults:
         raise UnsupportedError(faults)
     return tuple(kernels)
-
-
-def _symbol(key: str) -> str:
-    """Return the name of a kernel: a digest, so that equal kernels of all modules share it."""
-    return "kernel_" + hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 def _units(

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from hloc.codegen.builder.values import NeedsScalars
 from hloc.codegen.cpu.emitters import loop, table
+from hloc.codegen.cpu.emitters.attention.attention_plan import attention_plan
+from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
 from hloc.codegen.cpu.emitters.reduction import row_region
 from hloc.codegen.cpu.split_kernel import Split, split_of
 from hloc.codegen.elements import reductions, remap, scalar_control
@@ -20,6 +22,7 @@ from hloc.codegen.kernels.emitter import KernelPlan, PlannedKernel, first_plan
 from hloc.codegen.kernels.lanes import has_masks, lane_count
 from hloc.codegen.llvm.routine import Routines
 from hloc.codegen.llvm.target import Target
+from hloc.codegen.lower.fusible import is_beyond
 from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
 from hloc.dtypes import U8
 from hloc.errors import UnsupportedError
@@ -67,6 +70,13 @@ def routine_names(kernel: Kernel) -> Iterator[str]:
 def plan_kernel(inst: Instruction) -> PlannedKernel[KernelContext] | None:
     """Return how the kernel of `inst` is written, None if no emitter can write it."""
     return first_plan(table.EMITTERS, inst) if needs_kernel(inst) else None
+
+
+def needs_defusion(inst: Instruction) -> bool:
+    """True if fusion `inst` must be taken apart before kernels are made."""
+    if attention_plan(inst) is not None:
+        return False
+    return is_beyond(inst, row_region.plan(inst) is not None, gemm_epilogue.core_of(inst))
 
 
 def emit_kernel(

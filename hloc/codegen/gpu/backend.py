@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from functools import partial
 
 from hloc.codegen.backend import Stage
-from hloc.codegen.gpu.emit import emit_kernel, plan_kernel
+from hloc.codegen.gpu.emit import emit_kernel, needs_defusion, plan_kernel
 from hloc.codegen.gpu.exchange_form import to_exchange_form
-from hloc.codegen.gpu.fusible import needs_defusion
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.llvm.target import Target
 from hloc.codegen.lower.dynamic_boundary import DynamicBoundary
 from hloc.codegen.lower.linear_algebra import own_linear_algebra
+from hloc.codegen.plan.kernel_request import kernel_symbol
 from hloc.codegen.plan.plan import Plan
 from hloc.codegen.plan.planning import KernelRules, plan_program
 from hloc.errors import HloError
@@ -91,12 +90,7 @@ def kernels_of(
     program = plan_program(module, options, rules)
     plan = program.plan
     kernels = (
-        emit_kernel(request, _symbol(key), chip)
+        emit_kernel(request, kernel_symbol(key), chip)
         for request, key in zip(plan.kernels, plan.keys, strict=True)
     )
     return plan, tuple(kernels), program.boundary
-
-
-def _symbol(key: str) -> str:
-    """Return the name of a kernel: a digest, so that equal kernels of all modules share it."""
-    return "kernel_" + hashlib.sha256(key.encode()).hexdigest()[:24]

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from hloc.codegen.gpu.context import LaunchWriter
 from hloc.codegen.gpu.emitter import GpuPlan
 from hloc.codegen.gpu.emitters import table
+from hloc.codegen.gpu.emitters.attention import attention
+from hloc.codegen.gpu.emitters.gemm.gemm_epilogue import gemm_root, is_gemm
+from hloc.codegen.gpu.emitters.reduction import row_region
 from hloc.codegen.gpu.kernel import GpuKernel
 from hloc.codegen.gpu.library.table import library_call
 from hloc.codegen.kernels.context import array_leaves
 from hloc.codegen.kernels.emitter import Emitter, PlannedKernel, first_plan
 from hloc.codegen.llvm.target import Target
+from hloc.codegen.lower.fusible import is_beyond
 from hloc.codegen.plan.kernel_request import KernelRequest, needs_kernel
 from hloc.ir.instruction import Instruction
 
@@ -33,6 +37,14 @@ def plan_kernel(
         )
         return PlannedKernel(Emitter(library.name, lambda inst: plan), plan)
     return first_plan(table.EMITTERS, inst) if needs_kernel(inst) else None
+
+
+def needs_defusion(inst: Instruction) -> bool:
+    """True if fusion `inst` must be taken apart before kernels are made."""
+    if attention.plan(inst):
+        return False
+    core = gemm_root(inst) if is_gemm(inst) else None
+    return is_beyond(inst, row_region.plan(inst) is not None, core)
 
 
 def emit_kernel(request: KernelRequest, name: str, target: Target) -> GpuKernel:

@@ -5,6 +5,7 @@ Instructions are numbered by post order; names, metadata and the kind of a fusio
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import field
 from typing import Protocol
 
@@ -95,6 +96,11 @@ class KernelRequest:
 def kernel_key(request: KernelRequest) -> str:
     """Return a canonical text; equal texts mean equal machine code."""
     return request_key(request.inst, request.aliased)
+
+
+def kernel_symbol(key: str) -> str:
+    """Return the name of a kernel: a digest, so that equal kernels of all modules share it."""
+    return "kernel_" + hashlib.sha256(key.encode()).hexdigest()[:24]
 
 
 def needs_kernel(inst: Instruction) -> bool:

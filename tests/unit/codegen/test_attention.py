@@ -10,9 +10,7 @@ import pytest
 
 import hloc
 from hloc.codegen.cpu.emitters.attention import attention
-from hloc.codegen.cpu.emitters.table import emitter_for
-from hloc.codegen.cpu.fusible import needs_defusion
-from hloc.codegen.cpu.kernel import emit_kernel
+from hloc.codegen.cpu.kernel import emit_kernel, needs_defusion
 from hloc.codegen.kernels.context import KernelContext
 from hloc.codegen.kernels.emitter import KernelPlan
 from hloc.codegen.llvm.routine import FINAL_WITH_SLOTS
@@ -24,6 +22,7 @@ from hloc.opt.fusion.attention_match import is_attention_fusion
 from hloc.opt.pipeline import Pipeline
 from tests.inputs import inputs_for
 from tests.tolerance import difference
+from tests.unit.codegen.emitters import emitter_for
 from tests.unit.codegen.harness import run_instruction
 from tests.unit.opt.attention_modules import AttentionText
 

@@ -6,8 +6,8 @@ import pytest
 
 from hloc.codegen.cpu.emitters.convolution import convolution_gemm, dilated_gemm, windowed_gemm
 from hloc.codegen.cpu.emitters.gemm import dot
-from hloc.codegen.cpu.emitters.table import emitter_for
 from tests.tolerance import bounds, bounds_of
+from tests.unit.codegen.emitters import emitter_for
 from tests.unit.codegen.harness import check_root, module_text, parse_text, random_arrays
 
 NHWC, NCHW = "b01f_01io->b01f", "bf01_oi01->bf01"

@@ -10,9 +10,9 @@ import pytest
 
 import hloc
 from hloc.analysis.cumulative import plain_scan
-from hloc.codegen.cpu.emitters.table import emitter_for
 from hloc.codegen.llvm.target import host_target, target_for
 from tests.tolerance import bounds
+from tests.unit.codegen.emitters import emitter_for
 from tests.unit.codegen.harness import (
     check_root,
     emit,

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import hloc
-from hloc.codegen.cpu.fusible import needs_defusion
-from hloc.codegen.cpu.kernel import emit_kernel
+from hloc.codegen.cpu.kernel import emit_kernel, needs_defusion
 from hloc.codegen.llvm.target import host_target
 from hloc.codegen.lower.fusion_splitter import FusionSplitter
 from hloc.codegen.plan.kernel_request import KernelRequest, kernel_key

@@ -10,8 +10,7 @@ import pytest
 import hloc
 from hloc.analysis.in_place import InPlace
 from hloc.codegen.cpu.emitters.gemm import gemm_epilogue
-from hloc.codegen.cpu.emitters.table import emitter_for
-from hloc.codegen.cpu.fusible import needs_defusion
+from hloc.codegen.cpu.kernel import needs_defusion
 from hloc.codegen.lower.expansion import expand
 from hloc.ir.module import Module
 from hloc.ir.verifier import verify
@@ -19,6 +18,7 @@ from hloc.opt.pipeline import Pipeline
 from hloc.shapes import leaves
 from tests.inputs import inputs_for
 from tests.tolerance import difference
+from tests.unit.codegen.emitters import emitter_for
 
 PASSES = (
     "algebraic-simplifier,dce,fusion,dce,multi-output-fusion,dce,output-fusion{min-bytes=262144}"

@@ -7,7 +7,7 @@ import pytest
 
 from hloc.analysis.in_place import InPlace
 from hloc.codegen.cpu.emitters.reduction import row_region
-from hloc.codegen.cpu.fusible import needs_defusion
+from hloc.codegen.cpu.kernel import needs_defusion
 from hloc.codegen.kernels.reduce_problem import reduces_of
 from tests.tolerance import bounds
 from tests.unit.codegen.harness import (

@@ -9,7 +9,6 @@ import numpy as np
 
 from hloc import evaluate
 from hloc.codegen.gpu.context import LaunchWriter
-from hloc.codegen.gpu.emitters.table import emitter_for
 from hloc.codegen.gpu.nvptx.backend import NvptxBackend, NvptxModule
 from hloc.codegen.kernels.emitter import Emitter
 from hloc.driver import optimise, parse_text
@@ -19,6 +18,7 @@ from hloc.runtime.gpu.host_device import HostDevice
 from hloc.runtime.gpu.simulated import SimulatedDevice
 from tests.inputs import inputs_for
 from tests.tolerance import assert_close
+from tests.unit.codegen.emitters import gpu_emitter_for
 
 SPILL_BYTES = 16
 """What a large tile may store and load again: nvJitLink 13.5 needs 0, ptxas 13.0 up to 16."""
@@ -58,7 +58,7 @@ def check_bits(text: str, arrays: Sequence[Array], emitter: Emitter[LaunchWriter
         emitter: must have made one of the kernels.
     """
     made = compiled(text)
-    assert any(emitter_for(request.inst) is emitter for request in made.plan.kernels)
+    assert any(gpu_emitter_for(request.inst) is emitter for request in made.plan.kernels)
     wanted = evaluate(text, *arrays)
     for device in (SimulatedDevice(), HostDevice(reverse=True)):
         found = GpuExecutable(made, device)(*arrays)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloc.codegen.gpu.emitters.reduction import cumulative
-from hloc.codegen.gpu.emitters.table import emitter_for
+from tests.unit.codegen.emitters import gpu_emitter_for
 from tests.unit.gpu.simulate import check, compiled, entry
 
 
@@ -33,7 +33,7 @@ def _scan(shape: str, window: str, fold: str = "add") -> str:
 def test_scans_of_any_length(shape: str, window: str) -> None:
     text = _scan(shape, window)
     (request,) = compiled(text).plan.kernels
-    assert emitter_for(request.inst) is cumulative.EMITTER
+    assert gpu_emitter_for(request.inst) is cumulative.EMITTER
     check(text)
 
 

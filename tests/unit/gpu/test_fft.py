@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloc.codegen.gpu.emitters.fft import fft
-from hloc.codegen.gpu.emitters.table import emitter_for
+from tests.unit.codegen.emitters import gpu_emitter_for
 from tests.unit.gpu.simulate import check, compiled, entry
 
 
@@ -19,7 +19,7 @@ def test_rows_in_shared_memory(n: int) -> None:
     """Several rows per block, the last block not full; 47 is a factor too large to write out."""
     text = _fft("FFT", f"c64[5,{n}]", f"c64[5,{n}]", n)
     (request,) = compiled(text).plan.kernels
-    assert emitter_for(request.inst) is fft.EMITTER
+    assert gpu_emitter_for(request.inst) is fft.EMITTER
     check(text)
 
 

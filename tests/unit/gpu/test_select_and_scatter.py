@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloc.codegen.gpu.emitters.reduction import select_and_scatter
-from hloc.codegen.gpu.emitters.table import emitter_for
+from tests.unit.codegen.emitters import gpu_emitter_for
 from tests.unit.gpu.simulate import check, compiled, entry
 
 _FUNCTIONS = """ge {
@@ -37,5 +37,5 @@ def test_windows(operand: str, source: str, window: str) -> None:
     )
     text = entry(f"f32[{operand}];f32[{source}];f32[]", root, _FUNCTIONS)
     requests = compiled(text, opt_level=1).plan.kernels
-    assert any(emitter_for(r.inst) is select_and_scatter.EMITTER for r in requests)
+    assert any(gpu_emitter_for(r.inst) is select_and_scatter.EMITTER for r in requests)
     check(text, opt_level=1)

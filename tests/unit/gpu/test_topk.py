@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hloc.codegen.gpu.emitters.sort import topk
-from hloc.codegen.gpu.emitters.table import emitter_for
+from tests.unit.codegen.emitters import gpu_emitter_for
 from tests.unit.gpu.simulate import check, compiled, entry
 
 
@@ -28,5 +28,5 @@ def test_first_elements(shape: str, k: int, largest: str) -> None:
     kept = ",".join([*dims.split(",")[:-1], str(k)])
     text = entry(shape, f"({dtype}[{kept}], s32[{kept}]) topk(p0), k={k}, largest={largest}")
     requests = compiled(text).plan.kernels
-    assert any(emitter_for(r.inst) is topk.EMITTER for r in requests)
+    assert any(gpu_emitter_for(r.inst) is topk.EMITTER for r in requests)
     check(text, special=dtype == "f32")

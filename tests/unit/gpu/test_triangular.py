@@ -7,17 +7,17 @@ import pytest
 
 from hloc import evaluate
 from hloc.codegen.gpu.emitters import triangular
-from hloc.codegen.gpu.emitters.table import emitter_for
 from hloc.runtime.gpu.executable import GpuExecutable
 from hloc.runtime.gpu.simulated import SimulatedDevice
 from tests.tolerance import bounds
+from tests.unit.codegen.emitters import gpu_emitter_for
 from tests.unit.gpu.simulate import Array, compiled, entry
 
 
 def _agree(text: str, *arrays: Array) -> None:
     module = compiled(text)
     (request,) = module.plan.kernels
-    assert emitter_for(request.inst) in (triangular.SOLVE, triangular.CHOLESKY)
+    assert gpu_emitter_for(request.inst) in (triangular.SOLVE, triangular.CHOLESKY)
     (found,) = GpuExecutable(module, SimulatedDevice())(*arrays)
     (wanted,) = evaluate(text, *arrays)
     np.testing.assert_allclose(found, wanted, **bounds("f32 tiled solution"))

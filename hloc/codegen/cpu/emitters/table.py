@@ -18,8 +18,7 @@ from hloc.codegen.cpu.emitters.reduction import cumulative, pool, reduce, row_re
 from hloc.codegen.cpu.emitters.sort import sort, sort_calls, topk, topk_calls
 from hloc.codegen.kernels import random_bits, scatter, select_and_scatter, triangular
 from hloc.codegen.kernels.context import KernelContext
-from hloc.codegen.kernels.emitter import Emitter, first_plan
-from hloc.ir.instruction import Instruction
+from hloc.codegen.kernels.emitter import Emitter
 
 EMITTERS: tuple[Emitter[KernelContext], ...] = (
     attention.EMITTER,
@@ -50,9 +49,3 @@ EMITTERS: tuple[Emitter[KernelContext], ...] = (
     unrolled.EMITTER,
     loop.EMITTER,
 )
-
-
-def emitter_for(inst: Instruction) -> Emitter[KernelContext] | None:
-    """Return the first emitter that can write the kernel of `inst`, or None."""
-    found = first_plan(EMITTERS, inst)
-    return found.emitter if found else None

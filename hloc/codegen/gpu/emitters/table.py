@@ -11,8 +11,7 @@ from hloc.codegen.gpu.emitters.movement import dynamic_update_slice, transpose
 from hloc.codegen.gpu.emitters.reduction import cumulative, reduce, row_region, select_and_scatter
 from hloc.codegen.gpu.emitters.scatter import scatter, scatter_sorted, scatter_windows
 from hloc.codegen.gpu.emitters.sort import sort, topk
-from hloc.codegen.kernels.emitter import Emitter, first_plan
-from hloc.ir.instruction import Instruction
+from hloc.codegen.kernels.emitter import Emitter
 
 EMITTERS: tuple[Emitter[LaunchWriter], ...] = (
     row_region.EMITTER,
@@ -35,9 +34,3 @@ EMITTERS: tuple[Emitter[LaunchWriter], ...] = (
     transpose.EMITTER,
     loop.EMITTER,
 )
-
-
-def emitter_for(inst: Instruction) -> Emitter[LaunchWriter] | None:
-    """Return the first emitter that can write the kernel of `inst`, or None."""
-    result = first_plan(EMITTERS, inst)
-    return result.emitter if result else None
