@@ -107,12 +107,8 @@ def PJRT_Client_PlatformVersion(args: Any) -> None:
     _set_text(args, "platform_version", f"hloc {__version__}")
 
 
-def PJRT_TopologyDescription_PlatformName(args: Any) -> None:
-    _set_text(args, "platform_name", PLATFORM)
-
-
-def PJRT_TopologyDescription_PlatformVersion(args: Any) -> None:
-    _set_text(args, "platform_version", f"hloc {__version__}")
+PJRT_TopologyDescription_PlatformName = PJRT_Client_PlatformName
+PJRT_TopologyDescription_PlatformVersion = PJRT_Client_PlatformVersion
 
 
 def PJRT_TopologyDescription_Attributes(args: Any) -> None:

@@ -81,7 +81,8 @@ class Program:
         """The handle."""
         return ctypes.addressof(self.native)
 
-    def _hold(self, thing: Any) -> int:
+    def hold(self, thing: Any) -> int:
+        """Keep a ctypes object as long as the program; return its address."""
         self.kept.append(thing)
         return ctypes.addressof(thing)
 
@@ -89,9 +90,9 @@ class Program:
         native, run, request = self.native, self.run, self.request
         name = self.boundary.name.encode()
         native.refs, native.id = 1, self.number
-        native.name = self._hold(ctypes.create_string_buffer(name))
+        native.name = self.hold(ctypes.create_string_buffer(name))
         native.name_size = len(name)
-        native.devices = self._hold(words(request.devices))
+        native.devices = self.hold(words(request.devices))
         native.num_devices = len(request.devices)
         native.num_replicas, native.num_partitions = request.replicas, request.partitions
         native.entry = run.address
@@ -99,7 +100,7 @@ class Program:
         table = words([0] * native.slots)
         for slot, address in run.fixed_pointers().items():
             table[slot] = address
-        native.template = self._hold(table)
+        native.template = self.hold(table)
         self._fill_memory()
         self._fill_boundary()
         self._fill_aliases()
@@ -142,9 +143,9 @@ class Program:
             row.type, row.rank = leaf.type, len(leaf.dims)
             row.layout = layout_address(_order(spec, leaf))
             row.memory = MEMORY_KINDS.index(self.memories.get(i, MEMORY_KINDS[0]))
-            row.dims = self._hold(words(leaf.dims))
-        self.native.parameters, self.native.num_parameters = self._hold(parameters), len(taken)
-        self.native.outputs, self.native.num_outputs = self._hold(outputs), len(given)
+            row.dims = self.hold(words(leaf.dims))
+        self.native.parameters, self.native.num_parameters = self.hold(parameters), len(taken)
+        self.native.outputs, self.native.num_outputs = self.hold(outputs), len(given)
         self.parameters, self.outputs = parameters, outputs
 
     @property
@@ -154,7 +155,7 @@ class Program:
 
     def layouts(self, rows: Any, count: int) -> int:
         """Return the address of a list of layouts, one per row."""
-        return self._hold(words(row.layout or layout_address(()) for row in rows[:count]))
+        return self.hold(words(row.layout or layout_address(()) for row in rows[:count]))
 
     def donated(self, args: Any) -> list[int]:
         """Return the numbers of the arguments that an execution gives away."""
@@ -174,7 +175,7 @@ class Program:
             row.parameter, row.output = taken[alias.parameter], given[alias.output]
             row.shared, row.copied = int(alias.is_shared), int(alias.how == "in place")
         self._aliases = rows
-        self.native.aliases, self.native.num_aliases = self._hold(rows), len(self.run.aliases)
+        self.native.aliases, self.native.num_aliases = self.hold(rows), len(self.run.aliases)
 
     # ---- what is asked seldom
 
@@ -271,30 +272,25 @@ def PJRT_Executable_OutputElementTypes(args: Any) -> None:
     types = (ctypes.c_int32 * max(len(program.boundary.results), 1))(
         *(leaf.type for leaf in program.results)
     )
-    program.kept.append(types)
-    args.output_types = ctypes.addressof(types)
+    args.output_types = program.hold(types)
     args.num_output_types = len(program.boundary.results)
 
 
 def PJRT_Executable_OutputDimensions(args: Any) -> None:
     program = program_at(args.executable)
     results = program.results
-    dims = words(dim for leaf in results for dim in leaf.dims)
-    sizes = words(len(leaf.dims) for leaf in results)
-    program.kept += [dims, sizes]
     args.num_outputs = len(results)
-    args.dims, args.dim_sizes = ctypes.addressof(dims), ctypes.addressof(sizes)
+    args.dims = program.hold(words(dim for leaf in results for dim in leaf.dims))
+    args.dim_sizes = program.hold(words(len(leaf.dims) for leaf in results))
 
 
 def PJRT_Executable_OutputMemoryKinds(args: Any) -> None:
     program = program_at(args.executable)
     count = len(program.boundary.results)
     names = [MEMORY_KINDS[row.memory] for row in program.outputs[:count]]
-    kinds, sizes = words(text(name) for name in names), words(len(name) for name in names)
-    program.kept += [kinds, sizes]
     args.num_outputs = count
-    args.memory_kinds = ctypes.addressof(kinds)
-    args.memory_kind_sizes = ctypes.addressof(sizes)
+    args.memory_kinds = program.hold(words(text(name) for name in names))
+    args.memory_kind_sizes = program.hold(words(len(name) for name in names))
 
 
 def PJRT_Layouts_PJRT_Executable_GetOutputLayouts(args: Any) -> None:
@@ -311,20 +307,20 @@ def PJRT_Layouts_PJRT_Executable_GetParameterLayouts(args: Any) -> None:
 
 def PJRT_LoadedExecutable_GetDeviceAssignment(args: Any) -> None:
     program = program_at(args.executable)
-    data = ctypes.create_string_buffer(program.request.assignment)
-    program.kept.append(data)
-    args.serialized_device_assignment = args.serialized_bytes = ctypes.addressof(data)
-    args.serialized_bytes_size = len(program.request.assignment)
-    args.serialized_device_assignment_deleter = machine().addresses["nothing"]
+    _hand_out(args, "serialized_device_assignment", program, program.request.assignment)
 
 
 def PJRT_Executable_GetCompileOptions(args: Any) -> None:
     program = program_at(args.executable)
-    data = ctypes.create_string_buffer(program.request.options)
-    program.kept.append(data)
-    args.serialized_compile_options = args.serialized_bytes = ctypes.addressof(data)
-    args.serialized_bytes_size = len(program.request.options)
-    args.serialized_compile_options_deleter = machine().addresses["nothing"]
+    _hand_out(args, "serialized_compile_options", program, program.request.options)
+
+
+def _hand_out(args: Any, name: str, program: Program, data: bytes) -> None:
+    """Give bytes, which live as long as the program."""
+    address = program.hold(ctypes.create_string_buffer(data))
+    args.serialized_bytes, args.serialized_bytes_size = address, len(data)
+    setattr(args, name, address)
+    setattr(args, f"{name}_deleter", machine().addresses["nothing"])
 
 
 def PJRT_Executable_Fingerprint(args: Any) -> None:
